@@ -29,8 +29,10 @@ import type {
   Tier,
 } from "./types.ts";
 import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
-import type { Clock } from "./process/clock.ts";
+import { atMostEvery, type Clock } from "./process/clock.ts";
+import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
 import type { SecretFiles } from "./config/secret-files.ts";
 import { DatabaseInUse } from "./sqlite/database.ts";
 import { DataOfAnotherAccount } from "./sqlite/owner.ts";
@@ -45,6 +47,7 @@ export interface OpenBackendOptions {
   readonly observer: Observer;
   readonly metrics: Metrics;
   readonly secretFiles: Pick<SecretFiles, "current" | "onChange">;
+  readonly keys: Pick<PrivateKeys, "current">;
   /** Called when the flight of a key failed, in this or another replica. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
@@ -129,6 +132,8 @@ function warnOnce(warn: Observer["warn"], message: string): () => void {
   };
 }
 
+const WARN_EVERY_MS = 60_000;
+
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
   const { config, clock, random, observer, metrics, secretFiles } = options;
   let state: CircuitState = "closed";
@@ -153,25 +158,33 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     onBreaker,
   });
   secretFiles.onChange("redis", service.renew);
+  const seal = createSeal(options.keys.current);
   const backend = createRedisBackend({
     redis: service,
     namespace,
     clock,
     replica,
     retentionMs: config.cache.retentionMs,
+    seal,
+    onUnreadable: atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
+      observer.warn("Values in Redis are not answers of this gateway, or belong to another private key.", {
+        times,
+      }),
+    ),
   });
   const claims = createRedisClaims({
     redis: service,
     clock,
     namespace,
     newHolder: random.unique16,
+    seal,
     onFailed: options.onFailed,
   });
   return {
     backend,
     learned: backend.learned,
     claims,
-    createBoard: (name) => createBoard({ redis: service, clock, namespace, name, process: replica }),
+    createBoard: (name) => createBoard({ redis: service, clock, namespace, name, process: replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {

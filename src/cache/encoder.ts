@@ -39,8 +39,12 @@ const COMPRESS: Record<ContentCoding, Transcode> = {
   zstd: promisify(zstdCompress),
 };
 
-/** @param options contains the size of the result: one chunk of that size takes half as long as many small ones */
-type Decompress = (body: Buffer, options: { readonly chunkSize: number }) => Promise<Buffer>;
+/** The size of the result: one chunk of that size takes half as long as many small ones, and a larger result is an error. */
+interface DecompressOptions {
+  readonly chunkSize: number;
+  readonly maxOutputLength: number;
+}
+type Decompress = (body: Buffer, options: DecompressOptions) => Promise<Buffer>;
 
 const DECOMPRESS: Record<ContentCoding, Decompress> = {
   identity: async (body) => body,
@@ -74,9 +78,10 @@ async function decoded({ bodies, bodyBytes }: Entry): Promise<Buffer> {
   if (bodies.identity === undefined && bodies.packed !== undefined) return unpacked(bodies.packed, bodyBytes);
   // One byte larger than the result, so that zlib does not begin a second chunk.
   const chunkSize = Math.max(SMALLEST_CHUNK, bodyBytes + 1);
+  const maxOutputLength = Math.max(1, bodyBytes);
   for (const coding of SOURCES) {
     const body = bodies[coding];
-    if (body !== undefined) return await DECOMPRESS[coding](body, { chunkSize });
+    if (body !== undefined) return await DECOMPRESS[coding](body, { chunkSize, maxOutputLength });
   }
   throw new Error("An entry has no body.");
 }

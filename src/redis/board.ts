@@ -8,6 +8,7 @@
  * | `<ns>board:<name>:look` | a message: a process reads the board                      |
  */
 import type { Clock } from "../process/clock.ts";
+import type { Seal } from "../process/seal.ts";
 import type { RedisService } from "./service.ts";
 
 export interface BoardOptions {
@@ -18,6 +19,8 @@ export interface BoardOptions {
   readonly name: string;
   /** A unique name for this process. */
   readonly process: string;
+  /** Authenticates the texts, because others may write to Redis, too. */
+  readonly seal: Seal;
 }
 
 export interface Board {
@@ -31,10 +34,12 @@ export interface Board {
 const KEPT_MS = 10_000;
 /** If a text stays the same for this long, its process has ended. */
 const SILENT_MS = 5_000;
+/** Longer texts are ignored. */
+const MOST_CHARACTERS = 2_000_000;
 /** The shortest time between two writes for other readers. */
 const WRITE_EVERY_MS = 500;
 
-export function createBoard({ redis, clock, namespace, name, process }: BoardOptions): Board {
+export function createBoard({ redis, clock, namespace, name, process, seal }: BoardOptions): Board {
   const key = `${namespace}board:${name}`;
   const channel = `${key}:look`;
   const seen = new Map<string, { readonly text: string; readonly at: number }>();
@@ -42,7 +47,7 @@ export function createBoard({ redis, clock, namespace, name, process }: BoardOpt
   let writtenAt = Number.NEGATIVE_INFINITY;
 
   async function post(): Promise<void> {
-    const text = write();
+    const text = seal.seal(`${name} ${process}`, write());
     writtenAt = clock.monotonic();
     await redis.run("status", key, async (client) => {
       await client.hset(key, process, text);
@@ -79,7 +84,10 @@ export function createBoard({ redis, clock, namespace, name, process }: BoardOpt
       const alive = Object.entries(texts).filter(
         ([field, text]) => field !== process && isAlive(field, text),
       );
-      return alive.map(([, text]) => text);
+      return alive.flatMap(([field, sealed]) => {
+        const text = seal.open(`${name} ${field}`, sealed, MOST_CHARACTERS);
+        return text === undefined ? [] : [text];
+      });
     },
   };
 }

@@ -2,6 +2,7 @@
  * The message to the other replicas about how a flight ended, as JSON. An unknown message is ignored, so that replicas of two
  * versions can run together.
  */
+import type { Seal } from "../process/seal.ts";
 import { Problem, PROBLEM_CODES, type ProblemCode } from "../errors.ts";
 import type { ClaimEnd } from "../types.ts";
 
@@ -12,18 +13,24 @@ interface EndedMessage {
   readonly end: ClaimEnd;
 }
 
+/** Under this name, messages are sealed: others may write to Redis, and callers get the problem in the message. */
+const NAME = "the end of a flight";
+const MOST_CHARACTERS = 32_768;
+
 /** The message contains only the public parts of a problem, and whether the gateway itself refused. */
-export function endedMessage(key: string, holder: string, end: ClaimEnd): string {
-  return JSON.stringify({ key, holder, end: end.kind === "failed" ? failed(end.problem) : end });
+export function endedMessage(seal: Seal, key: string, holder: string, end: ClaimEnd): string {
+  const shown = end.kind === "failed" ? failed(end.problem) : end;
+  return seal.seal(NAME, JSON.stringify({ key, holder, end: shown }));
 }
 
 function failed({ code, details: { detail, retryAfterSeconds, refusedHere } }: Problem): object {
   return { kind: "failed", code, detail, retryAfterSeconds, refusedHere };
 }
 
-/** @returns the message; `undefined` if the text is not a message */
-export function readEndedMessage(text: string): EndedMessage | undefined {
-  const message = parse(text);
+/** @returns the message; `undefined` if the text is not a message of this gateway */
+export function readEndedMessage(seal: Seal, sealed: string): EndedMessage | undefined {
+  const text = seal.open(NAME, sealed, MOST_CHARACTERS);
+  const message = text === undefined ? undefined : parse(text);
   if (!isObject(message)) return undefined;
   const { key, holder, end } = message;
   if (typeof key !== "string" || typeof holder !== "string" || !isObject(end)) return undefined;

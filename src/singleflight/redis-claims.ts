@@ -13,6 +13,7 @@ import type { Claim, ClaimEnd, Claims } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import { readScript, type RedisService } from "../redis/service.ts";
+import type { Seal } from "../process/seal.ts";
 import { endedMessage, readEndedMessage } from "./ended-message.ts";
 
 const LEASE_MS = 3_000;
@@ -55,6 +56,8 @@ export interface RedisClaimsOptions {
   readonly namespace: string;
   /** @returns a unique name for a holder */
   readonly newHolder: () => string;
+  /** Authenticates the messages. */
+  readonly seal: Seal;
   /** Called when a flight failed, here or in another replica. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
@@ -63,7 +66,7 @@ type Lead = (key: string, holder: string) => Claim;
 type Follow = (key: string, listener: Listener, holder: string, leftMs: number) => Claim;
 
 export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
-  const { redis, newHolder, onFailed } = options;
+  const { redis, newHolder, seal, onFailed } = options;
   const keyOf = claimKeyIn(options.namespace);
   const channel = `${options.namespace}flights`;
   const listeners = createListeners();
@@ -76,7 +79,7 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   redis.subscribe({
     channels: [channel],
     onMessage(_channel, text) {
-      const message = readEndedMessage(text);
+      const message = readEndedMessage(seal, text);
       if (message === undefined) return;
       const { key, holder, end } = message;
       listeners.ended(key, holder, end);
@@ -111,7 +114,7 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
 }
 
 function createLead(
-  { redis, namespace, clock }: RedisClaimsOptions,
+  { redis, namespace, clock, seal }: RedisClaimsOptions,
   channel: string,
   renewals: Set<() => void>,
 ): Lead {
@@ -139,7 +142,7 @@ function createLead(
         stop();
         await redis
           .run("release", key, (client) =>
-            client.releaseClaim(keyOf(key), holder, channel, endedMessage(key, holder, end)),
+            client.releaseClaim(keyOf(key), holder, channel, endedMessage(seal, key, holder, end)),
           )
           // The lease then expires.
           .catch(() => undefined);

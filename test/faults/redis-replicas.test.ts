@@ -8,9 +8,11 @@ import type { BackendEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import { Secret } from "../../src/config/secret.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
-import { cacheKey } from "../../src/query/key.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { createBoard } from "../../src/redis/board.ts";
+import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { entryOf, startReplicas } from "../support/redis-backend.ts";
+import { entryOf, SEAL, startReplicas } from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 const HARD = true;
@@ -43,6 +45,27 @@ describe("an entry stored by one replica", () => {
     expect(other.events.flatMap((event) => (event.kind === "stored" ? [event.storedAt] : []))).toEqual([
       storedAt,
     ]);
+  });
+});
+
+describe("the board", () => {
+  it("shows what the other replicas write, and nothing that anyone else writes", async () => {
+    const boards = [await replica(), await replica()].map(({ service }, nth) =>
+      createBoard({
+        redis: service,
+        clock: systemClock,
+        namespace: NAMESPACE,
+        name: "status",
+        process: `replica-${nth}`,
+        seal: SEAL,
+      }),
+    );
+    boards.forEach((board, nth) => board.show(() => `${performance.now()} of ${nth}`));
+    await boards[1]?.look();
+    const key = `${NAMESPACE}board:status`;
+    const ofAnother = String(await redis().command("HGET", key, "replica-1"));
+    await redis().command("HSET", key, "replica-2", ofAnother, "replica-3", '{"processes":1e9}');
+    expect(await boards[0]?.look()).toEqual([expect.stringContaining(" of 1")]);
   });
 });
 

@@ -2,15 +2,18 @@
  * Failures of Redis. In each of them a caller gets an answer or `StoreUnavailable` at once, the log has one line at the
  * start and one at the end, and the backend recovers by itself.
  */
+import { zstdCompressSync } from "node:zlib";
+
 import { afterEach, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 import { toBlob } from "../../src/cache/store/codec.ts";
+import { createSeal } from "../../src/process/seal.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { entryOf, openRedisBackend, SEAL, type WatchedBackend } from "../support/redis-backend.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 
@@ -232,21 +235,32 @@ describe("Redis", () => {
 
   it("with a foreign, damaged or older value under our key: a miss, then our entry", async () => {
     const server = await redis();
-    const { store, states } = backendOf(server.settings);
+    const { store, states, warnings } = backendOf(server.settings);
     // Of an earlier and of a later version of the gateway.
-    const otherVersions = [1, 3].map((version) => {
-      const blob = toBlob(entryOf("before", { storedAt: Date.now() + 86_400_000 }));
+    const otherVersions = [2, 4].map((version) => {
+      const blob = toBlob(KEY, entryOf("before", { storedAt: Date.now() + 86_400_000 }), SEAL);
       blob[3] = version;
       return blob;
     });
-    const damaged = toBlob(entryOf("before", { storedAt: Date.now() - 1 }));
+    const damaged = toBlob(KEY, entryOf("before", { storedAt: Date.now() - 1 }), SEAL);
     damaged[damaged.length - 1] = 0;
-    for (const value of ["foreign", "PGE\u0002 but no more", ...otherVersions, damaged]) {
+    // What somebody writes who knows the form of an entry, but not the private key.
+    const bomb = zstdCompressSync(Buffer.alloc(500_000_000));
+    const forged = toBlob(
+      KEY,
+      entryOf("before", { bodies: { zstd: bomb } }),
+      createSeal(() => "a guess"),
+    );
+    const ofAnotherKey = toBlob(`${KEY}1`, entryOf("before"), SEAL);
+    const giant = Buffer.alloc(20_000_000);
+    const wrong = [...otherVersions, damaged, forged, ofAnotherKey, giant];
+    for (const value of ["foreign", "PGE\u0003 but no more", ...wrong]) {
       await server.command("SET", KEY, value);
       expect(await store.get(KEY)).toBeUndefined();
       expect(await store.set(KEY, entryOf("after"))).toBe(true);
       expect(await store.get(KEY)).toMatchObject({ bodyBytes: "after".length });
     }
+    expect(warnings).toEqual(Array.from({ length: 2 + wrong.length }, () => "unreadable"));
     await server.command("DEL", KEY);
     await server.command("LPUSH", KEY, "foreign");
     expect(await store.get(KEY)).toBeUndefined();

@@ -6,6 +6,7 @@ import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
 import { createRedisBackend } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
+import { createSeal } from "../../src/process/seal.ts";
 import { systemRandom } from "../../src/process/random.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
 import type { BreakerState } from "../../src/redis/breaker.ts";
@@ -20,6 +21,7 @@ import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 export interface WatchedBackend extends Backend {
   readonly claims: Claims;
   readonly run: RedisService["run"];
+  readonly service: RedisService;
   readonly renew: RedisService["renew"];
   readonly close: () => Promise<void>;
   readonly events: BackendEvent[];
@@ -31,6 +33,9 @@ export interface WatchedBackend extends Backend {
   /** The number of commands so far, those the breaker refused included. */
   readonly operations: () => number;
 }
+
+/** The seal of all replicas. */
+export const SEAL = createSeal(() => "the private key");
 
 /** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
 export function openRedisBackend(
@@ -61,12 +66,21 @@ export function openRedisBackend(
     onBreaker: (state) => void states.push(state),
     ...options,
   });
-  const backend = createRedisBackend({ redis, namespace: NAMESPACE, clock, replica, retentionMs });
+  const backend = createRedisBackend({
+    redis,
+    namespace: NAMESPACE,
+    clock,
+    replica,
+    retentionMs,
+    seal: SEAL,
+    onUnreadable: () => void warnings.push("unreadable"),
+  });
   const claims = createRedisClaims({
     redis,
     clock,
     namespace: NAMESPACE,
     newHolder: systemRandom.unique16,
+    seal: SEAL,
     onFailed: (key, problem) => void failed.push({ key, problem }),
   });
   backend.onEvent((event) => void events.push(event));
@@ -74,6 +88,7 @@ export function openRedisBackend(
     ...backend,
     claims,
     run: redis.run,
+    service: redis,
     renew: redis.renew,
     async close() {
       for (const part of [claims, backend, redis]) part.close();

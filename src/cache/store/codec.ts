@@ -1,29 +1,33 @@
 /**
- * The stored form of an entry: one binary value with a versioned header, a checksum and the body in one
+ * The stored form of an entry: one binary value with a versioned header, an authentication code and the body in one
  * coding. Any other value reads as a miss, never as an error.
  *
  * | bytes | what                                                              |
  * |-------|-------------------------------------------------------------------|
  * | 0-3   | `PGE` and the format version                                      |
- * | 4-7   | CRC-32 of everything after it, big-endian                         |
- * | 8-15  | when it was stored, epoch milliseconds, big-endian; lua/set-entry.lua compares it |
- * | 16-19 | length of the header, big-endian                                  |
- * | 20-   | header: JSON, UTF-8                                               |
+ * | 4-11  | when it was stored, epoch milliseconds, big-endian; lua/set-entry.lua compares it |
+ * | 12-43 | the authentication code of the key and of everything else         |
+ * | 44-47 | length of the header, big-endian                                  |
+ * | 48-   | header: JSON, UTF-8                                               |
  * | rest  | the body, in the coding that the header names                     |
  */
-import { crc32 } from "node:zlib";
-
+import { SEAL_BYTES, type Seal } from "../../process/seal.ts";
 import type { ContentCoding, Entry } from "../../types.ts";
+import { MAX_BODY_BYTES } from "./port.ts";
 
-const MAGIC = Buffer.from("PGE\u0002", "latin1");
-const STORED_AT_OFFSET = 8;
-const HEADER_LENGTH_AT = 16;
-const HEADER_AT = 20;
+const MAGIC = Buffer.from("PGE\u0003", "latin1");
+const STORED_AT = 4;
+const CODE_AT = 12;
+const HEADER_LENGTH_AT = CODE_AT + SEAL_BYTES;
+const HEADER_AT = HEADER_LENGTH_AT + 4;
+
+/** A longer value is not an entry. */
+export const MAX_BLOB_BYTES = MAX_BODY_BYTES + 1024 * 1024;
 
 /** The codings a body may be stored in, the smallest first. */
 const STORED_CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
 
-/** The change rate is called `pace` in the stored form; a new name would make every stored entry unreadable. */
+/** The change rate is called `pace` in the stored form. */
 type Header = Omit<Entry, "bodies" | "changeRate"> & {
   readonly coding: ContentCoding;
   readonly pace: Entry["changeRate"];
@@ -33,30 +37,36 @@ type Header = Omit<Entry, "bodies" | "changeRate"> & {
  * @returns the blob of an entry, with the smallest of its bodies
  * @throws if the entry has no body, or only a packed one
  */
-export function toBlob(entry: Entry): Buffer {
+export function toBlob(key: string, entry: Entry, seal: Seal): Buffer {
   const { bodies, changeRate: pace, ...fields } = entry;
   const coding = STORED_CODINGS.find((candidate) => bodies[candidate] !== undefined);
   const body = coding && bodies[coding];
   if (coding === undefined || body === undefined)
     throw new Error("An entry without a body cannot be stored.");
   const header = Buffer.from(JSON.stringify({ ...fields, pace, coding } satisfies Header));
-  const blob = Buffer.allocUnsafe(HEADER_AT + header.length + body.length);
-  MAGIC.copy(blob, 0);
-  blob.writeBigUInt64BE(BigInt(entry.storedAt), STORED_AT_OFFSET);
+  const blob = Buffer.alloc(HEADER_AT + header.length + body.length);
+  MAGIC.copy(blob);
+  blob.writeBigUInt64BE(BigInt(entry.storedAt), STORED_AT);
   blob.writeUInt32BE(header.length, HEADER_LENGTH_AT);
   header.copy(blob, HEADER_AT);
   body.copy(blob, HEADER_AT + header.length);
-  blob.writeUInt32BE(crc32(blob.subarray(STORED_AT_OFFSET)), 4);
+  seal.codeOf(key, blob).copy(blob, CODE_AT);
   return blob;
 }
 
-/** @returns the entry, or `undefined` when the blob is of another version, truncated or damaged */
-export function fromBlob(blob: Buffer): Entry | undefined {
-  if (blob.length < HEADER_AT || !blob.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
-  if (crc32(blob.subarray(STORED_AT_OFFSET)) !== blob.readUInt32BE(4)) return undefined;
+/**
+ * @returns the entry, or `undefined` if the blob is of another version, of another key, or not written by a gateway with the
+ *   same seal
+ */
+export function fromBlob(key: string, blob: Buffer, seal: Seal): Entry | undefined {
+  if (blob.length < HEADER_AT || blob.length > MAX_BLOB_BYTES) return undefined;
+  if (!blob.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
+  // The code was made while its own place was empty.
+  const code = Buffer.from(blob.subarray(CODE_AT, HEADER_LENGTH_AT));
+  blob.fill(0, CODE_AT, HEADER_LENGTH_AT);
+  if (!seal.isValid(key, blob, code)) return undefined;
   const bodyAt = HEADER_AT + blob.readUInt32BE(HEADER_LENGTH_AT);
-  // The checksum proves that toBlob wrote it.
-  const header = parseHeader(blob.toString("utf8", HEADER_AT, bodyAt));
+  const header = headerIn(blob.toString("utf8", HEADER_AT, bodyAt));
   if (header === undefined) return undefined;
   const { coding, pace: changeRate, ...fields } = header;
   const { etag, lastModified } = fields.validators;
@@ -69,11 +79,31 @@ export function fromBlob(blob: Buffer): Entry | undefined {
   };
 }
 
-function parseHeader(text: string): Header | undefined {
-  const parsed: unknown = JSON.parse(text);
-  return isHeader(parsed) ? parsed : undefined;
+/** A gateway wrote it, but perhaps one of another version. So its shape is checked, too. */
+function headerIn(text: string): Header | undefined {
+  try {
+    const header: unknown = JSON.parse(text);
+    return isHeader(header) ? header : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+const NUMBERS = ["bodyBytes", "purgeEpoch", "storedAt", "bornAt", "fetchMs", "freshUntil", "keepUntil"];
+
 function isHeader(value: unknown): value is Header {
-  return typeof value === "object" && value !== null && "coding" in value && "validators" in value;
+  return (
+    isObject(value) &&
+    NUMBERS.every((name) => Number.isFinite(value[name])) &&
+    Number(value["bodyBytes"]) <= MAX_BODY_BYTES &&
+    [200, 400, 404].some((status) => status === value["status"]) &&
+    STORED_CODINGS.some((coding) => coding === value["coding"]) &&
+    typeof value["contentType"] === "string" &&
+    typeof value["etag"] === "string" &&
+    Array.isArray(value["tags"]) &&
+    ["validators", "upstreamStale", "pace"].every((name) => isObject(value[name]))
+  );
 }

@@ -9,11 +9,12 @@ import type { ClientContext, Result } from "ioredis";
 import type { Clock } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript, type RedisService } from "../../redis/service.ts";
+import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../own-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
-import { fromBlob, toBlob } from "./codec.ts";
+import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
 import { countEntries } from "./redis-count.ts";
 import { eventsChannel, readEvent, type RedisEvent } from "./redis-events.ts";
@@ -42,6 +43,10 @@ export interface RedisBackendOptions {
   readonly replica: string;
   /** The longest time that any entry is kept, in milliseconds. Purges are kept at least as long. */
   readonly retentionMs: number;
+  /** Authenticates entries, because others may write to Redis, too. */
+  readonly seal: Seal;
+  /** Called for each value that is not an entry of this gateway. */
+  readonly onUnreadable: () => void;
 }
 
 export interface RedisBackend extends Backend {
@@ -113,7 +118,8 @@ function createRedisLearned({ redis, namespace }: RedisBackendOptions): LearnedS
   };
 }
 
-function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOptions): Store {
+function createRedisStore(options: RedisBackendOptions): Store {
+  const { redis, namespace, clock, replica, seal, onUnreadable } = options;
   const stored = (key: string): string => keyIn(namespace, key);
 
   async function unlink(key: string): Promise<void> {
@@ -126,17 +132,20 @@ function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOpti
     close: async () => undefined,
     async get(key) {
       const blob = await redis
-        .run("get", stored(key), (client) => client.getBuffer(stored(key)))
+        .run("get", stored(key), (client) => client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES))
         .catch(asMiss);
-      if (!blob) return undefined;
-      const entry = fromBlob(inOwnMemory(blob));
-      // The value is damaged. It is removed, because its `storedAt` could look newer than that of any entry.
-      if (entry === undefined) void unlink(key).catch(() => undefined);
+      if (blob === undefined || blob.length === 0) return undefined;
+      const entry = fromBlob(key, inOwnMemory(blob), seal);
+      if (entry === undefined) {
+        onUnreadable();
+        // It is removed, because its `storedAt` could look newer than that of any entry.
+        void unlink(key).catch(() => undefined);
+      }
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
     },
     async set(key, entry) {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-      const blob = toBlob(await inStoredCoding(entry));
+      const blob = toBlob(key, await inStoredCoding(entry), seal);
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
       const event: RedisEvent = { kind: "stored", from: replica, key, storedAt: entry.storedAt };
       try {

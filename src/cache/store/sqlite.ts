@@ -12,6 +12,7 @@ import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Entry, LearnedStore, Observer, StoreOperation } from "../../types.ts";
 import { keyPrefixes } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
+import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
@@ -99,6 +100,9 @@ interface StoreParts extends Pick<SqliteBackendOptions, "maxBytes" | "clock"> {
   readonly run: Run;
 }
 
+/** The file belongs to this account alone, so the seal only finds damage. A new private key then costs no entry. */
+const SEAL = createSeal(() => "the file of one process");
+
 /** Entries in a table; the least recently used ones are evicted first. */
 function createSqliteStore(database: Database, { room, maxBytes, clock, run }: StoreParts): Store {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
@@ -119,11 +123,11 @@ function createSqliteStore(database: Database, { room, maxBytes, clock, run }: S
     if (Number(row["used_at"]) < now - USE_WRITTEN_EVERY_MS)
       // If this write fails, the entry can still be served.
       run("use", () => void use.run(now, key)).catch(() => undefined);
-    return fromBlob(Buffer.from(blob.buffer, blob.byteOffset, blob.length));
+    return fromBlob(key, Buffer.from(blob.buffer, blob.byteOffset, blob.length), SEAL);
   }
 
   function write(key: string, entry: Entry): true | "too-large" | "newer-stored" {
-    const blob = toBlob(entry);
+    const blob = toBlob(key, entry, SEAL);
     // One very large entry must not evict all others.
     if (blob.length > maxBytes / 8) return "too-large";
     // Checked first, so that nothing is evicted for an entry that is not stored.

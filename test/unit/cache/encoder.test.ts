@@ -146,6 +146,17 @@ describe("a body cached in several frames", () => {
   });
 });
 
+describe("a body that is larger than its entry says", () => {
+  it.each(CODINGS)("(%s) is not decompressed", async (coding) => {
+    const encode = createEncoder(() => undefined);
+    const bomb = await encode(KEY, entryWith(Buffer.alloc(1_000_000), 1_000), coding);
+    const entry = entryWith("{}", 1_000, { bodies: { [coding]: bomb } });
+    await expect(encode(KEY, entry, "identity")).rejects.toThrow(
+      "Cannot create a Buffer larger than 2 bytes",
+    );
+  });
+});
+
 describe("many bodies at once", () => {
   const entries = Array.from({ length: 200 }, (_, nth) => entryWith(BODY, 1_000, { etag: `${nth}` }));
   const encodeAll = (isWanted: (nth: number) => boolean): Promise<string>[] => {

@@ -6,14 +6,14 @@
 -- ARGV[4]  the message that announces it
 -- Returns 1, or 0 if a newer entry is stored.
 
--- The magic number, the format version and the checksum are 8 bytes. The next 8 bytes are the time of storing,
--- big-endian, so that comparing bytes compares times.
-local there = redis.pcall('GETRANGE', KEYS[1], 0, 15)
+-- The magic number and the format version are 4 bytes. The next 8 bytes are the time of storing, big-endian, so that
+-- comparing bytes compares times.
+local there = redis.pcall('GETRANGE', KEYS[1], 0, 11)
 -- A value that is not an entry of this version is always replaced.
-local isEntry = type(there) == 'string' and #there == 16 and string.sub(there, 1, 4) == string.sub(ARGV[1], 1, 4)
+local isEntry = type(there) == 'string' and #there == 12 and string.sub(there, 1, 4) == string.sub(ARGV[1], 1, 4)
 if isEntry then
   -- `<` would compare text by the server's locale.
-  for at = 9, 16 do
+  for at = 5, 12 do
     local old, new = string.byte(there, at), string.byte(ARGV[1], at)
     if old > new then return 0 end
     if old < new then break end

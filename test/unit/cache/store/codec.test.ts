@@ -2,8 +2,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { fromBlob, toBlob } from "../../../../src/cache/store/codec.ts";
+import { createSeal } from "../../../../src/process/seal.ts";
 import type { Entry } from "../../../../src/types.ts";
 import { entryWith, inFrames } from "../../../support/entries.ts";
+
+const KEY = "a key";
+const SEAL = createSeal(() => "a secret");
 
 const orNone = (text: fc.Arbitrary<string>): fc.Arbitrary<string | undefined> =>
   fc.option(text, { nil: undefined });
@@ -43,7 +47,7 @@ describe("the stored form of an entry", () => {
   it("gives back what was put in", () => {
     fc.assert(
       fc.property(entry, (original) => {
-        expect(fromBlob(toBlob(original))).toEqual(original);
+        expect(fromBlob(KEY, toBlob(KEY, original, SEAL), SEAL)).toEqual(original);
       }),
     );
   });
@@ -51,15 +55,15 @@ describe("the stored form of an entry", () => {
   it("does not exist for an entry without a body, or with only a packed one", () => {
     const body = Buffer.from("{}");
     for (const bodies of [{}, { packed: inFrames(body) }])
-      expect(() => toBlob(entryWith(body, 0, { bodies }))).toThrow("without a body");
+      expect(() => toBlob(KEY, entryWith(body, 0, { bodies }), SEAL)).toThrow("without a body");
   });
 
   it("reads as nothing where a single byte is changed", () => {
     fc.assert(
       fc.property(entry, fc.nat(), fc.integer({ min: 1, max: 255 }), (original, at, change) => {
-        const blob = toBlob(original);
+        const blob = toBlob(KEY, original, SEAL);
         blob[at % blob.length] = (blob[at % blob.length] ?? 0) ^ change;
-        expect(fromBlob(blob)).toBeUndefined();
+        expect(fromBlob(KEY, blob, SEAL)).toBeUndefined();
       }),
     );
   });
@@ -67,10 +71,45 @@ describe("the stored form of an entry", () => {
   it("reads as nothing where it is cut, or was never ours", () => {
     fc.assert(
       fc.property(entry, fc.nat(), fc.uint8Array(), (original, at, foreign) => {
-        const blob = toBlob(original);
-        expect(fromBlob(blob.subarray(0, at % blob.length))).toBeUndefined();
-        expect(fromBlob(Buffer.from(foreign))).toBeUndefined();
+        const blob = toBlob(KEY, original, SEAL);
+        expect(fromBlob(KEY, blob.subarray(0, at % blob.length), SEAL)).toBeUndefined();
+        expect(fromBlob(KEY, Buffer.from(foreign), SEAL)).toBeUndefined();
       }),
     );
+  });
+
+  it("reads as nothing under another key, with another secret, or with fields of another shape", () => {
+    const original = entryWith("{}");
+    expect(fromBlob("another key", toBlob(KEY, original, SEAL), SEAL)).toBeUndefined();
+    expect(
+      fromBlob(
+        KEY,
+        toBlob(
+          KEY,
+          original,
+          createSeal(() => "a guess"),
+        ),
+        SEAL,
+      ),
+    ).toBeUndefined();
+    for (const [name, wrong] of Object.entries({
+      status: 500,
+      bodyBytes: 1_500_000_000,
+      contentType: 1,
+      tags: "record:1",
+      validators: null,
+      keepUntil: "never",
+    })) {
+      const odd = Object.assign({ ...original }, { [name]: wrong });
+      expect([name, fromBlob(KEY, toBlob(KEY, odd, SEAL), SEAL)]).toEqual([name, undefined]);
+    }
+  });
+
+  it("is read with the secret before the present one, and not with an earlier one", () => {
+    let secret = "first";
+    const seal = createSeal(() => secret);
+    const blobs: Buffer[] = [];
+    for (secret of ["first", "second", "third"]) blobs.push(toBlob(KEY, entryWith("{}"), seal));
+    expect(blobs.map((blob) => fromBlob(KEY, blob, seal) !== undefined)).toEqual([false, true, true]);
   });
 });
