@@ -17,6 +17,7 @@ import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import { problemCode } from "../support/reply.ts";
+import { PARSE } from "../support/understood.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR_MS = 3_600_000;
@@ -72,7 +73,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     },
     serveCaller: ignore,
     route: () => ({ kind: "unknown" }),
-    parse: { unknown: "forward", ignored: [], conceal: (text) => text },
+    parse: PARSE,
     pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
