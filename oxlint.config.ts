@@ -32,7 +32,10 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/ratelimit/redis*.ts",
     ],
   },
-  lru: { names: ["lru-cache"], at: ["src/cache/store/**", "src/query/known-targets.ts"] },
+  lru: {
+    names: ["lru-cache"],
+    at: ["src/cache/store/**", "src/query/known-targets.ts", "src/usage/redis-ledger.ts"],
+  },
 };
 
 const IO_MODULES = [
@@ -126,8 +129,7 @@ const LAYERS: Layer[] = [
       "src/ratelimit/escrow.ts",
       "src/ratelimit/circuit-breaker.ts",
       "src/ratelimit/problems.ts",
-      "src/usage/usage.ts",
-      "src/usage/rolling-maxima.ts",
+      "src/usage/rolling-maximum.ts",
       "src/usage/rate-window.ts",
     ],
     ["interface", "usage", "ratelimit"],

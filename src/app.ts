@@ -52,7 +52,9 @@ import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from
 import { type Clock, pause } from "./process/clock.ts";
 import { addressOf, type HttpServer, type Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
+import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
+import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import {
   type Budgets,
@@ -76,7 +78,7 @@ import { savingOf } from "./telemetry/request-metrics.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
-import { reportUsage } from "./usage/usage-report.ts";
+import { reportUsage } from "./usage/usage.ts";
 import { createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
 
@@ -121,6 +123,7 @@ interface Context extends GatewayOptions {
   readonly recorder: Recorder;
   /** The calling apps, listed in the settings or not. */
   readonly apps: Apps;
+  readonly parse: ParseOptions;
   readonly secretFiles: SecretFiles;
   readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
@@ -206,8 +209,9 @@ async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, clock, log } = options;
+  const { source, keys, clock, random, log } = options;
   const { config } = source.first;
+  const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
@@ -237,6 +241,7 @@ function createContext(options: GatewayOptions): Context {
     recorder,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
+    parse,
     secretFiles,
     readWarmItems,
     warmItems,
@@ -361,13 +366,13 @@ function warnAboutSettings({ admin }: Config, { warn }: Observer): void {
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { stores, budgets, pages, warm, lifecycle, reload, callers } = parts;
-  const { config, settings, clock, random, observer, metrics } = context;
+  const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
   const { now, after } = clock;
   warnAboutSettings(config, observer);
   return createAdminServer({
-    parse: config.query,
+    parse,
     pages,
     serveCaller: callers.serve,
     observer,

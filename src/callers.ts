@@ -24,8 +24,10 @@ import { createPipeline } from "./pipeline.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
+import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
+import { memoize } from "./memoize.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
@@ -42,6 +44,7 @@ export interface CallersOptions {
   readonly secretFiles: Pick<SecretFiles, "appTokens">;
   readonly observer: Observer;
   readonly tracing: Pick<Tracing, "start"> | undefined;
+  readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
   /** The stage that answers from blocks and from the cache. */
@@ -53,7 +56,7 @@ export interface CallersOptions {
 
 /** @returns the callers' server with the pipeline behind it, not yet listening */
 export function createCallers(options: CallersOptions): CallersServer {
-  const { config, settings, clock, random, observer } = options;
+  const { config, settings, keys, clock, random, observer, parse } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
   const { requestId } = random;
   const { now, after } = clock;
@@ -66,7 +69,11 @@ export function createCallers(options: CallersOptions): CallersServer {
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
-  const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
+  const knownTargets = createKnownTargets({
+    maxBytes: knownTargetsBytes(config.cache.maxBytes),
+    conceal: parse.conceal,
+    secretsKnown: () => keys.known.length,
+  });
   const start = createPipeline({
     arrivals: inFlight.tracking(arrivals(options), refuse),
     servePreflight: createServePreflight({
@@ -83,7 +90,7 @@ export function createCallers(options: CallersOptions): CallersServer {
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
     }),
-    understand: createUnderstand(config.query, knownTargets.remember),
+    understand: createUnderstand(parse, knownTargets.remember),
     cache: pages.answer,
     answerAtOnce: pages.answerAtOnce,
     passThrough,
@@ -115,10 +122,14 @@ function arrivals(options: CallersOptions): Arrivals {
   });
 }
 
-function createIdentify({ apps, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
-  /** App ids are in labels and reports, so a secret that a caller sent by mistake is no app id. */
-  const withoutSecret = (text = ""): string =>
-    keys.known.some((secret) => text.includes(secret)) ? "" : text;
+function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
+  // App ids are in the log, in labels and in reports, so they must not be secrets that a caller sent by mistake.
+  // Only texts without a secret are remembered.
+  const withoutSecret = memoize(
+    (text) => (parse.conceal(text) === text ? text : undefined),
+    () => keys.known.length,
+  );
+  const concealed = (text: string): string => withoutSecret(text) ?? parse.conceal(text);
   const checkToken = createAppTokens({
     tokens: options.secretFiles.appTokens,
     now: options.clock.now,
@@ -126,7 +137,10 @@ function createIdentify({ apps, keys, ...options }: CallersOptions): ArrivalOpti
     refused: options.metrics.appTokenRefused,
   });
   return (appId, userAgent, at, authorization) =>
-    checkToken(apps.identify(withoutSecret(appId?.toString()), withoutSecret(userAgent), at), authorization);
+    checkToken(
+      apps.identify(concealed(appId?.toString() ?? ""), concealed(userAgent ?? ""), at),
+      authorization,
+    );
 }
 
 /** @returns the OpenAPI document of the callers' port */

@@ -10,7 +10,7 @@ import { createRedisLimiter, LIMITER_SCRIPTS, type ReplicaSlot } from "./ratelim
 import { createSharedLimiter, type SharedLimiter } from "./ratelimit/shared-limiter.ts";
 import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
-import { createMemoryLedger } from "./usage/memory-ledger.ts";
+import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
 import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
@@ -34,8 +34,7 @@ import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SecretFiles } from "./config/secret-files.ts";
-import { DatabaseInUse } from "./sqlite/database.ts";
-import { DataOfAnotherAccount } from "./sqlite/owner.ts";
+import { UnusableData } from "./sqlite/files.ts";
 import type { Random } from "./process/random.ts";
 import { identityOf, redisNamespaces } from "./identity.ts";
 import { NAMESPACE } from "./query/key.ts";
@@ -96,8 +95,8 @@ function openAlone(
   sqlite: SqliteBackend | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
-  const bounds = { ...config.ledger, now: clock.now, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
-  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, ...observer });
+  const bounds = { ...config.ledger, clock, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
+  const onDisk = sqlite && refusing(() => openLedgerOnDisk({ ...bounds, ...sqlite, ...observer }));
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
@@ -251,12 +250,12 @@ function sharedLimits(
 /** A slot of the budget is reserved for this long after the last message of its replica. */
 const SLOT_LEASE_MS = 1_000;
 
-function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
+function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend {
   const { config, clock, observer, metrics } = options;
   const onBreaker = (state: CircuitState): void => metrics.breakerState("sqlite", state);
   onBreaker("closed");
-  try {
-    const backend = createSqliteBackend({
+  return refusing(() =>
+    createSqliteBackend({
       dataDir,
       owner: identityOf(config.upstream),
       maxBytes: config.cache.maxDiskBytes,
@@ -265,21 +264,19 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
       log: observer,
       onOperation: timed("sqlite", metrics),
       onBreaker,
-    });
-    if (backend === undefined) onBreaker("open");
-    return backend;
-  } catch (error) {
-    if (error instanceof DataOfAnotherAccount) throw new ConfigError([ANOTHER_ACCOUNT]);
-    if (!(error instanceof DatabaseInUse)) throw error;
-    const problem = `dataDir (DATA_DIR): ${error.message}: each gateway needs a directory of its own`;
-    throw new ConfigError([problem]);
-  }
+    }),
+  );
 }
 
-const ANOTHER_ACCOUNT =
-  "dataDir (DATA_DIR): the directory holds the budget and the answers of another account (upstream.service or " +
-  "upstream.callerId). Set another directory, or run `npm run adopt-data` to count its calls against this account and " +
-  "drop its answers";
+/** @throws {ConfigError} if the data directory cannot be used */
+function refusing<T>(open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (!(error instanceof UnusableData)) throw error;
+    throw new ConfigError([`dataDir (DATA_DIR): ${error.message}`]);
+  }
+}
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);

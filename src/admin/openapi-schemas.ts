@@ -97,7 +97,7 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
           limit: orNull(integer),
           maximum: integer,
           reachedAt: orNull(instant),
-          kept: { type: "boolean" },
+          kept: { enum: [true, false, "unknown"] },
         }),
       ),
       savedSinceStart: { type: "object", additionalProperties: integer },

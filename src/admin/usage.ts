@@ -3,8 +3,13 @@
  */
 import express, { type Request, type Router } from "express";
 
-import { SEND_COUNTS, type SendCounts, USAGE_GROUPINGS, type UsageQuery } from "../usage/usage.ts";
-import type { UsageReport } from "../usage/usage-report.ts";
+import {
+  SEND_COUNTS,
+  type SendCounts,
+  USAGE_GROUPINGS,
+  type UsageQuery,
+  type UsageReport,
+} from "../usage/usage.ts";
 import { PERIOD_PARAMETERS } from "./callers.ts";
 import { readOnly } from "./guard.ts";
 import { type AdminParameter, parametersOf, periodIn } from "./parameters.ts";
@@ -61,14 +66,16 @@ function wantsCsv(request: Request, format: string | undefined): boolean {
 
 function jsonOf(
   { from, to, by }: UsageQuery,
-  { totals, rows, windows, completeSince, gaps }: UsageReport,
+  { totals, rows, windows, completeSince, unrecorded }: UsageReport,
 ): object {
   return {
     from: isoTime(from),
     to: isoTime(to),
     by,
     ...(completeSince !== undefined && { completeSince: isoTime(completeSince) }),
-    ...(gaps && { gaps: gaps.map((gap) => ({ ...gap, from: isoTime(gap.from), to: isoTime(gap.to) })) }),
+    ...(unrecorded && {
+      unrecorded: { since: isoTime(unrecorded.since), until: isoTime(unrecorded.until) },
+    }),
     totals: countsOf(totals),
     rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
     windows: windows.map(windowOf),
@@ -82,13 +89,7 @@ function windowOf({ name, limit, maximum, reachedAt, kept, limits }: UsageReport
     maximum,
     reachedAt: reachedAt === undefined ? null : isoTime(reachedAt),
     kept,
-    ...(limits && {
-      limits: limits.map((one) => ({
-        limit: one.limit ?? null,
-        from: isoTime(one.from),
-        until: isoTime(one.until),
-      })),
-    }),
+    ...(limits && { limits: limits.map((one) => one ?? null) }),
   };
 }
 

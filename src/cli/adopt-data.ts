@@ -22,22 +22,19 @@ async function adoptData(options: SettingOptions): Promise<void> {
   const { dataDir } = config;
   if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
   const { identityOf } = await import("../identity.ts");
-  const { systemClock } = await import("../process/clock.ts");
   const { openDatabase } = await import("../sqlite/database.ts");
   const { LAYOUT } = await import("../sqlite/layout.ts");
   const { adopt } = await import("../sqlite/owner.ts");
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   const failure = (error: unknown): CommandFailure =>
     new CommandFailure(`${dataDir}: ${error instanceof Error ? error.message : String(error)}`);
-  let database: ReturnType<typeof openDatabase>;
   try {
-    database = openDatabase({ directory: dataDir, layout: LAYOUT, now: systemClock.now(), warn });
-    if (database !== undefined) adopt(database, identityOf(config.upstream));
-    database?.close();
+    const database = openDatabase({ directory: dataDir, layout: LAYOUT, warn });
+    adopt(database, identityOf(config.upstream));
+    database.close();
   } catch (error) {
     throw failure(error);
   }
-  if (database === undefined) throw new CommandFailure(`The data in ${dataDir} cannot be opened.`);
   process.stdout.write(
     `${dataDir} now belongs to the account in the settings. Cached answers were dropped.\n`,
   );

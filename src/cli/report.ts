@@ -50,14 +50,14 @@ async function report(options: AdminOptions & Period): Promise<void> {
   const callers = await client.get<Callers>("/callers", { from: byApp.from, to: byApp.to });
   const { ages, apps } = callers;
   if (options.json) {
-    const { from, to, completeSince, gaps, totals, windows } = byApp;
+    const { from, to, completeSince, unrecorded, totals, windows } = byApp;
     const { scope, processes, since } = callers;
     const known = { scope, processes, since, completeSince: callers.completeSince };
     return printJson({
       from,
       to,
       ...(completeSince !== undefined && { completeSince }),
-      ...(gaps !== undefined && { gaps }),
+      ...(unrecorded !== undefined && { unrecorded }),
       totals,
       windows,
       byApp: byApp.rows,

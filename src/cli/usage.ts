@@ -53,15 +53,10 @@ export interface Usage {
     readonly limit: number | null;
     readonly maximum: number;
     readonly reachedAt: string | null;
-    /** `null`: calls are missing that may have exceeded the limit. */
-    readonly kept: boolean | null;
+    /** `unknown`: calls are missing that may have exceeded the limit. */
+    readonly kept: boolean | "unknown";
   }[];
-  readonly gaps?: readonly {
-    readonly origin: string;
-    readonly from: string;
-    readonly to: string;
-    readonly sends: number;
-  }[];
+  readonly unrecorded?: { readonly since: string; readonly until: string };
 }
 
 export function readUsage(client: AdminClient, by: string, { from, to }: Period): Promise<Usage> {
@@ -69,15 +64,13 @@ export function readUsage(client: AdminClient, by: string, { from, to }: Period)
 }
 
 /** Prints the period, and whether the ledger covers all of it. */
-export function printPeriod({ from, to, completeSince, gaps = [] }: Usage): void {
+export function printPeriod({ from, to, completeSince, unrecorded }: Usage): void {
   print(`Period  ${from} to ${to}`);
   if (completeSince !== undefined) {
     print(`The ledger is complete only since ${completeSince}. There may have been more calls before.`);
   }
-  for (const { origin, from: begin, to: end, sends } of gaps) {
-    const calls = sends === 0 ? "an unknown number of calls" : `${sends} calls`;
-    print(`Missing: ${calls} (${origin}) from ${begin} to ${end}, which could not be written to the ledger.`);
-  }
+  if (unrecorded !== undefined)
+    print(`Calls from ${unrecorded.since} to ${unrecorded.until} are missing: the disk was full.`);
 }
 
 /** @returns a row for each app, resource or hour, and the total */
@@ -98,7 +91,7 @@ export function windowsTable({ windows }: Usage): string {
       limit,
       maximum,
       reachedAt,
-      kept === null ? "unknown" : kept ? "yes" : "NO",
+      kept === "unknown" ? kept : kept ? "yes" : "NO",
     ]),
   );
 }

@@ -23,7 +23,7 @@ import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.
 export interface LocalLimiterOptions {
   readonly origin: OriginName;
   readonly config: LimiterConfig;
-  readonly ledger: Pick<OwnLedger, "recent" | "enter" | "complete">;
+  readonly ledger: Pick<OwnLedger, "recent" | "enter" | "complete" | "unrecorded">;
   readonly clock: Clock;
   /** A name that no other process has or had. */
   readonly process: string;
@@ -31,6 +31,8 @@ export interface LocalLimiterOptions {
 
 /** Clocks are cut to whole milliseconds. */
 const ROUNDING_MS = 1;
+/** Longer windows count what is recorded: to close them would stop the gateway for too long. */
+const LONGEST_SHORT_WINDOW_MS = 3_600_000;
 
 export function createLocalLimiter({ origin, config, ledger, clock, process }: LocalLimiterOptions): Limiter {
   let current = config;
@@ -38,6 +40,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
   let changed = (): void => undefined;
   const keptMs = (): number => Math.max(DAY_MS, ...current.windows.map(({ windowMs }) => windowMs));
   const log = fill();
+  const fullUntil = afterUnrecorded({ ledger, clock, config });
 
   function fill(): SlidingWindowLog {
     const filled = createSlidingWindowLog();
@@ -67,7 +70,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
   return {
     async acquire(request) {
       const now = clock.monotonic();
-      const refusal = refuse(log, current, request, now);
+      const refusal = refuse(log, current, request, now, fullUntil);
       return refusal ?? { kind: "permit", permit: permit(request, now) };
     },
     acquireAnyway: async (request) => permit(request, clock.monotonic()),
@@ -84,7 +87,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
       ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
       changed();
     },
-    state: () => stateOf(log, current, clock.monotonic()),
+    state: () => stateOf(log, current, clock.monotonic(), fullUntil),
     announce: () => undefined,
     onChange(listener) {
       changed = listener;
@@ -97,6 +100,17 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
   };
 }
 
+/** After a time in which calls were not recorded, short windows count as full until those calls have left them. */
+function afterUnrecorded({
+  ledger,
+  clock,
+  config,
+}: Pick<LocalLimiterOptions, "ledger" | "clock" | "config">): (windowMs: number) => number {
+  const until = (ledger.unrecorded?.()?.until ?? Number.NEGATIVE_INFINITY) - clock.now() + clock.monotonic();
+  return (windowMs) =>
+    windowMs > LONGEST_SHORT_WINDOW_MS ? Number.NEGATIVE_INFINITY : until + config.arrivalMs + windowMs;
+}
+
 type Wait = Extract<Acquired, { kind: "wait" }>;
 
 /** @returns nothing where a permit is free */
@@ -105,12 +119,14 @@ function refuse(
   { windows, perDay }: LimiterConfig,
   { app, leave }: PermitRequest,
   now: number,
+  fullUntil: (windowMs: number) => number,
 ): Wait | undefined {
   let wait: Wait | undefined;
   function until(at: number, reason: LimitReason): void {
     wait = { kind: "wait", until: Math.max(at, wait?.until ?? 0), reason: wait?.reason ?? reason };
   }
   for (const [index, { limit, windowMs }] of windows.entries()) {
+    if (now < fullUntil(windowMs)) until(fullUntil(windowMs), "budget");
     const free = limit - log.spent(windowMs, now);
     const missing = 1 + (leave[index] ?? 0) - free;
     // Without an instant, more is to be left than the limit allows. Only new limits help.
@@ -125,18 +141,26 @@ function refuse(
   return wait;
 }
 
-function stateOf(log: SlidingWindowLog, { windows, perDay }: LimiterConfig, now: number): LimiterState {
+function stateOf(
+  log: SlidingWindowLog,
+  { windows, perDay }: LimiterConfig,
+  now: number,
+  fullUntil: (windowMs: number) => number,
+): LimiterState {
   return {
     mode: "alone",
     windows: windows.map((window) => {
       const { limit, windowMs } = window;
-      const spent = log.spent(windowMs, now);
+      const isFull = now < fullUntil(windowMs);
+      const spent = isFull ? limit : log.spent(windowMs, now);
       return {
         ...window,
         spent,
         reserved: 0,
         remaining: Math.max(0, limit - spent),
-        freeAt: log.freeInstants(windowMs, now, MOST_FREE_INSTANTS),
+        freeAt: isFull
+          ? Array.from({ length: Math.min(limit, MOST_FREE_INSTANTS) }, () => fullUntil(windowMs))
+          : log.freeInstants(windowMs, now, MOST_FREE_INSTANTS),
         byApp: log.byApp(windowMs, now),
       };
     }),

@@ -1,13 +1,12 @@
 /**
- * Opens the SQLite file for this process alone. If the file is unusable, it is renamed and a new one is created.
+ * Opens the SQLite file for this process alone. The file contains the ledger, so a file that this version cannot read is
+ * refused: a new one would silently give the whole budget again.
  */
-import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-import { withBallast } from "./ballast.ts";
-import { isFaultOfContent, isInUse } from "./faults.ts";
-import { createPrivately, makeDirectory } from "./files.ts";
+import { isDamaged, isDiskFull, isInUse } from "./faults.ts";
+import { createPrivately, openDirectory, refuseLink, UnusableData } from "./files.ts";
 
 export type Database = DatabaseSync;
 
@@ -18,7 +17,7 @@ export interface DatabaseSpace {
    * the disk has no space for that.
    */
   readonly checkpoint: () => void;
-  /** Evicts some cached answers and frees their space as far as possible. @returns whether there were any */
+  /** Evicts some cached answers. Their pages stay in the file, for new lines. @returns whether there were any */
   readonly evict: () => boolean;
 }
 
@@ -27,26 +26,17 @@ export interface DatabaseLayout {
   readonly fileName: string;
   /** Marks the file as ours (`PRAGMA application_id`). The gateway never writes to the file of another application. */
   readonly applicationId: number;
-  /** Increase it when the tables change. An older file is upgraded; a newer one is set aside. */
+  /** Increase it when the tables change. A file of another version is refused. */
   readonly version: number;
   /** Creates the tables in an empty file. */
   readonly schema: string;
-  /** Statements that upgrade a file from this version to the next one. Without them, the file is set aside. */
-  readonly upgrades: Readonly<Partial<Record<number, string>>>;
 }
 
 export interface OpenDatabaseOptions {
   /** Created if it does not exist. */
   readonly directory: string;
   readonly layout: DatabaseLayout;
-  /** Epoch milliseconds, for the name of a file that is set aside. */
-  readonly now: number;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-}
-
-/** Another process uses the file. */
-export class DatabaseInUse extends Error {
-  override readonly name = "DatabaseInUse";
 }
 
 /** In a rolling restart, the other process ends within this time. The event loop is blocked during the wait. */
@@ -56,63 +46,66 @@ const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 
 /**
  * Opens the database. If another process uses it, waits for that process to end.
- * @returns `undefined` if nothing can be kept on disk; the log says why
- * @throws {DatabaseInUse} if the other process does not end in time
+ * @throws {UnusableData} if the directory or the file cannot be used
  */
-export function openDatabase(options: OpenDatabaseOptions): Database | undefined {
-  const file = join(options.directory, options.layout.fileName);
+export function openDatabase(options: OpenDatabaseOptions): Database {
+  const { directory, layout } = options;
+  const file = join(directory, layout.fileName);
   try {
-    return withBallast(options.directory, () => openAlone(file, options));
+    openDirectory(directory);
+    for (const suffix of ["", "-wal", "-shm", "-journal"]) refuseLink(file + suffix);
+    createPrivately(file);
+    return openAlone(file, options);
   } catch (error) {
-    if (error instanceof DatabaseInUse) throw error;
-    if (!isFaultOfFile(error) || !setAside(file, error, options)) return giveUp(file, error, options);
-  }
-  try {
-    return tryOpen(file, options, 0);
-  } catch (error) {
-    return giveUp(file, error, options);
+    if (error instanceof UnusableData) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    if (isInUse(error))
+      throw new UnusableData(`another process uses ${file}: each gateway needs a directory of its own`);
+    if (isDamaged(error)) throw new UnusableData(`${file} cannot be read (${reason}). ${beginAnew(file)}`);
+    throw new UnusableData(
+      `${directory} cannot be used (${reason}). Mend it, or set DATA_DIR to another directory. With an empty DATA_DIR, ` +
+        "answers and calls are kept in memory only",
+    );
   }
 }
 
-function openAlone(file: string, options: OpenDatabaseOptions): Database {
+function openAlone(file: string, { layout, warn }: OpenDatabaseOptions): Database {
   try {
-    return tryOpen(file, options, 0);
+    return open(file, layout, 0);
   } catch (error) {
     if (!isInUse(error)) throw error;
   }
-  options.warn("Another process uses the file: waiting for it to end.", {
-    file,
-    waitMs: WAIT_FOR_RELEASE_MS,
-  });
-  try {
-    return tryOpen(file, options, WAIT_FOR_RELEASE_MS);
-  } catch (error) {
-    throw isInUse(error) ? new DatabaseInUse(`another process uses ${file}`, { cause: error }) : error;
-  }
+  warn("Another process uses the file: waiting for it to end.", { file, waitMs: WAIT_FOR_RELEASE_MS });
+  return open(file, layout, WAIT_FOR_RELEASE_MS);
 }
 
-/** This version of the gateway cannot use the content of the file. */
-class UnusableFile extends Error {}
+/** A database of the same tables that is lost when the process ends. */
+export function openInMemory(layout: DatabaseLayout): Database {
+  return open(":memory:", layout, 0);
+}
 
-/** @throws if the file cannot be opened, is in use, is damaged, or has other tables */
-function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions, waitMs: number): Database {
-  makeDirectory(directory);
-  createPrivately(file);
+function open(file: string, layout: DatabaseLayout, waitMs: number): Database {
   const database = new DatabaseSync(file);
   try {
     // With the exclusive mode, this connection keeps the file locked from its first transaction until it closes.
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE`);
-    const { isNew } = stateOf(database, layout);
+    const isNew = isEmpty(database, file, layout);
     // Without this before the first table, free pages could not be returned to the disk.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec(
       `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
     );
     if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
-      throw new UnusableFile("a damaged file");
-    bringUpToDate(database, layout);
+      throw new UnusableData(`${file} is damaged. ${beginAnew(file)}`);
+    database.exec("BEGIN IMMEDIATE");
+    // Another process may have created the tables before this one got its lock.
+    if (isEmpty(database, file, layout)) {
+      const { schema, applicationId, version } = layout;
+      database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
+    }
     // No other process can have a lock now, so a wait would only delay all callers.
-    database.exec("PRAGMA busy_timeout = 0");
+    database.exec("COMMIT; PRAGMA busy_timeout = 0");
+    allocateLog(database);
     return database;
   } catch (error) {
     database.close();
@@ -120,88 +113,48 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions, waitM
   }
 }
 
-interface FileState {
-  /** The file is empty. */
-  readonly isNew: boolean;
-  /** The statements that create or upgrade the tables, in order. */
-  readonly steps: readonly string[];
+/** The space that the write-ahead log has from the start, in bytes, and how many pages of it are used before they are moved. */
+const LOG_BYTES = 256 * 1024;
+const LOG_PAGES_USED = 16;
+
+/**
+ * Gives the write-ahead log its space, which SQLite writes again and again. So answers can be evicted when the disk is full:
+ * that needs space in the log first.
+ */
+function allocateLog(database: Database): void {
+  try {
+    database.exec(
+      `PRAGMA wal_autocheckpoint = ${LOG_PAGES_USED};
+       CREATE TABLE room (bytes BLOB); INSERT INTO room VALUES (zeroblob(${LOG_BYTES})); DROP TABLE room;
+       PRAGMA wal_checkpoint(RESTART)`,
+    );
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+  }
 }
 
-/** @throws if the file is neither empty nor ours in a usable version */
-function stateOf(database: Database, layout: DatabaseLayout): FileState {
+/** @throws {UnusableData} if the file is neither empty nor ours in this version */
+function isEmpty(database: Database, file: string, { applicationId, version }: DatabaseLayout): boolean {
   const found = database
     .prepare(
       `SELECT (SELECT application_id FROM pragma_application_id) AS owner,
          (SELECT user_version FROM pragma_user_version) AS version, count(*) AS tables FROM sqlite_schema`,
     )
     .get();
-  if (found?.["owner"] === 0 && found["tables"] === 0) return { isNew: true, steps: [layout.schema] };
-  if (found?.["owner"] !== layout.applicationId) throw new UnusableFile("a file of another application");
-  return { isNew: false, steps: upgradesFrom(Number(found["version"]), layout) };
+  if (found?.["owner"] === 0 && found["tables"] === 0) return true;
+  if (found?.["owner"] !== applicationId)
+    throw new UnusableData(`${file} belongs to another application. Set another directory`);
+  const written = Number(found["version"]);
+  if (written === version) return false;
+  const by = written > version ? "a newer version" : "an older version";
+  throw new UnusableData(
+    `${by} of the gateway wrote ${file} (layout ${written}, this version reads ${version}). ${beginAnew(file)}`,
+  );
 }
 
-function upgradesFrom(found: number, { version, upgrades }: DatabaseLayout): string[] {
-  const unusable = new UnusableFile(`a file of version ${found}, not ${version}`);
-  if (found > version) throw unusable;
-  const steps: string[] = [];
-  for (let from = found; from < version; from++) {
-    const step = upgrades[from];
-    if (step === undefined) throw unusable;
-    steps.push(step);
-  }
-  return steps;
-}
-
-/** Creates or upgrades the tables in one transaction, so that a killed process leaves no partial change. */
-function bringUpToDate(database: Database, layout: DatabaseLayout): void {
-  const { steps } = stateOf(database, layout);
-  if (steps.length === 0) return;
-  database.exec("BEGIN IMMEDIATE");
-  try {
-    for (const step of steps) database.exec(step);
-    const { applicationId, version } = layout;
-    database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`);
-  } catch (error) {
-    if (database.isTransaction) database.exec("ROLLBACK");
-    throw error;
-  }
-}
-
-function isFaultOfFile(error: unknown): boolean {
-  if (error instanceof UnusableFile) return true;
-  return isFaultOfContent(error);
-}
-
-/** @returns whether a new file can be created now */
-function setAside(file: string, error: unknown, { now, warn }: OpenDatabaseOptions): boolean {
-  const aside = `${file}.set-aside-${now}`;
-  try {
-    renameSync(file, aside);
-  } catch {
-    return false;
-  }
-  for (const suffix of ["-wal", "-shm"]) {
-    try {
-      renameSync(file + suffix, aside + suffix);
-    } catch {
-      // The file does not exist.
-    }
-  }
-  warn("The file on disk cannot be used: it was set aside and a new one is begun.", {
-    file,
-    setAside: aside,
-    reason: reasonOf(error),
-  });
-  return true;
-}
-
-function giveUp(file: string, error: unknown, { warn }: OpenDatabaseOptions): undefined {
-  warn("Nothing can be kept on disk: answers are kept in memory only until the next start.", {
-    file,
-    reason: reasonOf(error),
-  });
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+function beginAnew(file: string): string {
+  return (
+    `To begin a new one, remove ${file} and ${file}-wal. Its answers and its calls are then forgotten: first wait for ` +
+    "the longest window of BUDGET, or the limit can be exceeded"
+  );
 }

@@ -1,12 +1,21 @@
 /**
- * Creates, opens and writes files in the data directory. Only their owner can read them.
+ * Creates, checks, opens and writes files in the data directory. Only their owner can read them, and a link that somebody
+ * else put there is never followed.
  */
-import { closeSync, constants, mkdirSync, openSync, writeSync } from "node:fs";
+import { closeSync, constants, lstatSync, mkdirSync, openSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** Opens a file, or creates it so that only its owner can read it. */
+/** The data directory cannot be used. The message names the path and the remedy. */
+export class UnusableData extends Error {
+  override readonly name = "UnusableData";
+}
+
+/**
+ * Opens a file, or creates it so that only its owner can read it.
+ * @throws if the path is a link
+ */
 export function openPrivately(file: string): number {
-  return openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600);
+  return openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
 }
 
 /**
@@ -19,10 +28,20 @@ export function writeFully(descriptor: number, bytes: Buffer, position: number):
 }
 
 /**
- * Creates a directory that only its owner can read, with its parents. Node's option `recursive` would never return where the
- * system denies that an existing parent exists, as in /proc.
+ * Creates the data directory, if it does not exist, so that only its owner can read it.
+ * @throws {UnusableData} if every user can write to it, because they could replace the files in it
  */
-export function makeDirectory(directory: string): void {
+export function openDirectory(directory: string): void {
+  makeDirectory(directory);
+  if ((statSync(directory).mode & constants.S_IWOTH) === 0) return;
+  throw new UnusableData(
+    `every user can write to ${directory}. Run "chmod o-w ${directory}", or name a directory below it, which the ` +
+      "gateway creates",
+  );
+}
+
+/** Node's option `recursive` would never return where the system denies that an existing parent exists, as in /proc. */
+function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });
   } catch (error) {
@@ -36,14 +55,18 @@ export function makeDirectory(directory: string): void {
 
 /**
  * Creates an empty file that only its owner can read, if it does not exist. SQLite itself would create a file that every user
- * can read. Its other files get the same mode.
+ * can read, and would follow a link. Its other files get the same mode.
  */
 export function createPrivately(file: string): void {
-  try {
-    closeSync(openSync(file, "wx", 0o600));
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
-  }
+  closeSync(openPrivately(file));
+}
+
+/** @throws {UnusableData} if there is a link, a directory or anything else that is not a file of its own */
+export function refuseLink(file: string): void {
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (found === undefined || (found.isFile() && found.nlink === 1)) return;
+  const what = found.isDirectory() ? "a directory" : "a link or a device";
+  throw new UnusableData(`${file} is ${what}, not a file. Move it away`);
 }
 
 function codeOf(error: unknown): unknown {

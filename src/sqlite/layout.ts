@@ -1,41 +1,11 @@
 import type { DatabaseLayout } from "./database.ts";
 
-/** The ledger of upstream calls, as in version 3. The upgrade from version 2 creates the same tables. */
-const LEDGER = `
-    CREATE TABLE ledger (
-      id TEXT PRIMARY KEY,
-      origin TEXT NOT NULL,
-      at INTEGER NOT NULL,
-      app TEXT NOT NULL,
-      resource TEXT NOT NULL,
-      cause TEXT NOT NULL,
-      query TEXT NOT NULL,
-      status TEXT,
-      duration_ms INTEGER,
-      arrived_at INTEGER
-    ) STRICT;
-    CREATE INDEX ledger_by_instant ON ledger (at);
-    -- One row, written at the first use: the instant since which the ledger is complete.
-    CREATE TABLE ledger_since (at INTEGER NOT NULL) STRICT;
-    CREATE TRIGGER ledger_dropped AFTER DELETE ON ledger BEGIN
-      UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
-    END`;
-
-/** The limits under which a call was allowed. Lines from before version 4 have an empty text. */
-const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
-
-/** One row: the owner of the data (src/identity.ts). A file from before version 5 gets its owner when it is opened. */
-const OWNER = "CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT";
-
-/** Facts that the gateway has learned about the upstream (src/pages/derive/trust.ts). */
-const LEARNED = "CREATE TABLE learned (fact TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT";
-
 /** The gateway's one file: the tables of the cache (src/cache/store/sqlite.ts) and of the ledger (src/usage/sqlite-ledger.ts). */
 export const LAYOUT: DatabaseLayout = {
   fileName: "property-gateway.sqlite",
   /** `PGW1` */
   applicationId: 0x50475731,
-  version: 6,
+  version: 7,
   schema: `
     CREATE TABLE entries (
       key TEXT PRIMARY KEY,
@@ -52,20 +22,31 @@ export const LAYOUT: DatabaseLayout = {
     CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN UPDATE totals SET entries = entries + 1; END;
     CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN UPDATE totals SET entries = entries - 1; END;
     CREATE TABLE purges (epoch INTEGER PRIMARY KEY, at INTEGER NOT NULL, purge TEXT NOT NULL) STRICT;
-    ${LEDGER};
-    ${LIMITS};
-    ${OWNER};
-    ${LEARNED}`,
-  upgrades: {
-    // Version 2 stored only the instants of calls. These calls still count in the windows.
-    2: `
-    ${LEDGER};
-    INSERT INTO ledger (id, origin, at, app, resource, cause, query, arrived_at)
-      SELECT 'version-2-' || rowid, origin, at, 'other',
-        CASE origin WHEN 'images' THEN 'images' ELSE 'listings' END, 'miss', '', at FROM sends ORDER BY at, rowid;
-    DROP TABLE sends`,
-    3: LIMITS,
-    4: OWNER,
-    5: LEARNED,
-  },
+    CREATE TABLE ledger (
+      id TEXT PRIMARY KEY,
+      origin TEXT NOT NULL,
+      at INTEGER NOT NULL,
+      app TEXT NOT NULL,
+      resource TEXT NOT NULL,
+      cause TEXT NOT NULL,
+      query TEXT NOT NULL,
+      limits TEXT NOT NULL,
+      -- The same instant without the time of day: which start of the machine, and the milliseconds since then.
+      boot TEXT NOT NULL,
+      up INTEGER NOT NULL,
+      status TEXT,
+      duration_ms INTEGER,
+      arrived_at INTEGER,
+      arrived_up INTEGER
+    ) STRICT;
+    CREATE INDEX ledger_by_instant ON ledger (at);
+    -- One row, written at the first use: the instant since which the ledger is complete.
+    CREATE TABLE ledger_since (at INTEGER NOT NULL) STRICT;
+    CREATE TRIGGER ledger_dropped AFTER DELETE ON ledger BEGIN
+      UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
+    END;
+    -- One row: the owner of the data (src/identity.ts).
+    CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT;
+    -- Facts that the gateway has learned about the upstream (src/pages/derive/trust.ts).
+    CREATE TABLE learned (fact TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT`,
 };

@@ -2,6 +2,7 @@
  * The owner of the data in a file. The ledger belongs to an account, cached answers belong to an account and its upstream.
  */
 import type { Database } from "./database.ts";
+import { UnusableData } from "./files.ts";
 
 /** The fingerprints from src/identity.ts. */
 export interface Owner {
@@ -9,15 +10,14 @@ export interface Owner {
   readonly upstream: string;
 }
 
-/** The file contains the data of another account. */
-export class DataOfAnotherAccount extends Error {
-  override readonly name = "DataOfAnotherAccount";
-}
+const ANOTHER_ACCOUNT =
+  "the directory holds the budget and the answers of another account (upstream.service or upstream.callerId). Set " +
+  "another directory, or run `npm run adopt-data` to count its calls against this account and drop its answers";
 
 /**
  * Writes the owner into a file that has none. Drops the cached answers if they belong to another upstream of the account.
  * @returns whether cached answers were dropped
- * @throws {DataOfAnotherAccount} if the file belongs to another account; then nothing changes
+ * @throws {UnusableData} if the file belongs to another account; then nothing changes
  */
 export function claimFile(database: Database, owner: Owner): boolean {
   const found = database.prepare("SELECT account, upstream FROM owner").get();
@@ -25,7 +25,7 @@ export function claimFile(database: Database, owner: Owner): boolean {
     write(database, owner);
     return false;
   }
-  if (found["account"] !== owner.account) throw new DataOfAnotherAccount("the data of another account");
+  if (found["account"] !== owner.account) throw new UnusableData(ANOTHER_ACCOUNT);
   if (found["upstream"] === owner.upstream) return false;
   return adopt(database, owner);
 }

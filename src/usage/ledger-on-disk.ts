@@ -1,69 +1,126 @@
-import type { Database, DatabaseSpace } from "../sqlite/database.ts";
-import { openBallast } from "../sqlite/ballast.ts";
-import { openGapNote } from "./gap-note.ts";
-import type { LedgerBounds } from "./ledger.ts";
-import { createSqliteLedger } from "./sqlite-ledger.ts";
-import {
-  createUnfailingLedger,
-  type TroubleOptions,
-  type UnfailingLedger,
-  type Warn,
-} from "./unfailing-ledger.ts";
+import { statfsSync } from "node:fs";
 
-export interface LedgerOnDiskOptions extends LedgerBounds, TroubleOptions {
+import type { Database, DatabaseSpace } from "../sqlite/database.ts";
+import { isDiskFull } from "../sqlite/faults.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Observer } from "../types.ts";
+import type { LedgerBounds, OwnLedger } from "./ledger.ts";
+import { createSqliteLedger } from "./sqlite-ledger.ts";
+import { openUnrecordedMark } from "./unrecorded-mark.ts";
+
+export interface LedgerOnDiskOptions
+  extends LedgerBounds, Pick<Observer, "outOfOrder" | "backInOrder" | "warn"> {
+  readonly clock: Clock;
   readonly database: Database;
   readonly space: DatabaseSpace;
   /** The directory of the database. */
   readonly directory: string;
-  readonly warn: Warn;
 }
 
-export interface LedgerOnDisk extends UnfailingLedger {
-  /** Writes what is not written yet. Call it before the database is closed. */
+export interface LedgerOnDisk extends OwnLedger {
+  /** Whether calls are recorded before they are sent. */
+  readonly isDurable: () => boolean;
   readonly close: () => void;
 }
 
-const PAGE_BYTES = 4_096;
-const SMALLEST_LOG_BYTES = 32 * PAGE_BYTES;
-/** Limited, because all callers wait meanwhile. */
-const MOST_EVICTIONS = 16;
+/** How long a failing disk is not tried again, because each try may block all callers. */
+const REST_MS = 2_000;
+/** Limited for the same reason. */
+const MOST_EVICTIONS = 8;
+const LEAST_FREE_BYTES = 1024 * 1024;
+const LEAST_FREE_PAGES = 32;
 
-/** The ledger in the gateway's file, with reserved space. On a full disk it has precedence over cached answers. */
+const LEDGER = "the ledger on disk";
+const MEANWHILE =
+  "Callers are not affected. Calls are counted in memory, and a note on the disk says that they are not recorded. Do not " +
+  "restart the gateway before the disk has space again.";
+
+/**
+ * The ledger in the gateway's file. On a full disk it evicts cached answers. If a call still cannot be recorded, it is sent all
+ * the same, because the limiter counts it in memory, and the mark says so to the next process and to reports.
+ *
+ * @throws {UnusableData} if the mark cannot be written at the start
+ */
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
-  const { database } = options;
-  const { checkpoint, evict } = options.space;
-  const note = openGapNote({ ...options, freeSpace: [evict, evict] });
-  const ballast = openBallast(options.directory, options.now);
+  const { database, space, clock, outOfOrder, backInOrder, warn } = options;
+  const mark = openUnrecordedMark({ ...options, freeSpace: () => void space.evict() });
+  const ledger = createSqliteLedger(database, options);
+  let failedAt: number | undefined;
 
-  // The content of the write-ahead log will also need space in the file. The ballast must be large enough for it.
-  const limitLog = (): void => {
-    const bytes = Math.max(ballast.bytes() / 2, SMALLEST_LOG_BYTES);
-    database.exec(`PRAGMA wal_autocheckpoint = ${Math.floor(bytes / PAGE_BYTES)}`);
-  };
-
-  /** An eviction needs space for the write-ahead log. So this releases the ballast, and evicts until it fits again. */
-  function makeRoom(): void {
-    ballast.release();
-    limitLog();
-    for (let steps = 0; steps < MOST_EVICTIONS; steps++) {
-      if (!evict() || ballast.refill()) break;
-    }
+  function failed(error: unknown): void {
+    const cause = error instanceof Error ? error.message : String(error);
+    if (failedAt === undefined) outOfOrder({ what: LEDGER, cause, meanwhile: MEANWHILE });
+    failedAt = clock.monotonic();
   }
 
-  limitLog();
-  if (ballast.bytes() === 0) makeRoom();
-  const ledger = createUnfailingLedger(createSqliteLedger(database, options), {
-    ...options,
-    note,
-    freeSpace: [checkpoint, makeRoom],
-    onWorked: ballast.refillNowAndThen,
-  });
+  /** @returns whether the work was done */
+  function attempt(work: () => void): boolean {
+    if (failedAt !== undefined && clock.monotonic() < failedAt + REST_MS) return false;
+    try {
+      makingRoom(work, space);
+    } catch (error) {
+      failed(error);
+      return false;
+    }
+    if (failedAt !== undefined) backInOrder(LEDGER);
+    failedAt = undefined;
+    return true;
+  }
+
+  const before = mark.read();
+  if (before !== undefined) {
+    const [since, until] = [before.since, before.until].map((at) => new Date(at).toISOString());
+    warn("Calls were sent and not recorded, because the disk was full.", { since, until });
+  }
   return {
     ...ledger,
-    close() {
-      ledger.flush();
-      note.close();
-      ballast.close();
+    enter(entry) {
+      const enter = (): void => {
+        keepRoom(options);
+        ledger.enter(entry);
+      };
+      if (attempt(enter)) return;
+      try {
+        mark.extend();
+      } catch (error) {
+        failed(error);
+      }
     },
+    complete(id, completion) {
+      // A call without its end counts longer than necessary, never too short.
+      attempt(() => ledger.complete(id, completion));
+    },
+    unrecorded: mark.read,
+    isDurable: () => failedAt === undefined,
+    close: mark.close,
   };
+}
+
+/**
+ * Evicts answers as soon as the disk is almost full, and keeps their pages in the file for the ledger. Later would be too
+ * late: if the file cannot grow, its write-ahead log cannot be emptied, and an eviction needs space in the log.
+ */
+function keepRoom({ database, directory, space }: LedgerOnDiskOptions): void {
+  const { bavail, bsize } = statfsSync(directory);
+  if (bavail * bsize >= LEAST_FREE_BYTES) return;
+  const pages = database.prepare("PRAGMA freelist_count");
+  for (let evictions = 0; evictions < MOST_EVICTIONS; evictions++)
+    if (Number(pages.get()?.["freelist_count"]) >= LEAST_FREE_PAGES || !space.evict()) return;
+}
+
+/** @throws what the work throws, if no eviction frees enough space */
+function makingRoom(work: () => void, { checkpoint, evict }: DatabaseSpace): void {
+  for (let evictions = 0; ; evictions++) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isDiskFull(error) || evictions > MOST_EVICTIONS) throw error;
+      if (evictions > 0 && !evict()) throw error;
+    }
+    try {
+      checkpoint();
+    } catch {
+      // The disk has no space for that. An eviction may help.
+    }
+  }
 }

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 
 import type { Cause, OriginName, UpstreamFaultKind } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
+import type { Clock } from "../process/clock.ts";
 
 /** A call, as it is entered before it is sent. */
 export interface LedgerEntry {
@@ -33,28 +34,24 @@ export interface LedgerLine extends LedgerEntry {
   readonly completion: LedgerCompletion | undefined;
 }
 
-/** Calls of a period that were sent but could not be written to the ledger. */
-export interface LedgerGap {
-  readonly origin: OriginName;
-  /** Epoch milliseconds of the first of these calls. */
-  readonly from: number;
-  /** Epoch milliseconds: the last of them was sent, and arrived, by then. */
-  readonly to: number;
-  /** The number of these calls; 0 if unknown. */
-  readonly sends: number;
+/** A time in which calls were sent but could not be recorded. How many is unknown. Epoch milliseconds. */
+export interface Unrecorded {
+  readonly since: number;
+  /** When the last of these calls was permitted. */
+  readonly until: number;
 }
 
 /** Reads the ledger. */
 export interface LedgerReader {
   /**
-   * Lines with `from <= at < to` (epoch milliseconds), oldest first. They come in pieces, so that a long
-   * period need not be in memory at once. Rejects with `StoreUnavailable` if the ledger cannot be read.
+   * Lines with `from <= at < to` (epoch milliseconds), in any order. They come in pieces, so that a long period need not be
+   * in memory at once. Rejects with `StoreUnavailable` if the ledger cannot be read.
    */
   readonly read: (from: number, to: number) => AsyncIterable<readonly LedgerLine[]>;
   /** Epoch milliseconds from which the ledger is known to be complete. Older lines were dropped, or never entered. */
   readonly completeSince: () => Promise<number>;
-  /** Calls since then that are missing. Absent: no call is ever missing. */
-  readonly gaps?: () => readonly LedgerGap[];
+  /** Calls of this time may be missing. */
+  readonly unrecorded?: () => Unrecorded | undefined;
 }
 
 /** A ledger that can also be written. */
@@ -68,9 +65,10 @@ interface Ledger extends LedgerReader {
 /** The ledger of a process. When the process starts, it fills its windows from this ledger. */
 export interface OwnLedger extends Ledger {
   /**
-   * Calls to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, ordered by their
-   * instants, oldest first. Calls that were never sent are left out. Calls with an instant in the future, because
-   * the clock was ahead, count as sent now, so that they do not use up the budget for too long. May throw.
+   * Calls to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, ordered by their instants, oldest
+   * first. Calls that were never sent are left out. The instants are by the present clock: the age of a call comes from the
+   * time since the machine started, if it has not started again since the call, else from the time of day. Calls in the
+   * future, because the clock was ahead, count as sent now. May throw.
    */
   readonly recent: (origin: OriginName, since: number) => readonly LedgerLine[];
 }
@@ -83,9 +81,10 @@ export interface LedgerBounds {
   readonly maxRecords: number;
   /** Called when lines are dropped because there are more than `maxRecords`. */
   readonly onOverflow?: () => void;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
+  readonly clock: LedgerClock;
 }
+
+export type LedgerClock = Pick<Clock, "now" | "machine">;
 
 /**
  * No call takes longer from its permit until it reaches the upstream, because that is only connecting and

@@ -1,4 +1,6 @@
 /** Reads the ledger of all replicas from the streams that the limiter's script writes (lua/limiter.lua). */
+import { LRUCache } from "lru-cache";
+
 import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
 import { RESOURCES } from "../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
@@ -8,64 +10,70 @@ const LINES_AT_ONCE = 1_000;
 /** The end of a call, and calls that a replica sent without Redis, are in the stream at most this long after the call. */
 const LATEST_MS = 26 * 3_600_000;
 
-/** The key of an origin's ledger, and the instant from which it is complete. */
-interface LedgerSource {
-  readonly keyOf: (origin: OriginName) => string;
-  readonly completeSince: (origin: OriginName) => Promise<number>;
-}
+/** How many calls are remembered after their end, because a replica may have entered a call twice. */
+const MOST_ENDED = 10_000;
 
 export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerReader {
-  return createReader(run, {
-    keyOf: (origin) => limiterKeys(namespace, origin).ledger,
-    async completeSince(origin) {
-      const { state } = limiterKeys(namespace, origin);
-      const text = await run("ledger", state, (client) => client.get(state));
-      // Only the script writes this value.
-      const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
-      return since;
-    },
-  });
-}
-
-function createReader(run: RunLimiter, { keyOf, completeSince }: LedgerSource): LedgerReader {
-  async function readOrigin(origin: OriginName, from: number, to: number): Promise<LedgerLine[]> {
-    const lines = new Map<string, LedgerLine>();
-    for await (const fields of entries(run, keyOf(origin), from, to + LATEST_MS)) {
-      const line = lineOf(origin, fields);
-      const known = lines.get(fields["i"] ?? "");
-      if (line === undefined) {
-        if (known !== undefined && fields["k"] === "e")
-          lines.set(known.id, { ...known, completion: completionOf(fields) });
-      } else if (line.at >= from && line.at < to) lines.set(line.id, line);
-    }
-    return [...lines.values()];
+  async function completeSince(origin: OriginName): Promise<number> {
+    const { state } = limiterKeys(namespace, origin);
+    const text = await run("ledger", state, (client) => client.get(state));
+    // Only the script writes this value.
+    const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
+    return since;
   }
 
   return {
     async *read(from, to) {
-      const lines = await Promise.all(ORIGINS.map((origin) => readOrigin(origin, from, to)));
-      yield lines.flat().toSorted((a, b) => a.at - b.at);
+      for (const origin of ORIGINS) {
+        const { ledger } = limiterKeys(namespace, origin);
+        yield* joined(origin, parts(run, ledger, from, to + LATEST_MS), { from, to });
+      }
     },
-    async completeSince() {
-      const since = await Promise.all(ORIGINS.map(completeSince));
-      return Math.max(...since);
-    },
+    completeSince: async () => Math.max(...(await Promise.all(ORIGINS.map(completeSince)))),
   };
 }
 
 type Fields = Readonly<Record<string, string | undefined>>;
 
-async function* entries(run: RunLimiter, key: string, from: number, to: number): AsyncIterable<Fields> {
+/** The entries of a stream, some at a time. */
+async function* parts(run: RunLimiter, key: string, from: number, to: number): AsyncIterable<Fields[]> {
   let start = String(from);
   for (;;) {
     const part = await run("ledger", key, (client) =>
       client.xrange(key, start, String(to), "COUNT", LINES_AT_ONCE),
     );
-    for (const [, fields] of part) yield fieldsIn(fields.map(String));
+    yield part.map(([, fields]) => fieldsIn(fields.map(String)));
     const last = part.at(-1)?.[0];
     if (last === undefined || part.length < LINES_AT_ONCE) return;
     start = `(${last}`;
   }
+}
+
+/** Joins each call with its end, which comes later in the stream. Only the calls that wait for their end are in memory. */
+async function* joined(
+  origin: OriginName,
+  stream: AsyncIterable<Fields[]>,
+  { from, to }: { readonly from: number; readonly to: number },
+): AsyncIterable<LedgerLine[]> {
+  const waiting = new Map<string, LedgerLine>();
+  const ended = new LRUCache<string, true>({ max: MOST_ENDED });
+  for await (const part of stream) {
+    const lines: LedgerLine[] = [];
+    for (const fields of part) {
+      const line = lineOf(origin, fields);
+      if (line !== undefined) {
+        if (line.at >= from && line.at < to && !ended.has(line.id)) waiting.set(line.id, line);
+        continue;
+      }
+      const call = waiting.get(fields["i"] ?? "");
+      if (call === undefined || fields["k"] !== "e") continue;
+      waiting.delete(call.id);
+      ended.set(call.id, true);
+      lines.push({ ...call, completion: completionOf(fields) });
+    }
+    yield lines;
+  }
+  yield [...waiting.values()];
 }
 
 function lineOf(origin: OriginName, { k, i, t, r, c, q, l }: Fields): LedgerLine | undefined {

@@ -1,13 +1,7 @@
 import { StoreUnavailable } from "../errors.ts";
-import type { Database } from "../sqlite/database.ts";
-import {
-  LONGEST_ARRIVAL_MS,
-  type LedgerBounds,
-  type LedgerEntry,
-  type LedgerLine,
-  type LedgerReader,
-  type OwnLedger,
-} from "./ledger.ts";
+import { type Database, openInMemory } from "../sqlite/database.ts";
+import { LAYOUT } from "../sqlite/layout.ts";
+import type { LedgerBounds, LedgerEntry, LedgerLine, LedgerReader, OwnLedger } from "./ledger.ts";
 
 /** Old lines, and lines beyond the limit, are dropped each time this many lines were entered. */
 const TIDY_EVERY = 256;
@@ -16,27 +10,51 @@ const TIDY_MOST = 1_024;
 /** The lines that are read at once, for the same reason. */
 const PIECE = 500;
 
+/** A ledger that is lost when the process ends. */
+export function createMemoryLedger(bounds: LedgerBounds): OwnLedger {
+  return createSqliteLedger(openInMemory(LAYOUT), bounds);
+}
+
 /** The ledger in the gateway's file. It may contain a few hundred lines more than its bounds permit. */
 export function createSqliteLedger(database: Database, bounds: LedgerBounds): OwnLedger {
-  const { now } = bounds;
+  const { now, machine } = bounds.clock;
   const begunAt = now();
   const insert = database.prepare(
-    `INSERT INTO ledger (id, origin, at, app, resource, cause, query, limits)
-     VALUES (:id, :origin, :at, :app, :resource, :cause, :query, :limits) ON CONFLICT (id) DO NOTHING`,
+    `INSERT INTO ledger (id, origin, at, app, resource, cause, query, limits, boot, up)
+     VALUES (:id, :origin, :at, :app, :resource, :cause, :query, :limits, :boot, :up) ON CONFLICT (id) DO NOTHING`,
   );
   const update = database.prepare(
-    "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
+    `UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt, arrived_up = :arrivedUp
+     WHERE id = :id`,
   );
   const selectRecent = database.prepare(
-    `SELECT ${lineWith("min(at, :now)", "min(arrived_at, :now)")} AS line FROM ledger
-     WHERE origin = :origin AND at >= :reach AND coalesce(arrived_at, at) >= :since
-       AND status IS NOT 'unsent' ORDER BY coalesce(arrived_at, at), rowid`,
+    `SELECT ${lineWith("sent", "arrived")} AS line FROM (
+       SELECT *, rowid AS number, min(:now, CASE boot WHEN :boot THEN :now - :up + up ELSE at END) AS sent,
+         min(:now, CASE boot WHEN :boot THEN :now - :up + arrived_up ELSE arrived_at END) AS arrived
+       FROM ledger WHERE origin = :origin AND status IS NOT 'unsent')
+     WHERE coalesce(arrived, sent) >= :since ORDER BY coalesce(arrived, sent), number`,
   );
   const tidy = createTidy(database, bounds, begunAt);
   let untidy = 0;
 
+  /** The present time in both forms. */
+  const present = (): { now: number; boot: string; up: number } => ({
+    now: now(),
+    boot: machine.boot,
+    up: machine.up(),
+  });
+
   function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): void {
-    insert.run({ id, origin, at: Math.round(at), app, resource, cause, query, limits });
+    const { now: enteredAt, boot, up } = present();
+    const sentUp = Math.round(up - enteredAt + at);
+    const line = { id, origin, at: Math.round(at), app, resource, cause, query, limits, boot, up: sentUp };
+    // A call must be on the disk before it is sent, also if the power fails then. The lines of answers and ends need not.
+    database.exec("PRAGMA synchronous = FULL");
+    try {
+      insert.run(line);
+    } finally {
+      database.exec("PRAGMA synchronous = NORMAL");
+    }
     // Also at the first line, because a short-lived process would otherwise never drop lines. And after the insert: if
     // this throws, the line stays, and entering it again changes nothing.
     if (untidy === 0) tidy();
@@ -44,9 +62,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
   }
 
   const recent: OwnLedger["recent"] = (origin, since) =>
-    selectRecent
-      .all({ origin, since, reach: since - LONGEST_ARRIVAL_MS, now: now() })
-      .map((row) => lineOf(row["line"]));
+    selectRecent.all({ origin, since, ...present() }).map((row) => lineOf(row["line"]));
 
   return {
     enter,
@@ -56,6 +72,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
         status: String(status),
         durationMs: Math.round(durationMs),
         arrivedAt: Math.round(arrivedAt),
+        arrivedUp: Math.round(machine.up() - now() + arrivedAt),
       });
     },
     recent,
@@ -109,7 +126,7 @@ function createReader(database: Database, begunAt: number, now: () => number): L
 /** @returns a function that drops some of the lines that are too old or too many */
 function createTidy(
   database: Database,
-  { retentionMs, maxRecords, now, onOverflow }: LedgerBounds,
+  { retentionMs, maxRecords, clock: { now, machine }, onOverflow }: LedgerBounds,
   begunAt: number,
 ): () => void {
   const begin = database.prepare(
@@ -122,7 +139,8 @@ function createTidy(
   const correctSince = database.prepare("UPDATE ledger_since SET at = :now WHERE at > :now");
   const dropOld = database.prepare(
     `DELETE FROM ledger WHERE rowid IN
-       (SELECT rowid FROM ledger WHERE at <= ? ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
+       (SELECT rowid FROM ledger WHERE at <= :now - :retentionMs
+          AND (boot <> :boot OR up <= :up - :retentionMs) ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
   );
   const count = database.prepare("SELECT count(*) AS lines FROM ledger");
   // In the order of entry, which does not depend on the clock.
@@ -134,7 +152,8 @@ function createTidy(
     begin.run(begunAt);
     correct.run({ now: now() });
     correctSince.run({ now: now() });
-    dropOld.run(now() - retentionMs);
+    // A clock that is set forward drops nothing that is young.
+    dropOld.run({ now: now(), boot: machine.boot, up: machine.up(), retentionMs });
     const excess = Number(count.get()?.["lines"]) - maxRecords;
     if (excess <= 0) return;
     onOverflow?.();

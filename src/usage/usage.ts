@@ -1,10 +1,15 @@
-/**
- * Counts the upstream calls of a period, and checks whether the limits were kept. Pure: the lines of the ledger are
- * passed in.
- */
+/** Reports the upstream calls of a period, and whether the limits were kept. */
+import { setImmediate } from "node:timers/promises";
+
 import { OTHER_APP, type OriginName } from "../types.ts";
-import { instantOf, LONGEST_ARRIVAL_MS, type LedgerGap, type LedgerLine } from "./ledger.ts";
-import { createRollingMaxima, type RollingMaxima, type WindowUsage } from "./rolling-maxima.ts";
+import {
+  instantOf,
+  LONGEST_ARRIVAL_MS,
+  type LedgerLine,
+  type LedgerReader,
+  type Unrecorded,
+} from "./ledger.ts";
+import { createInstants, type WindowUsage } from "./rolling-maximum.ts";
 import type { RateWindow } from "./rate-window.ts";
 
 /** Ways to group the rows of a report. */
@@ -35,37 +40,39 @@ interface UsageRow extends SendCounts {
 }
 
 /** The upstream calls of a period. */
-export interface Usage {
+export interface UsageReport {
   readonly totals: SendCounts;
   /** The rows with calls, ordered by key. */
   readonly rows: readonly UsageRow[];
   readonly windows: readonly WindowUsage[];
+  /**
+   * Epoch milliseconds. Present if the report needs lines from before, for its period or the longest window before
+   * it, and so may count too little.
+   */
+  readonly completeSince?: number;
+  /** Present if calls of the period, or of the longest window before it, may be missing. */
+  readonly unrecorded?: Unrecorded;
 }
 
-export interface UsageAccumulator {
-  /** Epoch milliseconds. Lines are needed from this instant, so that the windows are full when the period begins. */
-  readonly readFrom: number;
-  /** The windows are exact if no line counts an hour or more before the `at` of a line that was added earlier. */
-  readonly add: (lines: readonly LedgerLine[]) => void;
-  /** Called once, after the last line, with the gaps that concern the period (`gapsIn`). */
-  readonly finish: (gaps?: readonly LedgerGap[]) => Usage;
+export interface UsageReportOptions extends UsageOptions {
+  readonly ledger: LedgerReader;
 }
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 const HOUR_MS = 3_600_000;
 
-/** @returns an accumulator for the lines of the ledger. Add them piece by piece, oldest first. */
-export function createUsage(options: UsageOptions): UsageAccumulator {
-  const { windows, by, from, to } = options;
+/** Reads a period of the ledger. Rejects with `StoreUnavailable` if it cannot be read. */
+export async function reportUsage(options: UsageReportOptions): Promise<UsageReport> {
+  const { ledger, windows, by, from, to } = options;
   const totals = noCounts();
   const rows = new Map<string, Mutable<SendCounts>>();
-  const maxima = new Map<string, RollingMaxima>([
-    ["api", createRollingMaxima(windows.api, options)],
-    ["images", createRollingMaxima(windows.images, options)],
-  ]);
+  const instants = { api: createInstants(), images: createInstants() };
 
-  function countIn(line: LedgerLine, instant: number): void {
+  function count(line: LedgerLine): void {
+    const instant = instantOf(line);
+    instants[line.origin].add(line);
+    if (instant < from || to <= instant) return;
     const key = keyOf(line, instant, by);
     const row = rows.get(key) ?? noCounts();
     rows.set(key, row);
@@ -75,34 +82,44 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
     }
   }
 
-  function usageOf(origin: OriginName, prefix: string, gaps: readonly LedgerGap[]): WindowUsage[] {
-    const own = gaps.filter((gap) => gap.origin === origin);
-    return (maxima.get(origin)?.finish() ?? []).map((usage, index) => {
+  /** Missing calls cannot turn a violated limit into a kept one. */
+  function usageOf(origin: OriginName, prefix: string, unrecorded: Unrecorded | undefined): WindowUsage[] {
+    return instants[origin].measure(windows[origin], options).map((usage, index) => {
       const reach = { from: from - (windows[origin][index]?.windowMs ?? 0), to };
-      // Missing calls cannot turn a violated limit into a kept one.
-      const kept = usage.kept === true && overlapping(own, reach).length > 0 ? null : usage.kept;
+      const kept = usage.kept === true && isWithin(unrecorded, reach) ? "unknown" : usage.kept;
       return { ...usage, name: prefix + usage.name, kept };
     });
   }
 
+  const longestMs = Math.max(
+    0,
+    ...Object.values(windows).flatMap((some) => some.map(({ windowMs }) => windowMs)),
+  );
+  // The windows must be full when the period begins, and a call counts from its arrival.
+  for await (const lines of ledger.read(from - longestMs - LONGEST_ARRIVAL_MS, to)) {
+    for (const line of lines) if (line.completion?.status !== "unsent") count(line);
+    // Serves waiting callers, because a long period takes time.
+    await setImmediate();
+  }
+  // Read after the lines, because lines may have been dropped meanwhile.
+  const completeSince = await ledger.completeSince();
+  const unrecorded = ledger.unrecorded?.();
   return {
-    readFrom: from - longestWindowMs(options) - LONGEST_ARRIVAL_MS,
-    add(lines) {
-      for (const line of lines) {
-        if (line.completion?.status === "unsent") continue;
-        const instant = instantOf(line);
-        if (from <= instant && instant < to) countIn(line, instant);
-        maxima.get(line.origin)?.add(instant, line);
-      }
-    },
-    finish: (gaps = []) => ({
-      totals,
-      rows: [...(by === "app" ? topApps(rows) : rows)]
-        .sort(([one], [other]) => (one < other ? -1 : 1))
-        .map(([key, counts]) => ({ key, ...counts })),
-      windows: [...usageOf("api", "", gaps), ...usageOf("images", "images/", gaps)],
-    }),
+    totals,
+    rows: [...(by === "app" ? topApps(rows) : rows)]
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([key, counts]) => ({ key, ...counts })),
+    windows: [...usageOf("api", "", unrecorded), ...usageOf("images", "images/", unrecorded)],
+    ...(from - longestMs < completeSince && { completeSince }),
+    ...(unrecorded && isWithin(unrecorded, { from: from - longestMs, to }) && { unrecorded }),
   };
+}
+
+function isWithin(
+  unrecorded: Unrecorded | undefined,
+  { from, to }: Pick<UsageQuery, "from" | "to">,
+): boolean {
+  return unrecorded !== undefined && unrecorded.since < to && unrecorded.until + LONGEST_ARRIVAL_MS > from;
 }
 
 /** The most apps that a report names, because callers can invent ids. */
@@ -117,23 +134,6 @@ function topApps(rows: ReadonlyMap<string, SendCounts>): ReadonlyMap<string, Sen
   for (const [, counts] of named.splice(MOST_APPS))
     for (const name of SEND_COUNTS) other[name] += counts[name];
   return new Map(other.sends > 0 ? [...named, [OTHER_APP, other]] : named);
-}
-
-/** @returns the length of the longest window, in milliseconds. A report reads this far back before its period. */
-export function longestWindowMs({ windows }: Pick<UsageOptions, "windows">): number {
-  return Math.max(0, ...Object.values(windows).flatMap((some) => some.map(({ windowMs }) => windowMs)));
-}
-
-/** @returns the gaps in a period or in the longest window before it */
-export function gapsIn(gaps: readonly LedgerGap[], options: Omit<UsageOptions, "by">): readonly LedgerGap[] {
-  return overlapping(gaps, { from: options.from - longestWindowMs(options), to: options.to });
-}
-
-function overlapping(
-  gaps: readonly LedgerGap[],
-  { from, to }: Pick<UsageQuery, "from" | "to">,
-): readonly LedgerGap[] {
-  return gaps.filter((gap) => gap.from < to && gap.to > from);
 }
 
 function noCounts(): Mutable<SendCounts> {

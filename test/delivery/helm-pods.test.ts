@@ -200,7 +200,7 @@ describe("the gateway's pod", () => {
     );
     expect(volume(trial)).toBeUndefined();
     const mount = pod(few).spec.containers[0].volumeMounts.find(({ name }: Anything) => name === "data");
-    expect(mount.mountPath).toBe(environment(few)["DATA_DIR"]);
+    expect(environment(few)["DATA_DIR"]).toBe(`${mount.mountPath}/gateway`);
     expect(volume(render(minimalWith({ config: { dataDir: "" } })))).toBeUndefined();
   });
 

@@ -6,6 +6,8 @@ import { describe, expect, it } from "vitest";
 import { ask } from "../support/ask.ts";
 import { expectKept, expectServed, lasting, redisForTest, urlOf } from "../support/budget-watch.ts";
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
 
 describe("the only gateway on a Redis", () => {
@@ -27,6 +29,26 @@ describe("the only gateway on a Redis", () => {
 const WINDOW = { limit: 20, windowMs: 3_000 } as const;
 
 describe("a gateway with its ledger in a file", () => {
+  it("exceeds no limit when the clock is set forward and the gateway is then killed", async () => {
+    let aheadMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
+    const env = { ...EXACT_PAGES, DATA_DIR: temporaryDirectory(), BUDGET: "5/1m" };
+    const statuses = async (gateway: TestGateway): Promise<number[]> => {
+      const offsets = Array.from({ length: 6 }, () => ++asked);
+      return await Promise.all(
+        offsets.map(async (offset) => (await gateway.get(`/listings?limit=20&offset=${offset}`)).status),
+      );
+    };
+    let asked = 0;
+    const first = await startGateway({ env, clock });
+    expect((await statuses(first)).toSorted((a, b) => a - b)).toEqual([200, 200, 200, 200, 200, 503]);
+    aheadMs = 3_600_000;
+    // The ledger gets nothing more than at a kill: each call is in it before it is sent.
+    await first.stop();
+    const second = await startGateway({ env, clock });
+    expect(await statuses(second)).toEqual([503, 503, 503, 503, 503, 503]);
+  });
+
   it("exceeds no limit when it is killed during a burst and started again", async () => {
     const fleet = await startFleet({ DATA_DIR: temporaryDirectory(), BUDGET: "20/3s" });
     const replicas = [await fleet.start()];

@@ -2,23 +2,28 @@
  * The ledger on a full disk: calls that were sent still count after a restart, and the report does not claim more than
  * the ledger knows.
  */
+import { mkdirSync, rmdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
 import { describe, expect, it } from "vitest";
 
-import { instantOf, type LedgerLine } from "../../src/usage/ledger.ts";
+import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/ledger-on-disk.ts";
-import { reportUsage, type UsageReport } from "../../src/usage/usage-report.ts";
+import { reportUsage, type UsageReport } from "../../src/usage/usage.ts";
+import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
+import { createLocalLimiter } from "../../src/ratelimit/local-limiter.ts";
 import type { SqliteBackend } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
-import { ledgerEntry, linesOf } from "../support/ledger.ts";
+import { ledgerEntry } from "../support/ledger.ts";
 import { createSmallDisk } from "../support/small-disk.ts";
-import { openSqliteBackend } from "../support/sqlite.ts";
+import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const LIMIT = { name: "1h", limit: 400, windowMs: HOUR_MS };
+const LIMIT = { name: "1h", limit: 5_000, windowMs: HOUR_MS };
 
 interface Life {
   readonly backend: SqliteBackend;
@@ -35,16 +40,18 @@ interface Life {
   readonly kill: () => Promise<void>;
 }
 
+/** More calls than the free pages of the file can hold. */
+const MORE_THAN_FIT = 4_000;
 let sends = 0;
 
-function start(directory: string, clock: FakeClock, upstream = "upstream"): Life {
+function start(directory: string, clock: FakeClock): Life {
   const warnings: string[] = [];
-  const backend = openSqliteBackend(directory, { clock, owner: { account: "account", upstream } });
+  const backend = openSqliteBackend(directory, { clock });
   const ledger = openLedgerOnDisk({
     ...backend,
     retentionMs: 7 * DAY_MS,
     maxRecords: 10_000,
-    now: clock.now,
+    clock,
     warn: (message) => void warnings.push(message),
     outOfOrder: ({ what }) => void warnings.push(`out of order: ${what}`),
     backInOrder: (what) => void warnings.push(`back in order: ${what}`),
@@ -54,7 +61,7 @@ function start(directory: string, clock: FakeClock, upstream = "upstream"): Life
     ledger,
     warnings,
     send() {
-      const entry = ledgerEntry({ id: `send-${++sends}`, at: clock.now(), limits: "400/3600000" });
+      const entry = ledgerEntry({ id: `send-${++sends}`, at: clock.now(), limits: "5000/3600000" });
       ledger.enter(entry);
       ledger.complete(entry.id, { status: 200, durationMs: 10, arrivedAt: entry.at });
     },
@@ -108,107 +115,114 @@ describe("the ledger on a full disk", () => {
     }
     const cached = store.stats()?.entries ?? 0;
     disk.fill(database);
-    for (let each = 0; each < 2_000; each++) {
+    for (let each = 0; each < 1_000; each++) {
       first.send();
       await clock.advance(10);
     }
-    expect(first.ledger.gaps()).toEqual([]);
+    expect(first.ledger.unrecorded?.()).toBeUndefined();
     expect(store.stats()?.entries).toBeLessThan(cached);
     await first.stop();
-
     const second = start(disk.directory, clock);
-    expect(second.counted(from)).toHaveLength(2_000);
-    expect(second.ledger.gaps()).toEqual([]);
+    expect(second.counted(from)).toHaveLength(1_000);
     expect([...first.warnings, ...second.warnings]).toEqual([]);
     await second.stop();
   });
 
   it.each(["stop", "kill"] as const)(
-    "records calls that it cannot write as a gap, also after a %s",
+    "says in which time it recorded nothing, also after a %s and a clock that was set forward",
     async (end) => {
       const disk = createSmallDisk();
       const clock = createFakeClock();
-      const from = clock.now();
       const first = start(disk.directory, clock);
-      for (let each = 0; each < 400; each++) {
+      first.send();
+      let since = 0;
+      for (let each = 0; each < MORE_THAN_FIT; each++) {
         // Another program fills the space that the ledger frees.
         disk.fill(first.backend.database);
-        first.send();
         await clock.advance(10);
+        first.send();
+        if (!first.ledger.isDurable()) since ||= clock.now();
       }
-      const lastAt = clock.now() - 10;
-      expect((await first.report()).windows[0]).toMatchObject({ kept: null });
+      const until = clock.now();
+      expect(first.warnings).toEqual(["out of order: the ledger on disk"]);
+      expect(first.ledger.unrecorded?.()).toEqual({ since, until });
+      expect((await first.report()).windows[0]).toMatchObject({ kept: "unknown" });
+      await clock.advance(5_000);
       await first[end]();
+      clock.set(clock.now() + HOUR_MS);
 
       const second = start(disk.directory, clock);
-      const written = await linesOf(second.ledger);
-      const [gap] = second.ledger.gaps();
-      expect(gap).toMatchObject({ origin: "api", to: lastAt });
-      expect(written.length).toBeLessThan(400);
-      expect(gap?.sends).toBe(400 - written.length);
-      const counted = second.counted(from);
-      expect(counted).toHaveLength(400);
-      expect(counted.filter((line) => instantOf(line) === lastAt).length).toBeGreaterThanOrEqual(
-        gap?.sends ?? 400,
-      );
-      const { windows, gaps } = await second.report();
-      expect(gaps).toEqual([gap]);
-      expect(windows).toMatchObject([
-        { name: "1h", kept: null },
-        { name: "images/1h", kept: true },
-      ]);
+      // The machine has not started again, so the clock does not matter.
+      expect(second.ledger.unrecorded?.()).toEqual({ since, until: clock.now() - 5_000 });
+      expect(second.warnings).toEqual([expect.stringContaining("not recorded")]);
+      expect((await second.report()).windows[0]).toMatchObject({ kept: "unknown" });
       disk.empty(second.backend.database);
-      await clock.advance(2 * HOUR_MS);
+      await clock.advance(3 * HOUR_MS);
       second.send();
-      expect(second.counted(clock.now() - HOUR_MS)).toHaveLength(1);
-      await second.stop();
-
-      const third = start(disk.directory, clock);
-      expect((await third.report()).windows[0]).toMatchObject({ maximum: 1, kept: true });
-      expect(third.ledger.gaps()).toEqual([gap]);
+      expect((await second.report()).windows[0]).toMatchObject({ maximum: 1, kept: true });
       await clock.advance(7 * DAY_MS);
-      await third.stop();
-      const last = start(disk.directory, clock);
-      expect(last.ledger.gaps()).toEqual([]);
-      await last.stop();
+      expect(second.ledger.unrecorded?.()).toBeUndefined();
+      await second.stop();
     },
   );
 
-  it("is opened although the cache must be dropped because the upstream has changed", async () => {
+  it("records calls again when there is space", async () => {
     const disk = createSmallDisk();
     const clock = createFakeClock();
-    const from = clock.now();
     const first = start(disk.directory, clock);
-    for (let each = 0; each < 10; each++) first.send();
-    disk.fill(first.backend.database);
-    await first.stop();
-    disk.fill(first.backend.database);
-    const second = start(disk.directory, clock, "another upstream");
-    second.send();
-    expect(second.counted(from)).toHaveLength(11);
-    expect(second.ledger.gaps()).toEqual([]);
-    await second.stop();
-  });
-
-  it("closes the gap when there is space again", async () => {
-    const disk = createSmallDisk();
-    const clock = createFakeClock();
-    const from = clock.now();
-    const first = start(disk.directory, clock);
-    for (let each = 0; each < 400; each++) {
+    for (let each = 0; each < MORE_THAN_FIT; each++) {
       disk.fill(first.backend.database);
       first.send();
     }
-    expect([first.ledger.gaps().length, first.ledger.isDurable()]).toEqual([1, false]);
+    expect(first.ledger.isDurable()).toBe(false);
     disk.empty(first.backend.database);
     await clock.advance(2_000);
+    const before = first.counted(0).length;
     first.send();
-    expect([first.ledger.gaps(), first.ledger.isDurable()]).toEqual([[], true]);
+    expect([first.counted(0).length, first.ledger.isDurable()]).toEqual([before + 1, true]);
     expect(first.warnings).toEqual(["out of order: the ledger on disk", "back in order: the ledger on disk"]);
-    await first.kill();
-    const second = start(disk.directory, clock);
-    expect(second.counted(from)).toHaveLength(401);
-    expect(second.ledger.gaps()).toEqual([]);
-    await second.stop();
+    await first.stop();
+  });
+
+  it("keeps short windows full after a start with such a mark, and long ones as recorded", async () => {
+    const directory = temporaryDirectory();
+    const clock = createFakeClock();
+    const [minute, day] = [
+      { name: "1m", limit: 3, windowMs: 60_000 },
+      { name: "1d", limit: 100, windowMs: DAY_MS },
+    ];
+    writeFileSync(join(directory, "ledger-unrecorded"), "damaged");
+    const { ledger, stop } = start(directory, clock);
+    const config = { windows: [minute, day], perDay: new Map(), arrivalMs: 1_000 };
+    const limiter = createLocalLimiter({ origin: "api", config, ledger, clock, process: "one" });
+    const ask = { app: "web", priority: "interactive", resource: "listings", cause: "miss" } as const;
+    const acquire = () => limiter.acquire({ ...ask, query: "", leave: [] });
+    const until = clock.monotonic() + 61_000;
+    expect(await acquire()).toEqual({ kind: "wait", until, reason: "budget" });
+    expect(limiter.state().windows).toMatchObject([
+      { spent: 3, remaining: 0, freeAt: [until, until, until] },
+      { spent: 0, remaining: 100 },
+    ]);
+    await clock.advance(61_000);
+    expect(await acquire()).toMatchObject({ kind: "permit" });
+    await stop();
+  });
+
+  it("ends the start if not even the mark can be written, and names the remedy", () => {
+    const disk = createSmallDisk();
+    const { database, space, close } = openSqliteBackend(disk.directory);
+    mkdirSync(join(disk.directory, "ledger-unrecorded"));
+    expect(() => openMark(disk.directory, space.evict)).toThrow(
+      /ledger-unrecorded is a directory.*Move it away/,
+    );
+    rmdirSync(join(disk.directory, "ledger-unrecorded"));
+    symlinkSync("elsewhere", join(disk.directory, "ledger-unrecorded"));
+    expect(() => openMark(disk.directory, space.evict)).toThrow(/ledger-unrecorded is a link.*Move it away/);
+    expect(database.isOpen).toBe(true);
+    return close();
   });
 });
+
+function openMark(directory: string, freeSpace: () => void): void {
+  openUnrecordedMark({ directory, freeSpace, retentionMs: DAY_MS, clock: createFakeClock() }).close();
+}

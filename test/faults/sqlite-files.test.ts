@@ -4,8 +4,9 @@
 import {
   appendFileSync,
   chmodSync,
-  copyFileSync,
   existsSync,
+  linkSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -20,18 +21,13 @@ import { DatabaseSync } from "node:sqlite";
 
 import { describe, expect, it } from "vitest";
 
-import { createFakeClock } from "../support/fake-clock.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
-import {
-  openSqliteBackend,
-  SQLITE_FILE,
-  temporaryDirectory,
-  tryOpenSqliteBackend,
-} from "../support/sqlite.ts";
+import { UnusableData } from "../../src/sqlite/files.ts";
+import { startFleet } from "../support/fleet.ts";
+import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
 
 const KEY = keyOf("sold/1");
 const NOW = Date.UTC(2026, 0, 15, 12);
-const ASIDE = `${SQLITE_FILE}.set-aside-${NOW}`;
 
 /** A file of ours with a few hundred pages in it. */
 async function filledFile(directory: string): Promise<string> {
@@ -57,99 +53,102 @@ function withDatabase(file: string, sql: string): void {
   database.close();
 }
 
-describe("an unusable file is set aside, and a new one is created:", () => {
-  it.each<[string, RegExp, (directory: string) => unknown]>([
+/** What an operator reads if the gateway does not start. */
+function refusalOf(dataDir: string): string {
+  try {
+    openSqliteBackend(dataDir);
+  } catch (error) {
+    expect(error).toBeInstanceOf(UnusableData);
+    return String(error);
+  }
+  throw new Error("it was opened");
+}
+
+describe("a file that cannot be used is refused and not touched:", () => {
+  it.each<[string, RegExp, (file: string, directory: string) => unknown]>([
     [
       "text",
-      /not a database/,
-      (directory) => writeFileSync(join(directory, SQLITE_FILE), "räksmörgås ".repeat(1_000)),
+      /cannot be read.*To begin a new one/,
+      (file) => writeFileSync(file, "räksmörgås ".repeat(1_000)),
     ],
     [
       "damaged in the middle",
-      /malformed|damaged/,
-      async (directory) => overwrite(await filledFile(directory)),
-    ],
-    [
-      "damaged in its first page",
-      /not a database|malformed|damaged/,
-      async (directory) => {
-        const file = await filledFile(directory);
-        writeFileSync(file, readFileSync(file).fill(0xff, 0, 200));
-      },
+      /damaged|malformed.*To begin a new one/,
+      async (_, directory) => overwrite(await filledFile(directory)),
     ],
     [
       "cut off",
-      /malformed|damaged/,
-      async (directory) => truncateSync(await filledFile(directory), 100 * 4096),
-    ],
-    [
-      "cut off within its header",
-      /not a database|malformed/,
-      async (directory) => truncateSync(await filledFile(directory), 60),
+      /damaged|malformed/,
+      async (_, directory) => truncateSync(await filledFile(directory), 409_600),
     ],
     [
       "another application's",
-      /another application/,
-      (directory) =>
-        withDatabase(
-          join(directory, SQLITE_FILE),
-          "CREATE TABLE letters (text TEXT); INSERT INTO letters VALUES ('dear'); PRAGMA application_id = 7",
-        ),
-    ],
-    [
-      "another application's that gives no name",
-      /another application/,
-      (directory) => withDatabase(join(directory, SQLITE_FILE), "CREATE TABLE entries (key TEXT)"),
+      /another application\. Set another directory/,
+      (file) => withDatabase(file, "CREATE TABLE letters (text TEXT); PRAGMA application_id = 7"),
     ],
     [
       "a newer version's",
-      /version 99/,
-      async (directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 99"),
+      /a newer version .*layout 99.*first wait for the longest window of BUDGET/,
+      async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 99"),
     ],
-    ["a directory", /unable to open/, (directory) => mkdirSync(join(directory, SQLITE_FILE))],
+    [
+      "an older version's",
+      /an older version .*layout 6.*To begin a new one, remove/,
+      async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 6"),
+    ],
+    ["a link", /is a link.*Move it away/, (file, directory) => symlinkSync(join(directory, "other"), file)],
+    [
+      "a hard link",
+      /is a link.*Move it away/,
+      (file, directory) => {
+        writeFileSync(join(directory, "other"), "");
+        linkSync(join(directory, "other"), file);
+      },
+    ],
+    ["a link as its log", /-wal is a link/, (file, directory) => symlinkSync(directory, `${file}-wal`)],
+    ["a directory", /is a directory.*Move it away/, (file) => mkdirSync(file)],
   ])("%s", async (_name, reason, prepare) => {
     const directory = temporaryDirectory();
-    await prepare(directory);
     const file = join(directory, SQLITE_FILE);
-    const isDirectory = statSync(file).isDirectory();
-    const before = isDirectory ? undefined : readFileSync(file);
+    await prepare(file, directory);
+    const isFile = lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
+    const before = isFile ? readFileSync(file) : undefined;
+    const refusal = refusalOf(directory);
+    expect(refusal).toMatch(reason);
+    expect(refusal).toContain(file);
+    if (before !== undefined) expect(readFileSync(file).equals(before)).toBe(true);
+  });
+});
 
-    const warnings: string[] = [];
-    const backend = openSqliteBackend(directory, { warnings, clock: createFakeClock(NOW) });
-    expect(warnings).toEqual([expect.stringContaining("set aside")]);
-    expect(warnings[0]).toMatch(reason);
-    expect(warnings[0]).toContain(ASIDE);
-    expect(await backend.store.get(KEY)).toBeUndefined();
-    expect(await backend.store.set(KEY, entryWith("new", NOW))).toBe(true);
-    await backend.close();
-
-    // An operator may want to inspect it, or it may belong to another program.
-    if (isDirectory) expect(statSync(join(directory, ASIDE)).isDirectory()).toBe(true);
-    else expect(readFileSync(join(directory, ASIDE)).equals(before ?? Buffer.alloc(0))).toBe(true);
-    const again = openSqliteBackend(directory, { warnings, clock: createFakeClock(NOW) });
-    expect(await again.store.get(KEY)).toBeDefined();
-    expect(warnings).toHaveLength(1);
-    await again.close();
+describe("a directory that cannot be used is refused:", () => {
+  it("every user can write to it", () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o777);
+    expect(refusalOf(directory)).toMatch(/every user can write to .*Run "chmod o-w /);
+    expect(readdirSync(directory)).toEqual([]);
   });
 
-  it("together with its write-ahead log", async () => {
+  it.each<[string, (directory: string) => string]>([
+    ["its parent is a file", (directory) => join(directory, "file", "data")],
+    ["it is a file", (directory) => join(directory, "file")],
+    ["its parent is a link to itself", (directory) => join(directory, "loop", "data")],
+    ["it cannot be created", () => "/proc/none/data"],
+  ])("%s", (_name, dataDirIn) => {
     const directory = temporaryDirectory();
-    // The log of a process that was killed: copied while that process still runs.
-    const running = new DatabaseSync(await filledFile(directory));
-    running.exec("PRAGMA user_version = 99; DELETE FROM entries WHERE key LIKE '%1%'");
-    const left = running.prepare("SELECT count(*) AS n FROM entries").get();
-    const copy = temporaryDirectory();
-    for (const suffix of ["", "-wal"])
-      copyFileSync(join(directory, SQLITE_FILE + suffix), join(copy, SQLITE_FILE + suffix));
-    running.close();
+    writeFileSync(join(directory, "file"), "mine");
+    symlinkSync("loop", join(directory, "loop"));
+    const dataDir = dataDirIn(directory);
+    expect(refusalOf(dataDir)).toMatch(/cannot be used \(.*E[A-Z]+.*\)\. Mend it, or set DATA_DIR/);
+    expect(refusalOf(dataDir)).toContain(dataDir);
+    expect(readFileSync(join(directory, "file"), "utf8")).toBe("mine");
+  });
 
-    const backend = openSqliteBackend(copy, { clock: createFakeClock(NOW) });
-    expect(await backend.store.get(KEY)).toBeUndefined();
-    const aside = new DatabaseSync(join(copy, ASIDE));
-    expect(aside.prepare("PRAGMA user_version").get()).toEqual({ user_version: 99 });
-    expect(aside.prepare("SELECT count(*) AS n FROM entries").get()).toEqual(left);
-    aside.close();
-    await backend.close();
+  it("then the gateway ends with one line and exit code 1", async () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o777);
+    const gateway = (await startFleet({ DATA_DIR: directory })).begin();
+    expect(await gateway.ended).toBe(1);
+    expect(gateway.output()).toMatch(/^.*\n +dataDir \(DATA_DIR\): every user can write to .*\n$/);
   });
 });
 
@@ -164,35 +163,6 @@ describe("a usable file is kept:", () => {
     expect(await backend.store.get(KEY)).toBeDefined();
     expect(warnings).toEqual([]);
     await backend.close();
-  });
-});
-
-describe("without a usable directory there is no backend, and the log says why once:", () => {
-  it("its parent is a file", () => {
-    const directory = temporaryDirectory();
-    writeFileSync(join(directory, "file"), "");
-    const warnings: string[] = [];
-    expect(tryOpenSqliteBackend(join(directory, "file", "data"), { warnings })).toBeUndefined();
-    expect(warnings).toEqual([expect.stringMatching(/in memory only.*ENOTDIR/)]);
-  });
-
-  it("it is a file", () => {
-    const directory = temporaryDirectory();
-    writeFileSync(join(directory, "data"), "mine");
-    const warnings: string[] = [];
-    expect(tryOpenSqliteBackend(join(directory, "data"), { warnings })).toBeUndefined();
-    expect(warnings).toEqual([expect.stringContaining("in memory only")]);
-    expect(readFileSync(join(directory, "data"), "utf8")).toBe("mine");
-  });
-
-  it("it cannot be created", () => {
-    const directory = temporaryDirectory();
-    symlinkSync("loop", join(directory, "loop"));
-    for (const dataDir of [join(directory, "loop", "data"), "/proc/none/data"]) {
-      const warnings: string[] = [];
-      expect(tryOpenSqliteBackend(dataDir, { warnings })).toBeUndefined();
-      expect(warnings).toEqual([expect.stringMatching(/in memory only.*E[A-Z]+/)]);
-    }
   });
 });
 

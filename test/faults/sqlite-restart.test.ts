@@ -53,7 +53,7 @@ describe("a restart", () => {
       await first.purge({ kind: "key", key: keyOf("räksmörgås") }, true),
       await first.purge({ kind: "all" }, false),
     ];
-    const bounds = { retentionMs: DAY_MS, maxRecords: 1_000, now: clock.now };
+    const bounds = { retentionMs: DAY_MS, maxRecords: 1_000, clock };
     createSqliteLedger(first.database, bounds).enter(ledgerEntry({ at: clock.now() }));
     await first.close();
 

@@ -3,10 +3,9 @@
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import type { LedgerEntry, LedgerGap } from "../../src/usage/ledger.ts";
-import { createMemoryLedger } from "../../src/usage/memory-ledger.ts";
-import { reportUsage } from "../../src/usage/usage-report.ts";
-import type { UsageOptions } from "../../src/usage/usage.ts";
+import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger.ts";
+import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
+import { reportUsage, type UsageOptions } from "../../src/usage/usage.ts";
 import { createAdminServer, type AdminOptions } from "../../src/admin/server.ts";
 import { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
@@ -17,7 +16,6 @@ import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import { problemCode } from "../support/reply.ts";
-import { PARSE } from "../support/understood.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR_MS = 3_600_000;
@@ -38,14 +36,14 @@ interface Desk {
 }
 
 interface DeskOptions extends Partial<AdminOptions> {
-  readonly gaps?: readonly LedgerGap[];
+  readonly unrecorded?: Unrecorded;
 }
 
 /** An admin server with a ledger behind it, complete since 40 days; it is noon. */
-async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<Desk> {
+async function openDesk({ unrecorded, ...options }: DeskOptions = {}): Promise<Desk> {
   const clock = createFakeClock(NOON - 40 * DAY_MS);
-  const bounds = { retentionMs: 50 * DAY_MS, maxRecords: 1_000, now: clock.now };
-  const ledger = { ...createMemoryLedger(bounds), gaps: () => gaps };
+  const bounds = { retentionMs: 50 * DAY_MS, maxRecords: 1_000, clock };
+  const ledger = { ...createMemoryLedger(bounds), unrecorded: () => unrecorded };
   clock.set(NOON);
   let ids = 0;
   const ignore = (): void => undefined;
@@ -73,7 +71,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     },
     serveCaller: ignore,
     route: () => ({ kind: "unknown" }),
-    parse: PARSE,
+    parse: { unknown: "forward", ignored: [], conceal: (text) => text },
     pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
@@ -202,39 +200,23 @@ describe("GET /usage", () => {
   });
 });
 
-describe("calls that could not be written to the ledger", () => {
-  const gap: LedgerGap = { origin: "api", from: NOON - 120_000, to: NOON - 90_000, sends: 7 };
-  const written = {
-    origin: "api",
-    from: "2026-11-21T11:58:00.000Z",
-    to: "2026-11-21T11:58:30.000Z",
-    sends: 7,
-  };
-  const keptOf = (reply: Reply): unknown[] => {
-    const { windows }: { windows: { kept: unknown }[] } = Object(reply.json());
-    return windows.map(({ kept }) => kept);
-  };
+describe("a time in which calls were not recorded", () => {
+  const unrecorded: Unrecorded = { since: NOON - 5 * HOUR_MS, until: NOON - 4 * HOUR_MS };
+  const written = { since: "2026-11-21T07:00:00.000Z", until: "2026-11-21T08:00:00.000Z" };
 
-  it.each<[string, number, unknown[]]>([
-    ["are a gap: nobody knows whether the limits of their origin were kept", 0, [null, null, true]],
-    ["change nothing about a limit that other calls exceeded", 3, [false, null, true]],
-  ])("%s", async (_title, others, kept) => {
-    const desk = await openDesk({ gaps: [gap] });
+  it.each<[string, string, number, unknown[], boolean]>([
+    ["nobody knows whether the limits were kept", "-6h", 0, ["unknown", "unknown", "unknown"], true],
+    ["a limit that other calls exceeded was not kept", "-6h", 3, [false, "unknown", "unknown"], true],
+    ["it concerns only windows that may contain them", "-1h", 0, [true, "unknown", true], true],
+    ["it does not concern a period before", "-40h&to=-30h", 0, [true, true, true], false],
+  ])("%s", async (_title, from, others, kept, isShown) => {
+    const desk = await openDesk({ unrecorded });
     for (let each = 0; each < others; each++) desk.sent(30_000 + each);
-    const reply = await desk.ask("?from=-1h");
-    expect(reply.json()).toMatchObject({ gaps: [written], totals: { sends: others } });
-    expect(keptOf(reply)).toEqual(kept);
-  });
-
-  it("are only in windows that may contain them", async () => {
-    const desk = await openDesk({ gaps: [gap] });
-    // The window of a day reaches back to them, that of a minute does not.
-    const later = await desk.ask("?from=-30s");
-    expect(later.json()).toMatchObject({ gaps: [written] });
-    expect(keptOf(later)).toEqual([true, null, true]);
-    const earlier = await desk.ask("?from=-1h&to=-2m");
-    expect(earlier.json()).not.toHaveProperty("gaps");
-    expect(keptOf(earlier)).toEqual([true, true, true]);
+    const report: { windows?: { kept: unknown }[]; unrecorded?: unknown } = Object(
+      (await desk.ask(`?from=${from}`)).json(),
+    );
+    expect(report.windows?.map((window) => window.kept)).toEqual(kept);
+    expect(report.unrecorded).toEqual(isShown ? written : undefined);
   });
 });
 

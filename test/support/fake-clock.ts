@@ -30,6 +30,9 @@ export interface FakeClockOptions {
   readonly letRun?: () => Promise<void>;
 }
 
+/** How long the machine has been up when a test begins. */
+const UP_AT_START_MS = 3_600_000;
+
 /** @param startAt epoch milliseconds */
 export function createFakeClock(
   startAt = Date.UTC(2026, 0, 15, 12),
@@ -83,6 +86,7 @@ export function createFakeClock(
       setBy += epochMs - now;
       now = epochMs;
     },
+    machine: { boot: "the one start of the machine", up: () => now - setBy - startAt + UP_AT_START_MS },
     armed: (delayMs, times = 1) => armings.reached(delayMs, times),
   };
 }

@@ -28,7 +28,7 @@ export function createSmallDisk(): SmallDisk {
 }
 
 function mount(directory: string): boolean {
-  return spawnSync("mount", ["-t", "tmpfs", "-o", "size=900k", "tmpfs", directory]).status === 0;
+  return spawnSync("mount", ["-t", "tmpfs", "-o", "size=900k,mode=700", "tmpfs", directory]).status === 0;
 }
 
 /** Writes a file until its disk is full. */

@@ -39,7 +39,7 @@ export const ledgerOn = (database: Database): OwnLedger =>
   createSqliteLedger(database, {
     retentionMs: 86_400_000,
     maxRecords: 1_000_000,
-    now: () => WRITTEN_AT + 100_000,
+    clock: { now: () => WRITTEN_AT + 100_000, machine: { boot: "test", up: () => WRITTEN_AT } },
   });
 
 if (import.meta.main) {

@@ -15,8 +15,8 @@ export const SQLITE_FILE = "property-gateway.sqlite";
 
 type Options = Partial<SqliteBackendOptions> & { readonly warnings?: string[] };
 
-/** A backend, or nothing where there can be none; what it logs goes to `warnings`. */
-export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend | undefined {
+/** A backend; what it logs goes to `warnings`. */
+export function openSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend {
   return createSqliteBackend({
     dataDir,
     owner: { account: "account", upstream: "upstream" },
@@ -32,13 +32,6 @@ export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): Sq
     onBreaker: () => undefined,
     ...options,
   });
-}
-
-/** A backend that must open. */
-export function openSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend {
-  const backend = tryOpenSqliteBackend(dataDir, options);
-  if (backend === undefined) throw new Error("the database could not be opened");
-  return backend;
 }
 
 /** A directory that is gone when the test is over. */

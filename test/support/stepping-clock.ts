@@ -12,6 +12,7 @@ export function createSteppingClock(): SteppingClock {
     monotonic: () => now,
     precise: () => now,
     after: systemClock.after,
+    machine: systemClock.machine,
     pass: (ms) => void (now += ms),
   };
 }
@@ -24,6 +25,7 @@ export function createLeapingClock(): Clock & { readonly leap: (ms: number) => v
     monotonic: () => systemClock.monotonic() + ahead,
     precise: () => systemClock.precise() + ahead,
     after: systemClock.after,
+    machine: systemClock.machine,
     leap: (ms) => void (ahead += ms),
   };
 }

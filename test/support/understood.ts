@@ -5,17 +5,10 @@ import { createRouter, type RouteOptions } from "../../src/query/route.ts";
 import { canonicalForm } from "../../src/query/canonical.ts";
 import { splitTarget } from "../../src/query/wire.ts";
 
-/** The settings' defaults, but the meanings of the tests have undocumented parameters. */
-export const PARSE: ParseOptions = {
-  unknown: "forward",
-  allow: [],
-  ignore: ["_"],
-  maxLimit: 500,
-  maxImageSize: { width: 140, height: 94 },
-};
-
 const DEFAULTS = {
-  ...PARSE,
+  unknown: "forward",
+  ignored: ["_", "key"],
+  conceal: (text: string) => text,
   recordPath: "/{resource}/{serviceId}",
   passThrough: [],
 } as const;

@@ -10,9 +10,11 @@
 {{- end }}
 - name: REPLICAS
   value: {{ include "property-gateway.replicas" . | quote }}
-# The image sets a DATA_DIR of its own, which would override the file.
+# The image sets a DATA_DIR of its own, which would override the file. A directory of its own below the volume, because
+# Kubernetes lets every user write to the volume itself, which the gateway refuses.
+{{- $dataDir := include "property-gateway.dataDir" . }}
 - name: DATA_DIR
-  value: {{ include "property-gateway.dataDir" . | quote }}
+  value: {{ empty $dataDir | ternary "" (printf "%s/gateway" $dataDir) | quote }}
 {{- if .Values.warmUrls }}
 - name: WARM_FILE
   value: /etc/property-gateway/warm.yaml

@@ -20,7 +20,6 @@ const MOST_STEPS = 8;
 const PAGES_RETURNED = 256;
 /** On a full disk the write-ahead log has little space, so evictions are tried in ever smaller transactions. */
 const EVICTED_ON_FULL_DISK = [STEP_MOST_ENTRIES, 16, 1];
-const PAGES_RETURNED_ON_FULL_DISK = 32;
 
 /**
  * Keeps the file within its limit: expired entries go first, then the least recently used ones. It counts the
@@ -65,7 +64,6 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
   function evictOnFullDisk(): boolean {
     // Each part may fail for lack of space, and the others free some of it.
     const evicted = EVICTED_ON_FULL_DISK.some((most) => attempt(() => step(most)));
-    attempt(() => database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED_ON_FULL_DISK})`));
     attempt(checkpoint);
     return evicted;
   }

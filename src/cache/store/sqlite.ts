@@ -5,7 +5,6 @@
 import { setImmediate } from "node:timers/promises";
 
 import type { Clock } from "../../process/clock.ts";
-import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
@@ -44,17 +43,12 @@ export interface SqliteBackend extends Backend {
   readonly close: () => Promise<void>;
 }
 
-/**
- * @returns the backend, or `undefined` if nothing can be kept on disk; the log says why
- * @throws {DatabaseInUse} if another process uses the file and does not end
- * @throws {DataOfAnotherAccount} if the file belongs to another account
- */
-export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend | undefined {
+/** @throws {UnusableData} if the directory or the file cannot be used */
+export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend {
   const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
-  const database = openDatabase({ directory, layout: LAYOUT, now: clock.now(), warn: log.warn });
-  if (database === undefined) return undefined;
+  const database = openDatabase({ directory, layout: LAYOUT, warn: log.warn });
   try {
-    if (withBallast(directory, () => claimFile(database, options.owner))) {
+    if (claimFile(database, options.owner)) {
       log.warn("The upstream's address has changed: the cached answers on disk were dropped.", { directory });
     }
   } catch (error) {

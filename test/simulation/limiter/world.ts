@@ -169,6 +169,7 @@ function clockOf(world: World, replica: Replica): Clock {
     now: monotonic,
     monotonic,
     precise: monotonic,
+    machine: clock.machine,
     after: (delayMs, callback) =>
       clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
   };

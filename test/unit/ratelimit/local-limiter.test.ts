@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { LimiterConfig, Permit, PermitRequest } from "../../../src/ratelimit/limiter.ts";
 import { createLocalLimiter } from "../../../src/ratelimit/local-limiter.ts";
-import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
+import { createMemoryLedger } from "../../../src/usage/sqlite-ledger.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 const config: LimiterConfig = {
@@ -24,7 +24,7 @@ const request = (more: Partial<PermitRequest> = {}): PermitRequest => ({
 
 function setUp() {
   const clock = createFakeClock();
-  const ledger = createMemoryLedger({ retentionMs: 1e9, maxRecords: 1_000, now: clock.now });
+  const ledger = createMemoryLedger({ retentionMs: 1e9, maxRecords: 1_000, clock });
   const create = (process: string) => createLocalLimiter({ origin: "api", config, ledger, clock, process });
   return { clock, create, limiter: create("one") };
 }

@@ -13,6 +13,7 @@ const clock = {
   now: () => 1_000_000,
   monotonic: () => 1_000_000,
   precise: () => 1_000_000,
+  machine: { boot: "", up: () => 1_000_000 },
   after: () => () => undefined,
 };
 const KEY = cacheKey("json", "sold/4711");

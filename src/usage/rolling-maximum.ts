@@ -1,0 +1,115 @@
+/**
+ * Finds the fullest windows of a period, and whether the limits permitted them.
+ *
+ * Limits can change while the gateway runs, and the ledger has with each call the limits under which it was permitted. When
+ * a call arrives, the window that ends then is judged by the highest limit of the calls in it.
+ */
+import { instantOf, type LedgerLine } from "./ledger.ts";
+import { limitsIn, type RateWindow } from "./rate-window.ts";
+
+/** How much of a limit was used. */
+export interface WindowUsage {
+  /** Such as `1m`, or `images/1m` for images. */
+  readonly name: string;
+  /** The present limit. */
+  readonly limit: number;
+  /**
+   * The most calls in any window of this length that ended within the period. The window may have begun before
+   * the period. Two calls exactly its length apart are never in the same window.
+   */
+  readonly maximum: number;
+  /** Epoch milliseconds: the end of the first window with `maximum` calls; absent if there were no calls. */
+  readonly reachedAt: number | undefined;
+  /**
+   * Whether no window exceeded the limit of its time. If a call's limits are unknown, the present ones apply. `unknown`:
+   * calls are missing from the ledger (`Unrecorded`).
+   */
+  readonly kept: boolean | "unknown";
+  /** Present if calls of the period were permitted under another limit than the present one. Absent limit: there was none. */
+  readonly limits?: readonly (number | undefined)[];
+}
+
+/** A call as one number: its instant in milliseconds times this, and the index of its limits. */
+const MOST_LIMITS = 1_024;
+
+/** The instants of an origin's calls, with their limits. */
+export interface Instants {
+  readonly add: (line: LedgerLine) => void;
+  /** @param period epoch milliseconds: `from` is in it, `to` is not */
+  readonly measure: (windows: readonly RateWindow[], period: Period) => WindowUsage[];
+}
+
+interface Period {
+  readonly from: number;
+  readonly to: number;
+}
+
+export function createInstants(): Instants {
+  /** The texts of the limits, in the order in which they were first seen. */
+  const texts: string[] = [];
+  const calls: number[] = [];
+  return {
+    add(line) {
+      let index = texts.indexOf(line.limits);
+      if (index === -1) index = texts.push(line.limits) - 1;
+      calls.push(Math.floor(instantOf(line)) * MOST_LIMITS + Math.min(index, MOST_LIMITS - 1));
+    },
+    measure(windows, period) {
+      const sorted = Float64Array.from(calls).sort();
+      const limits = texts.map(limitsIn);
+      return windows.map((window) => {
+        const limitOf = limits.map((some) => (some === undefined ? window.limit : some.get(window.windowMs)));
+        return measureOne(sorted, window, limitOf, period);
+      });
+    },
+  };
+}
+
+/** @param limitOf the limit of this window by the index of a call's limits; absent: there was no such limit */
+function measureOne(
+  sorted: Float64Array,
+  { name, limit, windowMs }: RateWindow,
+  limitOf: readonly (number | undefined)[],
+  { from, to }: Period,
+): WindowUsage {
+  /** How many calls of the window were permitted under each of the limits. */
+  const counts = limitOf.map(() => 0);
+  const highs = limitOf.map((one) => one ?? Number.POSITIVE_INFINITY);
+  const lowest = Math.min(...highs);
+  const used = new Set<number | undefined>();
+  let [first, held, maximum, kept] = [0, 0, 0, true];
+  let reachedAt: number | undefined;
+
+  /** Measures the window that ends at this instant. */
+  function measure(instant: number): void {
+    for (let oldest = sorted[first]; oldest !== undefined && held > 0; oldest = sorted[first]) {
+      if (instantIn(oldest) > instant - windowMs) break;
+      first++;
+      held--;
+      counts[oldest % MOST_LIMITS] = (counts[oldest % MOST_LIMITS] ?? 0) - 1;
+    }
+    if (held > maximum) [maximum, reachedAt] = [held, instant];
+    if (kept && held > lowest) kept = highs.some((high, index) => (counts[index] ?? 0) > 0 && held <= high);
+  }
+
+  let hasBegun = false;
+  for (const [number, call] of sorted.entries()) {
+    const [instant, index] = [instantIn(call), call % MOST_LIMITS];
+    if (instant >= to) break;
+    // The fullest window may be the one that ends when the period begins.
+    if (instant >= from && !hasBegun) measure(from);
+    hasBegun ||= instant >= from;
+    held++;
+    counts[index] = (counts[index] ?? 0) + 1;
+    if (!hasBegun) continue;
+    used.add(limitOf[index]);
+    if (instantIn(sorted[number + 1]) !== instant) measure(instant);
+  }
+  if (!hasBegun) measure(from);
+  const hadOthers = [...used].some((one) => one !== limit);
+  return { name, limit, maximum, reachedAt, kept, ...(hadOthers && { limits: [...used] }) };
+}
+
+function instantIn(call: number | undefined): number {
+  return Math.floor((call ?? Number.NaN) / MOST_LIMITS);
+}

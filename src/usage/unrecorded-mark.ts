@@ -1,0 +1,107 @@
+/**
+ * A small file beside the database that says in which time calls could not be recorded. It gets its space when the process
+ * starts and is overwritten in place, so it can also be written when the disk is full.
+ */
+import { closeSync, fdatasyncSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { openPrivately, refuseLink, UnusableData, writeFully } from "../sqlite/files.ts";
+import type { LedgerClock, Unrecorded } from "./ledger.ts";
+
+export interface UnrecordedMarkOptions {
+  readonly directory: string;
+  /** A mark is forgotten after this time, in milliseconds. */
+  readonly retentionMs: number;
+  readonly clock: LedgerClock;
+  /** Frees space for the file on a full disk. */
+  readonly freeSpace: () => void;
+}
+
+export interface UnrecordedMark {
+  /** By the present clock, like the instants of `OwnLedger.recent`. */
+  readonly read: () => Unrecorded | undefined;
+  /** A call that is permitted now will not be recorded. Throws if the file cannot be written. */
+  readonly extend: () => void;
+  readonly close: () => void;
+}
+
+/** The content of the file: the time of the last call is there in both forms. */
+interface Content extends Unrecorded {
+  readonly boot: string;
+  readonly up: number;
+}
+
+const FILE_NAME = "ledger-unrecorded";
+/** One page of the file system. A process that is killed during a write leaves either the old text or the new one. */
+const FILE_BYTES = 4_096;
+
+/** @throws {UnusableData} if the file cannot be created */
+export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMark {
+  const { directory, retentionMs, clock, freeSpace } = options;
+  const file = join(directory, FILE_NAME);
+  refuseLink(file);
+  const { now, machine } = clock;
+  let content: Content | undefined;
+  let descriptor: number | undefined;
+
+  function write(next: Content | undefined): void {
+    descriptor ??= openPrivately(file);
+    const text = next === undefined ? "" : JSON.stringify(next);
+    writeFully(descriptor, Buffer.from(`${text.padEnd(FILE_BYTES - 1)}\n`), 0);
+    fdatasyncSync(descriptor);
+    content = next;
+  }
+
+  /** Writes the same text again, so that the file has its space. */
+  function allocate(): void {
+    descriptor ??= openPrivately(file);
+    write(contentOf(readFileSync(descriptor, "utf8"), options));
+  }
+
+  function read(): Unrecorded | undefined {
+    if (content === undefined) return undefined;
+    const { since, until, boot, up } = content;
+    const ended = Math.min(now(), boot === machine.boot ? now() - machine.up() + up : until);
+    return ended < now() - retentionMs ? undefined : { since: Math.min(since, ended), until: ended };
+  }
+
+  try {
+    allocate();
+  } catch {
+    freeSpace();
+    try {
+      allocate();
+    } catch (error) {
+      throw unusable(file, error);
+    }
+  }
+  return {
+    read,
+    extend: () =>
+      write({ since: read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() }),
+    close() {
+      if (descriptor !== undefined) closeSync(descriptor);
+      descriptor = undefined;
+    },
+  };
+}
+
+function unusable(file: string, error: unknown): UnusableData {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new UnusableData(
+    `${file} cannot be written (${reason}). Free some space on the disk, or let the gateway write there`,
+  );
+}
+
+/** If the text is not a mark, calls of any time may be missing. */
+function contentOf(text: string, { retentionMs, clock }: UnrecordedMarkOptions): Content | undefined {
+  if (text.trim() === "") return undefined;
+  const unknown = { since: clock.now() - retentionMs, until: clock.now() };
+  try {
+    const { since, until, boot, up } = Object(JSON.parse(text));
+    if ([since, until, up].every(Number.isFinite)) return { since, until, boot: String(boot), up };
+  } catch {
+    // It is not a mark.
+  }
+  return { ...unknown, boot: "", up: 0 };
+}
