@@ -34,7 +34,12 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   },
   lru: {
     names: ["lru-cache"],
-    at: ["src/cache/store/**", "src/query/known-targets.ts", "src/usage/redis-ledger.ts"],
+    at: [
+      "src/cache/store/**",
+      "src/pages/cutter.ts",
+      "src/query/known-targets.ts",
+      "src/usage/redis-ledger.ts",
+    ],
   },
 };
 
@@ -104,20 +109,9 @@ const LAYERS: Layer[] = [
   layer(["src/pages/json-ranges.ts", "src/pages/block-index.ts", "src/pages/cut.ts"], ["interface"], {
     pure: true,
   }),
-  // What computes narrower searches, and compares.
-  layer(
-    ["filters", "body", "compare", "compute"].map((name) => `src/pages/derive/${name}.ts`),
-    ["interface", "query"],
-    { pure: true },
-  ),
   // Last, because the last override that matches a file is the one that counts.
   layer(
-    [
-      "src/cache/policy.ts",
-      "src/cache/freshness.ts",
-      "src/cache/change-rate.ts",
-      "src/cache/same-meaning.ts",
-    ],
+    ["src/cache/policy.ts", "src/cache/freshness.ts", "src/cache/same-meaning.ts"],
     ["interface", "query"],
     { pure: true },
   ),

@@ -22,7 +22,6 @@ const SEARCHES = 250;
 
 /** Only the first request for an answer causes an upstream call. */
 const LASTING = "cache: { ttl: 24h, earlyRefreshAbove: 1, maxBytes: 1GiB }\n";
-const PAGES = "pages: { verify: 0, maxExtraLatency: 10m, ";
 
 interface Cache {
   readonly url: string;
@@ -34,16 +33,13 @@ interface Cache {
 /** @returns `undefined` if the program is not installed */
 type Start = () => Promise<Cache | undefined>;
 
-/** @param seed the seed of the measured workload. The gateway learns from a workload with another seed. */
 export async function benchCalls(requests: number, seed: number): Promise<void> {
   const workload = createWorkload({ seed, requests, searches: SEARCHES, areaIds: AREAS });
-  const learning = createWorkload({ seed: seed + 100, requests, searches: SEARCHES * 12, areaIds: AREAS });
   const systems: [string, Start][] = [
     ["nginx, configured with care", startNginx],
     ["Varnish, configured with care", startVarnish],
-    ["pages.fold: off", () => startOurs(`${PAGES}fold: off }`)],
-    ["pages.fold: on", () => startOurs(`${PAGES}fold: on }\nderive: { mode: off }`)],
-    ["derive.mode: on, after learning", () => startLearned(learning)],
+    ["pages.fold: off", () => startOurs("pages: { fold: off }")],
+    ["pages.fold: on", () => startOurs("")],
   ];
   const rows: string[][] = [];
   for (const [name, start] of systems) {
@@ -62,15 +58,6 @@ export async function benchCalls(requests: number, seed: number): Promise<void> 
 async function startOurs(settings: string): Promise<Cache & { readonly adminUrl: string }> {
   const { url, adminUrl, sandbox, stop } = await startGateway({ data: DATA }, LASTING + settings);
   return { url, adminUrl, stop, calls: () => sandbox.counts().total };
-}
-
-/** A gateway that has learned how the upstream filters, and has no cached answer. */
-async function startLearned(learning: readonly WorkloadRequest[]): Promise<Cache> {
-  const ours = await startOurs(`${PAGES}fold: on }\nderive: { mode: on, sample: 0 }`);
-  await play(ours.url, learning);
-  const everything = JSON.stringify({ all: true, hard: true });
-  await fetch(`${ours.adminUrl}/cache/purge`, { method: "POST", body: everything });
-  return ours;
 }
 
 /** The upstream without signatures, because nginx and Varnish cannot sign. */

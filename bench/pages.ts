@@ -1,12 +1,10 @@
-/** The cost of pages from blocks and of derived answers, in CPU time and memory. */
+/** The cost of pages from blocks in CPU time and memory. */
 import { isCompressible, transcode } from "../src/cache/encoder.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
-import { type BlockIndex, indexBlock } from "../src/pages/block-index.ts";
+import { indexBlock } from "../src/pages/block-index.ts";
 import { cutPage } from "../src/pages/cut.ts";
 import { createCutter, type Page } from "../src/pages/cutter.ts";
 import { packBlock } from "../src/pages/packed.ts";
-import { compute } from "../src/pages/derive/compute.ts";
-import { filterTest } from "../src/pages/derive/filters.ts";
 import type { PagedQuery } from "../src/pages/search.ts";
 import { systemClock } from "../src/process/clock.ts";
 import { generateData } from "../src/sandbox/dataset/generate.ts";
@@ -57,11 +55,6 @@ export async function benchCutting(forMs: number): Promise<void> {
     ],
     ["the index of a block", () => indexBlock(body, "listings", BLOCK)],
     ["compressing a block", () => packBlock(body, index)],
-    ["a derived result, from a raw block", () => derived(body, index)],
-    [
-      "a derived result, from a compressed block",
-      async () => derived(await transcode(block, "identity"), index),
-    ],
   ];
   const costs = operations.map((): number[] => []);
   for (let round = 0; round <= ROUNDS; round += 1)
@@ -90,17 +83,3 @@ export async function benchCutting(forMs: number): Promise<void> {
     ],
   );
 }
-
-/** Computes the search for three rooms and more, as if every trait were trusted. */
-function derived(body: Buffer, index: BlockIndex): ReturnType<typeof compute> {
-  return compute({
-    resource: "listings",
-    includeUnset: "1",
-    added: ROOMS === undefined ? [] : [ROOMS],
-    blocks: [{ body, index }],
-    size: BLOCK.limit,
-    signOf: () => "+",
-  });
-}
-
-const ROOMS = filterTest("minRooms", "3");

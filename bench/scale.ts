@@ -101,7 +101,6 @@ function heapBytes(): number {
 
 const MANY_CONNECTIONS = `
 server: { maxConnections: 50000, keepAliveTimeout: 10m, headersTimeout: 10m, requestTimeout: 10m }
-pages: { verify: 0 }
 cache: { ttl: 24h, earlyRefreshAbove: 1, honourUpstream: false }
 `;
 const PATH = "/listings?limit=25&areaId=76";

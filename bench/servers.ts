@@ -68,7 +68,6 @@ export const startOrigin = (): Promise<Server> => startNode("origin", "peers/ori
 
 /** Answers stay fresh, and pages are not checked, because a check calls the origin. */
 const FOR_HITS = `
-pages: { verify: 0 }
 cache: { ttl: 24h, honourUpstream: false, earlyRefreshAbove: 1, maxBytes: 2GiB }
 `;
 

@@ -6,29 +6,24 @@ import { isCompressible, transcode } from "./cache/encoder.ts";
 import type { MemoryStore } from "./cache/store/memory.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { LiveSettings } from "./config/live.ts";
-import { createPages, type Pages } from "./pages/pages.ts";
-import type { PagesOptions } from "./pages/parts.ts";
+import { createPages, type Pages, type PagesOptions } from "./pages/pages.ts";
 import type { Clock } from "./process/clock.ts";
-import type { Random } from "./process/random.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
-import type { LearnedStore, Observer } from "./types.ts";
+import type { Observer } from "./types.ts";
 
 export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budgetLeft"> {
   readonly cache: Cache;
   readonly answerAtOnce: AnswerAtOnce;
   readonly memory: MemoryStore;
-  readonly tiers: Pick<Tiers, "lookup" | "judge" | "keepInMemory">;
-  readonly learned: LearnedStore | undefined;
+  readonly tiers: Pick<Tiers, "lookup" | "keepInMemory">;
   readonly settings: LiveSettings;
   readonly clock: Clock;
-  readonly random: Random;
-  readonly metrics: Pick<Metrics, "pageChecked" | "derivedChecked">;
+  readonly metrics: Pick<Metrics, "pageChecked">;
   readonly observer: Observer;
 }
 
 export function createPageStage(options: PageStageOptions): Pages {
-  const { cache, answerAtOnce, tiers, settings, metrics } = options;
-  const { info, warn, error } = options.observer;
+  const { cache, answerAtOnce, tiers, settings, metrics, observer } = options;
   return createPages({
     ...options,
     ask: cache,
@@ -40,19 +35,7 @@ export function createPageStage(options: PageStageOptions): Pages {
     },
     transcode,
     isCompressible,
-    settings: () => settings.current().pages,
-    derive: {
-      settings: () => settings.current().derive,
-      learned: options.learned,
-      isPurged: (key, entry) =>
-        tiers.judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false,
-    },
-    observer: {
-      info,
-      warn,
-      error,
-      pageChecked: metrics.pageChecked,
-      derivedChecked: metrics.derivedChecked,
-    },
+    isOn: () => settings.current().pages.fold === "on",
+    observer: { ...observer, pageChecked: metrics.pageChecked },
   });
 }

@@ -19,15 +19,7 @@ import type { Problem } from "./errors.ts";
 import { type Board, createBoard } from "./redis/board.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
-import type {
-  CircuitState,
-  Claims,
-  LearnedStore,
-  Observer,
-  OriginName,
-  StoreOperation,
-  Tier,
-} from "./types.ts";
+import type { CircuitState, Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
 import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
 import { atMostEvery, type Clock } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
@@ -55,8 +47,6 @@ export interface OpenBackendOptions {
 export interface OpenedBackend {
   /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
-  /** Facts that were learned about the upstream; `undefined`: they are lost when the process ends. */
-  readonly learned: LearnedStore | undefined;
   /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
   /** Creates the limiter of an origin. Called once for each origin. */
@@ -101,7 +91,6 @@ function openAlone(
   const replica = random.unique16();
   return {
     backend: sqlite,
-    learned: sqlite?.learned,
     claims: undefined,
     createBoard: undefined,
     ledger,
@@ -181,7 +170,6 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   });
   return {
     backend,
-    learned: backend.learned,
     claims,
     createBoard: (name) => createBoard({ redis: service, clock, namespace, name, process: replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),

@@ -137,16 +137,6 @@ export interface NotModified extends FetchedHead {
 /** The result of an upstream call. */
 export type Fetched = FetchedAnswer | NotModified;
 
-/** How often an answer was seen to change. Older observations weigh less. */
-export interface ChangeRate {
-  /** The weighted number of changes. */
-  readonly changes: number;
-  /** The weighted time of observation, in milliseconds. */
-  readonly watchedMs: number;
-  /** With `cache.adaptiveTtl: shadow`: when the entry would expire if its lifetime followed its change rate. */
-  readonly shadowUntil?: number;
-}
-
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */
 export type Bodies = Readonly<Partial<Record<ContentCoding, Buffer>>> & {
   readonly packed?: PackedBody;
@@ -196,7 +186,6 @@ export interface Entry {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
   };
-  readonly changeRate: ChangeRate;
   /** After this instant the entry can be removed. */
   readonly keepUntil: number;
 }
@@ -227,7 +216,6 @@ export const STORE_OPERATIONS = [
   "look",
   "join",
   "ledger",
-  "learned",
   "status",
 ] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
@@ -281,9 +269,8 @@ export interface Answer {
  * Why a page cost no upstream call.
  * - `folded`: it was cut from a cached block.
  * - `past_end`: a cached block shows that the list ends before this page.
- * - `derived`: it was computed from the cached blocks of a broader search.
  */
-export type PageSaving = "folded" | "past_end" | "derived";
+export type PageSaving = "folded" | "past_end";
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
@@ -554,37 +541,14 @@ export interface Outage {
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];
 
-/**
- * Stores facts that were learned about the upstream, as short texts. Facts are never changed. Old ones are dropped. The
- * functions reject if the store does not work.
- */
-export interface LearnedStore {
-  /** Whether other processes write to it. */
-  readonly isShared: boolean;
-  /** @returns the facts, each with the instant at which it was learned, in epoch milliseconds */
-  readonly read: () => Promise<ReadonlyMap<string, number>>;
-  /** @param forgetBefore older facts may be dropped; epoch milliseconds */
-  readonly add: (facts: readonly string[], at: number, forgetBefore: number) => Promise<void>;
-}
-
 /** The result of fetching an answer that was already cached. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
 export type Change = (typeof CHANGES)[number];
-
-/**
- * How a refresh would differ if lifetimes followed the change rate (`cache.adaptiveTtl: shadow`).
- * - `saved`: the refresh would not have happened, and the answer had not changed.
- * - `outdated`: the refresh would not have happened, but the answer had changed.
- * - `extra`: another refresh would have happened before it.
- */
-export const SHADOW_EFFECTS = ["saved", "outdated", "extra"] as const;
-export type ShadowEffect = (typeof SHADOW_EFFECTS)[number];
 
 /** A refresh, for the metrics. */
 export interface RefreshRecord {
   readonly resource: Resource;
   readonly change: Change;
-  readonly shadow: ShadowEffect | undefined;
 }
 
 /** How a refresh ended. `skipped`: another one was in progress. */

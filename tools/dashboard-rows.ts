@@ -109,7 +109,7 @@ const SAVED: RowSpec = {
     {
       title: "Saved calls by cause",
       description:
-        "Requests per second that needed no call of their own. `hit`: cached; `collapsed`: joined another request's call; `folded`: cut from a stored block; `past_end`: a stored block shows that there are no records; `derived`: computed from stored blocks of a broader search; `refused`: had a mistake.",
+        "Requests per second that needed no call of their own. `hit`: cached; `collapsed`: joined another request's call; `folded`: cut from a stored block; `past_end`: a stored block shows that there are no records; `refused`: had a mistake.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("cause", "gateway_upstream_calls_saved_total")],

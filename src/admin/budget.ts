@@ -66,8 +66,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
       parametersOf(request, QUOTE_PARAMETERS);
       const format = formatOf(request);
       const asked = askedFor(parameter(request, "url"), format, options);
-      const { query, key, derivedFrom } = await options.pages.sourceOf(asked, format);
-      const derived = derivedFrom === undefined ? {} : { derivedFrom };
+      const { query, key } = await options.pages.sourceOf(asked, format);
       const named = optionalParameter(request, "app");
       const app = named ?? OTHER_APP;
       const inspection = await options.inspect(query, key);
@@ -79,7 +78,6 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
           : "never seen";
       response.json({
         query: asked.canonicalQuery,
-        ...derived,
         app,
         appIs,
         ...quoteOf(inspection, expectation),

@@ -42,12 +42,11 @@ export function createAdminCache(options: AdminCacheOptions): Router {
       parametersOf(request, ENTRY_PARAMETERS);
       const format = formatOf(request);
       const asked = askedFor(parameter(request, "url"), format, options);
-      const { query, key, canonicalQuery, derivedFrom } = await options.pages.sourceOf(asked, format);
+      const { query, key, canonicalQuery } = await options.pages.sourceOf(asked, format);
       const isItself = key === asked.key;
-      const from = derivedFrom === undefined ? { cutFrom: canonicalQuery } : { derivedFrom };
       response.json({
         query: asked.canonicalQuery,
-        ...(!isItself && from),
+        ...(!isItself && { cutFrom: canonicalQuery }),
         ...(await options.inspect(query, key)),
       });
     })

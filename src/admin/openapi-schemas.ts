@@ -115,7 +115,7 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
       predictedWaitMs: integer,
       refusal: orNull(text),
     },
-    { waitsFor: orNull(text), derivedFrom: text },
+    { waitsFor: orNull(text) },
   ),
   CacheEntry: object(
     {
@@ -137,7 +137,7 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
         }),
       ),
     },
-    { cutFrom: text, derivedFrom: text },
+    { cutFrom: text },
   ),
   CacheHistory: object({
     query: text,

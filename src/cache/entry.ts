@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, PackedBody, Validators } from "../types.ts";
+import type { ContentCoding, Entry, FetchedAnswer, PackedBody, Validators } from "../types.ts";
 import { inOwnMemory } from "../own-memory.ts";
 import type { Query } from "../query/query.ts";
 
@@ -18,7 +18,6 @@ export interface Receipt {
   readonly retentionMs: number;
   /** The latest purge known when the call was sent. */
   readonly purgeEpoch: number;
-  readonly changeRate: ChangeRate;
   readonly upstreamStale: Entry["upstreamStale"];
 }
 
@@ -53,18 +52,10 @@ function received({
   lifetimeMs,
   retentionMs,
   purgeEpoch,
-  changeRate,
   upstreamStale,
 }: Receipt): Pick<
   Entry,
-  | "purgeEpoch"
-  | "storedAt"
-  | "bornAt"
-  | "fetchMs"
-  | "freshUntil"
-  | "keepUntil"
-  | "changeRate"
-  | "upstreamStale"
+  "purgeEpoch" | "storedAt" | "bornAt" | "fetchMs" | "freshUntil" | "keepUntil" | "upstreamStale"
 > {
   return {
     purgeEpoch,
@@ -73,7 +64,6 @@ function received({
     fetchMs,
     freshUntil: now + Math.min(lifetimeMs, retentionMs),
     keepUntil: now + retentionMs,
-    changeRate,
     upstreamStale,
   };
 }

@@ -1,10 +1,9 @@
 /**
  * How long an answer is fresh, and how long it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
-import type { Entry, FetchedAnswer, NotModified, ChangeRate } from "../types.ts";
+import type { Entry, FetchedAnswer, NotModified } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
-import { isSettled, lifetimeAt, type LifetimeBounds } from "./change-rate.ts";
 
 /** The kinds of answers with lifetimes of their own: searches and images by resource, and single records. */
 export type Kind = Resource | "records";
@@ -14,9 +13,6 @@ type PerKind = Readonly<Record<Kind, number>>;
 /** The settings under `cache` in config/default.yaml; times in milliseconds. */
 export interface CacheRules {
   readonly ttlMs: PerKind;
-  readonly adaptiveTtl: "off" | "shadow" | "on";
-  readonly ttlMinMs: PerKind;
-  readonly ttlMaxMs: PerKind;
   /** The lifetimes of 404s and 400s. */
   readonly negativeTtlMs: PerKind;
   readonly staleWhileRevalidateMs: PerKind;
@@ -36,25 +32,9 @@ export function kindOf(query: Query): Kind {
   return query.kind === "record" ? "records" : query.resource;
 }
 
-/** The limits for the lifetime of an answer. */
-export function lifetimeBounds(rules: CacheRules, query: Query): LifetimeBounds {
-  const kind = kindOf(query);
-  return { ttlMs: rules.ttlMs[kind], ttlMinMs: rules.ttlMinMs[kind], ttlMaxMs: rules.ttlMaxMs[kind] };
-}
-
-/** The lifetime that follows from an answer's change rate, in milliseconds. */
-export function adaptiveLifetimeMs(
-  rules: CacheRules,
-  query: Query,
-  changeRate: ChangeRate,
-  now: number,
-): number {
-  return lifetimeAt(changeRate, lifetimeBounds(rules, query), isSettled(query, now));
-}
-
 /**
- * How long an answer is fresh, in milliseconds after it was received: the lifetime from the settings and the change
- * rate, or the upstream's if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
+ * How long an answer is fresh, in milliseconds after it was received: the lifetime from the settings, or
+ * the upstream's if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
  * promises a caller more than the cache keeps. Below zero: the answer was already stale when it arrived.
  * @param status the status of the answer; for a 304, the status of the entry that it confirms
  */
@@ -65,16 +45,8 @@ export function freshnessLifetimeMs(
     status,
     caching,
   }: { readonly status: Entry["status"]; readonly caching: (FetchedAnswer | NotModified)["caching"] },
-  changeRate: ChangeRate,
-  now: number,
 ): number {
-  const kind = kindOf(query);
-  const ours =
-    status !== 200
-      ? rules.negativeTtlMs[kind]
-      : rules.adaptiveTtl === "on"
-        ? adaptiveLifetimeMs(rules, query, changeRate, now)
-        : rules.ttlMs[kind];
+  const ours = (status === 200 ? rules.ttlMs : rules.negativeTtlMs)[kindOf(query)];
   const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? ours) : ours;
   return Math.min(ours, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
 }

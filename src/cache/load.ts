@@ -163,14 +163,8 @@ async function fetchAndStore(
     throw isBackground(cause) ? asBackground(error) : error;
   });
   const receipt = { now: clock.now(), fetchMs: clock.monotonic() - startedAt, purgeEpoch };
-  const { entry, mayStore, change, shadow } = await receive(
-    question.query,
-    fetched,
-    cached,
-    receipt,
-    rules(),
-  );
-  if (change !== undefined) observer.refreshed({ resource: question.query.resource, change, shadow });
+  const { entry, mayStore, change } = await receive(question.query, fetched, cached, receipt, rules());
+  if (change !== undefined) observer.refreshed({ resource: question.query.resource, change });
   const forwardedStatus = fetched.status;
   if (mayStore) {
     const loaded = { entry, tier: undefined, forwardedStatus };

@@ -1,13 +1,12 @@
 /**
- * Turns a fetched answer into an entry, and learns how fast the answer changes.
+ * Turns a fetched answer into an entry.
  */
 import { Problem } from "../errors.ts";
-import type { Change, Entry, Fetched, FetchedAnswer, ShadowEffect } from "../types.ts";
+import type { Change, Entry, Fetched, FetchedAnswer } from "../types.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
 import { confirmed, entryOf, type Receipt } from "./entry.ts";
-import { type CacheRules, freshnessLifetimeMs, lifetimeBounds, adaptiveLifetimeMs } from "./freshness.ts";
-import { learn, UNOBSERVED } from "./change-rate.ts";
+import { type CacheRules, freshnessLifetimeMs } from "./freshness.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
 export interface Received {
@@ -16,7 +15,6 @@ export interface Received {
   readonly mayStore: boolean;
   /** Absent if nothing was cached before. */
   readonly change: Change | undefined;
-  readonly shadow: ShadowEffect | undefined;
 }
 
 /**
@@ -34,15 +32,6 @@ export async function receive(
   if (fetched.caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
   const change = cached && (await changeIn(cached, fetched));
-  const seen = cached === undefined ? UNOBSERVED : learnt(cached, change !== "changed", rules, query, now);
-  const shadow = cached && rules.adaptiveTtl === "shadow" ? shadowEffect(cached, change, now) : undefined;
-  const isSpared = shadow === "saved" || shadow === "outdated";
-  const shadowUntil = isSpared
-    ? cached?.changeRate.shadowUntil
-    : now + adaptiveLifetimeMs(rules, query, seen, now);
-  const changeRate =
-    rules.adaptiveTtl === "shadow" && shadowUntil !== undefined ? { ...seen, shadowUntil } : seen;
-
   const status = fetched.status === 304 ? (cached?.status ?? 200) : fetched.status;
   const { caching } = fetched;
   const receipt: Receipt = {
@@ -50,15 +39,14 @@ export async function receive(
     fetchMs,
     purgeEpoch,
     ageMs: caching.ageMs,
-    lifetimeMs: freshnessLifetimeMs(rules, query, { status, caching }, changeRate, now),
+    lifetimeMs: freshnessLifetimeMs(rules, query, { status, caching }),
     retentionMs: rules.retentionMs,
-    changeRate,
     upstreamStale: rules.honourUpstream
       ? { whileRevalidateMs: caching.staleWhileRevalidateMs, ifErrorMs: caching.staleIfErrorMs }
       : {},
   };
   const mayStore = caching.mayStore || !rules.honourUpstream;
-  return { entry: entryFrom(query, fetched, cached, change, receipt), mayStore, change, shadow };
+  return { entry: entryFrom(query, fetched, cached, change, receipt), mayStore, change };
 }
 
 function entryFrom(
@@ -91,21 +79,4 @@ async function changeIn(cached: Entry, fetched: Fetched): Promise<Change> {
 async function isSame(cached: Entry, { status, contentType, body }: FetchedAnswer): Promise<boolean> {
   if (cached.status !== status || cached.contentType !== contentType) return false;
   return sameMeaning(contentType, await transcode(cached, "identity"), body);
-}
-
-function learnt(
-  cached: Entry,
-  isSameAsBefore: boolean,
-  rules: CacheRules,
-  query: Query,
-  now: number,
-): Entry["changeRate"] {
-  return learn(cached.changeRate, !isSameAsBefore, now - cached.storedAt, lifetimeBounds(rules, query));
-}
-
-function shadowEffect(cached: Entry, change: Change | undefined, now: number): ShadowEffect | undefined {
-  const { shadowUntil } = cached.changeRate;
-  if (shadowUntil === undefined) return undefined;
-  if (now < shadowUntil) return change === "changed" ? "outdated" : "saved";
-  return shadowUntil < cached.freshUntil ? "extra" : undefined;
 }

@@ -24,9 +24,8 @@ export function addExplain(program: Command): void {
 
 interface Entry {
   readonly query: string;
-  /** The block, or the broader search, that the answer is made from. */
+  /** The block that the page is cut from. */
   readonly cutFrom?: string;
-  readonly derivedFrom?: string;
   readonly key: string;
   readonly next: string;
   readonly why: string;
@@ -87,11 +86,10 @@ const NEXT: Readonly<Record<string, string>> = {
 };
 
 function linesOf(asked: Entry, quote: Quote): (readonly [string, string])[] {
-  const { query, cutFrom, derivedFrom, key, next, why, entry } = asked;
+  const { query, cutFrom, key, next, why, entry } = asked;
   return [
     ["query", query],
     ...(cutFrom === undefined ? [] : [["cut from", cutFrom] as const]),
-    ...(derivedFrom === undefined ? [] : [["derived from", derivedFrom] as const]),
     ["key", key],
     ["cached", entry === null ? `no (${why})` : cachedIn(entry, why)],
     ...(quote.refusal === null ? ([["a request", NEXT[next] ?? next]] as const) : []),

@@ -20,7 +20,6 @@ export function crossCheck(settings: ReadableSettings, sources: SettingSources):
     ...redisConflicts(settings),
     ...repeatedApps(settings, sources),
     ...retentionConflicts(settings),
-    ...lifetimeConflicts(settings),
   ];
 }
 
@@ -81,18 +80,6 @@ function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
       `${formatDuration(longestMs)} long; expected a retention of at least that window`;
     return conflict(["ledger.retention", `budget.${name}`], explanation);
   });
-}
-
-function lifetimeConflicts({ cache }: ReadableSettings): Conflict[] {
-  const { ttlMinMs, ttlMaxMs } = cache ?? {};
-  if (ttlMinMs === undefined || ttlMaxMs === undefined) return [];
-  return (["listings", "sold", "areas", "records", "images"] as const)
-    .filter((kind) => ttlMinMs[kind] > ttlMaxMs[kind])
-    .flatMap((kind) => {
-      const [min, max] = [formatDuration(ttlMinMs[kind]), formatDuration(ttlMaxMs[kind])];
-      const explanation = `ttlMin is ${min} and ttlMax is ${max}; expected ttlMin to be at most ttlMax`;
-      return conflict([`cache.ttlMin.${kind}`, `cache.ttlMax.${kind}`], explanation);
-    });
 }
 
 function conflict(names: readonly string[], explanation: string): Conflict[] {

@@ -6,7 +6,7 @@ import * as z from "zod";
 
 import { apps, budget, ledger } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
-import { derive, pages } from "./schema/pages.ts";
+import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
@@ -108,7 +108,6 @@ export const settingsSchema = z.strictObject({
   cache,
   warm,
   pages,
-  derive,
   budget,
   ledger,
   redis,

@@ -8,7 +8,7 @@ import { PARAMETERS } from "../interface/parameters.ts";
 import { eachElement, eachMember, MALFORMED, type Range, skipSpace, textAt } from "./json-ranges.ts";
 
 /** The resources whose pages are cut from blocks: those whose searches have an offset. */
-export type FoldedResource = "listings" | "sold";
+export type PagedResource = "listings" | "sold";
 
 /** A contiguous part of a search's results. */
 export interface Stretch {
@@ -54,7 +54,7 @@ export interface PageNumber {
  * Finds the records and the page's numbers in a list answer.
  * @param asked the offset and limit of the request to the upstream
  */
-export function indexBlock(body: Buffer, resource: FoldedResource, asked: Stretch): BlockIndex | Unfit {
+export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch): BlockIndex | Unfit {
   const envelope = readEnvelope(body, resource);
   if (typeof envelope === "string") return envelope;
   const records = readRecords(body, envelope.records);
@@ -100,7 +100,7 @@ interface Envelope {
   readonly echo: Range | undefined;
 }
 
-function readEnvelope(body: Buffer, resource: FoldedResource): Envelope | Unfit {
+function readEnvelope(body: Buffer, resource: PagedResource): Envelope | Unfit {
   const fields = new Map<string, Range>();
   let isStrange = false;
   const end = eachMember(body, skipSpace(body, 0), (nameAt, value) => {
@@ -168,7 +168,7 @@ function readIds(body: Buffer, at: number, ids: string[]): number {
 }
 
 /** Finds the limit and offset that `searchParams` repeats. All other members must be documented parameters. */
-function readEcho(body: Buffer, echo: Range, resource: FoldedResource): PageNumber[] | Unfit {
+function readEcho(body: Buffer, echo: Range, resource: PagedResource): PageNumber[] | Unfit {
   // PHP writes an object without members as an empty array.
   if (/^\[\s*\]$/.test(textAt(body, echo))) return [];
   const numbers: PageNumber[] = [];
@@ -195,28 +195,21 @@ function integerIn(body: Buffer, at: Range): number | undefined {
 }
 
 /** @returns the limit that a list answer names as applied */
-export function limitIn(body: Buffer, resource: FoldedResource): number | undefined {
+export function limitIn(body: Buffer, resource: PagedResource): number | undefined {
   const envelope = readEnvelope(body, resource);
   return typeof envelope === "string" ? undefined : integerIn(body, envelope.limit);
 }
 
-/**
- * Finds the block that contains a page. The blocks of a search are adjacent and begin with its first result.
- *
- * Two blocks share no record. So a page that was cut from two blocks could mix two states of the upstream unnoticed.
- * @returns `undefined` if the page spans two blocks of this size
- */
-export function blockAround({ offset, limit }: Stretch, size: number): Stretch | undefined {
+/** The number of records in a block: the most that the API allows. */
+const BLOCK_RECORDS = 500;
+
+/** @returns the block that contains all of a page; `undefined` if the page begins in one block and ends in the next */
+export function blockAround({ offset, limit }: Stretch, size = BLOCK_RECORDS): Stretch | undefined {
   const block = blockAt(offset, size);
   return offset + limit <= block.offset + size ? block : undefined;
 }
 
-/** @returns the block of this size that contains the result at the offset */
-export function blockAt(offset: number, size: number): Stretch {
+/** @returns the block that contains the result at the offset */
+export function blockAt(offset: number, size = BLOCK_RECORDS): Stretch {
   return { offset: offset - (offset % size), limit: size };
-}
-
-/** @returns the block sizes to try for a search, one after the other, before its pages are fetched one by one */
-export function sizesFrom(largest: number): readonly number[] {
-  return [largest, Math.floor(largest / 2), Math.floor(largest / 4)].filter((size) => size >= 1);
 }

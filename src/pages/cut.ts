@@ -44,7 +44,7 @@ export function holdsPage(index: BlockIndex, { offset, limit }: Stretch): boolea
 }
 
 /** A part of the block, and its replacement. */
-export interface Patch {
+interface Patch {
   readonly at: Range;
   readonly by: Buffer | Range;
 }
@@ -63,7 +63,7 @@ function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: nu
 }
 
 /** @returns the bytes with some parts replaced, in memory of their own, because pages are kept */
-export function patched(body: Bytes, patches: readonly Patch[]): Buffer {
+function patched(body: Bytes, patches: readonly Patch[]): Buffer {
   const grown = patches.reduce((sum, { at, by }) => sum + lengthOf(by) - lengthOf(at), 0);
   const result = Buffer.allocUnsafeSlow(body.length + grown);
   let [position, written] = [0, 0];

@@ -7,12 +7,13 @@
 import { hash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 
+import { LRUCache } from "lru-cache";
+
 import { createJobs } from "../process/jobs.ts";
 import type { Bodies, ContentCoding, Entry, Observer, PackedBody } from "../types.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut.ts";
 import { bytesIn, packBlock } from "./packed.ts";
-import { createRecent } from "./recent.ts";
 import type { Asked, PagedQuery } from "./search.ts";
 
 export interface CutterOptions {
@@ -149,13 +150,16 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
 }
 
 function createBytesOf({ transcode }: CutterOptions): Cutter["bytesOf"] {
-  const decompressed = createRecent<Buffer, Buffer>(DECOMPRESSED_BYTES, (bytes) => bytes.length);
+  const decompressed = new LRUCache<Buffer, Buffer>({
+    maxSize: DECOMPRESSED_BYTES,
+    sizeCalculation: ({ length }) => length + 1,
+  });
   return async function bytesOf(block) {
     const key = identifyingBody(block);
-    const known = block.bodies.identity ?? decompressed.find(key);
+    const known = block.bodies.identity ?? decompressed.get(key);
     if (known !== undefined) return known;
     const bytes = await transcode(block, "identity");
-    decompressed.keep(key, bytes);
+    decompressed.set(key, bytes);
     return bytes;
   };
 }
@@ -203,6 +207,6 @@ function isAsOld(page: Entry, block: Entry): boolean {
 
 /** The times of a block, which are also those of its pages. */
 function timesOf(block: Entry): Partial<Entry> {
-  const { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil } = block;
-  return { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil };
+  const { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, keepUntil } = block;
+  return { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, keepUntil };
 }

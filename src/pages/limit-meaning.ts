@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
-import { type FoldedResource, indexBlock, limitIn } from "./block-index.ts";
+import { type PagedResource, indexBlock, limitIn } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 
 /** The number of different questions whose answers must agree. */
@@ -83,7 +83,7 @@ function nameOf({ resource, limit }: PagedQuery): string {
  *   all remaining records of its search is no evidence, because no limit was reached.
  */
 function appliedLimit(body: Buffer, query: PagedQuery): number | "no evidence" | undefined {
-  const resource: FoldedResource = query.resource;
+  const resource: PagedResource = query.resource;
   const limit = limitIn(body, resource);
   if (limit === undefined) return undefined;
   const index = indexBlock(body, resource, { limit, offset: query.offset });

@@ -6,27 +6,39 @@
  * caller's cache directives apply to it there. See docs/pages.md.
  */
 import type { Format } from "../interface/media-types.ts";
-import { blockKeysOf, createChoose, createFoldable } from "./choose.ts";
-import { createAskBlock, createAskExactly, createCutFrom, createFindCut } from "./cut-from.ts";
-import { createCutter } from "./cutter.ts";
-import { createDerive } from "./derive/derive.ts";
-import { createFolding } from "./folding.ts";
-import { createLatency } from "./latency.ts";
+import type { Resource } from "../interface/resources.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Answer, Entry, Observer, Question } from "../types.ts";
+import { blocksOf, createChoose, createCuttable, type CuttablePage } from "./choose.ts";
+import { type Ask, createAskExactly, createCutFrom } from "./cut-from.ts";
+import { createCutter, type Cutter, type CutterOptions } from "./cutter.ts";
 import { createLimitMeaning } from "./limit-meaning.ts";
-import type { Question } from "../types.ts";
-import type { Ask, AskAtOnce, PagesOptions, Parts } from "./parts.ts";
-import { type Asked, isPaged } from "./search.ts";
-import { createVerify } from "./verify.ts";
+import { createPageByPage } from "./page-by-page.ts";
+import { type Asked, type Block, isPaged } from "./search.ts";
+import { createVerify, type VerifyOptions } from "./verify.ts";
+
+/** Answers a question if memory has the answer and it may be served; `undefined`: call `Ask`. */
+type AskAtOnce = (question: Question) => Answer | undefined;
+
+export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "peek" | "refresh"> {
+  /** The next stage: the cache. */
+  readonly ask: Ask;
+  /** The next stage, from memory only. */
+  readonly askAtOnce: AskAtOnce;
+  /** The part of the budget that is left for a resource, from 0 to 1. */
+  readonly budgetLeft: (resource: Resource) => number;
+  /** Whether pages are cut from blocks at all. */
+  readonly isOn: () => boolean;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly observer: Pick<Observer, "info" | "warn" | "error"> & VerifyOptions["observer"];
+}
 
 export interface Pages {
   readonly answer: Ask;
-  /** Answers from memory: with a page that was cut or computed before, or with the cache stage's answer. */
+  /** Answers from memory: with a page that was cut before, or with the cache stage's answer. */
   readonly answerAtOnce: AskAtOnce;
-  /**
-   * The question whose answer would be used now: that of the block, or the question itself. `derivedFrom`: the block of a
-   * broader search from which the answer would be computed.
-   */
-  readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked & { readonly derivedFrom?: string }>;
+  /** The question whose answer would be used now: that of the block, or the question itself. */
+  readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked>;
   /** The question to fetch: that of the block, or the question itself. The request stays. */
   readonly questionFor: (question: Question) => Promise<Question>;
   /** Keys of all blocks from which a question's answer may have been cut. */
@@ -34,62 +46,61 @@ export interface Pages {
 }
 
 export function createPages(options: PagesOptions): Pages {
-  const { settings, transcode, peek } = options;
+  const { ask, askAtOnce, transcode, isOn, peek } = options;
   const cutter = createCutter(options);
-  const parts: Parts = {
-    ...options,
-    cutter,
-    derive: createDerive({ ...options, ...options.derive, cutter, largest: () => settings().block }),
-    folding: createFolding({ ...options, largest: () => settings().block }),
-    latency: createLatency(() => settings().maxExtraLatencyMs),
-    meaning: createLimitMeaning(options),
-    verify: createVerify({ ...options, bodyOf: (entry) => transcode(entry, "identity") }),
-  };
-  const { derive, latency } = parts;
-  const foldable = createFoldable(parts);
-  const choose = createChoose(parts);
-  const askExactly = createAskExactly(parts);
-  const askBlock = createAskBlock(parts, askExactly);
-  const cutFrom = createCutFrom(parts, askExactly);
-  const findCut = createFindCut(parts);
+  const meaning = createLimitMeaning(options);
+  const pageByPage = createPageByPage(options);
+  const verify = createVerify({ ...options, cutter, pageByPage });
+  const cuttable = createCuttable({ isOn, meaning, pageByPage });
+  const choose = createChoose({ peek, cutter });
+
+  const askExactly = createAskExactly({ ask, transcode, meaning, verify });
+  const cutFrom = createCutFrom({ ask, askExactly, cutter, pageByPage, verify });
 
   async function sourceOf(asked: Asked, format: Format): Promise<Asked> {
-    const page = foldable(asked, format);
+    const page = cuttable(asked, format);
     const block = page && (await choose(page));
     return block?.asked ?? asked;
   }
 
   return {
     async answer(question) {
-      const page = foldable(question, question.request.format);
-      if (page === undefined) return await askExactly(question);
-      const derived = await derive.answer(question, page);
-      if (derived !== undefined) return derived;
-      const block = await choose(page);
-      if (block === undefined) return await askExactly(question);
-      if (block.asked.key === question.key) return await askBlock(question, page, block);
-      const isFirst = latency.isFirstOfSlow(page.search, question.key);
-      if (isFirst && (await peek(block.asked.key)) === undefined) return await askExactly(question);
+      const page = cuttable(question, question.request.format);
+      const block = page && (await choose(page));
+      if (page === undefined || block === undefined || block.asked.key === question.key)
+        return await askExactly(question);
       return await cutFrom(question, page, block);
     },
     answerAtOnce(question) {
-      const page = foldable(question, question.request.format);
-      if (page === undefined) return options.askAtOnce(question);
-      const isBlock = page.blocks.some(({ asked }) => asked.key === question.key);
-      if (isBlock) return options.askAtOnce(question);
-      return findCut(question, page) ?? derive.answerAtOnce(question, page);
+      const page = cuttable(question, question.request.format);
+      const isItself = page === undefined || page.blocks.some(({ asked }) => asked.key === question.key);
+      return isItself ? askAtOnce(question) : findCut(question, page, cutter, options);
     },
-    async sourceOf(asked, format) {
-      const page = foldable(asked, format);
-      const broader = page && (await derive.sourceOf(page));
-      if (broader === undefined) return await sourceOf(asked, format);
-      return { ...broader, derivedFrom: broader.canonicalQuery };
-    },
+    sourceOf,
     async questionFor(question) {
       const { request } = question;
       return { request, ...(await sourceOf(question, request.format)) };
     },
     blockKeysOf: ({ query }, format) =>
-      isPaged(query) && settings().fold === "on" ? blockKeysOf(query, format, settings().block) : [],
+      isPaged(query) && isOn() ? blocksOf(query, format).map(({ asked }) => asked.key) : [],
   };
+}
+
+/** @returns the page if it was cut from one of its blocks before, and memory still has the page and the block */
+function findCut(
+  question: Question,
+  page: CuttablePage,
+  cutter: Cutter,
+  { memory, askAtOnce }: PagesOptions,
+): Answer | undefined {
+  const { blocks } = page;
+  const isSource = ({ asked }: Block): boolean => {
+    const cached: Entry | undefined = memory.find(asked.key);
+    return cached !== undefined && cutter.find(page, cached) !== undefined;
+  };
+  // Looking up a block may refresh it early. So look up only the block that the page was cut from.
+  const block = blocks.length === 1 ? blocks[0] : blocks.find(isSource);
+  const answer = block && askAtOnce({ request: question.request, ...block.asked });
+  const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
+  return answer && cut && { ...answer, ...cut };
 }

@@ -4,11 +4,11 @@ import { cacheKey } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
 import type { Question } from "../types.ts";
-import type { FoldedResource, Stretch } from "./block-index.ts";
+import type { PagedResource, Stretch } from "./block-index.ts";
 
 /** A query of a search that has pages. */
 export type PagedQuery = Extract<Query, { kind: "search" }> & {
-  readonly resource: FoldedResource;
+  readonly resource: PagedResource;
   readonly offset: number;
 };
 

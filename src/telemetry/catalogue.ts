@@ -89,11 +89,6 @@ export const UPSTREAM = {
     "Pages cut from a block that were compared with the API's own page, by resource and result.",
     { resource: label.RESOURCE, result: label.PAGE_CHECK },
   ),
-  derivedChecked: counter(
-    "gateway_derived_checked_total",
-    "Answers of the API that were compared with the answer computed from a broader search, by resource and result.",
-    { resource: label.RESOURCE, result: label.DERIVED_CHECK },
-  ),
   circuitState: gauge(
     "gateway_circuit_state",
     "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (no requests go).",
@@ -185,11 +180,6 @@ export const FRESHNESS = {
     "gateway_warm_fetches_total",
     "Refreshes of answers on the warm list, by resource and result.",
     { resource: label.RESOURCE, result: label.REFRESH_END },
-  ),
-  adaptiveShadow: counter(
-    "gateway_adaptive_ttl_shadow_total",
-    "Refreshes that would differ if lifetimes followed the change rate, by resource and effect (cache.adaptiveTtl: shadow).",
-    { resource: label.RESOURCE, effect: label.SHADOW_EFFECT },
   ),
 };
 

@@ -12,7 +12,6 @@ import {
   PRIORITIES,
   REFRESH_ENDS,
   REFUSAL_REASONS,
-  SHADOW_EFFECTS,
   STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
@@ -29,7 +28,7 @@ export interface LabelValues {
 }
 
 /** Why a request needed no upstream call of its own. */
-export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "derived", "refused"] as const;
+export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "refused"] as const;
 export type Saving = (typeof SAVINGS)[number];
 
 /** The results of a reload of the settings. */
@@ -91,17 +90,12 @@ export const CIRCUIT: LabelValues = {
 };
 export const SAVING: LabelValues = {
   meaning:
-    "`collapsed`: the request joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `derived`: the answer was computed from stored blocks of a broader search; `refused`: the request had a mistake",
+    "`collapsed`: the request joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `refused`: the request had a mistake",
   values: SAVINGS,
 };
 export const PAGE_CHECK: LabelValues = {
   meaning:
     "`differed`: the page was not equal to the API's page, also after both were fetched again; `unknown`: the check could not be made",
-  values: PAGE_CHECKS,
-};
-export const DERIVED_CHECK: LabelValues = {
-  meaning:
-    "`differed`: the API filters in another way, and no change of the data explains it; `unknown`: the comparison proves nothing, or a change of the data may explain the difference",
   values: PAGE_CHECKS,
 };
 export const CHANGE: LabelValues = {
@@ -112,11 +106,6 @@ export const CHANGE: LabelValues = {
 export const REFRESH_END: LabelValues = {
   meaning: "`refused`: the budget refused the call; `skipped`: another refresh was in progress",
   values: REFRESH_ENDS,
-};
-export const SHADOW_EFFECT: LabelValues = {
-  meaning:
-    "`saved`: the refresh would not have been made, and the answer had not changed; `outdated`: the refresh would not have been made, but the answer had changed; `extra`: another refresh would have been made before",
-  values: SHADOW_EFFECTS,
 };
 export const RELOAD_RESULT: LabelValues = {
   meaning: "`invalid`, `restart-needed`: nothing was applied",

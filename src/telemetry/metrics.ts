@@ -39,7 +39,6 @@ export interface Metrics {
   /** A page that was cut from a block was compared with the upstream's page. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** An answer of the upstream was compared with what would have been computed from a broader search. */
-  readonly derivedChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
@@ -86,7 +85,6 @@ export function createMetrics(build: Build): Metrics {
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
-    derivedChecked: traffic.derivedChecked,
     appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
@@ -108,7 +106,7 @@ export function createMetrics(build: Build): Metrics {
 
 type TrafficMetrics = Pick<
   Metrics,
-  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked" | "appTokenRefused"
+  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
 > & { readonly problem: (record: Pick<RequestRecord, "problem" | "status">) => void };
 
 /** Problems, requests to the upstream, checks and refreshes. */
@@ -118,19 +116,16 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
-  const derivedChecked = counter(UPSTREAM.derivedChecked);
   // These are exported as 0 from the start, so that Prometheus sees their first occurrence as an increase.
   for (const problem of PROBLEM_CODES) {
     const { status } = new Problem(problem);
     if (status >= 500) problems.inc({ problem, status }, 0);
   }
   for (const result of PAGE_CHECKS)
-    for (const resource of ["listings", "sold"])
-      for (const checked of [pagesChecked, derivedChecked]) checked.inc({ resource, result }, 0);
+    for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
   const refreshes = counter(FRESHNESS.refreshes);
   const warmFetches = counter(FRESHNESS.warmFetches);
-  const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
     problem({ problem: code, status }) {
       const problem = PROBLEM_CODES.find((known) => known === code);
@@ -143,12 +138,8 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
     },
     appTokenRefused: (app) => tokensRefused.inc({ app }),
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
-    derivedChecked: (resource, result) => derivedChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
-    refreshed({ resource, change, shadow }) {
-      refreshes.inc({ resource, change });
-      if (shadow !== undefined) adaptiveShadow.inc({ resource, effect: shadow });
-    },
+    refreshed: ({ resource, change }) => refreshes.inc({ resource, change }),
   };
 }
 

@@ -69,7 +69,7 @@ export function registerRequestMetrics({ sampled, distribution }: Instruments): 
   );
   // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
   function saved(): Record<Saving, number> {
-    const counts = { hit: 0, collapsed: 0, folded: 0, past_end: 0, derived: 0, refused: 0 };
+    const counts = { hit: 0, collapsed: 0, folded: 0, past_end: 0, refused: 0 };
     for (const { saving, count } of all()) if (saving !== undefined) counts[saving] += count;
     return counts;
   }

@@ -52,7 +52,6 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
           bornAt: clock.now() - 5_000,
           fetchMs: 120,
           upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
-          changeRate: { changes: 1.8, watchedMs: 600_000, shadowUntil: clock.now() + 90_000 },
         }),
       ];
       for (const [index, entry] of entries.entries()) {

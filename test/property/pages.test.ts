@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import {
   blockAround,
   type BlockIndex,
-  type FoldedResource,
+  type PagedResource,
   indexBlock,
   type Stretch,
 } from "../../src/pages/block-index.ts";
@@ -33,13 +33,13 @@ const FILTERS: readonly Readonly<Record<string, string>>[] = [
 
 // By number: a counterexample is to fit on a screen.
 const data = fc.nat(DATA.length - 1);
-const resource = fc.constantFrom<FoldedResource>("listings", "sold");
+const resource = fc.constantFrom<PagedResource>("listings", "sold");
 const filters = fc.constantFrom(...FILTERS);
 const size = fc.constantFrom(500, 250, 125, 40);
 
 interface Asked {
   readonly data: number;
-  readonly resource: FoldedResource;
+  readonly resource: PagedResource;
   readonly filters: (typeof FILTERS)[number];
 }
 const asked: fc.Arbitrary<Asked> = fc.record({ data, resource, filters });

@@ -65,8 +65,7 @@ it("in an hour of traffic, no answer is older than its limits or has a wrong Age
       BUDGET_MAX_WAIT: "1s",
     },
     settings: `upstream: { retryDelay: 1ms }
-cache: { maxWaitForFresh: 900ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, ttlMin: 30s, negativeTtl: 10s,
-      ttlMax: { listings: 120s, sold: 240s, areas: 1800s, records: 60s } }`,
+cache: { maxWaitForFresh: 900ms, maxAgeEver: ${MAX_AGE_EVER}s, negativeTtl: 10s }`,
   });
   const outcomes = new Map<string, number>();
   /** Every instant there was; what is shown must be from one of them. */

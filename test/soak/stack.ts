@@ -42,7 +42,6 @@ export function settingsWith(listingsTtlS: number): string {
   return `
 cache: { ttl: { listings: ${listingsTtlS}s, sold: 60s, records: 30s, areas: 2m, images: 5m }, staleWhileRevalidate: 5s, maxBytes: 16MiB, maxDiskBytes: 8MiB }
 budget: { images: ${IMAGE_WINDOW.limit}/1m, degradedFor: 1m }
-derive: { mode: on }
 `;
 }
 

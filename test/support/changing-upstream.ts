@@ -26,7 +26,6 @@ export interface WalkResult {
 
 /** Everything expires within seconds, and may be served stale for as long. A busy machine is no reason to give up. */
 const SETTINGS = `
-pages: { verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 4s }, staleWhileRevalidate: { listings: 4s }, negativeTtl: 1s }
 upstream: { connectTimeout: 60s, headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 3m }
 `;

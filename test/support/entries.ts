@@ -1,7 +1,6 @@
 import { zstdCompressSync } from "node:zlib";
 
 import { entryOf, type Receipt } from "../../src/cache/entry.ts";
-import { UNOBSERVED } from "../../src/cache/change-rate.ts";
 import type { Entry, FetchedAnswer, NotModified, CachingHeaders, PackedBody } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
@@ -54,7 +53,6 @@ export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
     lifetimeMs: 60_000,
     retentionMs: 3_600_000,
     purgeEpoch: 0,
-    changeRate: UNOBSERVED,
     upstreamStale: {},
     ...changes,
   };

@@ -148,13 +148,8 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   };
 }
 
-/** By default, the gateway compares one page in a thousand with the API's own. That call would be one too many for a test. */
-const NO_COMPARISONS = "pages: { verify: 0 }";
-
 function settingsText({ settings = "" }: TestGatewayOptions): string {
-  const text = typeof settings === "string" ? settings : settings();
-  const hasOwn = /^(pages:|\{)/m.test(text);
-  return hasOwn ? text : `${text}\n${NO_COMPARISONS}`;
+  return typeof settings === "string" ? settings : settings();
 }
 
 /** Counts the requests that arrive at a port of this process, until the test ends. */

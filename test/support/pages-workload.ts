@@ -7,30 +7,17 @@ import type { SandboxData } from "../../src/sandbox/dataset/model.ts";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
 import { CALLER, startGateway, type TestGateway } from "./gateway.ts";
-import { post } from "./post.ts";
 import { createWorkload, type WorkloadRequest } from "./workload.ts";
 
 const BLOCK = 500;
 
 /** Nothing but the first request for something asks the upstream, and a busy machine is no reason to give up. */
 const SETTINGS = `
-pages: { fold: on, block: ${BLOCK}, verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 24h, sold: 24h }, earlyRefreshAbove: 1, maxBytes: 1GiB }
 upstream: { connectTimeout: 60s, headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 3m }
 `;
 
-/** Traffic from which the gateway learns, before the one that counts. */
-interface LearningPlan {
-  readonly requests: number;
-  readonly searches: number;
-  readonly seed: number;
-  /** The setting `derive.minSamples`. */
-  readonly minSamples: number;
-}
-
 export interface WorkloadPlan {
-  /** Absent: `derive.mode` stays at its default. */
-  readonly learning?: LearningPlan;
   readonly requests: number;
   readonly searches: number;
   /** In how many areas they are. */
@@ -44,16 +31,13 @@ export interface WorkloadResult {
   readonly calls: number;
   /** Those that nothing could have saved: for blocks with records, searches without any, and pages over a boundary. */
   readonly unavoidable: number;
-  /** Answers that were computed from broader searches. */
-  readonly derived: number;
-  /** Comparisons that found another answer than was computed. */
-  readonly differed: number;
+  /** Those of them that checked a cut page. */
+  readonly checks: number;
   /** Different pages that were asked for: the calls of a cache that keeps each by itself. */
   readonly pages: number;
 }
 
 export async function playWorkload({
-  learning,
   requests,
   searches,
   areas = 60,
@@ -61,9 +45,8 @@ export async function playWorkload({
   seed,
 }: WorkloadPlan): Promise<WorkloadResult> {
   const data = generateData({ seed: 1, ...sizes, service: CALLER.service });
-  const derive = learning && `derive: { mode: on, sample: 0, minSamples: ${learning.minSamples} }`;
   const gateway = await startGateway({
-    settings: SETTINGS + (derive ?? ""),
+    settings: SETTINGS,
     env: { LOG_LEVEL: "warn", LOG_ACCESS: "off" },
     sandbox: { data },
   });
@@ -80,17 +63,11 @@ export async function playWorkload({
         expect.unreachable(`${request.target} was answered with ${status} ${text.slice(0, 300)}`);
     }
   };
-  if (learning !== undefined) {
-    await play(createWorkload({ ...learning, areaIds }));
-    await forgetAnswers(gateway);
-  }
-  const before = await derivedIn(gateway);
   await play(workload);
   return {
     calls: gateway.sandbox.counts().total,
     unavoidable: unavoidable(workload, foundBy),
-    derived: (await derivedIn(gateway)) - before,
-    differed: await differedIn(gateway),
+    checks: await checksOf(gateway),
     pages: new Set(
       workload.map(({ resource, filters, limit, offset }) =>
         JSON.stringify([resource, filters, limit, offset]),
@@ -99,21 +76,19 @@ export async function playWorkload({
   };
 }
 
-/** Purges all answers; what was learned stays. */
-async function forgetAnswers({ adminUrl, sandbox }: TestGateway): Promise<void> {
-  const { status } = await post(`${adminUrl}/cache/purge`, JSON.stringify({ all: true, hard: true }));
-  expect(status).toBe(200);
-  sandbox.clearRequests();
-}
-
-function derivedIn({ metric }: TestGateway): Promise<number> {
-  return metric('gateway_upstream_calls_saved_total{cause="derived"}');
-}
-
-async function differedIn({ metric }: TestGateway): Promise<number> {
-  const of = (resource: string): Promise<number> =>
-    metric(`gateway_derived_checked_total{resource="${resource}",result="differed"}`);
-  return (await of("listings")) + (await of("sold"));
+/** The checks so far. Each of them found that the page was right, with one call. */
+async function checksOf({ metric }: TestGateway): Promise<number> {
+  const of = (result: string): Promise<number[]> =>
+    Promise.all(
+      ["listings", "sold"].map((resource) =>
+        metric(`gateway_pages_checked_total{resource="${resource}",result="${result}"}`),
+      ),
+    );
+  expect([await of("differed"), await of("unknown")]).toEqual([
+    [0, 0],
+    [0, 0],
+  ]);
+  return (await of("agreed")).reduce((sum, count) => sum + count, 0);
 }
 
 type SearchResult = ReturnType<typeof search>;

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { eventually } from "./eventually.ts";
 
-import { UNOBSERVED } from "../../src/cache/change-rate.ts";
 import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
 import { createRedisBackend } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
@@ -118,7 +117,6 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     bornAt: storedAt,
     fetchMs: 0,
     upstreamStale: {},
-    changeRate: UNOBSERVED,
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,
     ...fields,

@@ -9,9 +9,6 @@ export function each(ms: number): Readonly<Record<Kind, number>> {
 export function rulesWith(changes: Partial<CacheRules> = {}): CacheRules {
   return {
     ttlMs: each(300_000),
-    adaptiveTtl: "off",
-    ttlMinMs: each(60_000),
-    ttlMaxMs: each(1_800_000),
     negativeTtlMs: each(60_000),
     staleWhileRevalidateMs: each(0),
     staleIfErrorMs: each(3_600_000),

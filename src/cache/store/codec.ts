@@ -27,23 +27,19 @@ export const MAX_BLOB_BYTES = MAX_BODY_BYTES + 1024 * 1024;
 /** The codings a body may be stored in, the smallest first. */
 const STORED_CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
 
-/** The change rate is called `pace` in the stored form. */
-type Header = Omit<Entry, "bodies" | "changeRate"> & {
-  readonly coding: ContentCoding;
-  readonly pace: Entry["changeRate"];
-};
+type Header = Omit<Entry, "bodies"> & { readonly coding: ContentCoding };
 
 /**
  * @returns the blob of an entry, with the smallest of its bodies
  * @throws if the entry has no body, or only a packed one
  */
 export function toBlob(key: string, entry: Entry, seal: Seal): Buffer {
-  const { bodies, changeRate: pace, ...fields } = entry;
+  const { bodies, ...fields } = entry;
   const coding = STORED_CODINGS.find((candidate) => bodies[candidate] !== undefined);
   const body = coding && bodies[coding];
   if (coding === undefined || body === undefined)
     throw new Error("An entry without a body cannot be stored.");
-  const header = Buffer.from(JSON.stringify({ ...fields, pace, coding } satisfies Header));
+  const header = Buffer.from(JSON.stringify({ ...fields, coding } satisfies Header));
   const blob = Buffer.alloc(HEADER_AT + header.length + body.length);
   MAGIC.copy(blob);
   blob.writeBigUInt64BE(BigInt(entry.storedAt), STORED_AT);
@@ -68,12 +64,11 @@ export function fromBlob(key: string, blob: Buffer, seal: Seal): Entry | undefin
   const bodyAt = HEADER_AT + blob.readUInt32BE(HEADER_LENGTH_AT);
   const header = headerIn(blob.toString("utf8", HEADER_AT, bodyAt));
   if (header === undefined) return undefined;
-  const { coding, pace: changeRate, ...fields } = header;
+  const { coding, ...fields } = header;
   const { etag, lastModified } = fields.validators;
   // JSON has no `undefined`.
   return {
     ...fields,
-    changeRate,
     validators: { etag, lastModified },
     bodies: { [coding]: blob.subarray(bodyAt) },
   };
@@ -104,6 +99,6 @@ function isHeader(value: unknown): value is Header {
     typeof value["contentType"] === "string" &&
     typeof value["etag"] === "string" &&
     Array.isArray(value["tags"]) &&
-    ["validators", "upstreamStale", "pace"].every((name) => isObject(value[name]))
+    ["validators", "upstreamStale"].every((name) => isObject(value[name]))
   );
 }

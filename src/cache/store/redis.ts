@@ -12,7 +12,6 @@ import { readScript, type RedisService } from "../../redis/service.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../own-memory.ts";
 import { keyIn } from "../../query/key.ts";
-import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -50,7 +49,6 @@ export interface RedisBackendOptions {
 }
 
 export interface RedisBackend extends Backend {
-  readonly learned: LearnedStore;
   /** Stops reading purges; the Redis service stays open. */
   readonly close: () => void;
 }
@@ -90,7 +88,6 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
 
   return {
     store: createRedisStore(options),
-    learned: createRedisLearned(options),
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
     count: (resource) => countEntries(redis, namespace, resource),
     onEvent(listen) {
@@ -98,23 +95,6 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
       if (redis.isListening()) onGap();
     },
     close: purges.close,
-  };
-}
-
-/** A hash of the texts. Redis drops it if nothing is learned for as long as a text is valid. */
-function createRedisLearned({ redis, namespace }: RedisBackendOptions): LearnedStore {
-  const key = `${namespace}learned`;
-  return {
-    isShared: true,
-    async read() {
-      const all = await redis.run("learned", key, (client) => client.hgetall(key));
-      return new Map(Object.entries(all).map(([fact, at]) => [fact, Number(at)]));
-    },
-    async add(facts, at, forgetBefore) {
-      const pairs = facts.flatMap((fact) => [fact, String(at)]);
-      await redis.run("learned", key, (client) => client.hset(key, ...pairs));
-      await redis.run("learned", key, (client) => client.pexpire(key, at - forgetBefore));
-    },
   };
 }
 

@@ -8,7 +8,7 @@ import type { Clock } from "../../process/clock.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
-import type { CircuitState, Entry, LearnedStore, Observer, StoreOperation } from "../../types.ts";
+import type { CircuitState, Entry, Observer, StoreOperation } from "../../types.ts";
 import { keyPrefixes } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { createSeal } from "../../process/seal.ts";
@@ -33,7 +33,6 @@ export interface SqliteBackendOptions {
 }
 
 export interface SqliteBackend extends Backend {
-  readonly learned: LearnedStore;
   /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the backend. */
   readonly database: Database;
   /** Where the file is. */
@@ -69,7 +68,6 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
     directory,
     space: room,
     store: createSqliteStore(database, { room, maxBytes, clock, run }),
-    learned: createSqliteLearned(database, run),
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
     count: createSqliteCount(database, room, run),
     onEvent(listener) {
@@ -163,24 +161,6 @@ function createSqliteCount(database: Database, room: SqliteRoom, run: Run): Sqli
     );
 }
 
-function createSqliteLearned(database: Database, run: Run): LearnedStore {
-  const select = database.prepare("SELECT fact, at FROM learned");
-  const upsert = database.prepare(
-    "INSERT INTO learned (fact, at) VALUES (?, ?) ON CONFLICT (fact) DO UPDATE SET at = excluded.at",
-  );
-  const forget = database.prepare("DELETE FROM learned WHERE at < ?");
-  return {
-    isShared: false,
-    read: () =>
-      run("get", () => new Map(select.all().map((row) => [String(row["fact"]), Number(row["at"])]))),
-    add: (facts, at, forgetBefore) =>
-      run("learned", () => {
-        for (const fact of facts) upsert.run(fact, at);
-        forget.run(forgetBefore);
-      }),
-  };
-}
-
 interface SqlitePurges {
   readonly all: () => Purge[];
   readonly add: (scope: PurgeScope, hard: boolean) => Purge;
@@ -215,7 +195,7 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
 
 type SqliteOperation = Extract<
   StoreOperation,
-  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "count" | "learned"
+  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "count"
 >;
 
 /** Reads continue while nothing can be written, for example on a full disk. */
@@ -228,7 +208,6 @@ const KINDS = {
   remove: "write",
   sweep: "write",
   purge: "write",
-  learned: "write",
 } as const satisfies Record<SqliteOperation, string>;
 type Kind = (typeof KINDS)[SqliteOperation];
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { setting } from "../setting.ts";
-import { DAY_MS, duration, flag, fraction, lifetime, oneOf, perKind, size } from "../shapes.ts";
+import { DAY_MS, duration, flag, fraction, lifetime, perKind, size } from "../shapes.ts";
 import { optionalPath } from "../text-shapes.ts";
 
 /** How long answers are stored, fresh and served. */
@@ -24,21 +24,6 @@ export const cache = z.strictObject({
     default: { listings: "5m", sold: "1h", areas: "24h", records: "10m", images: "24h" },
     env: "CACHE_TTL",
     description: (answer) => `How long ${answer} stays fresh.`,
-  }),
-  adaptiveTtl: setting(oneOf("off", "shadow", "on"), {
-    default: "shadow",
-    reloadable: true,
-    description:
-      "Whether the ttl of each answer follows how often the answer changes. off: never. on: always. shadow: the gateway " +
-      "uses the fixed ttl and only counts how many calls to the API an adaptive ttl would save.",
-  }),
-  ttlMin: perKind({
-    default: { listings: "1m", sold: "15m", areas: "6h", records: "2m", images: "6h" },
-    description: (answer) => `The shortest ttl that adaptiveTtl chooses for ${answer}.`,
-  }),
-  ttlMax: perKind({
-    default: { listings: "30m", sold: "12h", areas: "24h", records: "1h", images: "24h" },
-    description: (answer) => `The longest ttl that adaptiveTtl chooses for ${answer}.`,
   }),
   staleWhileRevalidate: perKind({
     minMs: 0,

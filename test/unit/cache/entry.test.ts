@@ -12,7 +12,6 @@ const RECEIPT = receiptWith({
   lifetimeMs: 500,
   retentionMs: 9_000,
   purgeEpoch: 3,
-  changeRate: { changes: 2, watchedMs: 700 },
   upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
 });
 const VALIDATORS = { etag: '"1"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
@@ -34,7 +33,6 @@ describe("the entry of an answer", () => {
       fetchMs: 40,
       freshUntil: 1_500,
       keepUntil: 10_000,
-      changeRate: { changes: 2, watchedMs: 700 },
       upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
     });
   });

@@ -8,13 +8,10 @@ import {
   isFresh,
   isWithinBounds,
 } from "../../../src/cache/freshness.ts";
-import { UNOBSERVED } from "../../../src/cache/change-rate.ts";
 import type { Entry, CachingHeaders } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { each, rulesWith } from "../../support/rules.ts";
-
-const NOW = Date.UTC(2026, 0, 15, 12);
 
 const RULES = rulesWith({
   ttlMs: { listings: 1, sold: 2, areas: 3, images: 4, records: 5 },
@@ -50,15 +47,8 @@ function lifetimeMs(
   query = search("listings"),
   status: Entry["status"] = 200,
   caching: Partial<CachingHeaders> = {},
-  changeRate = UNOBSERVED,
 ): number {
-  return freshnessLifetimeMs(
-    rules,
-    query,
-    { status, caching: { ...NO_CACHING_HEADERS, ...caching } },
-    changeRate,
-    NOW,
-  );
+  return freshnessLifetimeMs(rules, query, { status, caching: { ...NO_CACHING_HEADERS, ...caching } });
 }
 
 describe("the lifetime of an answer", () => {
@@ -104,15 +94,6 @@ describe("the lifetime of an answer", () => {
     expect(lifetimeMs(rules, undefined, 200, { freshForMs })).toBe(expected);
     expect(lifetimeMs(rules, undefined, 404, { freshForMs })).toBe(expected);
     expect(lifetimeMs({ ...rules, honourUpstream: false }, undefined, 200, { freshForMs })).toBe(50);
-  });
-
-  it("adapts only with adaptiveTtl on, and never for a 404", () => {
-    const changeRate = { changes: 9, watchedMs: 0 };
-    const of = (adaptiveTtl: CacheRules["adaptiveTtl"], status: Entry["status"]): number =>
-      lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, changeRate);
-    expect([of("off", 200), of("shadow", 200), of("on", 200), of("on", 404)]).toEqual([
-      300_000, 300_000, 30_000, 60_000,
-    ]);
   });
 });
 

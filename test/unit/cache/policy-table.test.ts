@@ -32,9 +32,6 @@ const all = (ms: number): CacheRules["ttlMs"] => ({
 
 const RULES: CacheRules = {
   ttlMs: all(100 * SECOND),
-  adaptiveTtl: "off",
-  ttlMinMs: all(10 * SECOND),
-  ttlMaxMs: all(1_000 * SECOND),
   negativeTtlMs: all(100 * SECOND),
   staleWhileRevalidateMs: all(50 * SECOND),
   staleIfErrorMs: all(500 * SECOND),

@@ -33,7 +33,7 @@ function heldWith(changes: Partial<Entry> = {}): Entry {
 describe("an answer where nothing was cached", () => {
   it("becomes an entry with its Age and its lifetime, without a change", async () => {
     const fetched = fetchedWith({ validators: VALIDATORS, caching: { ...NO_CACHING_HEADERS, ageMs: 2_000 } });
-    const { entry, mayStore, change, shadow } = await received(fetched);
+    const { entry, mayStore, change } = await received(fetched);
     expect(entry).toMatchObject({
       status: 200,
       storedAt: NOW,
@@ -43,9 +43,8 @@ describe("an answer where nothing was cached", () => {
       fetchMs: 80,
       purgeEpoch: 4,
       validators: VALIDATORS,
-      changeRate: { changes: 0, watchedMs: 0 },
     });
-    expect([mayStore, change, shadow]).toEqual([true, undefined, undefined]);
+    expect([mayStore, change]).toEqual([true, undefined]);
   });
 
   it("is refused if it is older than maxAgeEver", async () => {
@@ -115,52 +114,5 @@ describe("an answer where one was cached", () => {
       freshUntil: NOW + MINUTE,
       keepUntil: NOW + RULES.retentionMs,
     });
-  });
-
-  it("updates the change rate", async () => {
-    const changeRate = { changes: 1, watchedMs: 10 * MINUTE };
-    const calm = await received(notModifiedWith(), heldWith({ changeRate }));
-    expect(calm.entry.changeRate).toEqual({ changes: 0.8, watchedMs: 18 * MINUTE });
-    const same = await received(fetchedWith(), heldWith({ changeRate }));
-    expect(same.entry.changeRate).toEqual(calm.entry.changeRate);
-    const busy = await received(fetchedWith({ body: Buffer.from("[]") }), heldWith({ changeRate }));
-    expect(busy.entry.changeRate.changes).toBe(1.8);
-    expect(busy.entry.changeRate.watchedMs).toBeLessThan(calm.entry.changeRate.watchedMs);
-  });
-});
-
-describe("a refresh with adaptive lifetimes in shadow mode", () => {
-  const SHADOW = { ...RULES, adaptiveTtl: "shadow" } as const;
-  const changeRate = { changes: 0, watchedMs: 0 };
-  const changed = fetchedWith({ body: Buffer.from("[]") });
-  /** It ended five minutes ago. */
-  const freshUntil = NOW - 5 * MINUTE;
-
-  it.each<[string, Fetched, number | undefined, string | undefined]>([
-    ["would rightly not have been made", notModifiedWith(), NOW + 1, "saved"],
-    ["would not have been made although the answer had changed", changed, NOW + 1, "outdated"],
-    ["would have been made by now too", notModifiedWith(), NOW, undefined],
-    ["would have been made in its place, a bit later", changed, freshUntil, undefined],
-    ["would have been one more", changed, freshUntil - 1, "extra"],
-    ["says nothing where nothing was tried out before", changed, undefined, undefined],
-  ])("%s", async (_name, fetched, shadowUntil, expected) => {
-    const cached = heldWith({
-      freshUntil,
-      changeRate: shadowUntil === undefined ? changeRate : { ...changeRate, shadowUntil },
-    });
-    expect((await received(fetched, cached, SHADOW)).shadow).toBe(expected);
-    expect((await received(fetched, cached, { ...SHADOW, adaptiveTtl: "off" })).shadow).toBeUndefined();
-  });
-
-  it("continues a shadow lifetime until its end, and then starts a new one", async () => {
-    const until = async (shadowUntil: number): Promise<number | undefined> =>
-      (await received(notModifiedWith(), heldWith({ changeRate: { ...changeRate, shadowUntil } }), SHADOW))
-        .entry.changeRate.shadowUntil;
-    expect(await until(NOW + MINUTE)).toBe(NOW + MINUTE);
-    expect(await until(NOW)).toBe(NOW + 10 * MINUTE);
-    expect((await received(fetchedWith(), undefined, SHADOW)).entry.changeRate.shadowUntil).toBe(
-      NOW + 5 * MINUTE,
-    );
-    expect((await received(fetchedWith(), undefined, RULES)).entry.changeRate.shadowUntil).toBeUndefined();
   });
 });

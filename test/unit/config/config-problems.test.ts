@@ -254,11 +254,6 @@ describe("in the file", () => {
       `gateway.yaml:1: ${path}: this setting no longer exists. ${instead}`,
     ]),
     [
-      "bounds with nothing between them",
-      "cache:\n  ttlMin: { sold: 2h }\n  ttlMax: { sold: 1h }",
-      "gateway.yaml:2: cache.ttlMin.sold, gateway.yaml:3: cache.ttlMax.sold: ttlMin is 2h and ttlMax is 1h; expected ttlMin to be at most ttlMax",
-    ],
-    [
       "a way to use the budget that there is not",
       "budget: { mode: dry-run }",
       'gateway.yaml:1: budget.mode: found "dry-run"; expected one of enforce, observe',

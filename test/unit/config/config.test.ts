@@ -66,15 +66,6 @@ describe("defaults", () => {
           records: 600_000,
           images: 86_400_000,
         },
-        adaptiveTtl: "shadow",
-        ttlMinMs: {
-          listings: 60_000,
-          sold: 900_000,
-          areas: 21_600_000,
-          records: 120_000,
-          images: 21_600_000,
-        },
-        ttlMaxMs: { listings: 1_800_000, sold: 43_200_000, areas: DAY, records: 3_600_000, images: DAY },
         negativeTtlMs: { listings: 60_000, sold: 60_000, areas: 60_000, records: 60_000, images: 60_000 },
         staleWhileRevalidateMs: {
           listings: 60_000,
@@ -107,8 +98,7 @@ describe("defaults", () => {
         degradedForMs: 300_000,
         maxCoolOffMs: 300_000,
       },
-      derive: { mode: "shadow", minSamples: 20, sample: 0.01 },
-      pages: { fold: "on", block: 500, verify: 0.001, maxExtraLatencyMs: 250 },
+      pages: { fold: "on" },
       ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
       dataDir: "./data",
@@ -147,13 +137,11 @@ describe("precedence", () => {
 
   it("accepts one duration for every kind of answer", () => {
     const { cache } = overlay(
-      "cache: { ttl: 7s, ttlMin: 1s, ttlMax: 9s, staleWhileRevalidate: 0s, staleIfError: 8s, negativeTtl: 2s }",
+      "cache: { ttl: 7s, staleWhileRevalidate: 0s, staleIfError: 8s, negativeTtl: 2s }",
     );
     const all = (ms: number): object => ({ listings: ms, sold: ms, areas: ms, records: ms, images: ms });
     expect(cache).toMatchObject({
       ttlMs: all(7_000),
-      ttlMinMs: all(1_000),
-      ttlMaxMs: all(9_000),
       staleWhileRevalidateMs: all(0),
       staleIfErrorMs: all(8_000),
       negativeTtlMs: all(2_000),

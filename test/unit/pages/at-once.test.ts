@@ -31,17 +31,13 @@ interface Stage {
   readonly atOnce: (question: Question) => string | undefined;
   /** Fetches what a question asks for anew, from an upstream whose records have another price. */
   readonly changed: (question: Question) => Promise<void>;
-  /** How many answers were compared with what would have been computed. */
-  readonly compared: () => number;
-  /** Purges everything that was not fetched by itself. */
-  readonly purge: () => void;
 }
 
 /** Pages before a cache stage that keeps everything, and fetches what it does not have from a sandbox. */
 function start(): Stage {
   const clock = createFakeClock();
   const memory = createMemoryStore(100_000_000, clock);
-  let [data, compared, isPurged] = [DATA, 0, false];
+  let data = DATA;
 
   function put({ query, key }: Pick<Question, "query" | "key">): Entry {
     const found = search(data, "listings", new URLSearchParams(canonicalForm(query).split("?")[1]));
@@ -65,19 +61,12 @@ function start(): Stage {
     refresh: async () => "refreshed",
     budgetLeft: () => 1,
     clock,
-    random: { fraction: () => 0.5 },
-    settings: () => ({ fold: "on", block: 500, verify: 0, maxExtraLatencyMs: 600_000 }),
-    derive: {
-      settings: () => ({ mode: "on", minSamples: 1, sample: 0 }),
-      learned: undefined,
-      isPurged: () => isPurged,
-    },
+    isOn: () => true,
     observer: {
       info: () => undefined,
       warn: expect.unreachable,
       error: expect.unreachable,
       pageChecked: () => undefined,
-      derivedChecked: () => (compared += 1),
     },
   });
   const textOf = ({ entry }: Answer): string => entry.bodies.identity?.toString() ?? "";
@@ -97,8 +86,6 @@ function start(): Stage {
       await clock.advance(1);
       put(await pages.questionFor(question));
     },
-    compared: () => compared,
-    purge: () => (isPurged = true),
   };
 }
 
@@ -125,39 +112,5 @@ describe("a page that was cut before", () => {
     expect(atOnce(page)).toBe(text);
     await changed(page);
     expect(atOnce(page)).toBeUndefined();
-  });
-});
-
-describe("a page that was computed before", () => {
-  const AREA: Pair = ["areaId", "1"];
-  const narrower = (rooms: number): Question => pageOf([AREA, ["minRooms", String(rooms)]], 20, 20);
-
-  /** With a page that was computed. */
-  async function startComputed(): Promise<Stage & { readonly text: string }> {
-    const stage = start();
-    await stage.fetched(pageOf([AREA], 20, 0));
-    // One comparison is enough here to learn the filter.
-    await stage.fetched(narrower(2));
-    await expect.poll(stage.compared, { interval: 1 }).toBe(1);
-    const answer = await stage.pages.answer(PAGE);
-    expect(answer.saved).toBe("derived");
-    return { ...stage, text: answer.entry.bodies.identity?.toString() ?? "" };
-  }
-  const PAGE = narrower(3);
-
-  it("is answered at once, until the broader search changes", async () => {
-    const { text, atOnce, changed } = await startComputed();
-    expect(atOnce(PAGE)).toBe(text);
-    await changed(pageOf([AREA], 20, 0));
-    expect(atOnce(PAGE)).toBeUndefined();
-  });
-
-  it("is not answered at once after a purge, or if it was fetched alone", async () => {
-    const one = await startComputed();
-    one.purge();
-    expect(one.atOnce(PAGE)).toBeUndefined();
-    const other = await startComputed();
-    await other.changed(PAGE);
-    expect(other.atOnce(PAGE)).toBeUndefined();
   });
 });

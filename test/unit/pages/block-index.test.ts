@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { blockAround, indexBlock, sizesFrom, type Unfit } from "../../../src/pages/block-index.ts";
+import { blockAround, indexBlock, type Unfit } from "../../../src/pages/block-index.ts";
 
 const BLOCK = { offset: 500, limit: 500 };
 
@@ -83,9 +83,5 @@ describe("the block around a page", () => {
     [{ offset: 9_007_199_254_740_991, limit: 0 }, 500, { offset: 9_007_199_254_740_500, limit: 500 }],
   ])("of %j in blocks of %i is %j", (page, size, block) => {
     expect(blockAround(page, size)).toEqual(block);
-  });
-
-  it("is half as large after each failure", () => {
-    expect(sizesFrom(500)).toEqual([500, 250, 125]);
   });
 });

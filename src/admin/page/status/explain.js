@@ -66,7 +66,6 @@ function explanationOf(entry, quote, history, onPurge) {
   const facts = [
     ["Canonical query", entry.query],
     ...(entry.cutFrom ? [["Cut from", entry.cutFrom]] : []),
-    ...(entry.derivedFrom ? [["Derived from", entry.derivedFrom]] : []),
     ["Key", entry.key],
     ["Cached", cachedText(entry)],
     ["A request now", requestText(entry, quote)],

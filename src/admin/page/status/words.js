@@ -72,7 +72,6 @@ const SAVINGS = {
   collapsed: ["Joined", "it joined the call of another request"],
   folded: ["Folded", "the page was cut from a cached block"],
   past_end: ["Past the end", "a cached block says that there are no more records"],
-  derived: ["Derived", "computed from a broader cached search"],
   refused: ["Mistakes", "the request had a mistake, and was refused without a call"],
 };
 export const savingText = (reason) => SAVINGS[reason] ?? [reason, ""];

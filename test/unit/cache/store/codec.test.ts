@@ -20,10 +20,6 @@ const entries = fc.record({
   etag: fc.string(),
   validators: fc.record({ etag: orNone(fc.string()), lastModified: orNone(fc.string()) }),
   upstreamStale: fc.record({ whileRevalidateMs: fc.nat(), ifErrorMs: fc.nat() }, { requiredKeys: [] }),
-  changeRate: fc.record(
-    { changes: fc.double({ min: 0, max: 5, noNaN: true }), watchedMs: fc.nat(), shadowUntil: fc.nat() },
-    { requiredKeys: ["changes", "watchedMs"] },
-  ),
   fetchMs: fc.double({ min: 0, max: 10_000, noNaN: true }),
   tags: fc.array(fc.string()),
   times: fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat(), fc.nat()),

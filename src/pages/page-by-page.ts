@@ -1,0 +1,71 @@
+/**
+ * The searches whose pages are fetched one by one for a while, because no page could be cut from their blocks. If that happens
+ * to many searches, it applies to the whole resource.
+ */
+import type { Clock } from "../process/clock.ts";
+import type { Observer } from "../types.ts";
+import type { PagedResource } from "./block-index.ts";
+
+/** The reason if a wrong page was cut. */
+export const WRONG = "a cut page differed from the upstream's page";
+const FOR_MS = 600_000;
+/** After a wrong page it is longer, because wrong pages are rarely noticed. */
+const WRONG_FOR_MS = 86_400_000;
+/** If this many searches are fetched page by page at the same time, all searches of the resource are. */
+const MANY_SEARCHES = 5;
+/** The most searches that are remembered. */
+const MOST_SEARCHES = 10_000;
+
+export interface PageByPage {
+  /** Whether the pages of a search are fetched one by one. */
+  readonly has: (search: string, resource: PagedResource) => boolean;
+  readonly add: (search: string, resource: PagedResource, why: string) => void;
+}
+
+export interface PageByPageOptions {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly observer: Pick<Observer, "warn" | "error">;
+}
+
+export function createPageByPage({ clock, observer }: PageByPageOptions): PageByPage {
+  const searches = new Map<string, { readonly resource: PagedResource; readonly until: number }>();
+  const resourcesUntil = new Map<PagedResource, number>();
+
+  function addResourceIfMany(resource: PagedResource, why: string, forMs: number): void {
+    const now = clock.monotonic();
+    const others = [...searches.values()].filter((one) => one.resource === resource && one.until > now);
+    if (others.length < MANY_SEARCHES || now < (resourcesUntil.get(resource) ?? 0)) return;
+    resourcesUntil.set(resource, now + forMs);
+    observer.error(
+      "Many searches cannot be answered from blocks. The gateway fetches all pages of this resource one by one.",
+      { resource, searches: others.length, why, forSeconds: forMs / 1000 },
+    );
+  }
+
+  return {
+    has(search, resource) {
+      const now = clock.monotonic();
+      if (now < (resourcesUntil.get(resource) ?? 0)) return true;
+      return searches.size > 0 && now < (searches.get(search)?.until ?? 0);
+    },
+    add(search, resource, why) {
+      const now = clock.monotonic();
+      // Many callers may report the same failure at the same time.
+      if (now < (searches.get(search)?.until ?? 0) && why !== WRONG) return;
+      const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;
+      // Delete first, so that the map stays in order of age.
+      searches.delete(search);
+      searches.set(search, { resource, until: now + forMs });
+      for (const [known, { until }] of searches) {
+        if (until > now && searches.size <= MOST_SEARCHES) break;
+        searches.delete(known);
+      }
+      observer.warn("The pages of a search are fetched one by one for some time.", {
+        search,
+        why,
+        forSeconds: forMs / 1000,
+      });
+      addResourceIfMany(resource, why, forMs);
+    },
+  };
+}
