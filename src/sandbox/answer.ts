@@ -13,7 +13,6 @@ import type { Authenticator } from "./auth.ts";
 import type { Validators } from "./conditional.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
-import type { Filtering } from "./filters.ts";
 import { drawJpeg } from "./jpeg.ts";
 import { revisedRecord, revisedRow, type Revisions, type Revised } from "./revisions.ts";
 import { search } from "./search.ts";
@@ -44,7 +43,6 @@ export interface Source {
   readonly revisions: Revisions;
   offsetSpelling: OffsetSpelling;
   validators: Validators;
-  filtering: Filtering;
 }
 
 const THUMBNAIL = /^primary_(\d+)_(\d+)x(\d+)\.jpg$/;
@@ -89,7 +87,7 @@ function bodyAt(
   const [resource = "", id] = parts;
   if (!isSearchResource(resource) || parts.length > 2) return undefined;
   if (id === undefined) {
-    const found = search(source.data, resource, params, source.filtering);
+    const found = search(source.data, resource, params);
     const records = found.records.map((record) => revisedRecord(record, revision));
     return listBody(resource, { ...found, records }, source.offsetSpelling);
   }

@@ -21,41 +21,13 @@ export type Given = ReadonlyMap<string, string>;
 
 type Predicate = (row: PropertyRow) => boolean;
 
-/** Behaviour that the interface leaves open, or in which the upstream may deviate from it. */
-export interface Filtering {
-  /** Whether a record exactly on a bound matches. */
-  readonly bounds: "inclusive" | "exclusive";
-  /** `reversed`: `includeUnset=1` excludes records without the value, and `0` includes them. */
-  readonly unset: "documented" | "reversed";
-  /** `by-id`: a search with a filter besides its place is ordered by id. */
-  readonly order: "newest" | "by-id";
-  /** `rounded`: values are compared as whole numbers. */
-  readonly values: "exact" | "rounded";
-}
-
-/** The choices for each of them, the usual one first. */
-export const FILTERING = {
-  bounds: ["inclusive", "exclusive"],
-  unset: ["documented", "reversed"],
-  order: ["newest", "by-id"],
-  values: ["exact", "rounded"],
-} as const satisfies { [Name in keyof Filtering]: readonly Filtering[Name][] };
-
-/** How the sandbox filters by default. */
-export const USUAL_FILTERING: Filtering = {
-  bounds: "inclusive",
-  unset: "documented",
-  order: "newest",
-  values: "exact",
-};
-
 export interface Filter {
   readonly name: string;
   /**
    * @returns which records match, or `undefined` if the value filters nothing
    * @throws BadParameter
    */
-  readonly compile: (text: string, given: Given, filtering: Filtering) => Predicate | undefined;
+  readonly compile: (text: string, given: Given) => Predicate | undefined;
 }
 
 /** The side of the square around `center` without `dim`. The interface does not define it, so this is our choice. */
@@ -64,25 +36,21 @@ const DEFAULT_DIM_METRES = 2000;
 type Attribute = (facts: Facts) => number | undefined;
 
 /** Whether records without the filtered attribute match. The default is yes. */
-function includesUnset(given: Given, { unset }: Filtering): boolean {
+function includesUnset(given: Given): boolean {
   const text = given.get("includeUnset");
-  const included = text === undefined || readSwitch("includeUnset", text);
-  return unset === "documented" ? included : !included;
+  return text === undefined || readSwitch("includeUnset", text);
 }
 
 /** @param direction 1: at least; -1: at most */
 function bounded(name: string, read: Reader<number>, attribute: Attribute, direction: 1 | -1): Filter {
   return {
     name,
-    compile: (text, given, filtering) => {
+    compile: (text, given) => {
       const bound = read(name, text);
-      const unset = includesUnset(given, filtering);
-      const isInclusive = filtering.bounds === "inclusive";
+      const unset = includesUnset(given);
       return ({ facts }) => {
         const value = attribute(facts);
-        if (value === undefined) return unset;
-        const compared = filtering.values === "exact" ? value : Math.round(value);
-        return compared === bound ? isInclusive : (compared - bound) * direction > 0;
+        return value === undefined ? unset : (value - bound) * direction >= 0;
       };
     },
   };

@@ -10,7 +10,6 @@ import { createControlServer } from "./control.ts";
 import { generateData } from "./dataset/generate.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import { createFaultQueue } from "./faults.ts";
-import { USUAL_FILTERING } from "./filters.ts";
 import { createRevisions } from "./revisions.ts";
 import { createDataServer } from "./server.ts";
 import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
@@ -45,9 +44,8 @@ type Core = Omit<Sandbox, "listen" | "listenControl" | "close">;
 /** The settings at the start. They can be changed while the sandbox runs. */
 function startOf({
   offsetSpelling = "offset",
-  filtering,
-}: SandboxOptions): Pick<Source, "offsetSpelling" | "validators" | "filtering"> {
-  return { offsetSpelling, validators: "none", filtering: { ...USUAL_FILTERING, ...filtering } };
+}: SandboxOptions): Pick<Source, "offsetSpelling" | "validators"> {
+  return { offsetSpelling, validators: "none" };
 }
 
 function createCore(options: SandboxOptions): { core: Core; dataServer: () => Server } {
@@ -80,7 +78,6 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     set(settings) {
       if (settings.offsetSpelling) source.offsetSpelling = settings.offsetSpelling;
       if (settings.validators) source.validators = settings.validators;
-      source.filtering = { ...source.filtering, ...settings.filtering };
       if (settings.timeWindowSeconds !== undefined) authenticator.setTimeWindow(settings.timeWindowSeconds);
     },
     revise: (change) => revisions.add(change?.pathPrefix),
@@ -99,7 +96,6 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
       sizes: { listings: data.listings.length, sold: data.sold.length, areas: data.areas.length },
       offsetSpelling: source.offsetSpelling,
       validators: source.validators,
-      filtering: source.filtering,
       revisions: revisions.list(),
       faults: faults.list(),
       holding: barrier.isHolding(),

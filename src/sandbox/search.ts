@@ -6,7 +6,7 @@ import type { SearchResource } from "../interface/resources.ts";
 import { findAreas } from "./area-search.ts";
 import type { AreaRecord, PropertyRecord, PropertyRow, SandboxData } from "./dataset/model.ts";
 import { LISTINGS_FILTERS, SOLD_FILTERS } from "./filters.ts";
-import { type Filter, type Filtering, type Given, USUAL_FILTERING } from "./filters.ts";
+import type { Filter, Given } from "./filters.ts";
 import { BadParameter, readInteger } from "./values.ts";
 
 /** Default page sizes, as in the interface's samples. Its text does not define them. */
@@ -67,31 +67,21 @@ function matchingRows(
   rows: readonly PropertyRow[],
   filters: readonly Filter[],
   given: Given,
-  filtering: Filtering,
 ): readonly PropertyRow[] {
   let matching = rows;
   for (const filter of filters) {
     const text = given.get(filter.name);
-    const predicate = text === undefined ? undefined : filter.compile(text, given, filtering);
+    const predicate = text === undefined ? undefined : filter.compile(text, given);
     if (predicate) matching = matching.filter(predicate);
   }
-  const isByPlace = filters.every(({ name }) => !given.has(name) || PLACES.has(name));
-  if (filtering.order === "newest" || isByPlace) return matching;
-  return matching.toSorted((one, other) => one.record.serviceId - other.record.serviceId);
+  return matching;
 }
 
-const PLACES = new Set(["q", "center", "dim", "bbox", "areaId", "includeUnset"]);
-
-function searchProperties(
-  data: SandboxData,
-  resource: "listings" | "sold",
-  given: Given,
-  filtering: Filtering,
-): SearchResult {
+function searchProperties(data: SandboxData, resource: "listings" | "sold", given: Given): SearchResult {
   const filters = resource === "listings" ? LISTINGS_FILTERS : SOLD_FILTERS;
   const limit = readLimit(given, resource);
   const offset = readCount(given, "offset", 0);
-  const rows = matchingRows(data[resource], filters, given, filtering);
+  const rows = matchingRows(data[resource], filters, given);
   return {
     totalCount: rows.length,
     records: rows.slice(offset, offset + limit).map((row) => row.record),
@@ -121,13 +111,8 @@ function searchAreas(data: SandboxData, given: Given): SearchResult {
  * The expected result of a search (sections 4.1 to 4.4).
  * @throws BadParameter if a value is malformed
  */
-export function search(
-  data: SandboxData,
-  resource: SearchResource,
-  params: SearchParams,
-  filtering = USUAL_FILTERING,
-): SearchResult {
+export function search(data: SandboxData, resource: SearchResource, params: SearchParams): SearchResult {
   const given = givenIn(params);
   if (resource === "areas") return searchAreas(data, given);
-  return searchProperties(data, resource, given, filtering);
+  return searchProperties(data, resource, given);
 }

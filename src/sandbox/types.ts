@@ -7,7 +7,6 @@ import type { Validators } from "./conditional.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
 import type { Fault, FaultQueue } from "./faults.ts";
-import type { Filtering } from "./filters.ts";
 import type { Revision } from "./revisions.ts";
 
 export interface SandboxOptions {
@@ -27,8 +26,6 @@ export interface SandboxOptions {
   readonly offsetSpelling?: OffsetSpelling;
   /** How far a request's `time` may be off, either way. Default 300. */
   readonly timeWindowSeconds?: number;
-  /** Deviations from the usual filtering. */
-  readonly filtering?: Partial<Filtering>;
 }
 
 /** Settings that can be changed while the sandbox runs. */
@@ -37,8 +34,6 @@ export interface SandboxSettings {
   readonly timeWindowSeconds?: number;
   /** The validators of proper answers, which conditional requests are compared with. `none` at the start. */
   readonly validators?: Validators;
-  /** Changes the filtering. Absent members do not change. */
-  readonly filtering?: Partial<Filtering>;
 }
 
 /** The answer of `GET /` on the control port. */
@@ -48,7 +43,6 @@ interface SandboxState {
   readonly sizes: { readonly listings: number; readonly sold: number; readonly areas: number };
   readonly offsetSpelling: OffsetSpelling;
   readonly validators: Validators;
-  readonly filtering: Filtering;
   /** The last revision of each prefix. */
   readonly revisions: readonly Revision[];
   readonly faults: readonly Fault[];

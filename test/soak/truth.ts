@@ -1,7 +1,6 @@
 /** What the upstream would send in each state of its data. */
 import { answer, type Source } from "../../src/sandbox/answer.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
-import { USUAL_FILTERING } from "../../src/sandbox/filters.ts";
 import { CALLER } from "../support/gateway.ts";
 
 export const SIZES = { listings: 3_000, sold: 3_000 } as const;
@@ -73,7 +72,6 @@ function sentFor(target: string, revision: number): ReturnType<typeof answer> {
     },
     offsetSpelling: "offset",
     validators: "none",
-    filtering: USUAL_FILTERING,
   };
   return answer(
     { method: "GET", path, params: new URLSearchParams(query), accept: "application/json", nowSeconds: 0 },
