@@ -52,9 +52,7 @@ import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from
 import { type Clock, pause } from "./process/clock.ts";
 import { addressOf, type HttpServer, type Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
-import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
-import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import {
   type Budgets,
@@ -123,7 +121,6 @@ interface Context extends GatewayOptions {
   readonly recorder: Recorder;
   /** The calling apps, listed in the settings or not. */
   readonly apps: Apps;
-  readonly parse: ParseOptions;
   readonly secretFiles: SecretFiles;
   readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
@@ -209,9 +206,8 @@ async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, clock, random, log } = options;
+  const { source, keys, clock, log } = options;
   const { config } = source.first;
-  const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
@@ -241,7 +237,6 @@ function createContext(options: GatewayOptions): Context {
     recorder,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
-    parse,
     secretFiles,
     readWarmItems,
     warmItems,
@@ -366,13 +361,13 @@ function warnAboutSettings({ admin }: Config, { warn }: Observer): void {
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { stores, budgets, pages, warm, lifecycle, reload, callers } = parts;
-  const { config, settings, clock, random, observer, metrics, parse } = context;
+  const { config, settings, clock, random, observer, metrics } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
   const { now, after } = clock;
   warnAboutSettings(config, observer);
   return createAdminServer({
-    parse,
+    parse: config.query,
     pages,
     serveCaller: callers.serve,
     observer,

@@ -24,10 +24,8 @@ import { createPipeline } from "./pipeline.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
-import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
-import { memoize } from "./memoize.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
@@ -44,7 +42,6 @@ export interface CallersOptions {
   readonly secretFiles: Pick<SecretFiles, "appTokens">;
   readonly observer: Observer;
   readonly tracing: Pick<Tracing, "start"> | undefined;
-  readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
   /** The stage that answers from blocks and from the cache. */
@@ -56,7 +53,7 @@ export interface CallersOptions {
 
 /** @returns the callers' server with the pipeline behind it, not yet listening */
 export function createCallers(options: CallersOptions): CallersServer {
-  const { config, settings, keys, clock, random, observer, parse } = options;
+  const { config, settings, clock, random, observer } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
   const { requestId } = random;
   const { now, after } = clock;
@@ -69,11 +66,7 @@ export function createCallers(options: CallersOptions): CallersServer {
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
-  const knownTargets = createKnownTargets({
-    maxBytes: knownTargetsBytes(config.cache.maxBytes),
-    conceal: parse.conceal,
-    secretsKnown: () => keys.known.length,
-  });
+  const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
   const start = createPipeline({
     arrivals: inFlight.tracking(arrivals(options), refuse),
     servePreflight: createServePreflight({
@@ -90,7 +83,7 @@ export function createCallers(options: CallersOptions): CallersServer {
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
     }),
-    understand: createUnderstand(parse, knownTargets.remember),
+    understand: createUnderstand(config.query, knownTargets.remember),
     cache: pages.answer,
     answerAtOnce: pages.answerAtOnce,
     passThrough,
@@ -122,14 +115,10 @@ function arrivals(options: CallersOptions): Arrivals {
   });
 }
 
-function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
-  // App ids are in the log, in labels and in reports, so they must not be secrets that a caller sent by mistake.
-  // Only texts without a secret are remembered.
-  const withoutSecret = memoize(
-    (text) => (parse.conceal(text) === text ? text : undefined),
-    () => keys.known.length,
-  );
-  const concealed = (text: string): string => withoutSecret(text) ?? parse.conceal(text);
+function createIdentify({ apps, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
+  /** App ids are in labels and reports, so a secret that a caller sent by mistake is no app id. */
+  const withoutSecret = (text = ""): string =>
+    keys.known.some((secret) => text.includes(secret)) ? "" : text;
   const checkToken = createAppTokens({
     tokens: options.secretFiles.appTokens,
     now: options.clock.now,
@@ -137,10 +126,7 @@ function createIdentify({ apps, parse, keys, ...options }: CallersOptions): Arri
     refused: options.metrics.appTokenRefused,
   });
   return (appId, userAgent, at, authorization) =>
-    checkToken(
-      apps.identify(concealed(appId?.toString() ?? ""), concealed(userAgent ?? ""), at),
-      authorization,
-    );
+    checkToken(apps.identify(withoutSecret(appId?.toString()), withoutSecret(userAgent), at), authorization);
 }
 
 /** @returns the OpenAPI document of the callers' port */

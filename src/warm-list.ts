@@ -83,12 +83,19 @@ function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
 /** @returns a function that parses a URL. It returns `undefined` if the settings that it needs have mistakes. */
 function createUnderstandUrl(
   { recordPath, passThrough }: NonNullable<ReadableSettings["upstream"]> = {},
-  { unknown, ignored }: NonNullable<ReadableSettings["query"]> = {},
+  query: ReadableSettings["query"],
 ): (url: WarmUrl) => WarmItem["question"] | string | undefined {
-  const isKnown = recordPath !== undefined && passThrough !== undefined;
-  if (!isKnown || unknown === undefined || ignored === undefined) return () => undefined;
+  const parse = completeQuery(query);
+  if (recordPath === undefined || passThrough === undefined || !parse) return () => undefined;
   const route = createRouter({ recordPath, passThrough });
-  return (url) => understand(url, route, { unknown, ignored, conceal: (text) => text });
+  return (url) => understand(url, route, parse);
+}
+
+function completeQuery(query: ReadableSettings["query"] = {}): ParseOptions | undefined {
+  const { unknown, allow, ignore, maxLimit, maxImageSize } = query;
+  return unknown && allow && ignore && maxLimit && maxImageSize
+    ? { unknown, allow, ignore, maxLimit, maxImageSize }
+    : undefined;
 }
 
 /** @returns the question for a URL, or why the URL has none */

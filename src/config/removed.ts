@@ -11,6 +11,10 @@ interface RemovedSetting {
 }
 
 export const REMOVED: readonly RemovedSetting[] = [
+  {
+    path: "query.ignored",
+    instead: "Use query.ignore; names of keys and tokens are always ignored.",
+  },
   { path: "budget.degradedShare", instead: "It had no effect; use budget.degradedReserve." },
   {
     path: "admin.openMetrics",

@@ -165,7 +165,7 @@ const ADMIN_TOKEN: SecretKind = {
   filePath: ["admin", "tokenFile"],
   what: "token",
   pattern: TOKEN_PATTERN,
-  expected: "one line of letters, digits and -._~+/",
+  expected: "one line of at least 16 letters, digits and -._~+/",
 };
 
 /** Tokens of apps are in files only. */
@@ -221,7 +221,7 @@ function readSecretFile(
   const secret = content.replace(/\r?\n$/, "");
   if (secret === "") return `${JSON.stringify(path)} is empty; expected it to hold the ${what}`;
   if (pattern.test(secret)) return new Secret(secret);
-  return `${JSON.stringify(path)} holds more than a ${what}; expected ${expected}`;
+  return `${JSON.stringify(path)} does not hold a ${what}; expected ${expected}`;
 }
 
 /** Whether the text starts like a path, and has no character that is common in secrets (base64) and rare in paths. */

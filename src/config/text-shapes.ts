@@ -37,6 +37,18 @@ export function headerUrl(): Shape<string> {
   return shaped(shape, { expected: "an http:// or https:// URL in ASCII without user name and fragment" });
 }
 
+/** The size of an image in pixels. */
+export function pixelSize(): Shape<{ readonly width: number; readonly height: number }> {
+  const shape = z
+    .string()
+    .regex(/^[1-9]\d{0,3}x[1-9]\d{0,3}$/)
+    .transform((text) => {
+      const [width = 0, height = 0] = text.split("x").map(Number);
+      return { width, height };
+    });
+  return shaped(shape, { expected: "width and height in pixels, such as 140x94" });
+}
+
 /** A value of an HTTP header. */
 export function headerValue(): Shape<string> {
   return matching(/^[!-~]([ -~]*[!-~])?$/, "one line of ASCII text without blanks around it");
@@ -72,13 +84,13 @@ export function secretText(): Shape<Secret | null, string | null> {
   return secret(text());
 }
 
-/** A bearer token in a header (RFC 6750, section 2.1). */
-export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
+/** A bearer token in a header (RFC 6750, section 2.1). A shorter one could be guessed. */
+export const TOKEN_PATTERN = /^(?=.{16})[A-Za-z0-9._~+/-]+=*$/;
 
 /** A bearer token. */
 export function token(): Shape<Secret | null, string | null> {
   const expected =
-    "letters, digits and any of -._~+/, and = only at the end; quote it if it looks like a number";
+    "at least 16 letters, digits and any of -._~+/, and = only at the end; quote it if it looks like a number";
   return secret(matching(TOKEN_PATTERN, expected));
 }
 

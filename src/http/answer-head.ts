@@ -5,8 +5,6 @@
  * updates only the values that change with time: `Age`, `max-age` and the `ttl` of `Cache-Status`.
  */
 import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
-import { looksLikeCredential } from "../query/credentials.ts";
-import type { Query, StreamedQuery } from "../query/query.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";
 
@@ -170,7 +168,7 @@ function fixedHeaders(
   const head = ["ETag", `"${tagFor(entry, coding)}"`, "Vary", "Accept, Accept-Encoding"];
   const { lastModified } = entry.validators;
   if (lastModified !== undefined) head.push("Last-Modified", lastModified);
-  const links = mayShow(question) ? pageLinks(question, entry) : undefined;
+  const links = pageLinks(question, entry);
   if (links !== undefined) head.push("Link", links);
   if (body === undefined) return head;
   head.push("Content-Type", entry.contentType);
@@ -209,20 +207,12 @@ const LONGEST_SHOWN_KEY = 1024;
 
 /**
  * The key as `Cache-Status` shows it. It needs no escapes, because a canonical query is ASCII without quotes and
- * backslashes (RFC 9651). The key is hidden if an undocumented parameter or a passed-through path may contain a
- * credential (query/credentials.ts).
+ * backslashes (RFC 9651).
  */
-export function shownKey(question: Question<Query | StreamedQuery>): string {
-  const { canonicalQuery } = question;
-  if (!mayShow(question)) return "[not shown]";
+export function shownKey({ canonicalQuery }: Pick<Question, "canonicalQuery">): string {
   return canonicalQuery.length > LONGEST_SHOWN_KEY
     ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
     : canonicalQuery;
-}
-
-function mayShow({ canonicalQuery, query }: Question<Query | StreamedQuery>): boolean {
-  const isUndocumented = query.kind === "streamed" || query.extras.length > 0;
-  return !isUndocumented || !canonicalQuery.split(/[/?&=]/).some((part) => looksLikeCredential(part));
 }
 
 /** Many clients refuse longer headers. */

@@ -5,7 +5,6 @@
  */
 import { Problem } from "../errors.ts";
 import { elementsOf, secondsIn } from "../http-fields.ts";
-import { shownToCaller } from "../query/credentials.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../types.ts";
 
 /** The header with the caller's deadline, in milliseconds after the arrival of the request. */
@@ -43,8 +42,7 @@ function deadlineIn(value: Headers[string]): number | undefined {
   if (value === undefined) return undefined;
   const text = String(value);
   if (POSITIVE.test(text)) return Number(text);
-  const echo = shownToCaller(text);
-  const shown = JSON.stringify(echo.length > LONGEST_ECHO ? `${echo.slice(0, LONGEST_ECHO)}…` : echo);
+  const shown = JSON.stringify(text.length > LONGEST_ECHO ? `${text.slice(0, LONGEST_ECHO)}…` : text);
   throw new Problem("malformed-request", {
     detail: `X-Request-Deadline-Ms is ${shown}; expected it once, a whole number of milliseconds above zero.`,
   });

@@ -40,6 +40,8 @@ export interface TuplePart {
   readonly name: string;
   readonly min?: number;
   readonly max?: number;
+  /** The part that must not be smaller than this one. */
+  readonly notAbove?: string;
 }
 
 export interface Parameter {
@@ -100,8 +102,8 @@ const place: readonly Parameter[] = [
     shape: {
       kind: "tuple",
       parts: [
-        { name: "lat_lo", ...LATITUDE },
-        { name: "lng_lo", ...LONGITUDE },
+        { name: "lat_lo", ...LATITUDE, notAbove: "lat_hi" },
+        { name: "lng_lo", ...LONGITUDE, notAbove: "lng_hi" },
         { name: "lat_hi", ...LATITUDE },
         { name: "lng_hi", ...LONGITUDE },
       ],

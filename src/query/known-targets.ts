@@ -1,8 +1,8 @@
 /**
  * Remembers the parsed queries of request targets, so that a known target is not parsed again.
  *
- * The key is the exact raw target, so no caller can get the query of another target. Targets with mistakes and targets that
- * contain one of the gateway's own secrets are not remembered.
+ * The key is the exact raw target, so no caller can get the query of another target. Targets with mistakes are not
+ * remembered.
  */
 import { LRUCache } from "lru-cache";
 
@@ -36,15 +36,6 @@ export interface KnownTargets {
   ) => void;
 }
 
-export interface KnownTargetsOptions {
-  /** The limit for all targets and queries together. The least recently used targets are forgotten first. */
-  readonly maxBytes: number;
-  /** Replaces the gateway's own secrets in a text (credentials.ts). */
-  readonly conceal: (text: string) => string;
-  /** The number of secrets so far. A new secret empties the memory, because a target may contain it. */
-  readonly secretsKnown: () => number;
-}
-
 /** Enough for about 15,000 targets with their parsed queries. */
 const LEAST_BYTES = 16 * 1024 * 1024;
 /** A larger cache has more answers, and so more targets. */
@@ -54,7 +45,8 @@ const PART_OF_CACHE = 1 / 16;
 export const knownTargetsBytes = (cacheBytes: number): number =>
   Math.max(LEAST_BYTES, cacheBytes * PART_OF_CACHE);
 
-export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTargetsOptions): KnownTargets {
+/** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
+export function createKnownTargets(maxBytes: number): KnownTargets {
   const targets = new LRUCache<string, KnownTarget>({
     maxSize: maxBytes * (1 - SHARED_PART),
     sizeCalculation: sizeOf,
@@ -64,16 +56,6 @@ export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTar
     maxSize: maxBytes * SHARED_PART,
     sizeCalculation: sizeOfQuery,
   });
-  let checkedAgainst = secretsKnown();
-
-  function forgetIfSecretsAreNew(): void {
-    const known = secretsKnown();
-    if (known === checkedAgainst) return;
-    targets.clear();
-    shared.clear();
-    checkedAgainst = known;
-  }
-
   /** @returns the object that another spelling of the query already has, if there is one */
   function sharedObjectFor(parsed: ParsedQuery): ParsedQuery {
     // The key of a streamed query does not contain its parameters.
@@ -83,21 +65,10 @@ export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTar
     return known ?? parsed;
   }
 
-  function mayContainSecret(target: string): boolean {
-    const text = decoded(target);
-    return text === undefined || conceal(text) !== text || conceal(target) !== target;
-  }
-
   return {
-    find(target) {
-      forgetIfSecretsAreNew();
-      return targets.get(target);
-    },
+    find: (target) => targets.get(target),
     remember(target, { route, search }, format, parsed) {
-      forgetIfSecretsAreNew();
-      const known = targets.peek(target);
-      if (known === undefined && mayContainSecret(target)) return;
-      const queries = { ...known?.parsed, [format]: sharedObjectFor(parsed) };
+      const queries = { ...targets.peek(target)?.parsed, [format]: sharedObjectFor(parsed) };
       targets.set(target, { route, search, parsed: queries });
     },
   };
@@ -105,15 +76,6 @@ export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTar
 
 /** The part of the memory for shared queries. Queries that do not fit are not shared. */
 const SHARED_PART = 1 / 8;
-
-/** @returns the whole target percent-decoded; `undefined` if that is impossible */
-function decoded(target: string): string | undefined {
-  try {
-    return decodeURIComponent(target.replaceAll("+", " "));
-  } catch {
-    return undefined;
-  }
-}
 
 /** The sizes of the objects in memory: at least the sizes that were measured in the heap. */
 const TARGET_BYTES = 384;

@@ -1,21 +1,37 @@
 /**
  * Parses a query string into the canonical query of its route, or into the list of all its mistakes.
+ *
+ * | Parameter                                                       | Result                            |
+ * |-----------------------------------------------------------------|-----------------------------------|
+ * | documented for the resource                                     | read by its shape (shapes.ts)     |
+ * | named like a credential (credentials.ts), or in `query.ignore`  | dropped                           |
+ * | in `query.allow`; any with `query.unknown: forward`             | sent to the upstream unchanged    |
+ * | any other without a value                                       | dropped                           |
+ * | any other                                                       | a mistake                         |
+ *
+ * A path that is passed through has no documented parameters, so all of them are sent unchanged except the dropped ones.
  */
+import { MOST_ERRORS } from "../errors.ts";
 import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
-import { MAX_IMAGE_HEIGHT, MAX_IMAGE_WIDTH, type SearchResource } from "../interface/resources.ts";
+import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
 import { nearest } from "../nearest.ts";
-import { isCredentialName, shownToCaller } from "./credentials.ts";
-import type { Pair, ParameterFault, Query, StreamedQuery, UnknownParameters } from "./query.ts";
+import { isCredentialName } from "./credentials.ts";
+import type { Pair, ParameterFault, Query, StreamedQuery } from "./query.ts";
 import type { Route } from "./route.ts";
-import { joinValues, readValue } from "./shapes.ts";
+import { joinItems, meansAbsent, readValue } from "./shapes.ts";
 import { readPairs } from "./wire.ts";
 
+/** The settings of `query`. */
 export interface ParseOptions {
-  readonly unknown: UnknownParameters;
-  /** Names of parameters that are always dropped (setting `query.ignored`). */
-  readonly ignored: readonly string[];
-  /** Replaces the gateway's own secrets in a text by pseudonyms (credentials.ts). */
-  readonly conceal: (text: string) => string;
+  readonly unknown: "reject" | "forward";
+  /** Names of undocumented parameters that are forwarded. */
+  readonly allow: readonly string[];
+  /** Names of undocumented parameters that are dropped. `utm_*` stands for all names that begin with `utm_`. */
+  readonly ignore: readonly string[];
+  /** The largest page size. */
+  readonly maxLimit: number;
+  /** The largest thumbnail, in pixels. */
+  readonly maxImageSize: { readonly width: number; readonly height: number };
 }
 
 export type Parsed<Q> =
@@ -33,82 +49,59 @@ export function parseQuery(
   search: string,
   options: ParseOptions,
 ): Parsed<Query | StreamedQuery> {
-  const { pairs: readable, undecodable } = readPairs(search);
-  const pairs = readable.map(([name, value]): Pair => [options.conceal(name), options.conceal(value)]);
-  const counts = ([name]: Pair): boolean => !isCredentialName(name) && !options.ignored.includes(name);
-  const faults: ParameterFault[] = undecodable
-    .filter((pair) => counts(pair) && !isDroppedAsUnknown(pair, route, options))
-    .map(([parameter, value]) => ({
-      parameter,
-      value,
-      expected: "percent-encoded UTF-8",
-      hint: "ä is %C3%A4; a percent sign itself is %25",
-    }));
-  const asked = pairs.filter(counts);
-  const query = buildQuery(route, asked, options, faults);
-  return faults.length > 0 || query === undefined
-    ? { ok: false, faults: faults.map(asShown) }
-    : { ok: true, query };
-}
-
-function asShown(fault: ParameterFault): ParameterFault {
-  return { ...fault, parameter: shownToCaller(fault.parameter), value: shownToCaller(fault.value) };
-}
-
-function isDroppedAsUnknown([name]: Pair, route: KnownRoute, { unknown }: ParseOptions): boolean {
-  if (unknown !== "drop" || route.kind === "streamed") return false;
   const table: readonly Parameter[] = route.kind === "search" ? PARAMETERS[route.resource] : [];
-  return !table.some((parameter) => parameter.name === name);
+  const { pairs, undecodable } = readPairs(search);
+  const counts = ([name]: Pair): boolean => isIn(table, name) || !isDropped(name, options);
+  const faults: ParameterFault[] = undecodable.filter(counts).map(([parameter, value]) => ({
+    parameter,
+    value,
+    expected: "percent-encoded UTF-8",
+    hint: "ä is %C3%A4; a percent sign itself is %25",
+  }));
+  const query = buildQuery(route, table, pairs.filter(counts), options, faults);
+  return faults.length > 0 || query === undefined ? { ok: false, faults } : { ok: true, query };
+}
+
+function isIn(table: readonly Parameter[], name: string): boolean {
+  return table.some((parameter) => parameter.name === name);
+}
+
+function isDropped(name: string, { ignore }: ParseOptions): boolean {
+  const isIgnored = (pattern: string): boolean =>
+    pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+  return isCredentialName(name) || ignore.some(isIgnored);
 }
 
 function buildQuery(
   route: KnownRoute,
+  table: readonly Parameter[],
   pairs: readonly Pair[],
   options: ParseOptions,
   faults: ParameterFault[],
 ): Query | StreamedQuery | undefined {
   switch (route.kind) {
     case "search":
-      return searchQuery(route.resource, pairs, options, faults);
+      return searchQuery(route.resource, table, pairs, options, faults);
     case "record": {
       const serviceId = readPart("serviceId", route.serviceId, ID, faults);
-      const extras = readExtras(pairs, [], options, faults);
+      const extras = readExtras(table, pairs, options, faults);
       return serviceId === undefined
         ? undefined
         : { kind: "record", resource: route.resource, serviceId, extras };
     }
     case "image": {
+      const { width: maxWidth, height: maxHeight } = options.maxImageSize;
       const serviceId = readPart("serviceId", route.serviceId, ID, faults);
-      const width = readPart("width", route.width, { kind: "integer", min: 1, max: MAX_IMAGE_WIDTH }, faults);
-      const height = readPart(
-        "height",
-        route.height,
-        { kind: "integer", min: 1, max: MAX_IMAGE_HEIGHT },
-        faults,
-      );
-      const extras = readExtras(pairs, [], options, faults);
+      const width = readPart("width", route.width, { kind: "integer", min: 1, max: maxWidth }, faults);
+      const height = readPart("height", route.height, { kind: "integer", min: 1, max: maxHeight }, faults);
+      const extras = readExtras(table, pairs, options, faults);
       if (serviceId === undefined || width === undefined || height === undefined) return undefined;
-      return {
-        kind: "image",
-        resource: "images",
-        serviceId,
-        width: Number(width),
-        height: Number(height),
-        extras,
-      };
+      const size = { width: Number(width), height: Number(height) };
+      return { kind: "image", resource: "images", serviceId, ...size, extras };
     }
     case "streamed":
-      return { ...route, path: concealedPath(route.path, options), extras: sortedByName(pairs) };
+      return { ...route, extras: sortedByName(pairs) };
   }
-}
-
-function concealedPath(path: string, { conceal }: ParseOptions): string {
-  const parts = path.split("/").map((part) => {
-    const decoded = decodeURIComponent(part);
-    const concealed = conceal(decoded);
-    return concealed === decoded ? part : encodeURIComponent(concealed);
-  });
-  return parts.join("/");
 }
 
 const ID: Shape = { kind: "integer", min: 0 };
@@ -123,30 +116,22 @@ function readPart(name: string, raw: string, shape: Shape, faults: ParameterFaul
 
 function searchQuery(
   resource: SearchResource,
+  table: readonly Parameter[],
   pairs: readonly Pair[],
   options: ParseOptions,
   faults: ParameterFault[],
 ): Query {
-  const table: readonly Parameter[] = PARAMETERS[resource];
-  const values = readParameters(table, pairs, faults);
+  const values = readParameters(table, pairs, options, faults);
   dropRedundant(table, values);
-  const isGiven = (name: string): boolean =>
-    values.has(name) || faults.some(({ parameter }) => parameter === name);
-  for (const { name, requires } of table) {
-    const value = values.get(name);
-    if (value !== undefined && requires !== undefined && !isGiven(requires)) {
-      faults.push({ parameter: name, value, expected: `to be given together with ${requires}` });
-    }
-  }
+  checkTogether(table, values, faults);
   const limit = values.get("limit");
-  const hasOffset = table.some(({ name }) => name === "offset");
   return {
     kind: "search",
     resource,
     filters: [...values].filter(([name]) => name !== "limit" && name !== "offset"),
-    extras: readExtras(pairs, table, options, faults),
+    extras: readExtras(table, pairs, options, faults),
     limit: limit === undefined ? undefined : Number(limit),
-    offset: hasOffset ? Number(values.get("offset") ?? "0") : undefined,
+    offset: isIn(table, "offset") ? Number(values.get("offset") ?? "0") : undefined,
   };
 }
 
@@ -154,29 +139,33 @@ function searchQuery(
 function readParameters(
   table: readonly Parameter[],
   pairs: readonly Pair[],
+  { maxLimit }: ParseOptions,
   faults: ParameterFault[],
 ): Map<string, string> {
   const values = new Map<string, string>();
-  for (const { name, shape } of table) {
+  for (const { name, shape: documented } of table) {
+    const shape = name === "limit" ? { ...documented, max: maxLimit } : documented;
     const given = pairs.filter((pair) => pair[0] === name).map((pair) => pair[1]);
-    const texts: string[] = [];
-    for (const raw of given) {
+    const texts = new Set<string>();
+    for (const raw of joinItems(shape, given)) {
       const reading = readValue(shape, raw);
       if (!reading.ok) faults.push(faultOf(name, raw, reading));
-      else if (reading.text !== undefined) texts.push(reading.text);
+      else if (reading.text !== undefined) texts.add(reading.text);
     }
-    const joined = joinValues(shape, texts);
-    if (joined !== undefined) values.set(name, joined);
-    else if (texts.length > 0) {
+    const [text, ...others] = texts;
+    if (others.length > 0)
       faults.push({ parameter: name, value: given.join(" and "), expected: "one value: it was given twice" });
-    }
+    else if (text !== undefined) values.set(name, text);
   }
   return values;
 }
 
-function faultOf(name: string, raw: string, reading: { expected: string; hint?: string }): ParameterFault {
-  const { expected, hint } = reading;
-  return { parameter: name, value: raw, expected, ...(hint !== undefined && { hint }) };
+function faultOf(
+  parameter: string,
+  value: string,
+  { expected, hint }: { readonly expected: string; readonly hint?: string | undefined },
+): ParameterFault {
+  return { parameter, value, expected, ...(hint !== undefined && { hint }) };
 }
 
 /** Removes parameters that change nothing: those with their default, and those whose `onlyWith` is absent. */
@@ -188,31 +177,59 @@ function dropRedundant(table: readonly Parameter[], values: Map<string, string>)
   }
 }
 
+/** Reports a parameter without the one that it requires, and a `min…` above its `max…`. */
+function checkTogether(
+  table: readonly Parameter[],
+  values: ReadonlyMap<string, string>,
+  faults: ParameterFault[],
+): void {
+  const isGiven = (name: string): boolean =>
+    values.has(name) || faults.some(({ parameter }) => parameter === name);
+  for (const { name, requires } of table) {
+    const value = values.get(name);
+    if (value === undefined) continue;
+    if (requires !== undefined && !isGiven(requires))
+      faults.push({ parameter: name, value, expected: `to be given together with ${requires}` });
+    const upper = name.startsWith("min") ? `max${name.slice(3)}` : "";
+    const highest = values.get(upper);
+    if (highest !== undefined && Number(value) > Number(highest))
+      faults.push({ parameter: name, value, expected: `at most ${upper}, which is ${highest}` });
+  }
+}
+
 /**
  * Reads the parameters that the interface does not document. Their meaning is unknown, so only their percent-encoding and
  * their order by name are normalised.
  */
 function readExtras(
-  pairs: readonly Pair[],
   table: readonly Parameter[],
-  options: ParseOptions,
+  pairs: readonly Pair[],
+  { unknown, allow }: ParseOptions,
   faults: ParameterFault[],
 ): readonly Pair[] {
-  const known = table.map(({ name }) => name);
-  const extras = pairs.filter(([name]) => !known.includes(name));
-  if (options.unknown === "drop") return [];
-  if (options.unknown === "reject") {
-    for (const [name, value] of extras) {
-      const near = nearest(name, known);
-      faults.push({
-        parameter: name,
-        value,
-        expected: "a documented parameter",
-        ...(near !== undefined && { hint: `did you mean ${near}?` }),
-      });
-    }
+  const isForwarded = ([name]: Pair): boolean => unknown === "forward" || allow.includes(name);
+  const extras = pairs.filter(([name]) => !isIn(table, name));
+  for (const pair of extras) {
+    const [parameter, value] = pair;
+    if (isForwarded(pair) || meansAbsent(value)) continue;
+    // A hint takes time, and the answer shows only the first mistakes.
+    const hint = faults.length < MOST_ERRORS ? hintFor(parameter, table) : undefined;
+    faults.push(faultOf(parameter, value, { expected: "a documented parameter", hint }));
   }
-  return sortedByName(extras);
+  return sortedByName(extras.filter(isForwarded));
+}
+
+function hintFor(name: string, table: readonly Parameter[]): string | undefined {
+  const knownBy = SEARCH_RESOURCES.filter((resource) => isIn(PARAMETERS[resource], name));
+  const near = nearest(
+    name,
+    table.map((parameter) => parameter.name),
+  );
+  const hints = [
+    ...(knownBy.length > 0 ? [`${name} is a parameter of /${knownBy.join(" and /")}`] : []),
+    ...(near === undefined ? [] : [`did you mean ${near}?`]),
+  ];
+  return hints.length > 0 ? hints.join("; ") : undefined;
 }
 
 /** A stable sort, because the order of repeated parameters may matter. */

@@ -15,7 +15,7 @@ interface SearchQuery {
   readonly resource: SearchResource;
   /** The documented parameters except `limit` and `offset`, with canonical values, in the order of the table. */
   readonly filters: readonly Pair[];
-  /** The undocumented parameters, unchanged, sorted by name. */
+  /** The undocumented parameters that are forwarded, unchanged, sorted by name. */
   readonly extras: readonly Pair[];
   /** `undefined` if the caller gave none, because the upstream's default is not documented. */
   readonly limit: number | undefined;
@@ -60,6 +60,3 @@ export interface ParameterFault {
   readonly expected: string;
   readonly hint?: string;
 }
-
-/** What happens to undocumented parameters (setting `query.unknown`). */
-export type UnknownParameters = "forward" | "drop" | "reject";

@@ -5,7 +5,6 @@
  */
 import type { Shape, TuplePart } from "../interface/parameters.ts";
 import { nearest } from "../nearest.ts";
-import { looksLikeCredential } from "./credentials.ts";
 
 /** The canonical form of a value; `undefined` for no value; or why the value is refused. */
 export type Reading =
@@ -18,9 +17,9 @@ const ABSENT: Reading = { ok: true, text: undefined };
 /** Texts that some clients send for "no value", for example for an undefined JavaScript variable. */
 const NO_VALUE = new Set(["", "undefined", "null", "NaN"]);
 
-/** Whether a trimmed value means the same as an absent parameter. */
-function meansAbsent(text: string): boolean {
-  return NO_VALUE.has(text);
+/** Whether a value means the same as an absent parameter. */
+export function meansAbsent(value: string): boolean {
+  return NO_VALUE.has(value.trim());
 }
 
 /**
@@ -53,11 +52,7 @@ export function readValue(shape: Shape, raw: string): Reading {
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 function readText(text: string): Reading {
-  if (CONTROL.test(text)) return { ok: false, expected: "text without control characters" };
-  if (looksLikeCredential(text)) {
-    return { ok: false, expected: "words and numbers, and nothing that looks like a key or a token" };
-  }
-  return { ok: true, text };
+  return CONTROL.test(text) ? { ok: false, expected: "text without control characters" } : { ok: true, text };
 }
 
 const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/;
@@ -177,10 +172,14 @@ function readWordSet(words: readonly string[], text: string): Reading {
 
 function readTuple(parts: readonly TuplePart[], text: string): Reading {
   const given = text.split(",").map((part) => canonicalDecimal(part.trim()));
-  const fits = given.length === parts.length && parts.every((part, i) => inPart(part, given[i]));
-  if (!fits) {
+  const named = new Map(parts.map(({ name }, i) => [name, given[i]]));
+  const fits = ({ notAbove, ...bounds }: TuplePart, value: string | undefined): boolean =>
+    value !== undefined &&
+    !outOfBounds(value, bounds) &&
+    (notAbove === undefined || Number(value) <= Number(named.get(notAbove)));
+  if (given.length !== parts.length || !parts.every((part, i) => fits(part, given[i]))) {
     const names = parts.map((part) => part.name).join(",");
-    const bounds = parts.map((part) => `${part.name}${boundsInWords(part)}`).join(", ");
+    const bounds = parts.map((part) => `${part.name}${boundsInWords(part)}${orderInWords(part)}`).join(", ");
     return {
       ok: false,
       expected: `${parts.length} decimal numbers ${names} separated by commas (${bounds})`,
@@ -189,18 +188,20 @@ function readTuple(parts: readonly TuplePart[], text: string): Reading {
   return { ok: true, text: given.join(",") };
 }
 
-function inPart(part: TuplePart, value: string | undefined): boolean {
-  return value !== undefined && !outOfBounds(value, part);
+function orderInWords({ notAbove }: TuplePart): string {
+  return notAbove === undefined ? "" : ` and not above ${notAbove}`;
 }
 
 /**
- * Joins the values of a parameter that was given several times.
- * @returns the canonical form, or `undefined` if a parameter with a single value got different values
+ * Joins the values of a repeated parameter that are the items of one list. Some clients send `bbox=1&bbox=2&bbox=3&bbox=4`.
+ * @returns the values to read, each alone
  */
-export function joinValues(shape: Shape, texts: readonly string[]): string | undefined {
-  const [first, ...rest] = texts;
-  if (first === undefined || rest.every((text) => text === first)) return first;
-  if (shape.kind !== "idSet" && shape.kind !== "wordSet") return undefined;
-  const joined = readValue(shape, texts.join(","));
-  return joined.ok ? joined.text : undefined;
+export function joinItems(shape: Shape, given: readonly string[]): readonly string[] {
+  const areItems =
+    shape.kind === "idSet" ||
+    shape.kind === "wordSet" ||
+    (shape.kind === "tuple" &&
+      given.length === shape.parts.length &&
+      !given.some((value) => value.includes(",")));
+  return areItems && given.length > 1 ? [given.join(",")] : given;
 }

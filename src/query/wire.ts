@@ -30,6 +30,8 @@ export function splitTarget(target: string): Target {
 function decode(text: string): string | undefined {
   if (!text.isWellFormed()) return undefined;
   if (!/[%+]/.test(text)) return text;
+  // An exception costs more than this search.
+  if (/%(?![0-9a-f]{2})/i.test(text)) return undefined;
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
   } catch {

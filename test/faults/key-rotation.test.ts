@@ -60,7 +60,7 @@ describe("a private key in a file", () => {
     expect((await ask(`${replica.url}/areas?q=new`)).status).toBe(200);
     expect(fleet.arrivals()).toHaveLength(2);
     // If a caller sends one of the keys by mistake, the gateway does not send it upstream.
-    const asked = `/areas?q=new&a=${NEW_KEY}&b=${CALLER.privateKey}`;
+    const asked = `/areas?q=new&key=${NEW_KEY}&token=${CALLER.privateKey}`;
     expect((await ask(replica.url + asked)).status).toBe(200);
     for (const key of [NEW_KEY, CALLER.privateKey])
       expect(JSON.stringify(fleet.sandbox.requests())).not.toContain(key);

@@ -16,6 +16,7 @@ import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import { problemCode } from "../support/reply.ts";
+import { PARSE } from "../support/understood.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR_MS = 3_600_000;
@@ -71,7 +72,7 @@ async function openDesk({ unrecorded, ...options }: DeskOptions = {}): Promise<D
     },
     serveCaller: ignore,
     route: () => ({ kind: "unknown" }),
-    parse: { unknown: "forward", ignored: [], conceal: (text) => text },
+    parse: PARSE,
     pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),

@@ -124,7 +124,7 @@ describe("the admin token", () => {
     const replies = [
       await ask(`${admin}/budget`, { headers: bearer(TOKEN) }),
       await ask(`${admin}/x`, { headers: bearer(TOKEN) }),
-      await ask(`${callers}/areas?x=${encodeURIComponent(TOKEN)}&y=${TOKEN}`, { headers: bearer(TOKEN) }),
+      await ask(`${callers}/areas?q=${encodeURIComponent(TOKEN)}&key=${TOKEN}`, { headers: bearer(TOKEN) }),
     ];
     expect(replies.map(({ status }) => status)).toEqual([200, 404, 502]);
     gateway.child.kill("SIGTERM");

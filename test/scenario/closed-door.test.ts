@@ -299,10 +299,15 @@ describe("text from a caller", () => {
   it.each([
     ["the path of nothing", "/%0d%0aSet-Cookie:%20evil=1", 404, []],
     ["a documented parameter", "/areas?q=a%0d%0aSet-Cookie:%20evil=1", 400, []],
-    ["another parameter", "/areas?x=%0d%0aSet-Cookie:%20evil=1", 200, ["x=%0D%0ASet-Cookie%3A%20evil%3D1"]],
-    ["another parameter's name", "/areas?%0d%0aSet-Cookie=1", 200, ["Set-Cookie=1"]],
+    [
+      "a parameter of query.allow",
+      "/areas?x=%0d%0aSet-Cookie:%20evil=1",
+      200,
+      ["x=%0D%0ASet-Cookie%3A%20evil%3D1"],
+    ],
+    ["another parameter's name", "/areas?%0d%0aSet-Cookie=1", 400, []],
   ])("with line breaks in %s adds no header and no log line", async (_where, path, status, queries) => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ settings: "query: { allow: [x] }" });
     expect(statusesIn(await exchangeRaw(gateway.port, target(path)))).toEqual([status]);
     expect(gateway.sandbox.requests().map(({ query }) => query.replace(/&?offset=0/, ""))).toEqual(queries);
     for (const line of gateway.log) expect(line.trim().split("\n")).toHaveLength(1);

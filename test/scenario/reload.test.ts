@@ -232,7 +232,7 @@ describe("reloaded settings", () => {
       changes: [{ path: "upstream.privateKey", secret: "changed" }],
     });
     gateway.sandbox.setCaller({ privateKey: "An0ther-secret-key" });
-    expect((await gateway.get("/areas?q=a&x=An0ther-secret-key")).status).toBe(200);
+    expect((await gateway.get("/areas?q=a&key=An0ther-secret-key")).status).toBe(200);
     expect(gateway.log.join("")).not.toContain("An0ther");
   });
 });

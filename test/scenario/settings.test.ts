@@ -4,7 +4,7 @@ import { askDirectly } from "../support/direct.ts";
 import { LISTING_ID, EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
-import { signatureOf, startUpstream } from "../support/upstream.ts";
+import { NO_AREAS, signatureOf, startUpstream } from "../support/upstream.ts";
 
 /** What the upstream was asked, without signatures. */
 function asked({ sandbox }: TestGateway): string[] {
@@ -12,52 +12,57 @@ function asked({ sandbox }: TestGateway): string[] {
 }
 
 describe("an undocumented parameter", () => {
-  const TARGET = "/areas?zoom=3&q=Nacka&a%C3%A4=x%26y&zoom=1&_=17&key=k";
-
-  it.each([
-    [
-      "is passed on, sorted by name, and part of the question",
-      "",
-      "/areas?q=Nacka&a%C3%A4=x%26y&zoom=3&zoom=1",
-    ],
-    ["may be dropped instead (query.unknown)", "query: { unknown: drop }", "/areas?q=Nacka"],
-  ])("%s", async (_name, settings, sent) => {
-    const gateway = await startGateway({ settings });
-    const reply = await gateway.get(TARGET);
-    expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: sent.slice(1) });
-    const otherOrder = await gateway.get("/areas?a%c3%a4=x%26y&zoom=3&key=other&q=Nacka&zoom=1");
-    expect(cacheStatus(otherOrder)).toMatchObject({ hit: true });
-    expect(asked(gateway)).toEqual([sent]);
-  });
-
-  it("makes a separate answer for each value", async () => {
+  it("is refused with what may be meant, and costs no call", async () => {
     const gateway = await startGateway();
-    for (const extra of ["", "&zoom=1", "&zoom=01", "&zoom=", "&Zoom=1", "&zoom=1&zoom=1"])
-      expect(cacheStatus(await gateway.get(`/areas?q=Nacka${extra}`))).toMatchObject({ fwd: "miss" });
-  });
-
-  it("is refused with a suggestion if query.unknown is reject", async () => {
-    const gateway = await startGateway({ settings: "query: { unknown: reject }" });
-    const reply = await gateway.get("/listings?objectTypes=villa&zoom=3&_=1&hash=x");
+    const reply = await gateway.get("/sold?minListPrice=5&zoom=3&_=1&hash=x&utm_source=mail&format=json");
     expect(problemCode(reply)).toBe("invalid-query");
+    const expected = "a documented parameter";
     expect(reply.json()).toMatchObject({
       errors: [
         {
-          parameter: "objectTypes",
-          value: "villa",
-          expected: "a documented parameter",
-          hint: "did you mean objectType?",
+          parameter: "minListPrice",
+          value: "5",
+          expected,
+          hint: "minListPrice is a parameter of /listings; did you mean minSoldPrice?",
         },
-        { parameter: "zoom", value: "3", expected: "a documented parameter" },
+        { parameter: "zoom", value: "3", expected },
       ],
     });
     expect(asked(gateway)).toEqual([]);
   });
 
-  it("is dropped if it is in query.ignored", async () => {
-    const gateway = await startGateway({ settings: "query: { ignored: [utm_source, format] }" });
-    await gateway.get("/areas?q=Nacka&format=json&utm_source=mail&_=1");
-    expect(asked(gateway)).toEqual(["/areas?q=Nacka&_=1"]);
+  it.each(["query: { allow: [zoom, aä] }", "query: { unknown: forward }"])(
+    "is sent with %s, sorted by name, and is part of the question",
+    async (settings) => {
+      const gateway = await startGateway({ settings });
+      const sent = "/areas?q=Nacka&a%C3%A4=x%26y&zoom=3&zoom=1";
+      const reply = await gateway.get("/areas?zoom=3&q=Nacka&a%C3%A4=x%26y&zoom=1&_=17&key=k");
+      expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: sent.slice(1) });
+      const otherOrder = await gateway.get("/areas?a%c3%a4=x%26y&zoom=3&key=other&q=Nacka&zoom=1");
+      expect(cacheStatus(otherOrder)).toMatchObject({ hit: true });
+      for (const extra of ["", "&zoom=1", "&zoom=01", "&zoom=", "&zoom=1&zoom=1"])
+        expect(cacheStatus(await gateway.get(`/areas?q=Nacka${extra}`))).toMatchObject({ fwd: "miss" });
+      expect(asked(gateway)[0]).toBe(sent);
+    },
+  );
+});
+
+describe("exceptions that the API's owner has granted", () => {
+  it("are a larger limit and larger thumbnails", async () => {
+    const upstream = await startUpstream((response) => {
+      const isImage = response.req.url?.startsWith("/cache");
+      response.end(isImage ? Buffer.from([0xff, 0xd8, 0, 0xff, 0xd9]) : NO_AREAS);
+    });
+    const settings = "query: { maxLimit: 1000, maxImageSize: 800x600 }";
+    const gateway = await startGateway({ env: upstream.env, settings });
+    for (const [path, status] of [
+      ["/areas?limit=1000", 200],
+      ["/areas?limit=1001", 400],
+      ["/cache/primary_7_800x600.jpg", 200],
+      ["/cache/primary_7_801x600.jpg", 400],
+    ] as const)
+      expect([path, (await gateway.get(path)).status]).toEqual([path, status]);
+    expect((await startGateway().then(({ get }) => get("/areas?limit=501"))).status).toBe(400);
   });
 });
 

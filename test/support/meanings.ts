@@ -4,7 +4,13 @@
  * Written from the interface's tables, independently of the gateway's own canonicaliser, so that the
  * two can be held against each other.
  */
-import { OBJECT_TYPES, PARAMETERS, type Parameter, type Shape } from "../../src/interface/parameters.ts";
+import {
+  OBJECT_TYPES,
+  PARAMETERS,
+  type Parameter,
+  type Shape,
+  type TuplePart,
+} from "../../src/interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../../src/interface/resources.ts";
 import { createRandom, type TestRandom } from "./random.ts";
 
@@ -37,6 +43,11 @@ function randomMeaning(random: TestRandom): Meaning {
     if (!random.chance(0.12)) continue;
     const value = randomValue(parameter, random);
     if (value !== parameter.sameAsAbsent) parameters.set(parameter.name, value);
+  }
+  for (const [name, value] of parameters) {
+    const upper = name.replace(/^min/, "max");
+    const highest = parameters.get(upper) ?? value;
+    if (Number(value) > Number(highest)) parameters.set(name, highest).set(upper, value);
   }
   if (!parameters.has("center")) parameters.delete("dim");
   if (parameters.has("lat") !== parameters.has("lng")) {
@@ -99,9 +110,7 @@ function randomValue({ name, shape }: Parameter, random: TestRandom): string {
       return OBJECT_TYPES.filter((word) => words.includes(word)).join(",");
     }
     case "tuple":
-      return shape.parts
-        .map((part) => decimal(random, part.min ?? 0, Math.min(part.max ?? 9000, 9000)))
-        .join(",");
+      return randomTuple(name, shape.parts, random);
     case "decimal":
       return decimal(random, shape.min ?? 0, shape.max ?? 200);
     case "integer": {
@@ -110,6 +119,18 @@ function randomValue({ name, shape }: Parameter, random: TestRandom): string {
       return String(random.between(name === "offset" ? 1 : 0, Math.min(shape.max ?? 5_000_000, 5_000_000)));
     }
   }
+}
+
+function randomTuple(name: string, parts: readonly TuplePart[], random: TestRandom): string {
+  const values = parts.map((part) => decimal(random, part.min ?? 0, Math.min(part.max ?? 9000, 9000)));
+  return (name === "bbox" ? cornersInOrder(values) : values).join(",");
+}
+
+/** The south-west corner first. */
+function cornersInOrder([south, west, north, east]: readonly string[]): (string | undefined)[] {
+  const [low, high] = Number(south) > Number(north) ? [north, south] : [south, north];
+  const [left, right] = Number(west) > Number(east) ? [east, west] : [west, east];
+  return [low, left, high, right];
 }
 
 /** Without trailing zeros, as one would write it. */

@@ -13,7 +13,10 @@ import { plainTarget, randomMeanings, spell } from "./meanings.ts";
 export async function expectOneCallPerMeaning(spellings: number, count: number): Promise<void> {
   // Another one each time; a failure shows it, and FUZZ_SEED repeats it.
   const seed = Number(process.env["FUZZ_SEED"] ?? Date.now() % 1_000_000_007);
-  const gateway = await startGateway({ env: { ...EXACT_PAGES, BUDGET_CONCURRENCY: "8" } });
+  const gateway = await startGateway({
+    settings: "query: { unknown: forward }",
+    env: { ...EXACT_PAGES, BUDGET_CONCURRENCY: "8" },
+  });
   const agent = new http.Agent({ keepAlive: true, maxSockets: 32 });
   const meanings = randomMeanings(seed, count);
   const truths = new Map<number, unknown>();

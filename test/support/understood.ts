@@ -5,10 +5,17 @@ import { createRouter, type RouteOptions } from "../../src/query/route.ts";
 import { canonicalForm } from "../../src/query/canonical.ts";
 import { splitTarget } from "../../src/query/wire.ts";
 
-const DEFAULTS = {
+/** The settings' defaults, but the meanings of the tests have undocumented parameters. */
+export const PARSE: ParseOptions = {
   unknown: "forward",
-  ignored: ["_", "key"],
-  conceal: (text: string) => text,
+  allow: [],
+  ignore: ["_"],
+  maxLimit: 500,
+  maxImageSize: { width: 140, height: 94 },
+};
+
+const DEFAULTS = {
+  ...PARSE,
   recordPath: "/{resource}/{serviceId}",
   passThrough: [],
 } as const;

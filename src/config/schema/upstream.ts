@@ -9,6 +9,7 @@ import {
   mediaTypeToken,
   optionalPath,
   passThroughPath,
+  pixelSize,
   proxyUrl,
   recordPath,
   secretFile,
@@ -125,15 +126,31 @@ export const upstream = z.strictObject({
 
 /** What happens to query parameters. */
 export const query = z.strictObject({
-  unknown: setting(oneOf("forward", "drop", "reject"), {
-    default: "forward",
+  unknown: setting(oneOf("reject", "forward"), {
+    default: "reject",
     description:
-      "What the gateway does with parameters that the interface does not define: forward sends them to the API, drop " +
-      "removes them, reject answers 400.",
+      "What the gateway does with parameters that the interface does not define: reject answers 400, forward sends them " +
+      "to the API.",
   }),
-  ignored: setting(z.array(text()), {
-    default: ["_", "key"],
+  allow: setting(z.array(text()), {
+    default: [],
     expected: "a list of parameter names",
-    description: "Parameters that the gateway always removes.",
+    description:
+      "Parameters that the interface does not define, and that the gateway still sends to the API.",
+  }),
+  ignore: setting(z.array(text()), {
+    default: ["_", "format", "utm_*", "fbclid", "gclid"],
+    expected: "a list of parameter names, or of their beginnings as in utm_*",
+    description:
+      "Parameters that the gateway removes, unless the interface defines them. An asterisk at the end stands for any " +
+      "rest of a name.",
+  }),
+  maxLimit: setting(integer(500, 100_000), {
+    default: 500,
+    description: "The largest limit of a search. Raise it only if the API's owner has granted you more.",
+  }),
+  maxImageSize: setting(pixelSize(), {
+    default: "140x94",
+    description: "The largest thumbnail. Raise it only if the API's owner has granted you more.",
   }),
 });

@@ -322,7 +322,7 @@ describe("the private key's file", () => {
     [
       "holds more",
       { "/key": "a\nb\n" },
-      '"/key" holds more than a key; expected one line of text without blanks around it',
+      '"/key" does not hold a key; expected one line of text without blanks around it',
     ],
   ])("%s", (_, files, line) => {
     expect(problemsOf({ ...rest, UPSTREAM_PRIVATE_KEY_FILE: "/key" }, files)).toEqual([`${at} ${line}`]);

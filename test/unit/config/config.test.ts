@@ -54,7 +54,13 @@ describe("defaults", () => {
         totalTimeoutMs: 8_000,
         retryDelayMs: 200,
       },
-      query: { unknown: "forward", ignored: ["_", "key"] },
+      query: {
+        unknown: "reject",
+        allow: [],
+        ignore: ["_", "format", "utm_*", "fbclid", "gclid"],
+        maxLimit: 500,
+        maxImageSize: { width: 140, height: 94 },
+      },
       apps: [],
       unlistedApps: { weight: 1, max: 100 },
       cache: {
@@ -111,10 +117,10 @@ describe("defaults", () => {
 describe("precedence", () => {
   it("merges the file into the defaults key by key, and replaces lists", () => {
     const config = overlay(
-      "server:\n  port: 81\nquery:\n  ignored: [utm]\napps:\n  - id: web\n  - id: app.2\n",
+      "server:\n  port: 81\nquery:\n  ignore: [utm]\napps:\n  - id: web\n  - id: app.2\n",
     );
     expect(config.server).toMatchObject({ host: "0.0.0.0", port: 81 });
-    expect(config.query).toEqual({ unknown: "forward", ignored: ["utm"] });
+    expect(config.query).toMatchObject({ unknown: "reject", ignore: ["utm"] });
     expect(config.apps.map(({ id }) => id)).toEqual(["web", "app.2"]);
   });
 
@@ -255,24 +261,30 @@ describe("the private key", () => {
 describe("the admin port", () => {
   it.each([
     ["this machine, without a token", {}, "127.0.0.1"],
-    ["what callers have, with a token", { ADMIN_TOKEN: "t0ken" }, "0.0.0.0"],
+    ["what callers have, with a token", { ADMIN_TOKEN: "t0ken-of-16-chars" }, "0.0.0.0"],
     [
       "what callers have, with a token from a file",
       { ADMIN_TOKEN_FILE: "/run/token", HOST: "10.0.0.1" },
       "10.0.0.1",
     ],
     ["what the settings say, without a token", { ADMIN_HOST: "0.0.0.0" }, "0.0.0.0"],
-    ["what the settings say, with a token", { ADMIN_HOST: "::1", ADMIN_TOKEN: "t0ken" }, "::1"],
+    ["what the settings say, with a token", { ADMIN_HOST: "::1", ADMIN_TOKEN: "t0ken-of-16-chars" }, "::1"],
   ])("is for %s", (_, env, host) => {
-    expect(load({ ...MINIMAL, ...env }, { "/run/token": "t0ken\n" }).admin.host).toBe(host);
+    expect(load({ ...MINIMAL, ...env }, { "/run/token": "t0ken-of-16-chars\n" }).admin.host).toBe(host);
   });
 
   it("reads its token from a variable or a file, and never prints it", () => {
-    const given = load({ ...MINIMAL, ADMIN_TOKEN: "t0ken-1" });
-    const read = load({ ...MINIMAL, ADMIN_TOKEN_FILE: "/run/token" }, { "/run/token": "t0ken-2\n" });
-    expect([given.admin.token?.reveal(), read.admin.token?.reveal()]).toEqual(["t0ken-1", "t0ken-2"]);
+    const given = load({ ...MINIMAL, ADMIN_TOKEN: "t0ken-of-16-chars-1" });
+    const read = load(
+      { ...MINIMAL, ADMIN_TOKEN_FILE: "/run/token" },
+      { "/run/token": "t0ken-of-16-chars-2\n" },
+    );
+    expect([given.admin.token?.reveal(), read.admin.token?.reveal()]).toEqual([
+      "t0ken-of-16-chars-1",
+      "t0ken-of-16-chars-2",
+    ]);
     expect([JSON.stringify([given, read]), inspect([given, read], { depth: Infinity })].join()).not.toContain(
-      "t0ken",
+      "t0ken-of-16-chars",
     );
   });
 });

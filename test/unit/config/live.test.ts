@@ -25,7 +25,7 @@ describe("the list of changes", () => {
       "budget: { limit: '30/1m,100/1h' }",
       ["budget.limit: 60/1m → 30/1m,100/1h", "budget.mode: observe → enforce"],
     ],
-    ["query: { ignored: [a] }", "query: { ignored: [b] }", ['query.ignored: ["a"] → ["b"]']],
+    ["query: { ignore: [a] }", "query: { ignore: [b] }", ['query.ignore: ["a"] → ["b"]']],
   ])("between %j and %j", (before, after, expected) => {
     expect(differences(read(before), read(after))).toEqual(expected);
   });

@@ -47,7 +47,7 @@ it("the report shows the path of a secret's file, and not the secret", () => {
   const { UPSTREAM_PRIVATE_KEY: key, ...rest } = MINIMAL;
   const files: Record<string, string> = {
     "gateway.yaml": "admin: { tokenFile: secrets/token }",
-    "secrets/token": "t0ken",
+    "secrets/token": "t0ken-of-16-chars",
     "/run/secrets/key": key,
   };
   const examined = examineConfig({

@@ -4,16 +4,20 @@ import { createAuthority } from "../../support/certificates.ts";
 import { MINIMAL, problemsOf } from "./config-fixture.ts";
 
 describe("the admin port's token", () => {
-  it("may be in a file", () => {
-    expect(problemsOf({ ...MINIMAL, ADMIN_TOKEN_FILE: "/token" }, { "/token": "two words\n" })).toEqual([
-      'environment variable ADMIN_TOKEN_FILE: admin.tokenFile: "/token" holds more than a token; expected one line of ' +
-        "letters, digits and -._~+/",
-    ]);
-  });
+  it.each(["two words, not a token\n", "only-15-letters\n"])(
+    "is not %j, in a file or in a variable",
+    (text) => {
+      expect(problemsOf({ ...MINIMAL, ADMIN_TOKEN_FILE: "/token" }, { "/token": text })).toEqual([
+        'environment variable ADMIN_TOKEN_FILE: admin.tokenFile: "/token" does not hold a token; expected one line of ' +
+          "at least 16 letters, digits and -._~+/",
+      ]);
+      expect(problemsOf({ ...MINIMAL, ADMIN_TOKEN: text.trim() })).toHaveLength(1);
+    },
+  );
 
   it("may not be set twice", () => {
-    const env = { ...MINIMAL, ADMIN_TOKEN: "t0ken", ADMIN_TOKEN_FILE: "/token" };
-    expect(problemsOf(env, { "/token": "t0ken" })).toEqual([
+    const env = { ...MINIMAL, ADMIN_TOKEN: "t0ken-of-16-chars", ADMIN_TOKEN_FILE: "/token" };
+    expect(problemsOf(env, { "/token": "t0ken-of-16-chars" })).toEqual([
       "environment variable ADMIN_TOKEN: admin.token, environment variable ADMIN_TOKEN_FILE: admin.tokenFile: " +
         "both are set; expected exactly one of the two",
     ]);

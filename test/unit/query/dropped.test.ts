@@ -1,177 +1,108 @@
 import { describe, expect, it } from "vitest";
 
-import { canonicalForm, upstreamTarget } from "../../../src/query/canonical.ts";
+import { upstreamTarget } from "../../../src/query/canonical.ts";
 import { parsedTarget, understood, type Understanding } from "../../support/understood.ts";
 
-const HASH = "0123456789abcdef0123456789abcdef01234567";
+/** As the settings are by default. */
+const DEFAULTS: Understanding = {
+  unknown: "reject",
+  ignore: ["_", "format", "utm_*", "fbclid", "gclid"],
+  passThrough: ["/listings/{serviceId}/similar"],
+};
 
-/** What could be kept, logged or sent of a target. */
-function leavings(target: string, options?: Understanding): string {
-  const parsed = parsedTarget(target, options);
-  if (parsed?.ok !== true) return JSON.stringify(parsed);
-  const { query } = parsed;
-  const text = query.kind === "streamed" ? "" : canonicalForm(query);
-  return `${text} ${upstreamTarget(query, "/{resource}/{serviceId}")}`;
-}
-
-describe("an old client's signature", () => {
-  it.each([
-    `hash=${HASH}`,
-    `%09hash%0A=${HASH}`,
-    `hash[a][b]=${HASH}`,
-    `hash[%0A]=${HASH}`,
-    `hash%00=${HASH}`,
-    "hash",
-    "hash=%zz",
-    "hash[%zz]=%E4",
-    "unique=%FF%FE%00",
-    "TIME=now&callerId=%E4&callerid=x",
-  ])("as %s is dropped completely", (signature) => {
-    for (const path of ["/listings", "/sold/7", "/areas", "/cache/primary_7_10x10.jpg"]) {
-      for (const unknown of ["forward", "drop", "reject"] as const) {
-        expect(leavings(`${path}?${signature}`, { unknown })).toBe(leavings(path, { unknown }));
+describe("a parameter that is dropped, whatever its value", () => {
+  const DROPPED =
+    "callerId=x&time=1&unique=%FF%FE%00&hash=wrong TIME=now callerid=x hash hash=%zz %09hash%0A=1 hash[a][b]=1 " +
+    "hash[%0A]=1 hash%00=1 hash[%zz]=%E4 key=k Key=k apiKey=k api_key=k X-Api-Key=k token=k access_token=k Secret=k " +
+    "private.key[]=k _=1 _=%zz %5F=1 format=json utm_source=a utm_=%E4 gclid=1";
+  it.each(DROPPED.split(" "))("%s", (dropped) => {
+    for (const unknown of ["reject", "forward"] as const) {
+      const options = { ...DEFAULTS, unknown };
+      for (const path of ["/areas", "/sold/7", "/cache/primary_7_10x10.jpg", "/listings/7/similar"]) {
+        const parsed = parsedTarget(`${path}?${dropped}`, options);
+        expect(parsed?.ok && upstreamTarget(parsed.query, "/{resource}/{serviceId}")).toBe(path);
       }
     }
   });
 
-  it("is dropped completely on a path passed through", () => {
-    const passThrough = ["/listings/{serviceId}/similar"];
-    const target = `/listings/7/similar?a=1&Hash[]=${HASH}&unique=%FF&callerId=x&time=1`;
-    expect(leavings(target, { passThrough }).trim()).toBe("/listings/7/similar?a=1");
+  it("is dropped even if it is in query.allow, unless it only has the name of noise", () => {
+    expect(understood("/areas?key=k&_=1", { ...DEFAULTS, allow: ["key"] })).toBe("areas");
   });
 
-  it.each(["hashtag", "rehash", "timeout", "uniqueness", "caller_id", "ha%20sh"])(
-    "is not a parameter named %s",
-    (name) => {
-      expect(understood(`/areas?${name}=1`)).toBe(`areas?${name}=1`);
-    },
-  );
-
-  it("in another parameter's value is part of that value", () => {
-    expect(understood("/areas?q=a%26hash%3Db")).toBe("areas?q=a%26hash%3Db");
-  });
-});
-
-describe("an ignored name", () => {
-  it.each(["_=1", "key=abc", "key", "key=&_=", "_=%zz", "+key+=1", "%5F=1", "%6bey=1"])(
-    "is dropped, as in %s",
-    (noise) => {
-      expect(understood(`/areas?${noise}`, { unknown: "reject" })).toBe("areas");
-    },
-  );
-
-  it.each(["__=1", "_[]=1"])("must match exactly, unlike %s", (other) => {
-    expect(understood(`/areas?${other}`)).not.toBe("areas");
-  });
-
-  it("may be a documented parameter", () => {
-    expect(understood("/areas?q=a&limit=5000", { ignored: ["limit"] })).toBe("areas?q=a");
-  });
-});
-
-/** The parser knows no secret: all of these are judged by their looks. */
-describe("a value that looks like a credential", () => {
   it.each([
-    "K3y-that-nobody-may-ever-see",
-    "s3c+ret/=",
-    "t0ken-that.nobody_may~ever/see+==",
-    "da39a3ee5e6b4b0d3255bfef95601890afd80709",
-    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
-    "eyJhbGciOiJIUzI1NiJ9.e30.ZRrHA1JJJW8opsbCGfG",
-    "Bearer K3y-that-nobody",
-    "prefixK3y-that-nobody,suffix",
-  ])("as %s is refused in every documented parameter", (text) => {
-    const value = encodeURIComponent(text);
-    // An undocumented one is passed on: without it, two questions would be one.
-    expect(understood(`/listings?x=${value}`)).toMatch(/^listings\?(offset=0&)?x=/);
-    for (const name of [
-      "q",
-      "areaId",
-      "limit",
-      "objectType",
-      "center",
-      "minPublished",
-      "isNewConstruction",
-    ]) {
-      expect(understood(`/listings?${name}=${value}`)).toBe(`refused: ${name}`);
-    }
-    expect(understood(`/listings/${encodeURIComponent(text.replaceAll("/", "-"))}`)).toBe(
-      "refused: serviceId",
+    "hashtag",
+    "timeout",
+    "caller_id",
+    "ha%20sh",
+    "monkey",
+    "keyword",
+    "tokens",
+    "__",
+    "_[]",
+    "Format",
+  ])("is not one named %s", (name) => {
+    expect(understood(`/areas?${name}=1`, DEFAULTS)).toMatch(/^refused/);
+    expect(understood(`/areas?${name}=1`, { ...DEFAULTS, unknown: "forward" })).toBe(
+      `areas?${name}=1`.replace("[]", "%5B%5D"),
     );
   });
 
-  it.each([
-    "Upplands Väsby",
-    "Enskede-Årsta-Vantör",
-    "Storgatan 12B, lgh 1101",
-    "Storgatan12B",
-    "lgh1101",
-    "Sicklaön37:12",
-    "E4",
-    "100 m2",
-    "59.3,18.1,59.4,18.2",
-    "1767225600000",
-    "2026-01-31T08:30:00Z",
-    "20260131T083000+0100",
-    "kv. Björken 3",
-  ])("is not %s", (text) => {
-    const value = encodeURIComponent(text);
-    expect(understood(`/areas?q=${value}`)).not.toMatch(/^refused/);
-    expect(understood(`/areas?x=${value}`)).toMatch(/^areas\?x=/);
-  });
-
-  it("is not shown in the problem, as name or value, decoded or not", () => {
-    const key = "K3y-that-nobody-may-ever-see";
-    for (const [target, fault] of [
-      [`/listings?limit=${key}`, { parameter: "limit", value: "[not shown]" }],
-      [`/listings?limit=5&limit=${key}`, { parameter: "limit", value: "[not shown]" }],
-      [`/listings?x=${key}%zz`, { parameter: "x", value: "[not shown]" }],
-      [`/listings?${key}%zz=1`, { parameter: "[not shown]", value: "1" }],
-      [`/listings?${key}=${key}`, { parameter: "[not shown]", value: "[not shown]" }],
-      [`/listings/${key}`, { parameter: "serviceId", value: "[not shown]" }],
-    ] as const) {
-      expect([target, parsedTarget(target, { unknown: "reject" })]).toMatchObject([
-        target,
-        { faults: [fault] },
-      ]);
-    }
+  it("is never a documented one", () => {
+    expect(understood("/areas?q=a&limit=5", { ignore: ["limit"] })).toBe("areas?q=a&limit=5");
+    expect(understood("/areas?q=a&zoom=5&limit=5", { ignore: ["*"] })).toBe("areas?q=a&limit=5");
   });
 });
 
-describe("a parameter with the name of a credential", () => {
+describe("an undocumented parameter", () => {
   it.each([
-    "key",
-    "Key",
-    "apiKey",
-    "api_key",
-    "X-Api-Key",
-    "token",
-    "access_token",
-    "private.key[]",
-    "Secret",
-  ])("is dropped with any value, as in %s", (name) => {
-    for (const unknown of ["forward", "drop", "reject"] as const) {
-      expect(understood(`/areas?${encodeURIComponent(name)}=word`, { unknown, ignored: [] })).toBe("areas");
-    }
+    ["/listings?areaID=76", "areaID", "did you mean areaId?"],
+    ["/listings?areaId[]=76", "areaId[]", "did you mean areaId?"],
+    ["/listings?minRoom=3", "minRoom", "did you mean minRooms?"],
+    ["/listings?limt=5", "limt", "did you mean limit?"],
+    ["/listings?page=2", "page", undefined],
+    [
+      "/sold?minListPrice=5",
+      "minListPrice",
+      "minListPrice is a parameter of /listings; did you mean minSoldPrice?",
+    ],
+    ["/areas?q=a&offset=5", "offset", "offset is a parameter of /listings and /sold"],
+    ["/listings/7?limit=5", "limit", "limit is a parameter of /listings and /sold and /areas"],
+    ["/cache/primary_7_10x10.jpg?v=1", "v", undefined],
+  ])("of %s is refused by its name, with what may be meant", (target, parameter, hint) => {
+    const value = target.split("=").at(-1);
+    const fault = { parameter, value, expected: "a documented parameter", ...(hint && { hint }) };
+    expect(parsedTarget(target, DEFAULTS)).toEqual({ ok: false, faults: [fault] });
   });
 
-  it.each(["monkey", "keyword", "tokens", "authors", "secretary"])("is not %s", (name) => {
-    expect(understood(`/areas?${name}=word`)).toBe(`areas?${name}=word`);
+  it("without a value is dropped", () => {
+    expect(understood("/areas?q=a&areaIds&1767225600&x=&y=undefined&z=+null+", DEFAULTS)).toBe("areas?q=a");
+  });
+
+  it("that cannot be decoded is refused", () => {
+    expect(understood("/areas?ref=100%&%E4=1", DEFAULTS)).toBe("refused: ref, %E4");
+  });
+
+  it("in query.allow is sent, sorted by name, with all its values", () => {
+    const options = { ...DEFAULTS, allow: ["zoom", "beta"] };
+    expect(understood("/areas?zoom=2&q=a&limit=5&beta=&zoom=1", options)).toBe(
+      "areas?q=a&beta=&zoom=2&zoom=1&limit=5",
+    );
+    expect(understood("/areas?zooms=2", options)).toBe("refused: zooms");
+  });
+
+  it("is sent with query.unknown: forward, as it is", () => {
+    expect(
+      understood("/listings?z=1&limit=5&a=K3y-9x81kQ&areaId=3", { ...DEFAULTS, unknown: "forward" }),
+    ).toBe("listings?areaId=3&a=K3y-9x81kQ&z=1&limit=5&offset=0");
   });
 });
 
-describe("an unknown name with query.unknown: drop", () => {
-  const options = { unknown: "drop" } as const;
-
-  it.each(["ref=100%", "%E4=1", "ref=%E4", "a=1&b[]=2", "__proto__=1", "areaIds=1"])(
-    "is dropped, as in %s",
-    (noise) => {
-      expect(understood(`/sold?${noise}`, options)).toBe("sold?offset=0");
-      expect(understood(`/sold/7?${noise}`, options)).toBe("sold/7");
-    },
-  );
-
-  it("does not include a documented name with a malformed value", () => {
-    expect(understood("/sold?q=100%", options)).toBe("refused: q");
+describe("text that looks like a key", () => {
+  it("in a documented parameter is the caller's own text, understood and shown like any other", () => {
+    for (const text of ["Hammarby1:2A3", "Zx81kQ92mmP4x7", "K3y-that-nobody-may-ever-see"]) {
+      expect(understood(`/areas?q=${text}`, DEFAULTS)).toBe(`areas?q=${encodeURIComponent(text)}`);
+      const parsed = parsedTarget(`/areas?limit=${text}`, DEFAULTS);
+      expect(parsed).toMatchObject({ faults: [{ parameter: "limit", value: text }] });
+    }
   });
 });

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 
-import { createConceal } from "../../../src/query/credentials.ts";
 import {
   createKnownTargets,
   knownTargetsBytes,
@@ -13,20 +12,11 @@ import { SEARCH } from "../../support/question.ts";
 const PARSED: ParsedQuery = { query: SEARCH, canonicalQuery: "listings?offset=0", key: "key" };
 const ROUTE: KnownTarget["route"] = { kind: "search", resource: "listings" };
 
-function setup(maxBytes = 100_000): {
-  targets: KnownTargets;
-  secrets: string[];
-  learn: (target: string) => void;
-} {
-  const secrets = ["s3cret-k3y"];
-  const targets = createKnownTargets({
-    maxBytes,
-    conceal: createConceal(secrets, () => 0.5),
-    secretsKnown: () => secrets.length,
-  });
+function setup(maxBytes = 100_000): { targets: KnownTargets; learn: (target: string) => void } {
+  const targets = createKnownTargets(maxBytes);
   const learn = (target: string): void =>
     targets.remember(target, { route: ROUTE, search: "" }, "json", PARSED);
-  return { targets, secrets, learn };
+  return { targets, learn };
 }
 
 describe("a target that was parsed", () => {
@@ -88,28 +78,5 @@ describe("the memory for targets", () => {
     const target = `/listings?_=${"x".repeat(10_000)}`;
     learn(target);
     expect(targets.find(target)).toBeUndefined();
-  });
-});
-
-describe("a secret", () => {
-  it.each([
-    "/listings?q=s3cret-k3y",
-    "/listings?key=s3cret-k3y",
-    "/listings?q=s3cret%2Dk3y",
-    "/listings?s3cret-k3y",
-    // Not decodable as a whole, so its content is not known.
-    "/listings?key=s3cret%2Dk3y&_=%ZZ",
-  ])("in %s is not remembered", (target) => {
-    const { targets, learn } = setup();
-    learn(target);
-    expect(targets.find(target)).toBeUndefined();
-  });
-
-  it("that is new empties the memory, because an earlier target may contain it", () => {
-    const { targets, secrets, learn } = setup();
-    learn("/listings?q=n3xt-k3y");
-    expect(targets.find("/listings?q=n3xt-k3y")).toBeDefined();
-    secrets.push("n3xt-k3y");
-    expect(targets.find("/listings?q=n3xt-k3y")).toBeUndefined();
   });
 });

@@ -206,11 +206,19 @@ describe("coordinates", () => {
     ["center", "undefined,undefined", "refused"],
     ["center", "undefined", "nothing"],
     ["bbox", "59,18.0,+60,19", "59,18,60,19"],
-    ["bbox", "60,19,59,18", "60,19,59,18"],
+    ["bbox", "60,18,59,19", "refused"],
+    ["bbox", "59,19,60,18", "refused"],
     ["bbox", "59,18,60,190", "refused"],
     ["dim", "100,200", "nothing"],
   ])("of %s written %s are %s", (name, raw, read) => {
     expect(value(name, raw)).toBe(read);
+  });
+
+  it("may be given one by one, as some clients write lists", () => {
+    expect(understood("/sold?bbox=59&bbox=18&bbox=60.0&bbox=19&center=1&center=2")).toBe(
+      "sold?center=1,2&bbox=59,18,60,19&offset=0",
+    );
+    expect(understood("/sold?bbox=59&bbox=18&bbox=60")).toBe("refused: bbox, bbox, bbox");
   });
 
   it("have a size around them only if they are given", () => {
