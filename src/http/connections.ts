@@ -109,6 +109,45 @@ export function limitConnections(
   return (socket) => overLimit.has(socket);
 }
 
+/** The most bytes of finished responses that wait for their callers to read. */
+const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
+
+/**
+ * Limits the memory of finished responses that callers do not read. Above the limit, the connection whose response has
+ * waited longest is closed.
+ */
+export function limitUnsent(maxBytes = MAX_UNSENT_BYTES): {
+  readonly watch: (socket: Socket, response: ServerResponse) => void;
+} {
+  /** The oldest first. */
+  const unsent = new Map<ServerResponse, { readonly socket: Socket; readonly bytes: number }>();
+  let total = 0;
+
+  function add(response: ServerResponse, socket: Socket): void {
+    const bytes = response.writableLength;
+    unsent.set(response, { socket, bytes });
+    total += bytes;
+    for (const [oldest, { socket: stalled }] of unsent) {
+      if (total <= maxBytes) return;
+      remove(oldest);
+      stalled.destroy();
+    }
+  }
+
+  function remove(response: ServerResponse): void {
+    total -= unsent.get(response)?.bytes ?? 0;
+    unsent.delete(response);
+  }
+
+  return {
+    watch(socket, response) {
+      if (response.writableEnded) add(response, socket);
+      else response.once("prefinish", () => add(response, socket));
+      response.once("close", () => remove(response));
+    },
+  };
+}
+
 /**
  * Whether the kernel has the whole response. Then there is no need to wait for the events of the response.
  */

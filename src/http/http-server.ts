@@ -13,7 +13,8 @@ import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
 import type { TlsContext } from "../tls.ts";
 import type { Observer } from "../types.ts";
-import { isSent, limitConnections } from "./connections.ts";
+import { isSent, limitConnections, limitUnsent } from "./connections.ts";
+import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "./problem-response.ts";
 import { parserProblem, type RequestLimits } from "./request-validation.ts";
 
@@ -42,9 +43,6 @@ export interface HttpServerOptions {
 /** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
 const WARN_EVERY_MS = 60_000;
-/** The most pipelined requests on one connection. A client that reads its responses does not send so many. */
-const MAX_PIPELINED = 100;
-
 /** Serves a request synchronously if possible. @returns the asynchronous rest of the work, if there is any */
 export type Start = (message: IncomingMessage, response: ServerResponse) => Rest | undefined;
 export type Rest = () => Promise<void>;
@@ -129,37 +127,38 @@ function createListener(
       ),
     ),
   });
+  const unsent = limitUnsent();
+  const handle = limitPipelining((message, response) => {
+    if (isOverLimit(message.socket)) refuse(response, limits, requestId());
+    else serve(message, response);
+    if (!isSent(response) || !server.listening) watch(message, response);
+  });
+
+  function watch(message: IncomingMessage, response: ServerResponse): void {
+    // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
+    response.once("finish", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+    });
+    limitWriting(message, response, limits.writeTimeoutMs);
+    unsent.watch(message.socket, response);
+  }
+
   return (message, response) => {
     const { socket } = message;
     let connection = connections.get(socket);
     if (connection === undefined) {
-      connection = { inFlight: 0, message, latest: response, isLast: false };
+      connection = { message, latest: response, isLast: false };
       connections.set(socket, connection);
     }
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
     if (connection.isLast) return;
     connection.message = message;
     connection.latest = response;
-    connection.inFlight++;
-    const isTooMany = isOverLimit(socket);
     connection.isLast =
-      isTooMany || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
-    if (connection.inFlight > MAX_PIPELINED) return void socket.destroy();
+      isOverLimit(socket) || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
     if (connection.isLast) response.shouldKeepAlive = false;
-    if (isTooMany) refuse(response, limits, requestId());
-    else serve(message, response);
-    if (isSent(response) && server.listening) connection.inFlight--;
-    else watch(message, response, connection);
+    handle(message, response);
   };
-
-  function watch(message: IncomingMessage, response: ServerResponse, connection: Connection): void {
-    response.once("close", () => connection.inFlight--);
-    // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
-    response.once("finish", () => {
-      if (!server.listening) setImmediate(() => server.closeIdleConnections());
-    });
-    limitWriting(message, response, limits.writeTimeoutMs);
-  }
 }
 
 /** Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`. */
@@ -199,8 +198,6 @@ function refuseNonRequests(
 }
 
 interface Connection {
-  /** The number of requests whose response has not ended. */
-  inFlight: number;
   /** The latest request. */
   message: IncomingMessage;
   /** The response to the latest request. Responses to pipelined requests wait for each other. */

@@ -39,6 +39,36 @@ describe("pipelined requests", () => {
   });
 });
 
+describe("a connection with many pipelined requests", () => {
+  it("has a few of them worked on at once, and all are answered in order", async () => {
+    const gateway = await startGateway({ env: { BUDGET_CONCURRENCY: "100" } });
+    gateway.sandbox.hold("/sold");
+    const ids = Array.from({ length: 60 }, (_, at) => String(at));
+    const asked = ids.map((id) => request(`/sold?q=${id}`, id));
+    const raw = exchangeRaw(gateway.port, asked.join("") + request("/nowhere", "last", "Connection: close"));
+    await gateway.sandbox.waitForRequests(3);
+    // A request on another connection overtakes the ones that wait.
+    await stillAnswers(gateway);
+    expect(gateway.sandbox.requests()).toHaveLength(4);
+    gateway.sandbox.release();
+    expect(answersIn(await raw)).toEqual([...ids.map((id) => `200 ${id}`), "404 last"]);
+  });
+
+  it("is forgotten when its caller hangs up: what waits is not begun, and what is worked on ends", async () => {
+    const gateway = await startGateway({ env: { BUDGET_CONCURRENCY: "100" } });
+    gateway.sandbox.hold("/sold");
+    const socket = net.connect(gateway.port, "127.0.0.1");
+    socket.write(Array.from({ length: 60 }, (_, at) => request(`/sold?q=${at}`, `gone-${at}`)).join(""));
+    await gateway.sandbox.waitForRequests(3);
+    socket.resetAndDestroy();
+    for (const id of ["gone-0", "gone-1", "gone-2"])
+      expect(await gateway.logged('"msg":"request"', `"${id}"`)).toMatchObject({ outcome: "abandoned" });
+    gateway.sandbox.release();
+    expect((await gateway.get("/nowhere")).status).toBe(404);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+  });
+});
+
 describe("a connection", () => {
   it("stays open after an answer, a problem, 304 and HEAD", async () => {
     const gateway = await startGateway();

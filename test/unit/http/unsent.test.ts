@@ -1,0 +1,40 @@
+import http from "node:http";
+import net from "node:net";
+
+import { expect, it, onTestFinished } from "vitest";
+
+import { limitUnsent } from "../../../src/http/connections.ts";
+import { ask } from "../../support/ask.ts";
+import { portOf } from "../../support/ports.ts";
+
+/** More than the kernel keeps for one connection. */
+const ANSWER = Buffer.alloc(20_000_000);
+
+it("answers that nobody reads are bounded in all: the connection that has waited longest is closed", async () => {
+  const unsent = limitUnsent(2.5 * ANSWER.length);
+  const closed: (string | undefined)[] = [];
+  const begun = new Set<string | undefined>();
+  const server = http.createServer((message, response) => {
+    message.socket.once("close", () => closed.push(message.url));
+    response.end(message.url === "/short" ? "" : ANSWER);
+    unsent.watch(message.socket, response);
+    begun.add(message.url);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const port = portOf(server);
+  for (const target of ["/first", "/second", "/third"]) {
+    const socket = net.connect(port, "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => undefined);
+    socket.pause();
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await expect.poll(() => begun.has(target)).toBe(true);
+  }
+  await expect.poll(() => closed).toEqual(["/first"]);
+  expect((await ask(`http://127.0.0.1:${port}/read`)).body).toHaveLength(ANSWER.length);
+  expect((await ask(`http://127.0.0.1:${port}/short`)).status).toBe(200);
+});
