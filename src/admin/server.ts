@@ -126,6 +126,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     limits,
     tls: options.tls,
     serve: app,
+    healthChecks: ["/livez", "/readyz"],
     after,
     now,
     requestId,

@@ -1,36 +1,28 @@
 /**
- * Limits the number of connections.
+ * Limits the number of connections, and the bytes that wait for callers to read them.
  *
- * A silent connection is one that has sent nothing yet. Opening thousands of them is cheap, so they must not lock out
- * other callers:
+ * A silent connection is one on which no complete request head has arrived. Opening thousands of them is cheap, so they must
+ * not lock out other callers:
  *
- * | open connections                   | silent connections                              | a new one   |
- * |------------------------------------|-------------------------------------------------|-------------|
- * | up to 80 % of the limit            | have the usual time for their first request     | is accepted |
- * | more than 80 %                     | are closed after one second                     | is accepted |
- * | the limit, some of them silent     | the oldest is closed to make room               | is accepted |
- * | the limit, none of them silent     |                                                 | is refused  |
+ * | open connections               | a new one                                                               |
+ * |--------------------------------|-------------------------------------------------------------------------|
+ * | fewer than the limit           | is accepted                                                             |
+ * | the limit, some of them silent | is accepted; the oldest silent one is closed                            |
+ * | the limit, none of them silent | gets a spare place: its first request is refused, unless it is a health |
+ * |                                | check                                                                   |
  *
- * Node would close connections over the limit without a response. To the caller, the gateway would seem to be down. So the
- * gateway accepts a few more and answers their first request with a problem. Node closes all others. With TLS, Node closes
- * every connection over the limit, because a request does not show which TCP connection it uses.
+ * Node would close connections over the limit without a response. To the caller, the gateway would seem to be down. So there
+ * are some spare places. A connection keeps one for a second at most, and loses it when a newer one needs it.
  */
-import type { Socket } from "node:net";
 import type { ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
+import type { Socket } from "node:net";
 
 import type { Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
 
-/** Connections that are accepted over the limit only to be refused, as a fraction of the limit. */
-const OVER_LIMIT_FRACTION = 0.1;
-/** The gateway closes such a connection after this time. */
-const OVER_LIMIT_MS = 1_000;
-/** Above this fraction of the limit, a connection must send its first byte within `FIRST_BYTE_MS`. */
-const NEARLY_FULL = 0.8;
-const FIRST_BYTE_MS = 1_000;
-/** Timers may fire a little early. */
-const TIMER_TOLERANCE_MS = 10;
+/** The number of spare places, as a fraction of the limit. */
+const SPARE = 0.1;
+const SPARE_MS = 1_000;
 /** A younger connection is not closed to make room, because its first request may be on its way. */
 const MIN_SILENCE_MS = 100;
 
@@ -42,71 +34,64 @@ export interface ConnectionsOptions {
   readonly onFull: () => void;
 }
 
-/** @returns a function that tells whether a connection is over the limit. Its requests must then be refused. */
+/**
+ * @returns a function to call at the first request of a connection. It returns whether the connection is over the limit.
+ */
 export function limitConnections(
   server: HttpServer,
-  options: ConnectionsOptions,
-): (socket: Duplex) => boolean {
-  const { maxConnections, after, now, onFull } = options;
+  { maxConnections, after, now, onFull }: ConnectionsOptions,
+): (socket: Socket) => boolean {
   const open = new Set<Socket>();
-  const overLimit = new WeakSet<Duplex>();
-  /** When each silent connection was opened, the oldest first. */
-  const silentSince = new Map<Socket, number>();
-
-  /** @returns the oldest silent connection, if it has been silent for at least this long */
-  function oldestSilent(atLeastMs: number): Socket | undefined {
-    for (const [socket, since] of silentSince) {
-      // Checked only here, because a listener for data would slow every connection down.
-      if (socket.bytesRead > 0) silentSince.delete(socket);
-      else return now() - since >= atLeastMs ? socket : undefined;
-    }
-    return undefined;
-  }
-
-  /** Removes the connection from the count immediately. Its `close` event may come after the next connection. */
-  function close(socket: Socket): void {
-    open.delete(socket);
-    silentSince.delete(socket);
-    socket.destroy();
-  }
-
-  function closeOverdue(): void {
-    while (open.size > maxConnections * NEARLY_FULL) {
-      const socket = oldestSilent(FIRST_BYTE_MS);
-      if (socket === undefined) return;
-      close(socket);
-    }
-  }
+  // By the caller's address and port, because the socket of a request over TLS is another object. The oldest first.
+  const silent = new Map<string, { readonly socket: Socket; readonly since: number }>();
+  const spare = new Map<string, Socket>();
 
   function makeRoom(): void {
-    if (open.size >= maxConnections) onFull();
-    while (open.size >= maxConnections) {
-      const socket = oldestSilent(MIN_SILENCE_MS);
-      if (socket === undefined) return;
-      close(socket);
+    if (open.size < maxConnections) return;
+    onFull();
+    for (const [peer, { socket, since }] of silent) {
+      if (open.size < maxConnections || now() - since < MIN_SILENCE_MS) return;
+      // The `close` event may come after the next connection.
+      open.delete(socket);
+      silent.delete(peer);
+      socket.destroy();
     }
   }
 
-  const hasTls = "setSecureContext" in server;
-  server.maxConnections = maxConnections + (hasTls ? 0 : Math.ceil(maxConnections * OVER_LIMIT_FRACTION));
-  server.on("drop", onFull);
-  server.on("connection", (socket) => {
-    makeRoom();
-    open.add(socket);
-    const isOverLimit = open.size > maxConnections;
-    if (isOverLimit) overLimit.add(socket);
-    else silentSince.set(socket, now());
-    closeOverdue();
-    const cancel = isOverLimit
-      ? after(OVER_LIMIT_MS, () => socket.destroy())
-      : after(FIRST_BYTE_MS + TIMER_TOLERANCE_MS, closeOverdue);
+  function takeSparePlace(peer: string, socket: Socket): void {
+    for (const [oldest, displaced] of spare) {
+      if (spare.size < maxConnections * SPARE) break;
+      spare.delete(oldest);
+      displaced.destroy();
+    }
+    spare.set(peer, socket);
+    const cancel = after(SPARE_MS, () => socket.destroy());
     socket.once("close", () => {
       cancel();
+      spare.delete(peer);
+    });
+  }
+
+  server.on("connection", (socket: Socket) => {
+    const peer = peerOf(socket);
+    makeRoom();
+    if (open.size >= maxConnections) return takeSparePlace(peer, socket);
+    open.add(socket);
+    silent.set(peer, { socket, since: now() });
+    socket.once("close", () => {
       open.delete(socket);
-      silentSince.delete(socket);
+      silent.delete(peer);
     });
   });
-  return (socket) => overLimit.has(socket);
+  return (socket) => {
+    const peer = peerOf(socket);
+    silent.delete(peer);
+    return spare.has(peer);
+  };
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 /** The most bytes of finished responses that wait for their callers to read. */

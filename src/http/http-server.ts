@@ -32,6 +32,8 @@ export interface HttpServerOptions {
   /** The certificate of the server. Without it, the server uses plain HTTP. */
   readonly tls?: TlsContext | null | undefined;
   readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
+  /** Paths that are served even when all connections are taken. */
+  readonly healthChecks?: readonly string[];
   /** Ignores request content. A request with content is then the last one on its connection. */
   readonly ignoreContent?: true;
   readonly requestId: () => string;
@@ -113,23 +115,24 @@ export function renewCertificate(server: HttpServer, tls: TlsContext | null): vo
 function createListener(
   server: HttpServer,
   connections: WeakMap<Duplex, Connection>,
-  { limits, serve, ignoreContent, after, requestId, now, warn }: HttpServerOptions,
+  { limits, serve, healthChecks = [], ignoreContent, after, requestId, now, warn }: HttpServerOptions,
 ): (message: IncomingMessage, response: ServerResponse) => void {
-  const isOverLimit = limitConnections(server, {
+  const hasAsked = limitConnections(server, {
     maxConnections: limits.maxConnections,
     after,
     now,
     onFull: atMostEvery(WARN_EVERY_MS, now, (times) =>
       warn(
         "All connections are taken (server.maxConnections). " +
-          "Connections that have sent nothing are closed, and further connections are refused.",
+          "Connections without a complete request are closed, and further connections are refused.",
         { times },
       ),
     ),
   });
   const unsent = limitUnsent();
   const handle = limitPipelining((message, response) => {
-    if (isOverLimit(message.socket)) refuse(response, limits, requestId());
+    const isTooMany = connections.get(message.socket)?.isTooMany === true;
+    if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, requestId());
     else serve(message, response);
     if (!isSent(response) || !server.listening) watch(message, response);
   });
@@ -147,7 +150,7 @@ function createListener(
     const { socket } = message;
     let connection = connections.get(socket);
     if (connection === undefined) {
-      connection = { message, latest: response, isLast: false };
+      connection = { message, latest: response, isTooMany: hasAsked(socket), isLast: false };
       connections.set(socket, connection);
     }
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
@@ -155,7 +158,7 @@ function createListener(
     connection.message = message;
     connection.latest = response;
     connection.isLast =
-      isOverLimit(socket) || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
+      connection.isTooMany || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
     if (connection.isLast) response.shouldKeepAlive = false;
     handle(message, response);
   };
@@ -202,6 +205,8 @@ interface Connection {
   message: IncomingMessage;
   /** The response to the latest request. Responses to pipelined requests wait for each other. */
   latest: ServerResponse;
+  /** The connection is over the limit. */
+  readonly isTooMany: boolean;
   /** No request behind the latest one is answered. */
   isLast: boolean;
 }
