@@ -46,10 +46,12 @@ import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
 import { type CallersServer, renewCertificate } from "./http/http-server.ts";
 import { createInFlight } from "./http/in-flight.ts";
+import { ORIGINS } from "./interface/resources.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { type Clock, pause } from "./process/clock.ts";
+import { connectionsThatFit } from "./process/open-files.ts";
 import { addressOf, type HttpServer, type Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -90,6 +92,8 @@ export interface GatewayOptions {
   readonly log: Logger;
   /** Absent if requests are not traced. */
   readonly createTracing?: ((options: TracingOptions) => Tracing) | undefined;
+  /** The most files and connections that the process may open; absent if unknown. */
+  readonly openFiles?: number | undefined;
 }
 
 export interface Gateway {
@@ -110,6 +114,8 @@ export interface Gateway {
 interface Context extends GatewayOptions {
   /** The settings at the start, for values that cannot change while the process runs. */
   readonly config: Config;
+  /** The limits of both ports. */
+  readonly limits: Config["server"];
   /** The settings in force. */
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
@@ -229,6 +235,7 @@ function createContext(options: GatewayOptions): Context {
   return {
     ...options,
     config,
+    limits: { ...config.server, maxConnections: maxConnectionsOf(config, options.openFiles, observer) },
     settings,
     metrics,
     logControl,
@@ -241,6 +248,23 @@ function createContext(options: GatewayOptions): Context {
     readWarmItems,
     warmItems,
   };
+}
+
+/** @returns `server.maxConnections`, or fewer if the process may open too few files */
+function maxConnectionsOf(
+  { server: { maxConnections }, budget }: Config,
+  openFiles: number | undefined,
+  { warn }: Observer,
+): number {
+  if (openFiles === undefined) return maxConnections;
+  const fitting = connectionsThatFit(openFiles, budget.concurrency * ORIGINS.length);
+  if (fitting >= maxConnections) return maxConnections;
+  warn(
+    `This process may open ${openFiles} files only (ulimit -n), so each port takes ${fitting} connections at once ` +
+      `instead of ${maxConnections} (server.maxConnections).`,
+    { openFiles, maxConnections: fitting },
+  );
+  return fitting;
 }
 
 /** @returns the description of this process for the status page */
@@ -375,7 +399,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     after,
     requestId,
     reload: () => reload("request"),
-    limits: config.server,
+    limits: context.limits,
     tls: tlsContext(config.admin.tls),
     warm: warm.states,
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },

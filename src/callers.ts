@@ -34,6 +34,7 @@ import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface CallersOptions {
   readonly config: Config;
+  readonly limits: Config["server"];
   readonly settings: LiveSettings;
   readonly keys: Pick<PrivateKeys, "known">;
   readonly clock: Clock;
@@ -92,7 +93,7 @@ export function createCallers(options: CallersOptions): CallersServer {
   });
   return createCallersServer({
     start,
-    limits: config.server,
+    limits: options.limits,
     tls: tlsContext(config.server.tls),
     requestId,
     after,

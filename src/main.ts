@@ -13,6 +13,7 @@ import { createPrivateKeys } from "./config/private-key.ts";
 import { secretsIn } from "./config/secret.ts";
 import { readSettings } from "./config/load.ts";
 import { tracingSettings } from "./config/tracing.ts";
+import { openFilesLimit } from "./process/open-files.ts";
 import { describePortInUse, gatewayPorts } from "./process/listen.ts";
 import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
@@ -35,7 +36,15 @@ export async function main(env: Environment = processEnvironment()): Promise<voi
   let what = "property-gateway cannot start";
   try {
     const createTracing = await tracingFor(env);
-    gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log, createTracing });
+    gateway = createGateway({
+      source,
+      keys,
+      clock: systemClock,
+      random: systemRandom,
+      log,
+      createTracing,
+      openFiles: openFilesLimit(),
+    });
     what = "property-gateway cannot listen";
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");

@@ -454,6 +454,7 @@ export const UPSTREAM_FAULTS = [
   "body-timeout",
   "total-timeout",
   "unreachable",
+  "no-descriptor",
   "reset",
   "malformed",
   "stale-connection",

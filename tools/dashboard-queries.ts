@@ -63,5 +63,5 @@ export function increase(name: string, matchers = ""): string {
 
 export const ANSWERED = 'outcome=~"hit|updating|stale|miss|collapsed"';
 /** A connection that was closed while idle is not a failure of the upstream. */
-export const CALLED = 'status!~"stale-connection|given-up"';
+export const CALLED = 'status!~"stale-connection|given-up|no-descriptor"';
 export const FAILED = `status=~"5..|[a-z].*", ${CALLED}`;

@@ -125,7 +125,7 @@ export function close(health: Health, scope: CircuitScope): void {
 /** `unknown`: the call ended before the upstream could answer, so it is neither a success nor a failure. */
 type Kind = "answered" | "failed" | "unreachable" | "credentials" | "slow-down" | "unknown";
 
-const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-connection"]);
+const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-connection", "no-descriptor"]);
 
 function kindOf({ status, slowDown }: EndedCall["end"]): Kind {
   if (status === 401 || status === 403) return "credentials";

@@ -188,6 +188,8 @@ export function collect(
   return promise;
 }
 
+/** This process, or this machine, cannot open another connection. The upstream knows nothing of it. */
+const NO_DESCRIPTOR = new Set(["EMFILE", "ENFILE"]);
 const CLOSED = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
 /**
@@ -197,6 +199,7 @@ const CLOSED = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
+  if (NO_DESCRIPTOR.has(code)) return new UpstreamFault("no-descriptor", code);
   if (!CLOSED.has(code)) return new UpstreamFault("unreachable", explained(code));
   // The upstream closed an idle connection just as the gateway used it. The request can be sent again.
   return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);

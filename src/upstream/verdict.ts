@@ -174,6 +174,7 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
   "body-timeout": "upstream-timeout",
   "total-timeout": "upstream-timeout",
   unreachable: "upstream-unreachable",
+  "no-descriptor": "too-many-connections",
   reset: "upstream-unreachable",
   "stale-connection": "upstream-unreachable",
   malformed: "upstream-invalid-response",
@@ -185,6 +186,15 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
 
 /** Judges a request that got no complete answer. */
 export function judgeFault(fault: UpstreamFault): Failed {
+  if (fault.kind === "no-descriptor") {
+    const internal = `this process has no file descriptor left (ulimit -n): ${fault.message}`;
+    const problem = new Problem("too-many-connections", {
+      internal,
+      retryAfterSeconds: 1,
+      refusedHere: true,
+    });
+    return { kind: "failed", problem, mayRetry: false };
+  }
   return failed(
     FAULT_CODES[fault.kind],
     `${fault.kind}: ${fault.message}`,

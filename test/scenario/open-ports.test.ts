@@ -1,7 +1,30 @@
-import { describe, it } from "vitest";
+import net from "node:net";
 
-import { expectToWithstand } from "../support/open-ports.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { expectToWithstand, startProcess } from "../support/open-ports.ts";
 
 describe("ports that get random bytes, resets and half-closed connections for three seconds", () => {
   it("answer with nothing but refusals, and serve others meanwhile", () => expectToWithstand(3_000));
+});
+
+describe("a process that may open few files", () => {
+  it("says so, and more connections than that do not keep it from the API or from health checks", async () => {
+    const { callers, admin, output } = await startProcess({ openFiles: 400 });
+    expect(output()).toContain("may open 400 files only (ulimit -n), so each port takes");
+    for (let count = 0; count < 500; count++) {
+      const socket = net.connect(Number(new URL(callers).port), "127.0.0.1");
+      onTestFinished(() => void socket.destroy());
+      socket.on("error", () => undefined);
+      await new Promise((resolve) => void socket.once("connect", resolve));
+      socket.write("G");
+    }
+    for (const target of ["/areas?q=Nacka", "/areas?q=Lund", "/listings?limit=1", "/sold?limit=1"])
+      expect((await ask(callers + target)).status).toBe(200);
+    expect((await ask(`${admin}/livez`)).status).toBe(200);
+    expect((await ask(`${admin}/readyz`)).status).toBe(200);
+    const metrics = (await ask(`${admin}/metrics`)).text;
+    expect(metrics).not.toMatch(/^gateway_upstream_requests_total\{.*status="(?!200)/m);
+  });
 });

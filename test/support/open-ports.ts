@@ -5,20 +5,39 @@ import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
 import { CALLER, gatewayEnv } from "./gateway.ts";
 import { attackPort } from "./port-attack.ts";
-import { run, type Running } from "./process.ts";
+import { run, runProgram, type Running } from "./process.ts";
 
 interface GatewayProcess extends Running {
   readonly callers: string;
   readonly admin: string;
 }
 
-/** Starts a gateway as a process of its own, in front of a small sandbox. Both end with the test. */
-async function startProcess(env: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> {
+/**
+ * Starts a gateway as a process of its own, in front of a small sandbox. Both end with the test.
+ * @param openFiles the most files and connections that the process may open
+ */
+export async function startProcess({ openFiles }: { openFiles?: number } = {}): Promise<GatewayProcess> {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 1_000, sold: 1_000 } });
   onTestFinished(sandbox.close);
-  const gateway = run(["gateway"], { ...gatewayEnv((await sandbox.listen()).url), ...env });
+  const env = gatewayEnv((await sandbox.listen()).url);
+  const gateway = openFiles === undefined ? run(["gateway"], env) : runWithFiles(openFiles, env);
   const [, callers = "", admin = ""] = await gateway.says(/"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/);
   return { ...gateway, callers, admin };
+}
+
+function runWithFiles(openFiles: number, env: Readonly<Record<string, string>>): Running {
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const script = `ulimit -n ${openFiles}; exec "$@"`;
+  return runProgram("sh", [
+    "-c",
+    script,
+    "sh",
+    "env",
+    ...variables,
+    process.execPath,
+    "src/start.mjs",
+    "gateway",
+  ]);
 }
 
 /** Attacks both ports. Only refusals come back, every other caller is answered, and the process goes on. */

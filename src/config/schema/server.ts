@@ -78,8 +78,8 @@ export const server = z.strictObject({
   maxConnections: setting(integer(1, 100_000), {
     default: 5000,
     description:
-      "The most open connections on each of the two ports. Further connections get 503. Connections far beyond the " +
-      "limit are closed without an answer.",
+      "The most open connections on each of the two ports. Further connections get 503. It is lower if the process may " +
+      "open too few files.",
   }),
   headersTimeout: setting(duration(), {
     default: "10s",

@@ -50,6 +50,17 @@ function sentAt({ limiters, clock }: Scene, startedAt: number): number[] {
 
 const UNAVAILABLE = { code: "upstream-unavailable", details: { refusedHere: true } };
 
+describe("a circuit stays closed", () => {
+  it.each(["given-up", "stale-connection", "no-descriptor"] as const)(
+    "after any number of %s",
+    async (status) => {
+      const scene = createScene();
+      await askAll(scene, 12, { status });
+      expect(await askAll(scene, 1, {})).toEqual([ANSWERED]);
+    },
+  );
+});
+
 describe("a circuit opens", () => {
   it.each([
     { on: "four failures of a resource", end: FAILED, after: 4, others: ANSWERED },

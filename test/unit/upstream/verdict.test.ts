@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { UPSTREAM_FAULTS, type Validators } from "../../../src/types.ts";
-import type { RawAnswer } from "../../../src/upstream/fetch.ts";
+import { faultOf, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import {
   judgeAnswer,
+  judgeFault,
   retryAfterMs,
   slowDownAfter,
   slowDownIn,
@@ -168,4 +169,10 @@ describe("the pause that an answer asks for", () => {
     const expected = isUnreachable ? { cause: "unreachable", forMs: undefined } : undefined;
     expect(slowDownAfter(fault)).toEqual(expected);
   });
+});
+
+it.each(["EMFILE", "ENFILE"])("%s is a refusal of the gateway, no failure of the API", (code) => {
+  const fault = faultOf(Object.assign(new Error(code), { code }), false);
+  expect(judgeFault(fault)).toMatchObject({ problem: { code: "too-many-connections", status: 503 } });
+  expect(slowDownAfter(fault.kind)).toBeUndefined();
 });
