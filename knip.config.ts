@@ -10,6 +10,8 @@ const config: KnipConfig = {
     "bench/peers/origin.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
+  // pino loads it by its name.
+  ignoreDependencies: ["pino-pretty"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted.
   ignoreBinaries: ["redis-cli", "prometheus", "helm", "mount", "umount", "nginx"],
 };

@@ -8,7 +8,7 @@ import { type Budget, type BudgetConfig, type BudgetOptions, createBudget } from
 import type { SharedCircuits } from "./ratelimit/circuits.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
 import { refusalOf } from "./ratelimit/problems.ts";
-import type { BudgetSources } from "./telemetry/metrics.ts";
+import type { BudgetSources } from "./telemetry/budget-metrics.ts";
 import {
   type OriginName,
   ORIGINS,

@@ -1,9 +1,11 @@
-import { CATALOGUE, type Metric } from "../src/telemetry/catalogue.ts";
+import type { Metric } from "../src/telemetry/instruments.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { build } from "../src/telemetry/process-metrics.ts";
 import type { LabelValues } from "../src/telemetry/labels.ts";
 
 const INTRODUCTION = `# Metrics
 
-<!-- Written by \`npm run generate\` from src/telemetry/catalogue.ts and src/telemetry/labels.ts. -->
+<!-- Written by \`npm run generate\` from src/telemetry/metrics.ts and src/telemetry/labels.ts. -->
 
 \`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own metrics.
 With Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` show the values of all replicas together.
@@ -18,6 +20,8 @@ A series with labels appears when it is counted for the first time. A histogram 
 The project contains alerts on these metrics ([runbook.md](runbook.md)) and a dashboard
 ([operations.md](operations.md#monitoring)).
 `;
+
+const CATALOGUE = createMetrics(build).catalogue;
 
 /** The reference of all metrics: a table per part of the gateway. */
 export function metricsReference(): string {

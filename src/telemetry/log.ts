@@ -1,5 +1,5 @@
 /**
- * The log on standard output: JSON lines, or readable lines on a terminal. It contains events, which `log.level`
+ * The log on standard output: JSON lines, or lines for people on a terminal. It contains events, which `log.level`
  * selects, and the access log (access-log.ts).
  *
  * Two rules keep secrets out of the log. Records have known fields, such as canonical queries and problem codes, and never
@@ -8,61 +8,50 @@
 import { pino, type Logger as PinoLogger } from "pino";
 
 import type { RequestRecord } from "../types.ts";
-import { type CallerFields, createLines, createRequestLine } from "./access-line.ts";
-import { readableLine } from "./readable.ts";
+import { type CallerFields, createRequestLine } from "./access-line.ts";
 
 export interface Logger extends PinoLogger {
-  /**
-   * Logs a request at any level. The line of a cache hit may wait a moment, so that many lines are written together.
-   */
+  /** Logs a request at any level. */
   readonly request: (record: RequestRecord, caller: CallerFields) => void;
+}
+
+/** Receives each line. */
+interface Destination {
+  write(line: string): void;
 }
 
 export interface LogOptions {
   readonly level: string;
-  /** Receives each line at once. The default is standard output. */
-  readonly destination?: { write(line: string): void; readonly isTTY?: boolean };
+  /** The default is standard output. */
+  readonly destination?: Destination;
   /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
 }
 
-export function createLogger({ level, destination, secrets }: LogOptions): Logger {
-  const sink = destination ?? process.stdout;
-  const isTerminal = sink.isTTY === true;
+export function createLogger({ level, destination = standardOutput(), secrets }: LogOptions): Logger {
   const redact = createRedact(secrets);
-  const lines = createLines((text) => {
-    const clean = redact(text);
-    sink.write(isTerminal ? readable(clean) : clean);
-  }, soon);
-  if (destination === undefined) process.once("exit", lines.flush);
-
+  const write = (line: string): void => destination.write(redact(line));
   const options = {
     level,
     base: null,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const log = pino(options, { write: lines.write });
   const lineOf = createRequestLine(Date.now);
-  return Object.assign(log, {
-    request(record: RequestRecord, caller: CallerFields) {
-      const mayWait = destination === undefined && record.outcome === "hit";
-      (mayWait ? lines.writeSoon : lines.write)(lineOf(record, caller));
-    },
+  return Object.assign(pino(options, { write }), {
+    request: (record: RequestRecord, caller: CallerFields) => write(lineOf(record, caller)),
   });
 }
 
-function readable(lines: string): string {
-  return lines
-    .split("\n")
-    .filter((line) => line !== "")
-    .map(readableLine)
-    .join("");
-}
+/** Lines are written together: when they have this many bytes, and after this time in milliseconds. */
+const MOST_WAITING = 4_096;
+const LONGEST_WAIT_MS = 50;
 
-function soon(delayMs: number, callback: () => void): () => void {
-  const timer = setTimeout(callback, delayMs);
-  return () => clearTimeout(timer);
+function standardOutput(): Destination {
+  if (!process.stdout.isTTY)
+    return pino.destination({ minLength: MOST_WAITING, periodicFlush: LONGEST_WAIT_MS, sync: false });
+  const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
+  return pino.transport({ target: "pino-pretty", options });
 }
 
 const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;

@@ -1,57 +1,27 @@
 /**
- * Metrics for Prometheus: how each metric is counted. catalogue.ts declares the names, labels and help texts.
+ * Metrics for Prometheus, each declared and counted here.
  *
  * The values of each label are a closed set or come from the settings. A caller can add only the bounded number of app names
  * that `metrics.unlistedApps` permits.
  */
-import { Registry } from "prom-client";
-
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import {
-  type Cause,
   type CircuitState,
   PAGE_CHECKS,
   type PageCheck,
-  type Priority,
   type RefreshEnd,
   type RefreshRecord,
-  type RefusalReason,
   type RequestRecord,
   type StoreOperation,
   type Tier,
   type UpstreamCallRecord,
 } from "../types.ts";
-import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
-import { createInstruments, type Instruments } from "./instruments.ts";
-import { RELOAD_RESULTS, type ReloadResult, type Saving } from "./labels.ts";
-import { type Build, registerProcessMetrics } from "./process-metrics.ts";
-import { registerRequestMetrics } from "./request-metrics.ts";
-
-export interface Metrics {
-  /** @param app the value of the label `app`, which names some apps only */
-  readonly request: (record: RequestRecord, app: string) => void;
-  readonly upstreamCall: (record: UpstreamCallRecord) => void;
-  readonly refreshed: (record: RefreshRecord) => void;
-  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
-  /** A request named an app without its token. */
-  readonly appTokenRefused: (app: string) => void;
-  /** A page that was cut from a block was compared with the upstream's page. */
-  readonly pageChecked: (resource: Resource, result: PageCheck) => void;
-  /** An answer of the upstream was compared with what would have been computed from a broader search. */
-  /** One operation of a store, successful or not. */
-  readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
-  readonly breakerState: (store: Tier, state: CircuitState) => void;
-  readonly budget: BudgetMetrics;
-  readonly eventLoopDelay: (delayMs: number) => void;
-  readonly config: ConfigMetrics;
-  /** How many requests needed no upstream call of their own so far, by reason. */
-  readonly saved: () => Readonly<Record<Saving, number>>;
-  /** Adds the metrics that are read at every scrape. Called once, when their sources exist. */
-  readonly sample: (sources: MetricSources) => void;
-  /** @returns the exposition text and its media type */
-  readonly render: () => Promise<{ contentType: string; text: string }>;
-}
+import { type BudgetMetrics, type BudgetSources, declareBudget } from "./budget-metrics.ts";
+import { type Catalogue, createInstruments, type Instruments, type Read } from "./instruments.ts";
+import * as label from "./labels.ts";
+import { RELOAD_RESULTS, type ReloadResult, type Saving, SAVINGS } from "./labels.ts";
+import { type Build, declareProcessMetrics } from "./process-metrics.ts";
 
 /** Read at every scrape. */
 export interface MetricSources {
@@ -65,139 +35,6 @@ export interface MetricSources {
   readonly appsRegistered: () => number;
 }
 
-export function createMetrics(build: Build): Metrics {
-  // The library's global registry would mix the counts of several gateways in one process.
-  const registry = new Registry();
-  const instruments = createInstruments(registry);
-  const traffic = registerTrafficMetrics(instruments);
-  const stores = registerStoreMetrics(instruments);
-  const budget = registerBudgetMetrics(instruments);
-  const { eventLoopDelay } = registerProcessMetrics(instruments, build);
-
-  const requests = registerRequestMetrics(instruments);
-
-  return {
-    request(record, app) {
-      requests.count(record, app);
-      if (record.problem !== undefined) traffic.problem(record);
-    },
-    upstreamCall: traffic.upstreamCall,
-    refreshed: traffic.refreshed,
-    warmed: traffic.warmed,
-    pageChecked: traffic.pageChecked,
-    appTokenRefused: traffic.appTokenRefused,
-    storeOperation: stores.operation,
-    breakerState: stores.breakerState,
-    saved: requests.saved,
-    budget,
-    eventLoopDelay,
-    config: registerConfigMetrics(instruments),
-    sample(sources) {
-      sampleStores(instruments, sources);
-      sampleBudget(instruments, sources.budget);
-      instruments.sampledAlone(TRAFFIC.flights, sources.flights);
-      instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
-    },
-    async render() {
-      return { contentType: registry.contentType, text: await registry.metrics() };
-    },
-  };
-}
-
-type TrafficMetrics = Pick<
-  Metrics,
-  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
-> & { readonly problem: (record: Pick<RequestRecord, "problem" | "status">) => void };
-
-/** Problems, requests to the upstream, checks and refreshes. */
-function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
-  const problems = counter(TRAFFIC.problems);
-  const tokensRefused = counter(TRAFFIC.appTokensRefused);
-  const upstreamRequests = counter(UPSTREAM.requests);
-  const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
-  const pagesChecked = counter(UPSTREAM.pagesChecked);
-  // These are exported as 0 from the start, so that Prometheus sees their first occurrence as an increase.
-  for (const problem of PROBLEM_CODES) {
-    const { status } = new Problem(problem);
-    if (status >= 500) problems.inc({ problem, status }, 0);
-  }
-  for (const result of PAGE_CHECKS)
-    for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
-  const credentialsRefused = counter(UPSTREAM.credentialsRefused);
-  const refreshes = counter(FRESHNESS.refreshes);
-  const warmFetches = counter(FRESHNESS.warmFetches);
-  return {
-    problem({ problem: code, status }) {
-      const problem = PROBLEM_CODES.find((known) => known === code);
-      if (problem !== undefined) problems.inc({ problem, status });
-    },
-    upstreamCall({ resource, cause, status, durationMs }) {
-      upstreamRequests.inc({ resource, cause, status });
-      upstreamSeconds.observe({ resource }, durationMs / 1000);
-      if (status === 401 || status === 403) credentialsRefused.inc();
-    },
-    appTokenRefused: (app) => tokensRefused.inc({ app }),
-    pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
-    warmed: (resource, result) => warmFetches.inc({ resource, result }),
-    refreshed: ({ resource, change }) => refreshes.inc({ resource, change }),
-  };
-}
-
-/** The values of the gauges that show a circuit. */
-const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = { closed: 0, "half-open": 1, open: 2 };
-
-/** The state of the budgets, read at every scrape. */
-export interface BudgetSources {
-  /** `window` is the name of the window. Windows of the budget for images begin with `images/`. */
-  readonly windows: () => readonly {
-    readonly window: string;
-    readonly limit: number;
-    readonly remaining: number;
-  }[];
-  /** The limit and the rest of each listed app's share of a window, and of its daily limit (`per-day`). */
-  readonly apps: () => readonly {
-    readonly app: string;
-    readonly window: string;
-    readonly limit: number;
-    readonly remaining: number;
-  }[];
-  readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
-  readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
-}
-
-interface BudgetMetrics {
-  readonly spent: (app: string, cause: Cause, waitedMs: number) => void;
-  /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
-  readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
-}
-
-function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
-  sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
-  sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
-  sampled(BUDGET.appLimit, () => sources.apps().map(({ app, window, limit }) => [{ app, window }, limit]));
-  sampled(BUDGET.appRemaining, () =>
-    sources.apps().map(({ app, window, remaining }) => [{ app, window }, remaining]),
-  );
-  sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
-  sampled(UPSTREAM.circuitState, () =>
-    sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
-  );
-}
-
-function registerBudgetMetrics({ counter, histogram }: Instruments): BudgetMetrics {
-  const spent = counter(BUDGET.spent);
-  const refused = counter(BUDGET.refused);
-  const wouldBeRefused = counter(BUDGET.wouldBeRefused);
-  const waited = histogram(BUDGET.waitSeconds);
-  return {
-    spent(app, cause, waitedMs) {
-      spent.inc({ app, cause });
-      waited.observe(waitedMs / 1000);
-    },
-    refused: (app, reason, isEnforced) => (isEnforced ? refused : wouldBeRefused).inc({ app, reason }),
-  };
-}
-
 /** The contents of a tier, and how many entries it has evicted since the start. */
 interface TierStats {
   readonly tier: Tier;
@@ -206,51 +43,289 @@ interface TierStats {
   readonly evictions: number;
 }
 
-interface StoreMetrics {
-  readonly operation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
+export interface Metrics {
+  /** @param app the value of the label `app`, which names some apps only */
+  readonly request: (record: RequestRecord, app: string) => void;
+  readonly upstreamCall: (record: UpstreamCallRecord) => void;
+  readonly refreshed: (record: RefreshRecord) => void;
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** A request named an app without its token. */
+  readonly appTokenRefused: (app: string) => void;
+  /** A page that was cut from a block was compared with the upstream's page. */
+  readonly pageChecked: (resource: Resource, result: PageCheck) => void;
+  /** One operation of a store, successful or not. */
+  readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
+  readonly budget: BudgetMetrics;
+  readonly eventLoopDelay: (delayMs: number) => void;
+  readonly config: {
+    readonly reloaded: (result: ReloadResult) => void;
+    /** The current settings were applied. @param at epoch milliseconds */
+    readonly inForce: (at: number) => void;
+  };
+  /** How many requests needed no upstream call of their own so far, by reason. */
+  readonly saved: () => Readonly<Record<Saving, number>>;
+  /** Sets the sources of the metrics that are read at every scrape. */
+  readonly sample: (sources: MetricSources) => void;
+  readonly catalogue: Catalogue;
+  /** @returns the exposition text and its media type */
+  readonly render: () => Promise<{ contentType: string; text: string }>;
 }
 
-function registerStoreMetrics({ gauge, histogram }: Instruments): StoreMetrics {
-  const seconds = histogram(STORES.operationSeconds);
-  const breaker = gauge(STORES.breakerState);
+export function createMetrics(build: Build): Metrics {
+  const instruments = createInstruments();
+  let known: MetricSources | undefined;
+  const read = <T>(pick: (sources: MetricSources) => readonly T[]): readonly T[] =>
+    known === undefined ? [] : pick(known);
+  const traffic = declareTraffic(instruments, read);
+  const upstream = declareUpstream(instruments, read);
+  const budget = declareBudget(instruments, (pick) => read(({ budget: sources }) => pick(sources)));
+  const stores = declareStores(instruments, read);
+  const freshness = declareFreshness(instruments);
+  const config = declareSettings(instruments);
+  const { eventLoopDelay } = declareProcessMetrics(instruments, build);
   return {
-    operation: (store, operation, durationMs) => seconds.observe({ store, operation }, durationMs / 1000),
-    breakerState: (store, state) => breaker.set({ store }, CIRCUIT_STATES[state]),
+    request(record, app) {
+      traffic.request(record, app);
+      upstream.saved(savingOf(record));
+      if (record.tier !== undefined) stores.hit(record.tier);
+    },
+    ...upstream.counted,
+    ...freshness,
+    appTokenRefused: traffic.appTokenRefused,
+    storeOperation: stores.operation,
+    breakerState: stores.breakerState,
+    saved: upstream.savedSoFar,
+    budget,
+    eventLoopDelay,
+    config,
+    sample: (sources) => void (known = sources),
+    catalogue: instruments.catalogue,
+    render: async () => ({
+      contentType: instruments.registry.contentType,
+      text: await instruments.registry.metrics(),
+    }),
   };
 }
 
-function sampleStores(
-  { sampled }: Instruments,
-  { tiers, ledgers }: Pick<MetricSources, "tiers" | "ledgers">,
-): void {
-  const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
-    sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
-  byTier(STORES.entries, ({ entries }) => entries);
-  byTier(STORES.bytes, ({ bytes }) => bytes);
-  byTier(STORES.evictions, ({ evictions }) => evictions);
-  sampled(STORES.ledgerDurable, () =>
-    ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
+/** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
+export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+  if (saved !== undefined) return saved;
+  if (problem === "invalid-query") return "refused";
+  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
+}
+
+function declareTraffic({ begin, counter, histogram, sampled }: Instruments, read: Read<MetricSources>) {
+  begin("Traffic");
+  const { APP: app, ADMITTED_RESOURCE: resource, OUTCOME: outcome, STATUS: status } = label;
+  const requests = counter(
+    "gateway_requests_total",
+    "Requests of callers, by app, resource, outcome and status.",
+    { app, resource, outcome, status },
   );
+  const seconds = histogram(
+    "gateway_request_duration_seconds",
+    "Time from a request's arrival to the end of its response.",
+    { resource, outcome },
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  );
+  const problems = counter(
+    "gateway_problems_total",
+    "Requests of callers that got a problem, by its code and HTTP status.",
+    { problem: label.PROBLEM, status },
+  );
+  // Exported as 0 from the start, so that Prometheus sees their first occurrence as an increase.
+  for (const problem of PROBLEM_CODES) {
+    const { status: code } = new Problem(problem);
+    if (code >= 500) problems.inc({ problem, status: code }, 0);
+  }
+  sampled("gauge", "gateway_apps_registered", "Number of apps in the settings.", {}, () =>
+    read((sources) => [[{}, sources.appsRegistered()]]),
+  );
+  const refused = counter(
+    "gateway_app_tokens_refused_total",
+    "Requests that named an app without its token, by that app.",
+    { app },
+  );
+  sampled("gauge", "gateway_flights", "Upstream calls in progress or in the queue.", {}, () =>
+    read((sources) => [[{}, sources.flights()]]),
+  );
+  return {
+    request: (record: RequestRecord, appLabel: string): void => {
+      const { resource: asked, outcome: how, status: code, problem, durationMs } = record;
+      requests.inc({ app: appLabel, resource: asked, outcome: how, status: code });
+      seconds.observe({ resource: asked, outcome: how }, durationMs / 1000);
+      const named = PROBLEM_CODES.find((one) => one === problem);
+      if (named !== undefined) problems.inc({ problem: named, status: code });
+    },
+    appTokenRefused: (id: string): void => refused.inc({ app: id }),
+  };
 }
 
-interface ConfigMetrics {
-  readonly reloaded: (result: ReloadResult) => void;
-  /** The current settings were applied. @param at epoch milliseconds */
-  readonly inForce: (at: number) => void;
+/** The values of the gauges that show a circuit or a breaker. */
+const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = { closed: 0, "half-open": 1, open: 2 };
+
+function declareUpstream({ begin, counter, histogram, sampled }: Instruments, read: Read<MetricSources>) {
+  begin("The upstream");
+  const { RESOURCE: resource } = label;
+  const requests = counter(
+    "gateway_upstream_requests_total",
+    "Requests sent to the upstream, by resource, cause, and HTTP status or kind of failure.",
+    { resource, cause: label.CAUSE, status: label.CALL_STATUS },
+  );
+  const seconds = histogram(
+    "gateway_upstream_request_duration_seconds",
+    "Time from sending a request to the upstream to the end of its answer.",
+    { resource },
+    [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8],
+  );
+  const credentialsRefused = counter(
+    "gateway_upstream_credentials_refused_total",
+    "Answers in which the upstream rejects the gateway's credentials (status 401 or 403).",
+    {},
+  );
+  // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
+  const saved: Record<Saving, number> = { hit: 0, collapsed: 0, folded: 0, past_end: 0, refused: 0 };
+  sampled(
+    "counter",
+    "gateway_upstream_calls_saved_total",
+    "Requests of callers that needed no call to the API of their own, by reason.",
+    { cause: label.SAVING },
+    () => SAVINGS.map((cause) => [{ cause }, saved[cause]]),
+  );
+  const checks = counter(
+    "gateway_pages_checked_total",
+    "Pages cut from a block that were compared with the API's own page, by resource and result.",
+    { resource, result: label.PAGE_CHECK },
+  );
+  for (const result of PAGE_CHECKS)
+    for (const checked of ["listings", "sold"]) checks.inc({ resource: checked, result }, 0);
+  sampled(
+    "gauge",
+    "gateway_circuit_state",
+    "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (no requests go).",
+    { circuit: label.CIRCUIT },
+    () =>
+      read(({ budget }) =>
+        budget.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
+      ),
+  );
+  return {
+    saved: (why: Saving | undefined): void => {
+      if (why !== undefined) saved[why]++;
+    },
+    savedSoFar: (): Readonly<Record<Saving, number>> => ({ ...saved }),
+    counted: {
+      upstreamCall: ({ resource: asked, cause, status, durationMs }: UpstreamCallRecord): void => {
+        requests.inc({ resource: asked, cause, status });
+        seconds.observe({ resource: asked }, durationMs / 1000);
+        if (status === 401 || status === 403) credentialsRefused.inc();
+      },
+      pageChecked: (checked: Resource, result: PageCheck): void => checks.inc({ resource: checked, result }),
+    },
+  };
 }
 
-function registerConfigMetrics({ counter, gauge }: Instruments): ConfigMetrics {
-  const reloads = counter(SETTINGS.reloads);
-  const successful = gauge(SETTINGS.lastReloadSuccessful);
-  const succeededAt = gauge(SETTINGS.lastReloadSuccess);
+function declareStores(
+  { begin, counter, gauge, histogram, sampled }: Instruments,
+  read: Read<MetricSources>,
+) {
+  begin("The stores");
+  const { TIER: tier, STORE: store } = label;
+  const hits = counter(
+    "gateway_cache_hits_total",
+    "Requests answered from the cache, by the tier that had the answer.",
+    { tier },
+  );
+  const ofTiers = (pick: (stats: TierStats) => number) => () =>
+    read(({ tiers }) => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)] as const));
+  sampled(
+    "gauge",
+    "gateway_cache_entries",
+    "Cached answers, by tier.",
+    { tier },
+    ofTiers(({ entries }) => entries),
+  );
+  sampled(
+    "gauge",
+    "gateway_cache_bytes",
+    "Bytes of cached answers, by tier.",
+    { tier },
+    ofTiers(({ bytes }) => bytes),
+  );
+  sampled(
+    "counter",
+    "gateway_cache_evictions_total",
+    "Answers evicted to make room, by tier.",
+    { tier },
+    ofTiers(({ evictions }) => evictions),
+  );
+  const seconds = histogram(
+    "gateway_store_operation_duration_seconds",
+    "Time of one operation of a store, successful or not.",
+    { store, operation: label.OPERATION },
+    [0.00001, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
+  );
+  sampled(
+    "gauge",
+    "gateway_ledger_durable",
+    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only the memory of the process has it). Absent if the settings have no store for the ledger.",
+    { store },
+    () => read(({ ledgers }) => ledgers().map((one) => [{ store: one.store }, one.isDurable ? 1 : 0])),
+  );
+  const breaker = gauge(
+    "gateway_store_breaker_state",
+    "State of a store's breaker: 0 closed (in use), 1 half-open (being tested), 2 open (out of order).",
+    { store },
+  );
+  return {
+    hit: (from: Tier): void => hits.inc({ tier: from }),
+    operation: (of: Tier, operation: StoreOperation, durationMs: number): void =>
+      seconds.observe({ store: of, operation }, durationMs / 1000),
+    breakerState: (of: Tier, state: CircuitState): void => breaker.set({ store: of }, CIRCUIT_STATES[state]),
+  };
+}
+
+function declareFreshness({ begin, counter }: Instruments) {
+  begin("Freshness");
+  const refreshes = counter(
+    "gateway_refreshes_total",
+    "Fetches of answers that were already cached, by resource and by whether the answer had changed.",
+    { resource: label.RESOURCE, change: label.CHANGE },
+  );
+  const warmFetches = counter(
+    "gateway_warm_fetches_total",
+    "Refreshes of answers on the warm list, by resource and result.",
+    { resource: label.RESOURCE, result: label.REFRESH_END },
+  );
+  return {
+    refreshed: ({ resource, change }: RefreshRecord): void => refreshes.inc({ resource, change }),
+    warmed: (resource: Resource, result: RefreshEnd): void => warmFetches.inc({ resource, result }),
+  };
+}
+
+function declareSettings({ begin, counter, gauge }: Instruments) {
+  begin("The settings");
+  const reloads = counter("gateway_config_reloads_total", "Reloads of the settings, by result.", {
+    result: label.RELOAD_RESULT,
+  });
+  const successful = gauge(
+    "gateway_config_last_reload_successful",
+    "Whether the last reload of the settings was applied: 1 yes, 0 no (the previous settings stay in force).",
+    {},
+  );
+  const succeededAt = gauge(
+    "gateway_config_last_reload_success_timestamp_seconds",
+    "When the current settings were applied, in epoch seconds.",
+    {},
+  );
   for (const result of RELOAD_RESULTS) reloads.inc({ result }, 0);
   return {
-    reloaded(result) {
+    reloaded: (result: ReloadResult): void => {
       reloads.inc({ result });
       successful.set(result === "applied" ? 1 : 0);
     },
-    inForce(at) {
+    inForce: (at: number): void => {
       successful.set(1);
       succeededAt.set(at / 1000);
     },

@@ -1,5 +1,7 @@
 /** What a scrape shows, and whether it is what the catalogue of metrics says. */
-import { CATALOGUE, type Metric } from "../../src/telemetry/catalogue.ts";
+import type { Metric } from "../../src/telemetry/instruments.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { build } from "../../src/telemetry/process-metrics.ts";
 import type { LabelValues } from "../../src/telemetry/labels.ts";
 import { ask } from "./ask.ts";
 
@@ -12,7 +14,7 @@ export interface Series {
   readonly value: number;
 }
 
-export const METRICS: readonly Metric[] = CATALOGUE.flatMap(({ metrics }) => metrics);
+export const METRICS: readonly Metric[] = createMetrics(build).catalogue.flatMap(({ metrics }) => metrics);
 
 /** The names that queries may use: those of the catalogue, and a histogram's three. */
 export const QUERY_NAMES: readonly string[] = METRICS.flatMap(({ type, name }) =>

@@ -6,7 +6,7 @@ import { merge } from "../../../src/admin/status/merge.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
 import { createTop } from "../../../src/admin/status/top.ts";
 import type { Activity } from "../../../src/admin/status/types.ts";
-import { savingOf } from "../../../src/telemetry/request-metrics.ts";
+import { savingOf } from "../../../src/telemetry/metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { HIT } from "../../support/request-record.ts";

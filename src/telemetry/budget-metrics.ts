@@ -1,0 +1,95 @@
+import type { Cause, CircuitState, Priority, RefusalReason } from "../types.ts";
+import type { Instruments, Read } from "./instruments.ts";
+import * as label from "./labels.ts";
+
+/** The limit of a window, and what is left of it. */
+interface WindowLeft {
+  /** The name of the window. Windows of the budget for images begin with `images/`. */
+  readonly window: string;
+  readonly limit: number;
+  readonly remaining: number;
+}
+
+/** The state of the budgets. */
+export interface BudgetSources {
+  readonly windows: () => readonly WindowLeft[];
+  /** Of each listed app's share of a window, and of its daily limit (`per-day`). */
+  readonly apps: () => readonly (WindowLeft & { readonly app: string })[];
+  readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
+  readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
+}
+
+export interface BudgetMetrics {
+  readonly spent: (app: string, cause: Cause, waitedMs: number) => void;
+  /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
+  readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+}
+
+export function declareBudget(instruments: Instruments, read: Read<BudgetSources>): BudgetMetrics {
+  const { begin, counter, histogram } = instruments;
+  begin("The budget");
+  declareWindows(instruments, read);
+  const { APP: app, CAUSE: cause, REASON: reason } = label;
+  const spent = counter(
+    "gateway_budget_spent_total",
+    "Requests sent to the upstream, by the app that pays and the cause.",
+    { app, cause },
+  );
+  const refused = counter(
+    "gateway_refused_total",
+    "Requests refused because the budget permits no more, by app and reason.",
+    { app, reason },
+  );
+  const wouldBeRefused = counter(
+    "gateway_would_be_refused_total",
+    "Requests that would have been refused if the budget were enforced (budget.mode: observe), by app and reason.",
+    { app, reason },
+  );
+  const waited = histogram(
+    "gateway_throttle_wait_seconds",
+    "Time that requests to the upstream waited for a permit.",
+    {},
+    [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  );
+  return {
+    spent(payer, why, waitedMs) {
+      spent.inc({ app: payer, cause: why });
+      waited.observe(waitedMs / 1000);
+    },
+    refused: (asker, why, isEnforced) =>
+      (isEnforced ? refused : wouldBeRefused).inc({ app: asker, reason: why }),
+  };
+}
+
+function declareWindows({ sampled }: Instruments, read: Read<BudgetSources>): void {
+  const { WINDOW: window, LISTED_APP: app, APP_WINDOW: appWindow } = label;
+  sampled("gauge", "gateway_budget_limit", "Limit of requests to the upstream in a window.", { window }, () =>
+    read((budget) => budget.windows().map((one) => [{ window: one.window }, one.limit])),
+  );
+  sampled("gauge", "gateway_budget_remaining", "Requests to the upstream left in a window.", { window }, () =>
+    read((budget) => budget.windows().map((one) => [{ window: one.window }, one.remaining])),
+  );
+  const ofApps = (pick: (one: WindowLeft) => number) => () =>
+    read((budget) => budget.apps().map((one) => [{ app: one.app, window: one.window }, pick(one)] as const));
+  sampled(
+    "gauge",
+    "gateway_app_budget_limit",
+    "Share of a listed app in a window; for `per-day`, its setting perDay.",
+    { app, window: appWindow },
+    ofApps(({ limit }) => limit),
+  );
+  sampled(
+    "gauge",
+    "gateway_app_budget_remaining",
+    "Calls that a listed app has left in a window.",
+    { app, window: appWindow },
+    ofApps(({ remaining }) => remaining),
+  );
+  sampled(
+    "gauge",
+    "gateway_throttle_queue_length",
+    "Requests that wait for a permit, by priority.",
+    { priority: label.PRIORITY },
+    () => read((budget) => budget.queue().map(({ priority, length }) => [{ priority }, length])),
+  );
+}
