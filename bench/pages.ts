@@ -63,7 +63,6 @@ export async function benchCutting(forMs: number): Promise<void> {
       // The first round warms up.
       if (round > 0) costs[at]?.push(cpuMs);
     }
-  await memory.close();
   const rows = operations.map(([name], at) => {
     const cpuMs = median(costs[at] ?? []);
     return [name, micros(cpuMs), ratio(cpuMs, hitMs)];

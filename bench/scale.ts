@@ -40,7 +40,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
   const rows: string[][] = [];
   for (const count of counts) {
     const memory = createMemoryStore(Number.MAX_SAFE_INTEGER, clock);
-    const tiers = createTiers({ memory, backend: undefined, clock });
+    const tiers = createTiers({ memory, store: undefined, clock });
     const { answerAtOnce } = createCache({
       tiers,
       load: () => Promise.reject(new Error("not in memory")),
@@ -83,7 +83,6 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
     // With few entries, the rest of the process needs more memory than the entries.
     const perEntry = count < LEAST_WEIGHED ? "–" : `${Math.round(bytes)} bytes`;
     rows.push([count.toLocaleString("en"), micros(median(costs)), perEntry]);
-    await memory.close();
   }
   printTable("Finding an answer in memory", ["entries", "CPU", "heap per entry, besides its body"], rows);
 }

@@ -282,7 +282,7 @@ interface Stores extends OpenedBackend {
   readonly tiers: Tiers;
   /** Keys whose load has recently failed, here or in another replica. */
   readonly failures: Failures;
-  readonly all: readonly Store[];
+  readonly all: readonly Pick<Store, "tier" | "sweep" | "stats">[];
 }
 
 function openStores(context: Context): Stores {
@@ -293,14 +293,14 @@ function openStores(context: Context): Stores {
     if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
   };
   const opened = openBackend({ ...context, onFailed });
-  const { backend } = opened;
-  const tiers = createTiers({ memory, backend, clock });
+  const { store } = opened;
+  const tiers = createTiers({ memory, store, clock });
   return {
     ...opened,
     memory,
     tiers,
     failures,
-    all: backend === undefined ? [memory] : [memory, backend.store],
+    all: store === undefined ? [memory] : [memory, store],
   };
 }
 
@@ -453,7 +453,7 @@ function sampleMetrics({ metrics, settings }: Context, { stores, flights, budget
 }
 
 /** @returns the figures of a store for the metrics; none if the store has no figures now */
-function statsOf(store: Store): (StoreStats & { readonly tier: Tier })[] {
+function statsOf(store: Pick<Store, "tier" | "stats">): (StoreStats & { readonly tier: Tier })[] {
   const stats = store.stats();
   return stats ? [{ tier: store.tier, ...stats }] : [];
 }

@@ -12,9 +12,9 @@ import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
-import type { Backend } from "./cache/store/port.ts";
-import { createRedisBackend } from "./cache/store/redis.ts";
-import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
+import type { Store } from "./cache/store/port.ts";
+import { createRedisStore } from "./cache/store/redis.ts";
+import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
 import { type Board, createBoard } from "./redis/board.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
@@ -46,7 +46,7 @@ export interface OpenBackendOptions {
 /** The store behind the memory of this process. */
 export interface OpenedBackend {
   /** `undefined`: memory only. */
-  readonly backend: Backend | undefined;
+  readonly store: Store | undefined;
   /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
   /** Creates the limiter of an origin. Called once for each origin. */
@@ -82,7 +82,7 @@ export function openBackend(options: OpenBackendOptions): OpenedBackend {
 
 /** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
 function openAlone(
-  sqlite: SqliteBackend | undefined,
+  sqlite: SqliteStore | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
   const bounds = { ...config.ledger, clock, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
@@ -90,7 +90,7 @@ function openAlone(
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
-    backend: sqlite,
+    store: sqlite,
     claims: undefined,
     createBoard: undefined,
     ledger,
@@ -147,7 +147,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   });
   secretFiles.onChange("redis", service.renew);
   const seal = createSeal(options.keys.current);
-  const backend = createRedisBackend({
+  const store = createRedisStore({
     redis: service,
     namespace,
     clock,
@@ -169,13 +169,13 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     onFailed: options.onFailed,
   });
   return {
-    backend,
+    store,
     claims,
     createBoard: (name) => createBoard({ redis: service, clock, namespace, name, process: replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {
-      for (const part of [claims, backend, service]) part.close();
+      for (const part of [claims, store, service]) part.close();
     },
     ...sharedLimits(service, replica, namespaces.budget, options),
   };
@@ -238,12 +238,12 @@ function sharedLimits(
 /** A slot of the budget is reserved for this long after the last message of its replica. */
 const SLOT_LEASE_MS = 1_000;
 
-function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend {
+function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteStore {
   const { config, clock, observer, metrics } = options;
   const onBreaker = (state: CircuitState): void => metrics.breakerState("sqlite", state);
   onBreaker("closed");
   return refusing(() =>
-    createSqliteBackend({
+    createSqliteStore({
       dataDir,
       owner: identityOf(config.upstream),
       maxBytes: config.cache.maxDiskBytes,

@@ -206,7 +206,6 @@ export const STORE_OPERATIONS = [
   "sweep",
   "purge",
   "purges",
-  "count",
   "claim",
   "release",
   "renew",

@@ -7,7 +7,6 @@ import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Inspect } from "../cache/inspect.ts";
 import type { PurgeScope } from "../cache/store/purges.ts";
-import type { PurgeHits } from "../cache/store/tiered.ts";
 import { postOnly, readOnly } from "./guard.ts";
 import {
   askedFor,
@@ -26,10 +25,7 @@ export interface AdminCacheOptions extends Understanding {
   /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
   /** Rejects with `StoreUnavailable` if it cannot reach every replica. */
-  readonly purge: (
-    scope: PurgeScope,
-    hard: boolean,
-  ) => Promise<{ readonly epoch: number; readonly hits: PurgeHits }>;
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
 export const ENTRY_PARAMETERS = [URL_PARAMETER, FORMAT_PARAMETER];
@@ -73,33 +69,11 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
   // A page is cut from its block. If only the page were purged, it would be cut from the same block again.
   const blocks = blockKeysIn(body, options).map((key) => ({ kind: "key", key }) as const);
-  let hits: PurgeHits = {};
   let epoch = 0;
   for (const each of [...blocks, scope]) {
-    const purged = await options.purge(each, hard);
-    ({ epoch } = purged);
-    hits = sumOf(hits, purged.hits);
+    ({ epoch } = await options.purge(each, hard));
   }
-  response.json({ purged: scope, hard, epoch, hits, note: noteOn(hits) });
-}
-
-/** @returns what the hits do not count; `null` if they count everything */
-function noteOn(hits: PurgeHits): string | null {
-  const uncounted = Object.entries(hits).filter(([, number]) => number === null);
-  const sentences = [
-    ...("redis" in hits ? ["The memory of other replicas is purged, but not counted."] : []),
-    ...uncounted.map(([tier]) => `Answers in ${tier} are marked as purged, but not counted.`),
-  ];
-  return sentences.join(" ") || null;
-}
-
-/** @returns the sum of each tier; `null` if one of the two did not count the tier */
-function sumOf(one: PurgeHits, other: PurgeHits): PurgeHits {
-  const sums = Object.entries(other).map(([tier, hits]) => {
-    const before = Object.entries(one).find(([name]) => name === tier)?.[1] ?? 0;
-    return [tier, hits === null || before === null ? null : before + hits];
-  });
-  return Object.fromEntries(sums);
+  response.json({ purged: scope, hard, epoch });
 }
 
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];

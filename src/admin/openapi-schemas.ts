@@ -244,13 +244,6 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
     purged: { type: "object" },
     hard: { type: "boolean" },
     epoch: integer,
-    hits: {
-      type: "object",
-      description:
-        "Purged answers by tier. memory is the memory of the process that answers. null: marked as purged, not counted.",
-      additionalProperties: orNull(integer),
-    },
-    note: { ...orNull(text), description: "What the hits do not count; null if they count everything." },
   }),
   Replicas: object({ replicas: list({ type: "object" }) }),
   DeadReplica: object({

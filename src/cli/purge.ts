@@ -16,9 +16,6 @@ interface PurgeOptions extends AdminOptions {
 interface Purged {
   /** The kind of the scope, and under that name what it is. */
   readonly purged: { readonly kind: string } & Readonly<Record<string, string>>;
-  /** By tier. */
-  readonly hits: Readonly<Record<string, number | null>>;
-  readonly note: string | null;
 }
 
 /** `purge`: declares answers out of date. */
@@ -49,10 +46,7 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
   const how = hard
     ? "The answers are never served again."
     : "The answers are stale until they are refreshed.";
-  const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
   const { kind } = answer.purged;
   const what = kind === "all" ? "everything" : `the ${kind} ${answer.purged[kind]}`;
   print(`Purged ${what}. ${how}`);
-  print(`Purged answers by tier: ${hits.join(", ")}.`);
-  if (answer.note !== null) print(answer.note);
 }

@@ -1,7 +1,7 @@
 /**
  * The cache key of a query: a namespace, the format and the canonical query, all readable.
  */
-import { type Format, FORMATS } from "../interface/media-types.ts";
+import type { Format } from "../interface/media-types.ts";
 
 /** Increase it when the canonical form or the stored form changes. All older entries are then misses. */
 const KEY_FORMAT = 1;
@@ -25,11 +25,6 @@ export function cacheKey(format: Format, canonicalQuery: string): string {
  */
 export function keyIn(namespace: string, key: string): string {
   return namespace + key.slice(NAMESPACE.length);
-}
-
-/** @returns how the keys of a resource begin, one text for each format */
-export function keyPrefixes(resource: string): string[] {
-  return FORMATS.map((format) => `${NAMESPACE}{${format}:${resource}`);
 }
 
 /** @returns the resource in a key that `cacheKey` made */

@@ -7,7 +7,7 @@ import { createMemoryLedger, createSqliteLedger } from "../../src/usage/sqlite-l
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf, piecesOf } from "../support/ledger.ts";
 import { createRandom } from "../support/random.ts";
-import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
+import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
@@ -19,7 +19,7 @@ async function during<T>(
   work: (ledger: OwnLedger) => T,
   bounds: Partial<LedgerBounds> = {},
 ): Promise<Awaited<T>> {
-  const { database, close } = openSqliteBackend(directory);
+  const { database, close } = openSqliteStore(directory);
   try {
     return await work(
       createSqliteLedger(database, { retentionMs: 35 * DAY_MS, maxRecords: 10_000, clock, ...bounds }),
@@ -36,7 +36,7 @@ describe.each(["in memory", "in a file"])("a ledger %s", (kind) => {
   function open(clock: FakeClock): OwnLedger {
     const bounds = { retentionMs: 35 * DAY_MS, maxRecords: 100_000, clock };
     if (kind === "in memory") return createMemoryLedger(bounds);
-    return createSqliteLedger(openSqliteBackend(temporaryDirectory()).database, bounds);
+    return createSqliteLedger(openSqliteStore(temporaryDirectory()).database, bounds);
   }
 
   it.each([1, 2, 3])(
@@ -121,7 +121,7 @@ describe("the age of a call after a restart", () => {
 
 describe("the ledger in a file", () => {
   it("waits until a call is on the disk; what belongs to answers does not wait", async () => {
-    const { database, close } = openSqliteBackend(temporaryDirectory());
+    const { database, close } = openSqliteStore(temporaryDirectory());
     const clock = createFakeClock();
     const ledger = createSqliteLedger(database, { retentionMs: DAY_MS, maxRecords: 10, clock });
     const levels: unknown[] = [];

@@ -4,41 +4,42 @@ import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
+import { storeIn } from "../support/store.ts";
 import { storeContract } from "./store-contract.ts";
 
 storeContract("memory", async (clock) => {
-  const store = createMemoryStore(256 * 1024 * 1024, clock);
-  return { store, close: store.close };
+  const store = storeIn(createMemoryStore(256 * 1024 * 1024, clock));
+  return { store, close: async () => undefined };
 });
 
 describe("memory", () => {
-  it("never holds more than its maximum, and drops the least recently used entry", async () => {
+  it("never holds more than its maximum, and drops the least recently used entry", () => {
     const random = createRandom(1);
     const store = createMemoryStore(1_000_000, createFakeClock());
-    await store.set(keyOf("hot"), entryWith("hot"));
+    store.put(keyOf("hot"), entryWith("hot"));
     for (let round = 0; round < 500; round++) {
-      await store.set(keyOf(`sold/${round}`), entryWith(Buffer.alloc(random.between(1, 50_000))));
-      await store.get(keyOf("hot"));
+      store.put(keyOf(`sold/${round}`), entryWith(Buffer.alloc(random.between(1, 50_000))));
+      store.find(keyOf("hot"));
       expect(store.stats().bytes).toBeLessThanOrEqual(1_000_000);
     }
-    expect(await store.get(keyOf("hot"))).toBeDefined();
-    expect(await store.get(keyOf("sold/0"))).toBeUndefined();
+    expect(store.find(keyOf("hot"))).toBeDefined();
+    expect(store.find(keyOf("sold/0"))).toBeUndefined();
     expect(store.stats().evictions).toBeGreaterThan(300);
   });
 
-  it("is not emptied by one huge entry", async () => {
+  it("is not emptied by one huge entry", () => {
     const store = createMemoryStore(1_000_000, createFakeClock());
-    await store.set(keyOf("small"), entryWith("small"));
-    expect(await store.set(keyOf("giant"), entryWith(Buffer.alloc(200_000)))).toBe("too-large");
-    expect(await store.get(keyOf("small"))).toBeDefined();
+    store.put(keyOf("small"), entryWith("small"));
+    expect(store.put(keyOf("giant"), entryWith(Buffer.alloc(200_000)))).toBe("too-large");
+    expect(store.find(keyOf("small"))).toBeDefined();
   });
 
-  it("keeps its entry when the newer one is too large", async () => {
+  it("keeps its entry when the newer one is too large", () => {
     const store = createMemoryStore(1_000_000, createFakeClock());
     const small = entryWith("small");
-    await store.set(keyOf("sold/1"), small);
+    store.put(keyOf("sold/1"), small);
     const giant = entryWith(Buffer.alloc(200_000), small.storedAt + 1);
-    expect(await store.set(keyOf("sold/1"), giant)).toBe("too-large");
-    expect(await store.get(keyOf("sold/1"))).toEqual(small);
+    expect(store.put(keyOf("sold/1"), giant)).toBe("too-large");
+    expect(store.find(keyOf("sold/1"))).toEqual(small);
   });
 });

@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { openSqliteBackend } from "../support/sqlite.ts";
+import { openSqliteStore } from "../support/sqlite.ts";
 import { storeContract } from "./store-contract.ts";
 
 storeContract("SQLite", async (clock) => {
   const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-"));
-  const backend = openSqliteBackend(dataDir, { clock });
+  const backend = openSqliteStore(dataDir, { clock });
   return {
-    store: backend.store,
+    store: backend,
     close: async () => {
       await backend.close();
       rmSync(dataDir, { recursive: true });

@@ -12,21 +12,21 @@ import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/ledger-on-d
 import { reportUsage, type UsageReport } from "../../src/usage/usage.ts";
 import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { createLocalLimiter } from "../../src/ratelimit/local-limiter.ts";
-import type { SqliteBackend } from "../../src/cache/store/sqlite.ts";
+import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import { createSmallDisk } from "../support/small-disk.ts";
-import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
+import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const LIMIT = { name: "1h", limit: 5_000, windowMs: HOUR_MS };
 
 interface Life {
-  readonly backend: SqliteBackend;
+  readonly backend: SqliteStore;
   readonly ledger: LedgerOnDisk;
   readonly warnings: string[];
   /** Sends a call that arrives at once. */
@@ -46,7 +46,7 @@ let sends = 0;
 
 function start(directory: string, clock: FakeClock): Life {
   const warnings: string[] = [];
-  const backend = openSqliteBackend(directory, { clock });
+  const backend = openSqliteStore(directory, { clock });
   const ledger = openLedgerOnDisk({
     ...backend,
     retentionMs: 7 * DAY_MS,
@@ -107,7 +107,8 @@ describe("the ledger on a full disk", () => {
     const clock = createFakeClock();
     const from = clock.now();
     const first = start(disk.directory, clock);
-    const { store, database } = first.backend;
+    const store = first.backend;
+    const { database } = store;
     for (let each = 0; each < 40; each++) {
       const picture = entryWith(Buffer.alloc(8_000, each), clock.now(), { contentType: "image/jpeg" });
       // The disk may be full before the last one.
@@ -210,7 +211,7 @@ describe("the ledger on a full disk", () => {
 
   it("ends the start if not even the mark can be written, and names the remedy", () => {
     const disk = createSmallDisk();
-    const { database, space, close } = openSqliteBackend(disk.directory);
+    const { database, space, close } = openSqliteStore(disk.directory);
     mkdirSync(join(disk.directory, "ledger-unrecorded"));
     expect(() => openMark(disk.directory, space.evict)).toThrow(
       /ledger-unrecorded is a directory.*Move it away/,

@@ -4,9 +4,8 @@
 import { describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
-import type { BackendEvent } from "../../src/cache/store/port.ts";
+import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
-import { Secret } from "../../src/config/secret.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createBoard } from "../../src/redis/board.ts";
@@ -15,11 +14,13 @@ import { createFakeClock } from "../support/fake-clock.ts";
 import { entryOf, SEAL, startReplicas } from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
+const STREAM = `${NAMESPACE}{purged}`;
+const EVENTS = `${NAMESPACE}events`;
 const HARD = true;
 
 const { redis, replica, remoteReplica } = startReplicas();
 
-function purgesIn(events: readonly BackendEvent[]): Purge[] {
+function purgesIn(events: readonly StoreEvent[]): Purge[] {
   return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
 }
 
@@ -27,7 +28,7 @@ describe("an entry stored by one replica", () => {
   it("is announced to the other replicas only", async () => {
     const [one, other] = [await replica(), await replica()];
     const entry = entryOf("new");
-    await one.store.set(KEY, entry);
+    await one.set(KEY, entry);
     const announced = { kind: "stored", key: KEY, storedAt: entry.storedAt };
     await eventually(() => expect(other.events).toContainEqual(announced));
     await other.purge({ kind: "all" }, HARD);
@@ -38,8 +39,8 @@ describe("an entry stored by one replica", () => {
   it("is announced only if it was stored", async () => {
     const [one, other] = [await replica(), await replica()];
     const storedAt = Date.now();
-    await one.store.set(KEY, entryOf("newer", { storedAt }));
-    expect(await one.store.set(KEY, entryOf("older", { storedAt: storedAt - 1 }))).toBe("newer-stored");
+    await one.set(KEY, entryOf("newer", { storedAt }));
+    expect(await one.set(KEY, entryOf("older", { storedAt: storedAt - 1 }))).toBe("newer-stored");
     await one.purge({ kind: "all" }, HARD);
     await eventually(() => expect(purgesIn(other.events)).toHaveLength(1));
     expect(other.events.flatMap((event) => (event.kind === "stored" ? [event.storedAt] : []))).toEqual([
@@ -112,65 +113,36 @@ describe("a purge", () => {
       probeIntervalMs: 1_000,
     });
     // As if declared elsewhere, and the message never sent.
-    const lost = { epoch: Date.now(), scope: { kind: "all" }, hard: true };
-    await redis().command("ZADD", "property-gateway:1:{purges}", lost.epoch, JSON.stringify(lost));
+    const lost = { scope: { kind: "all" }, hard: true };
+    await redis().command("XADD", STREAM, "1700000000000-7", "purge", JSON.stringify(lost));
     expect(purgesIn(listening.events)).toEqual([]);
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
-    await eventually(() => expect(purgesIn(listening.events)).toEqual([lost]));
+    const known = [{ epoch: 1_700_000_000_000_007, ...lost }];
+    await eventually(() => expect(purgesIn(listening.events)).toEqual(known));
     // Once is enough.
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
-    expect(purgesIn(listening.events)).toEqual([lost]);
-  });
-
-  it("survives the loss of Redis' data, and the next epoch is later", async () => {
-    const one = await replica();
-    const purge = await one.purge({ kind: "all" }, HARD);
-    await redis().kill();
-    await redis().restart();
-    // Redis does not have it. The replica that has it writes it again.
-    await eventually(async () =>
-      expect(await redis().command("ZCARD", "property-gateway:1:{purges}")).toBe(1),
-    );
-    const late = await replica();
-    await eventually(() => expect(purgesIn(late.events)).toEqual([purge]));
-    expect((await late.purge({ kind: "all" }, HARD)).epoch).toBeGreaterThan(purge.epoch);
+    expect(purgesIn(listening.events)).toEqual(known);
   });
 
   it("has a later epoch than all that its replica knows, even if Redis is empty and its clock is behind", async () => {
     const one = await replica();
-    const ahead = { epoch: Date.now() + 3_600_000, scope: { kind: "all" }, hard: false } as const;
-    await redis().command(
-      "PUBLISH",
-      "property-gateway:1:events",
-      JSON.stringify({ kind: "purged", purges: [ahead] }),
-    );
-    await eventually(() => expect(purgesIn(one.events)).toEqual([ahead]));
-    expect((await one.purge({ kind: "all" }, HARD)).epoch).toBe(ahead.epoch + 1);
+    const aheadMs = Date.now() + 3_600_000;
+    await redis().command("XADD", STREAM, `${aheadMs}-0`, "purge", '{"scope":{"kind":"all"},"hard":false}');
+    await redis().command("PUBLISH", EVENTS, "purged");
+    await eventually(() => expect(purgesIn(one.events)).toHaveLength(1));
+    await redis().command("DEL", STREAM);
+    expect((await one.purge({ kind: "all" }, HARD)).epoch).toBe(aheadMs * 1_000 + 1);
   });
 
-  it("is kept as long as an older entry can exist, in bounded space", async () => {
+  it("is kept in bounded space; what may be forgotten is covered by a purge of everything", async () => {
     const one = await replica(redis().settings, { retentionMs: 3_600_000 });
-    const now = Date.now();
-    const marks = Array.from({ length: 2_000 }, (_, index) => {
-      const epoch = index < 10 ? index + 1 : now - 2_000 + index;
-      return [
-        epoch,
-        JSON.stringify({ epoch, scope: { kind: "tag", tag: `area:${index}` }, hard: index === 42 }),
-      ];
-    });
-    await redis().command("ZADD", "property-gateway:1:{purges}", ...marks.flat());
+    for (let area = 0; area < 1_010; area++) await one.purge({ kind: "tag", tag: `area:${area}` }, !HARD);
     const late = await replica();
-    await eventually(() => expect(purgesIn(late.events).length).toBeGreaterThan(0));
-    const told = purgesIn(late.events);
-    expect(told.length).toBeLessThanOrEqual(500);
-    // What was folded is covered by a purge of everything that is not older, and as hard.
-    const [folded] = told;
-    expect(folded).toMatchObject({ scope: { kind: "all" }, hard: true });
-    expect(told.slice(1).map(({ scope }) => (scope.kind === "tag" ? scope.tag : ""))).toEqual(
-      Array.from({ length: told.length - 1 }, (_, index) => `area:${2_000 - (told.length - 1) + index}`),
-    );
-    expect(folded?.epoch).toBe(now - 2_000 + (2_000 - told.length));
-    expect((await one.purge({ kind: "all" }, HARD)).epoch).toBeGreaterThan(now - 1);
+    await eventually(() => expect(purgesIn(late.events)).toHaveLength(1_001));
+    const [everything, oldest] = purgesIn(late.events);
+    expect(oldest?.scope).toEqual({ kind: "tag", tag: "area:10" });
+    expect(everything).toEqual({ epoch: oldest?.epoch, scope: { kind: "all" }, hard: true });
+    expect(Number(await redis().command("PTTL", STREAM))).toBeGreaterThan(3_600_000);
   });
 
   it("fails if Redis is down", async () => {
@@ -180,46 +152,19 @@ describe("a purge", () => {
   });
 });
 
-describe("the count of entries", () => {
-  it("counts our entries by resource beside other data, and is unknown for a very large database", async () => {
-    const one = await replica();
-    const keys = ["sold/1", "sold?q=x:listings", "areas?q=[a-z]*"].map((query) => cacheKey("json", query));
-    for (const key of [...keys, cacheKey("v2", "sold/1")]) await one.store.set(key, entryOf("one"));
-    await one.claims.claim(cacheKey("json", "sold/2"));
-    await one.purge({ kind: "all" }, HARD);
-    await redis().command("SET", "other:{json:sold/1}", "of others");
-    const counts = [one.count("sold"), one.count("areas"), one.count("listings"), one.count()];
-    expect(await Promise.all(counts)).toEqual([3, 1, 0, 4]);
-
-    await redis().command("DEBUG", "POPULATE", 60_000);
-    expect(await one.count("sold")).toBeUndefined();
-  });
-
-  it("is unknown if Redis forbids it, without an outage", async () => {
-    await redis().command("ACL", "SETUSER", "limited", "on", ">pass", "~*", "&*", "+@all", "-scan");
-    const one = await replica({ ...redis().settings, username: "limited", password: new Secret("pass") });
-    expect(await one.count()).toBeUndefined();
-    expect(one.states).toEqual([]);
-  });
-});
-
 describe("a message on the channel", () => {
-  it.each([
-    "no JSON",
-    "[]",
-    "null",
-    '{"kind":"stored"}',
-    '{"kind":"purged","purges":[{"epoch":1}]}',
-    '{"kind":"new"}',
-  ])("is ignored if it is malformed: %s", async (message) => {
-    const [one, other] = [await replica(), await replica()];
-    const before = [...one.events];
-    await redis().command("PUBLISH", "property-gateway:1:events", message);
-    const entry = entryOf("new");
-    await other.store.set(KEY, entry);
-    const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
-    await eventually(() => expect(one.events).toContainEqual(stored));
-    expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
-    expect(purgesIn(one.events)).toEqual([]);
-  });
+  it.each(["no JSON", "[]", "null", '{"from":"another","key":7}'])(
+    "is ignored if it is malformed: %s",
+    async (message) => {
+      const [one, other] = [await replica(), await replica()];
+      const before = [...one.events];
+      await redis().command("PUBLISH", EVENTS, message);
+      const entry = entryOf("new");
+      await other.set(KEY, entry);
+      const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
+      await eventually(() => expect(one.events).toContainEqual(stored));
+      expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
+      expect(purgesIn(one.events)).toEqual([]);
+    },
+  );
 });

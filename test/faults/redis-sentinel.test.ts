@@ -70,8 +70,8 @@ describe("a failover", () => {
     const key = cacheKey("json", "sold?areaId=1");
     await eventually(async () => {
       const entry = entryOf("after", { storedAt: Date.now() + 1_000 });
-      expect(await one.store.set(key, entry)).toBe(true);
-      expect((await other.store.get(key))?.storedAt).toBe(entry.storedAt);
+      expect(await one.set(key, entry)).toBe(true);
+      expect((await other.get(key))?.storedAt).toBe(entry.storedAt);
       expect(other.events).toContainEqual({ kind: "stored", key, storedAt: expect.any(Number) });
     });
     for (const { stop } of running) {
@@ -87,7 +87,7 @@ describe("a failover", () => {
     await sentinel.close();
     const backend = openRedisBackend(sentinel.settings);
     opened.push(backend);
-    await expect(backend.store.get(KEYS[0] ?? "")).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(backend.get(KEYS[0] ?? "")).rejects.toBeInstanceOf(StoreUnavailable);
     await eventually(() => expect(backend.warnings).toHaveLength(1));
   });
 });

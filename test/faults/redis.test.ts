@@ -71,13 +71,13 @@ describe("Redis", () => {
   it("killed, and started again empty", async () => {
     const server = await redis();
     const backend = backendOf(server.settings);
-    await backend.store.set(KEY, entryOf("before"));
+    await backend.set(KEY, entryOf("before"));
     await server.kill();
     await untilOpen(backend);
     await expectUnavailable(backend);
     await server.restart();
     await eventually(() => expect(backend.states.at(-1)).toBe("closed"));
-    expect(await backend.store.get(KEY)).toBeUndefined();
+    expect(await backend.get(KEY)).toBeUndefined();
     await expectRecovery(backend);
   });
 
@@ -85,9 +85,9 @@ describe("Redis", () => {
     const server = await redis();
     const proxy = await proxyOf(server);
     const backend = backendOf(proxy.settings);
-    await backend.store.set(KEY, entryOf("before"));
+    await backend.set(KEY, entryOf("before"));
     proxy.blackHole();
-    const lookups = Array.from({ length: 1000 }, () => backend.store.get(KEY));
+    const lookups = Array.from({ length: 1000 }, () => backend.get(KEY));
     const settled = Promise.allSettled(lookups);
     proxy.cut();
     for (const lookup of await settled) {
@@ -111,9 +111,9 @@ describe("Redis", () => {
     const server = await redis();
     const clock = createFakeClock(Date.now());
     const backend = backendOf(server.settings, { clock, commandTimeoutMs: 50, probeIntervalMs: 1000 });
-    await backend.store.set(KEY, entryOf("before"));
+    await backend.set(KEY, entryOf("before"));
     server.freeze();
-    const waiting = Array.from({ length: 1000 }, () => backend.store.get(KEY));
+    const waiting = Array.from({ length: 1000 }, () => backend.get(KEY));
     const settled = Promise.allSettled(waiting);
     await clock.advance(50);
     for (const lookup of await settled)
@@ -131,7 +131,7 @@ describe("Redis", () => {
       if (backend.states.at(-1) === "open") await clock.advance(1000);
       expect(backend.states.at(-1)).toBe("closed");
     });
-    expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
+    expect(await backend.get(KEY)).toMatchObject({ bodyBytes: "before".length });
     expect(backend.infos).toEqual(["Redis"]);
   });
 
@@ -140,7 +140,7 @@ describe("Redis", () => {
     await server.command("DEBUG", "POPULATE", "300");
     await server.command("SAVE");
     const backend = backendOf(server.settings, { commandTimeoutMs: 200 });
-    await backend.store.set(KEY, entryOf("before"));
+    await backend.set(KEY, entryOf("before"));
     await server.kill();
     await server.restart("--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024");
     await untilOpen(backend);
@@ -152,9 +152,9 @@ describe("Redis", () => {
   it("read-only: not used, because its data may be out of date", async () => {
     const server = await redis();
     const backend = backendOf(server.settings);
-    await backend.store.set(KEY, entryOf("before"));
+    await backend.set(KEY, entryOf("before"));
     await server.command("REPLICAOF", "127.0.0.1", "1");
-    await expect(backend.store.set(KEY, entryOf("new"))).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(backend.set(KEY, entryOf("new"))).rejects.toBeInstanceOf(StoreUnavailable);
     await expectUnavailable(backend);
     expect(backend.warnings[0]).toContain("READONLY");
     // Asked again and again: it stays so, and it is not logged again.
@@ -201,15 +201,15 @@ describe("Redis", () => {
     const server = await redis();
     const proxy = await proxyOf(server);
     const backend = backendOf(proxy.settings, { commandTimeoutMs: 50 });
-    await eventually(async () => expect(await backend.store.set(KEY, entryOf("before"))).toBe(true));
+    await eventually(async () => expect(await backend.set(KEY, entryOf("before"))).toBe(true));
     const warningsBefore = backend.warnings.length;
     proxy.delay(100);
-    await expect(backend.store.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(backend.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
     await expectUnavailable(backend);
     expect(backend.warnings.slice(warningsBefore)).toHaveLength(1);
     proxy.delay(0);
     await eventually(async () =>
-      expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
+      expect(await backend.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
     );
   });
 
@@ -217,16 +217,16 @@ describe("Redis", () => {
     const server = await redis();
     const proxy = await proxyOf(server);
     const backend = backendOf(proxy.settings, { commandTimeoutMs: 200 });
-    await eventually(async () => expect(await backend.store.set(KEY, entryOf("before"))).toBe(true));
+    await eventually(async () => expect(await backend.set(KEY, entryOf("before"))).toBe(true));
     await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
     const gapsBefore = backend.events.filter(({ kind }) => kind === "gap").length;
     proxy.blackHole();
-    await expect(backend.store.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(backend.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
     await expectUnavailable(backend);
     proxy.heal();
     // The connections of before never say another word: both are replaced.
     await eventually(async () =>
-      expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
+      expect(await backend.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
     );
     await eventually(() =>
       expect(backend.events.filter(({ kind }) => kind === "gap").length).toBeGreaterThan(gapsBefore),
@@ -274,7 +274,7 @@ describe("Redis", () => {
     const clock = createFakeClock(Date.now());
     const backend = backendOf(server.settings, { clock });
     await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
-    await backend.store.set(KEY, entryOf("one"));
+    await backend.set(KEY, entryOf("one"));
     expect((await backend.claims.claim(KEY))?.kind).toBe("leader");
     const following = await backend.claims.claim(KEY);
     await clock.advance(1_000);

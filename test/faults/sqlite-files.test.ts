@@ -24,17 +24,17 @@ import { describe, expect, it } from "vitest";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { UnusableData } from "../../src/sqlite/files.ts";
 import { startFleet } from "../support/fleet.ts";
-import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
+import { openSqliteStore, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
 
 const KEY = keyOf("sold/1");
 const NOW = Date.UTC(2026, 0, 15, 12);
 
 /** A file of ours with a few hundred pages in it. */
 async function filledFile(directory: string): Promise<string> {
-  const backend = openSqliteBackend(directory);
+  const backend = openSqliteStore(directory);
   for (let index = 0; index < 200; index++) {
     const picture = { contentType: "image/jpeg", keepUntil: Number.MAX_SAFE_INTEGER };
-    await backend.store.set(keyOf(`sold/${index}`), entryWith(Buffer.alloc(10_000, index), NOW, picture));
+    await backend.set(keyOf(`sold/${index}`), entryWith(Buffer.alloc(10_000, index), NOW, picture));
   }
   await backend.close();
   return join(directory, SQLITE_FILE);
@@ -56,7 +56,7 @@ function withDatabase(file: string, sql: string): void {
 /** What an operator reads if the gateway does not start. */
 function refusalOf(dataDir: string): string {
   try {
-    openSqliteBackend(dataDir);
+    openSqliteStore(dataDir);
   } catch (error) {
     expect(error).toBeInstanceOf(UnusableData);
     return String(error);
@@ -158,9 +158,9 @@ describe("a usable file is kept:", () => {
     writeFileSync(join(directory, SQLITE_FILE), "");
     appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
     const warnings: string[] = [];
-    const backend = openSqliteBackend(directory, { warnings });
-    expect(await backend.store.set(KEY, entryWith("1", Date.now()))).toBe(true);
-    expect(await backend.store.get(KEY)).toBeDefined();
+    const backend = openSqliteStore(directory, { warnings });
+    expect(await backend.set(KEY, entryWith("1", Date.now()))).toBe(true);
+    expect(await backend.get(KEY)).toBeDefined();
     expect(warnings).toEqual([]);
     await backend.close();
   });
@@ -171,8 +171,8 @@ describe("the files on disk", () => {
     const directory = temporaryDirectory();
     chmodSync(directory, 0o755);
     const dataDir = join(directory, "var", "data");
-    const backend = openSqliteBackend(dataDir);
-    await backend.store.set(KEY, entryWith("1", Date.now()));
+    const backend = openSqliteStore(dataDir);
+    await backend.set(KEY, entryWith("1", Date.now()));
     const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
     expect(modeOf(dataDir)).toBe("700");
     for (const suffix of ["", "-wal"]) expect(modeOf(join(dataDir, SQLITE_FILE + suffix))).toBe("600");
@@ -189,8 +189,8 @@ describe("the files on disk", () => {
     const directory = temporaryDirectory();
     rmSync(await filledFile(directory));
     const warnings: string[] = [];
-    const backend = openSqliteBackend(directory, { warnings });
-    expect(await backend.store.get(KEY)).toBeUndefined();
+    const backend = openSqliteStore(directory, { warnings });
+    expect(await backend.get(KEY)).toBeUndefined();
     expect(existsSync(join(directory, SQLITE_FILE))).toBe(true);
     expect(warnings).toEqual([]);
     await backend.close();

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
-import type { BackendEvent } from "../../src/cache/store/port.ts";
+import type { StoreEvent } from "../../src/cache/store/port.ts";
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import type { Store } from "../../src/cache/store/port.ts";
@@ -26,7 +26,7 @@ import {
   PURGE_EVERY,
   WRITTEN_AT,
 } from "../support/sqlite-writer.ts";
-import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
+import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -36,8 +36,8 @@ async function bodyOf(store: Store, key: string): Promise<string | undefined> {
 }
 
 /** The purges that a backend reports at its start. */
-function pastPurges(backend: ReturnType<typeof openSqliteBackend>): readonly Purge[] {
-  const events: BackendEvent[] = [];
+function pastPurges(backend: ReturnType<typeof openSqliteStore>): readonly Purge[] {
+  const events: StoreEvent[] = [];
   backend.onEvent((event) => events.push(event));
   return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
 }
@@ -46,8 +46,8 @@ describe("a restart", () => {
   it("keeps answers, purges and the ledger", async () => {
     const directory = temporaryDirectory();
     const clock = createFakeClock();
-    const first = openSqliteBackend(directory, { clock });
-    await first.store.set(keyOf("sold/1"), entryWith("kept", clock.now()));
+    const first = openSqliteStore(directory, { clock });
+    await first.set(keyOf("sold/1"), entryWith("kept", clock.now()));
     const purges = [
       await first.purge({ kind: "tag", tag: "area:76" }, false),
       await first.purge({ kind: "key", key: keyOf("räksmörgås") }, true),
@@ -57,24 +57,24 @@ describe("a restart", () => {
     createSqliteLedger(first.database, bounds).enter(ledgerEntry({ at: clock.now() }));
     await first.close();
 
-    const second = openSqliteBackend(directory, { clock });
+    const second = openSqliteStore(directory, { clock });
     expect(pastPurges(second)).toEqual(purges);
-    expect(await bodyOf(second.store, keyOf("sold/1"))).toBe("kept");
+    expect(await bodyOf(second, keyOf("sold/1"))).toBe("kept");
     expect(createSqliteLedger(second.database, bounds).recent("api", 0)).toEqual([
       { ...ledgerEntry({ at: clock.now() }), completion: undefined },
     ]);
-    expect(second.store.stats()).toMatchObject({ entries: 1 });
+    expect(second.stats()).toMatchObject({ entries: 1 });
     await second.close();
   });
 
   it("never lets the purge epoch go back, also if the clock does", async () => {
     const directory = temporaryDirectory();
     const clock = createFakeClock();
-    const first = openSqliteBackend(directory, { clock, retentionMs: 1_000 });
+    const first = openSqliteStore(directory, { clock, retentionMs: 1_000 });
     const { epoch } = await first.purge({ kind: "all" }, false);
     await first.close();
     clock.set(clock.now() - 30 * DAY_MS);
-    const second = openSqliteBackend(directory, { clock, retentionMs: 1_000 });
+    const second = openSqliteStore(directory, { clock, retentionMs: 1_000 });
     expect((await second.purge({ kind: "all" }, false)).epoch).toBeGreaterThan(epoch);
     clock.set(clock.now() + 60 * DAY_MS);
     const last = await second.purge({ kind: "all" }, true);
@@ -104,12 +104,12 @@ describe("a process that is killed in the middle of writing", () => {
       expect(stored).toBeGreaterThanOrEqual(after);
 
       const warnings: string[] = [];
-      const backend = openSqliteBackend(directory, { warnings, retentionMs: KEPT_MS });
+      const backend = openSqliteStore(directory, { warnings, retentionMs: KEPT_MS });
       expect(warnings).toEqual([]);
       const newest = new Map<string, number>();
       for (let number = 1; number <= stored; number++) newest.set(keyOfNumber(number), number);
       for (const [key, number] of newest) {
-        const body = await bodyOf(backend.store, key);
+        const body = await bodyOf(backend, key);
         const expected = [number, number + 500].map((one) =>
           entryOfNumber(one).bodies.identity?.toString("latin1"),
         );
@@ -122,7 +122,7 @@ describe("a process that is killed in the middle of writing", () => {
         Array.from({ length: stored }, (_, at) => WRITTEN_AT + 1 + at),
       );
       expect(lines.every(({ completion }) => completion?.status === 200)).toBe(true);
-      expect(await backend.store.set(keyOf("sold/new"), entryWith("new", Date.now()))).toBe(true);
+      expect(await backend.set(keyOf("sold/new"), entryWith("new", Date.now()))).toBe(true);
       await backend.close();
     },
   );
@@ -131,8 +131,8 @@ describe("a process that is killed in the middle of writing", () => {
 describe("a second process on the same directory", () => {
   it("waits for the first to end, and uses its data", async () => {
     const directory = temporaryDirectory();
-    const first = openSqliteBackend(directory);
-    await first.store.set(keyOf("kept"), entryWith("kept", Date.now()));
+    const first = openSqliteStore(directory);
+    await first.set(keyOf("kept"), entryWith("kept", Date.now()));
     const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
     const second = spawn(process.execPath, [script, directory, "1", "1"], {
       stdio: ["ignore", "pipe", "inherit"],
@@ -143,9 +143,9 @@ describe("a second process on the same directory", () => {
       if (line.startsWith("warning: Another process uses the file")) await first.close();
     }
     expect(lines.slice(1)).toEqual(["opened", "1", "done"]);
-    const again = openSqliteBackend(directory, { retentionMs: KEPT_MS });
-    expect(await bodyOf(again.store, keyOf("kept"))).toBe("kept");
-    expect(await again.store.get(keyOfNumber(1))).toBeDefined();
+    const again = openSqliteStore(directory, { retentionMs: KEPT_MS });
+    expect(await bodyOf(again, keyOf("kept"))).toBe("kept");
+    expect(await again.get(keyOfNumber(1))).toBeDefined();
     await again.close();
   });
 

@@ -6,19 +6,19 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import type { SqliteBackend } from "../../src/cache/store/sqlite.ts";
+import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import type { Entry } from "../../src/types.ts";
 import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
-import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
+import { openSqliteStore, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
 const PICTURE = { contentType: "image/jpeg" };
 
 interface Setup {
-  readonly backend: SqliteBackend;
+  readonly backend: SqliteStore;
   readonly clock: FakeClock;
   readonly warnings: string[];
   readonly file: string;
@@ -30,7 +30,7 @@ function setup(maxBytes?: number, states: string[] = []): Setup {
   const directory = temporaryDirectory();
   const clock = createFakeClock();
   const warnings: string[] = [];
-  const backend = openSqliteBackend(directory, {
+  const backend = openSqliteStore(directory, {
     clock,
     warnings,
     onBreaker: (state) => void states.push(state),
@@ -54,18 +54,18 @@ describe("the size limit", () => {
       await clock.advance(random.between(0, 20_000));
       const bytes = random.chance(0.1) ? random.between(30_000, 200_000) : random.between(1, 12_000);
       const key = keyOf(`${"k".repeat(random.pick([1, 1, 1, 4_000]))}/${random.between(1, 600)}`);
-      await backend.store.set(key, picture(bytes, { keepUntil: clock.now() + random.between(1, HOUR_MS) }));
-      if (random.chance(0.2)) await backend.store.remove(key);
-      expect(backend.store.stats()?.bytes).toBeLessThanOrEqual(maxBytes);
+      await backend.set(key, picture(bytes, { keepUntil: clock.now() + random.between(1, HOUR_MS) }));
+      if (random.chance(0.2)) await backend.remove(key);
+      expect(backend.stats()?.bytes).toBeLessThanOrEqual(maxBytes);
     }
-    expect(backend.store.stats()?.entries).toBeGreaterThan(50);
+    expect(backend.stats()?.entries).toBeGreaterThan(50);
     await backend.close();
     expect(statSync(file).size).toBeLessThanOrEqual(maxBytes);
   });
 
   it("is kept by dropping first expired entries, then the least recently used", async () => {
     const { backend, clock, picture } = setup(1_000_000);
-    const { store } = backend;
+    const store = backend;
     await store.set(keyOf("hot"), picture(10_000));
     await store.set(keyOf("cold"), picture(10_000));
     for (let index = 0; index < 40; index++) {
@@ -89,15 +89,15 @@ describe("the size limit", () => {
 
   it("does not let one huge entry evict the others", async () => {
     const { backend, picture } = setup(1_000_000);
-    await backend.store.set(keyOf("small"), picture(10_000));
-    expect(await backend.store.set(keyOf("giant"), picture(200_000))).toBe("too-large");
-    expect(await backend.store.get(keyOf("small"))).toBeDefined();
+    await backend.set(keyOf("small"), picture(10_000));
+    expect(await backend.set(keyOf("giant"), picture(200_000))).toBe("too-large");
+    expect(await backend.get(keyOf("small"))).toBeDefined();
     await backend.close();
   });
 
   it("evicts nothing for an entry that is older than the stored one", async () => {
     const { backend, clock, picture } = setup(1_000_000);
-    const { store } = backend;
+    const store = backend;
     for (let index = 0; store.stats()?.evictions === 0; index++)
       await store.set(keyOf(`${index}`), picture(10_000));
     await clock.advance(1_000);
@@ -114,27 +114,27 @@ describe("the size limit", () => {
   it("is kept again after some writes when it was lowered", async () => {
     const directory = temporaryDirectory();
     const file = join(directory, SQLITE_FILE);
-    const large = openSqliteBackend(directory);
+    const large = openSqliteStore(directory);
     for (let index = 0; index < 800; index++)
-      await large.store.set(keyOf(`old/${index}`), entryWith(Buffer.alloc(10_000, 7), undefined, PICTURE));
+      await large.set(keyOf(`old/${index}`), entryWith(Buffer.alloc(10_000, 7), undefined, PICTURE));
     await large.close();
     expect(statSync(file).size).toBeGreaterThan(8_000_000);
-    const small = openSqliteBackend(directory, { maxBytes: 1_000_000 });
+    const small = openSqliteStore(directory, { maxBytes: 1_000_000 });
     for (let index = 0; index < 60; index++)
-      await small.store.set(keyOf(`new/${index}`), entryWith(Buffer.alloc(10_000, 7), Date.now(), PICTURE));
-    expect(await small.store.get(keyOf("new/59"))).toBeDefined();
+      await small.set(keyOf(`new/${index}`), entryWith(Buffer.alloc(10_000, 7), Date.now(), PICTURE));
+    expect(await small.get(keyOf("new/59"))).toBeDefined();
     await small.close();
     expect(statSync(file).size).toBeLessThanOrEqual(1_000_000);
   });
 
   it("needs at most one write a minute for the hits of an entry", async () => {
     const { backend, clock, picture } = setup();
-    await backend.store.set(keyOf("hot"), picture(1_000));
+    await backend.set(keyOf("hot"), picture(1_000));
     const writes = (): unknown => backend.database.prepare("SELECT total_changes() AS n").get()?.["n"];
     const before = Number(writes());
     for (let round = 0; round < 300; round++) {
       await clock.advance(1_000);
-      expect(await backend.store.get(keyOf("hot"))).toBeDefined();
+      expect(await backend.get(keyOf("hot"))).toBeDefined();
     }
     expect(writes()).toBe(before + 4);
     await backend.close();
@@ -145,7 +145,8 @@ describe("a full disk", () => {
   it("refuses writes, still serves reads, and is logged once", async () => {
     const states: string[] = [];
     const { backend, clock, warnings, picture } = setup(undefined, states);
-    const { store, database } = backend;
+    const store = backend;
+    const { database } = store;
     await store.set(keyOf("sold/1"), picture(50_000));
     const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
     // SQLite then says the very same as of a disk without room.
@@ -170,7 +171,7 @@ describe("a full disk", () => {
 describe("a file that is damaged while the process runs", () => {
   it("gives correct answers, misses or an outage, and is refused at the next start", async () => {
     const { backend, clock, warnings, file, picture } = setup();
-    const { store } = backend;
+    const store = backend;
     for (let index = 0; index < 300; index++) {
       const body = Buffer.alloc(10_000, index);
       await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
@@ -201,22 +202,22 @@ describe("a file that is damaged while the process runs", () => {
       expect(error).toBeInstanceOf(StoreUnavailable);
     });
     await backend.close();
-    expect(() => openSqliteBackend(join(file, ".."), { warnings, clock })).toThrow(/damaged|cannot be read/);
+    expect(() => openSqliteStore(join(file, ".."), { warnings, clock })).toThrow(/damaged|cannot be read/);
   });
 });
 
 describe("a closed backend", () => {
   it("refuses everything without a log line", async () => {
     const { backend, warnings, picture } = setup();
-    const late = backend.store.set(keyOf("sold/1"), entryWith("x".repeat(100_000)));
+    const late = backend.set(keyOf("sold/1"), entryWith("x".repeat(100_000)));
     await backend.close();
     await backend.close();
     await expect(late).rejects.toThrow(StoreUnavailable);
-    await expect(backend.store.get(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
-    await expect(backend.store.set(keyOf("sold/1"), picture(1))).rejects.toThrow(StoreUnavailable);
-    await expect(backend.store.remove(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
+    await expect(backend.get(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
+    await expect(backend.set(keyOf("sold/1"), picture(1))).rejects.toThrow(StoreUnavailable);
+    await expect(backend.remove(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
     await expect(backend.purge({ kind: "all" }, true)).rejects.toThrow(StoreUnavailable);
-    expect(backend.store.stats()).toBeUndefined();
+    expect(backend.stats()).toBeUndefined();
     expect(warnings).toEqual([]);
   });
 });

@@ -48,7 +48,7 @@ interface Gateway {
 
 /** @param isPlain nothing is remembered, and every answer takes the ordinary way through the stages */
 async function startGateway(isPlain: boolean): Promise<Gateway> {
-  const tiers = createTiers({ memory: createMemoryStore(10_000_000, clock), backend: undefined, clock });
+  const tiers = createTiers({ memory: createMemoryStore(10_000_000, clock), store: undefined, clock });
   const records: RequestRecord[] = [];
   const refreshed: string[] = [];
   let logged = (): void => undefined;

@@ -4,9 +4,8 @@ import manifest from "../../package.json" with { type: "json" };
 import { ADMIN_PARAMETERS } from "../../src/admin/openapi.ts";
 import { PAGE_PARAMETERS } from "../../src/admin/pages.ts";
 import { ask } from "../support/ask.ts";
-import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
 
 const BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8";
 
@@ -94,29 +93,5 @@ describe("/budget", () => {
         expect(resetSeconds).toBeGreaterThan(0);
       }
     }
-  });
-});
-
-describe("/cache/purge", () => {
-  const PATH = "/listings?areaId=76&limit=5";
-  it.each([
-    ["of one URL", {}, { url: PATH }, { memory: 1 }],
-    ["of one URL, with a file", { DATA_DIR: "" }, { url: PATH }, { memory: 1, sqlite: 1 }],
-    ["of everything, with a file", { DATA_DIR: "" }, { all: true }, { memory: 2, sqlite: 2 }],
-    ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: 1 }],
-    ["of an area, with a file", { DATA_DIR: "" }, { tag: "area:76" }, { memory: 2, sqlite: null }],
-    ["of what is not cached", {}, { url: "/areas?q=unheard" }, { memory: 0 }],
-  ])("answers what it purged: %s", async (_name, disk, body, hits) => {
-    const env = { ...EXACT_PAGES, ...("DATA_DIR" in disk && { DATA_DIR: temporaryDirectory() }) };
-    const gateway = await startGateway({ env });
-    await gateway.get(PATH);
-    await gateway.get("/areas?q=Nacka");
-    const url = `${gateway.adminUrl}/cache/purge`;
-    const note = Object.values(hits).includes(null)
-      ? "Answers in sqlite are marked as purged, but not counted."
-      : null;
-    expect((await post(url, JSON.stringify({ ...body, hard: true }))).json()).toMatchObject({ hits, note });
-    // What is gone cannot be hit again.
-    expect(Object((await post(url, JSON.stringify(body))).json()).hits.memory).toBe(0);
   });
 });

@@ -84,7 +84,7 @@ async function openDesk({ unrecorded, ...options }: DeskOptions = {}): Promise<D
     replicas: async () => [],
     saved: () => ({ hit: 7, derived: 2 }),
     documents: { callers: {}, admin: {} },
-    purge: async () => ({ epoch: 1, hits: {} }),
+    purge: async () => ({ epoch: 1 }),
     limits: {
       maxUrlBytes: 8192,
       maxHeaderBytes: 16_384,

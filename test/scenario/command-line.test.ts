@@ -165,7 +165,7 @@ describe("commands that ask the admin port", () => {
     const purge = await command(["purge", "/areas?q=Nacka", "--hard", ...at]);
     expect([purge.code, purge.output]).toEqual([
       0,
-      expect.stringMatching(/^Purged the key \S+areas\?q=Nacka\}\. .*never served again.*\n.*: memory 1\.$/m),
+      expect.stringMatching(/^Purged the key \S+areas\?q=Nacka\}\. .*never served again/m),
     ]);
     const explained = await command(["explain", "/areas?q=Nacka", "--json", ...at]);
     expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { eventually } from "./eventually.ts";
 
-import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
-import { createRedisBackend } from "../../src/cache/store/redis.ts";
+import type { Store, StoreEvent } from "../../src/cache/store/port.ts";
+import { createRedisStore } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createSeal } from "../../src/process/seal.ts";
@@ -17,13 +17,14 @@ import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
 /** A replica's backend and claims, and what it reported. */
-export interface WatchedBackend extends Backend {
+export interface WatchedBackend extends Store {
+  readonly store: Store;
   readonly claims: Claims;
   readonly run: RedisService["run"];
   readonly service: RedisService;
   readonly renew: RedisService["renew"];
   readonly close: () => Promise<void>;
-  readonly events: BackendEvent[];
+  readonly events: StoreEvent[];
   /** Flights that failed in some replica. */
   readonly failed: { readonly key: string; readonly problem: Problem }[];
   readonly states: BreakerState[];
@@ -42,7 +43,7 @@ export function openRedisBackend(
   options: Partial<RedisServiceOptions & { retentionMs: number }> = {},
 ): WatchedBackend {
   const { clock = systemClock, retentionMs = 86_400_000 } = options;
-  const events: BackendEvent[] = [];
+  const events: StoreEvent[] = [];
   const failed: { key: string; problem: Problem }[] = [];
   const states: BreakerState[] = [];
   const warnings: string[] = [];
@@ -65,7 +66,7 @@ export function openRedisBackend(
     onBreaker: (state) => void states.push(state),
     ...options,
   });
-  const backend = createRedisBackend({
+  const backend = createRedisStore({
     redis,
     namespace: NAMESPACE,
     clock,
@@ -85,6 +86,7 @@ export function openRedisBackend(
   backend.onEvent((event) => void events.push(event));
   return {
     ...backend,
+    store: backend,
     claims,
     run: redis.run,
     service: redis,

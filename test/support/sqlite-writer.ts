@@ -11,7 +11,7 @@ import type { Database } from "../../src/sqlite/database.ts";
 import { createRandom } from "./random.ts";
 import { entryWith, keyOf } from "./entries.ts";
 import { ledgerEntry } from "./ledger.ts";
-import { openSqliteBackend } from "./sqlite.ts";
+import { openSqliteStore } from "./sqlite.ts";
 
 /** Written under `keyOfNumber`: a few bytes or many, compressible or not. */
 export function entryOfNumber(number: number): Entry {
@@ -44,7 +44,7 @@ export const ledgerOn = (database: Database): OwnLedger =>
 
 if (import.meta.main) {
   const [directory = "", first = "0", count = "0"] = process.argv.slice(2);
-  const backend = openSqliteBackend(directory, {
+  const backend = openSqliteStore(directory, {
     retentionMs: KEPT_MS,
     // Anything it warns of is a failure of the test.
     log: {
@@ -61,7 +61,7 @@ if (import.meta.main) {
     ledger.enter(ledgerEntry({ id: String(number), at }));
     ledger.complete(String(number), { status: 200, durationMs: 1, arrivedAt: at });
     if (number % PURGE_EVERY === 0) await backend.purge({ kind: "tag", tag: `record:${number}` }, false);
-    await backend.store.set(keyOfNumber(number), entryOfNumber(number));
+    await backend.set(keyOfNumber(number), entryOfNumber(number));
     console.log(String(number));
   }
   await backend.close();

@@ -5,19 +5,19 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
 import {
-  createSqliteBackend,
-  type SqliteBackend,
-  type SqliteBackendOptions,
+  createSqliteStore,
+  type SqliteStore,
+  type SqliteStoreOptions,
 } from "../../src/cache/store/sqlite.ts";
 import { systemClock } from "../../src/process/clock.ts";
 
 export const SQLITE_FILE = "property-gateway.sqlite";
 
-type Options = Partial<SqliteBackendOptions> & { readonly warnings?: string[] };
+type Options = Partial<SqliteStoreOptions> & { readonly warnings?: string[] };
 
 /** A backend; what it logs goes to `warnings`. */
-export function openSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend {
-  return createSqliteBackend({
+export function openSqliteStore(dataDir: string, options: Options = {}): SqliteStore {
+  return createSqliteStore({
     dataDir,
     owner: { account: "account", upstream: "upstream" },
     maxBytes: 256 * 1024 * 1024,

@@ -4,21 +4,23 @@ import type { Entry, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
 import { sizeOf } from "../entry.ts";
 import { mayReplace } from "../policy.ts";
-import { MAX_BODY_BYTES, type Store, type StoreStats } from "./port.ts";
+import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
 
-export interface MemoryStore extends Store {
-  /** Like `get`, synchronously. @param now epoch milliseconds, if the caller knows them */
+/** Entries in the memory of this process. */
+export interface MemoryStore {
+  readonly tier: "memory";
+  /** The entry of a key, unless it is past its `keepUntil`. @param now epoch milliseconds, if the caller knows them */
   readonly find: (key: string, now?: number) => Entry | undefined;
-  /** Like `set`, synchronously. */
+  /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
+  readonly drop: (key: string) => void;
   readonly keys: () => Iterable<string>;
-  /** Counts entries without marking them as used. */
-  readonly count: (isCounted: (key: string, entry: Entry) => boolean) => number;
+  readonly sweep: () => Promise<void>;
   readonly stats: () => StoreStats;
 }
 
 /**
- * Entries in the memory of this process; the least recently used ones are evicted first.
+ * The least recently used entries are evicted first.
  * @param maxBytes the limit for all entries; one entry may take an eighth of it
  */
 export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
@@ -33,40 +35,28 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     },
   });
 
-  function alive(key: string, entry: Entry | undefined, now = clock.now()): Entry | undefined {
-    if (entry === undefined || now < entry.keepUntil) return entry;
-    entries.delete(key);
-    return undefined;
-  }
-
-  const find: MemoryStore["find"] = (key, now) => alive(key, entries.get(key), now);
-  function put(key: string, entry: Entry): true | WhyNotStored {
-    if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-    if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
-    // In this case lru-cache would remove the stored entry.
-    if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
-    entries.set(key, entry);
-    return true;
-  }
-
   return {
     tier: "memory",
-    stats: () => ({ entries: entries.size, bytes: entries.calculatedSize, evictions }),
-    find,
-    put,
-    keys: () => entries.keys(),
-    count(isCounted) {
-      let count = 0;
-      for (const [key, entry] of entries.entries()) if (isCounted(key, entry)) count++;
-      return count;
+    find(key, now = clock.now()) {
+      const entry = entries.get(key);
+      if (entry === undefined || now < entry.keepUntil) return entry;
+      entries.delete(key);
+      return undefined;
     },
-    get: async (key) => find(key),
-    set: async (key, entry) => put(key, entry),
-    remove: async (key) => void entries.delete(key),
+    put(key, entry) {
+      if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
+      if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
+      // In this case lru-cache would remove the stored entry.
+      if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
+      entries.set(key, entry);
+      return true;
+    },
+    drop: (key) => void entries.delete(key),
+    keys: () => entries.keys(),
     async sweep() {
       const now = clock.now();
       for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);
     },
-    close: async () => entries.clear(),
+    stats: () => ({ entries: entries.size, bytes: entries.calculatedSize, evictions }),
   };
 }

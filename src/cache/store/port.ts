@@ -1,12 +1,12 @@
 /**
- * The ports of storage: `Store` keeps entries. `Backend` is a store behind the memory of this process, and reports
- * events. Each store passes test/contract/store-contract.ts.
+ * The port of storage: a store behind the memory of this process, shared (Redis) or durable (SQLite). Each store passes
+ * test/contract/store-contract.ts.
  */
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 /**
- * Keeps entries. Keys come from `cacheKey` (src/query/key.ts). A store that is out of order rejects with
+ * Keeps entries and purges. Keys come from `cacheKey` (src/query/key.ts). A store that is out of order rejects with
  * `StoreUnavailable` and with nothing else.
  */
 export interface Store {
@@ -18,9 +18,12 @@ export interface Store {
   readonly remove: (key: string) => Promise<void>;
   /** Removes every entry that is past its `keepUntil`. */
   readonly sweep: () => Promise<void>;
+  /** Declares entries out of date, in every replica. */
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
+  /** Reports events, past purges first. Call it once, before anything else. */
+  readonly onEvent: (listener: (event: StoreEvent) => void) => void;
   /** The contents of the store, as far as this process knows; `undefined` if it does not know them. */
   readonly stats: () => StoreStats | undefined;
-  readonly close: () => Promise<void>;
 }
 
 export interface StoreStats {
@@ -31,26 +34,12 @@ export interface StoreStats {
 }
 
 /** Something that happened in another replica, or before this process started. */
-export type BackendEvent =
+export type StoreEvent =
   /** An entry was stored: an older one under the key is out of date. */
   | { readonly kind: "stored"; readonly key: string; readonly storedAt: number }
   | { readonly kind: "purged"; readonly purges: readonly Purge[] }
   /** Events may have been lost; later ones arrive again. */
   | { readonly kind: "gap" };
-
-/** The store behind the memory of this process: shared (Redis) or durable (SQLite). */
-export interface Backend {
-  readonly store: Store;
-  /** Declares entries out of date, in every replica. Rejects with `StoreUnavailable`. */
-  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
-  /**
-   * How many entries the store has, of one resource or of all, those that were purged included. `undefined` if it cannot
-   * tell without much work. Rejects with `StoreUnavailable`.
-   */
-  readonly count: (resource?: string) => Promise<number | undefined>;
-  /** Reports events, past purges first. Call it once, before anything else. */
-  readonly onEvent: (listener: (event: BackendEvent) => void) => void;
-}
 
 /** The largest body that a store accepts, before compression. */
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;

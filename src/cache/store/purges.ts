@@ -93,7 +93,7 @@ function folded(marks: readonly Purge[]): Purge {
 }
 
 /** Whether a scope includes an entry. */
-export function names(scope: PurgeScope, key: string, entry: Purgeable): boolean {
+function names(scope: PurgeScope, key: string, entry: Purgeable): boolean {
   switch (scope.kind) {
     case "all":
       return true;

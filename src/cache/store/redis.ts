@@ -14,9 +14,7 @@ import { inOwnMemory } from "../../own-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
-import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
-import { countEntries } from "./redis-count.ts";
-import { eventsChannel, readEvent, type RedisEvent } from "./redis-events.ts";
+import { MAX_BODY_BYTES, type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
 import { createRedisPurges } from "./redis-purges.ts";
 
 declare module "ioredis" {
@@ -33,7 +31,7 @@ declare module "ioredis" {
 
 const SCRIPTS = { setEntry: readScript(new URL("./lua/set-entry.lua", import.meta.url)) };
 
-export interface RedisBackendOptions {
+export interface RedisStoreOptions {
   readonly redis: RedisService;
   /** The prefix of all keys and channels. */
   readonly namespace: string;
@@ -48,29 +46,29 @@ export interface RedisBackendOptions {
   readonly onUnreadable: () => void;
 }
 
-export interface RedisBackend extends Backend {
+export interface RedisStore extends Store {
   /** Stops reading purges; the Redis service stays open. */
   readonly close: () => void;
 }
 
-export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
+export function createRedisStore(options: RedisStoreOptions): RedisStore {
   const { redis, namespace, clock, replica, retentionMs } = options;
-  let listener = (_event: BackendEvent): void => undefined;
+  const channel = `${namespace}events`;
+  let listener = (_event: StoreEvent): void => undefined;
   const purges = createRedisPurges({
     redis,
     namespace,
     clock,
     retentionMs,
+    announce: () => redis.run("purge", channel, (client) => client.publish(channel, PURGED)),
     onPurges: (news) => listener({ kind: "purged", purges: news }),
   });
 
   function onMessage(text: string): void {
-    const event = readEvent(text);
-    if (event?.kind === "purged") {
-      purges.learn(event.purges);
-      listener(event);
-    } else if (event !== undefined && event.from !== replica)
-      listener({ kind: "stored", key: event.key, storedAt: event.storedAt });
+    if (text === PURGED) return purges.readNew();
+    const { from, key, storedAt } = storedIn(text);
+    if (from !== replica && typeof key === "string" && typeof storedAt === "number")
+      listener({ kind: "stored", key, storedAt });
   }
 
   function onGap(): void {
@@ -80,16 +78,15 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
 
   redis.defineScripts(SCRIPTS);
   redis.subscribe({
-    channels: [eventsChannel(namespace)],
+    channels: [channel],
     onMessage: (_channel, text) => onMessage(text),
     onGap,
-    onRecovery: purges.readDue,
+    onRecovery: purges.readNew,
   });
 
   return {
-    store: createRedisStore(options),
+    ...createEntries(options, channel),
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
-    count: (resource) => countEntries(redis, namespace, resource),
     onEvent(listen) {
       listener = listen;
       if (redis.isListening()) onGap();
@@ -98,7 +95,31 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
   };
 }
 
-function createRedisStore(options: RedisBackendOptions): Store {
+/** The messages on the channel: this, or what was stored, as JSON. */
+const PURGED = "purged";
+const MOST_CHARACTERS = 20_000;
+
+/** The message that a replica has stored an entry. */
+interface StoredMessage {
+  readonly from: string;
+  readonly key: string;
+  readonly storedAt: number;
+}
+
+/** @returns the members of the message, as far as it has them */
+function storedIn(text: string): Partial<Record<keyof StoredMessage, unknown>> {
+  if (text.length > MOST_CHARACTERS) return {};
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
+function createEntries(
+  options: RedisStoreOptions,
+  channel: string,
+): Pick<Store, "tier" | "get" | "set" | "remove" | "sweep" | "stats"> {
   const { redis, namespace, clock, replica, seal, onUnreadable } = options;
   const stored = (key: string): string => keyIn(namespace, key);
 
@@ -109,7 +130,6 @@ function createRedisStore(options: RedisBackendOptions): Store {
   return {
     tier: "redis",
     stats: () => undefined,
-    close: async () => undefined,
     async get(key) {
       const blob = await redis
         .run("get", stored(key), (client) => client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES))
@@ -127,10 +147,10 @@ function createRedisStore(options: RedisBackendOptions): Store {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       const blob = toBlob(key, await inStoredCoding(entry), seal);
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
-      const event: RedisEvent = { kind: "stored", from: replica, key, storedAt: entry.storedAt };
+      const message: StoredMessage = { from: replica, key, storedAt: entry.storedAt };
       try {
         const isSet = await redis.run("set", stored(key), (client) =>
-          client.setEntry(stored(key), blob, keptForMs, eventsChannel(namespace), JSON.stringify(event)),
+          client.setEntry(stored(key), blob, keptForMs, channel, JSON.stringify(message)),
         );
         return isSet === 1 ? true : "newer-stored";
       } catch (error) {

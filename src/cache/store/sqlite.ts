@@ -9,15 +9,14 @@ import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/da
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Entry, Observer, StoreOperation } from "../../types.ts";
-import { keyPrefixes } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
-import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
+import { MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 import { createSqliteRoom, type SqliteRoom } from "./sqlite-room.ts";
 
-export interface SqliteBackendOptions {
+export interface SqliteStoreOptions {
   readonly dataDir: string;
   /** The account that the data belongs to. */
   readonly owner: Owner;
@@ -32,7 +31,7 @@ export interface SqliteBackendOptions {
   readonly onBreaker: (state: CircuitState) => void;
 }
 
-export interface SqliteBackend extends Backend {
+export interface SqliteStore extends Store {
   /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the backend. */
   readonly database: Database;
   /** Where the file is. */
@@ -43,7 +42,7 @@ export interface SqliteBackend extends Backend {
 }
 
 /** @throws {UnusableData} if the directory or the file cannot be used */
-export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend {
+export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
   const database = openDatabase({ directory, layout: LAYOUT, warn: log.warn });
   try {
@@ -67,9 +66,8 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
     database,
     directory,
     space: room,
-    store: createSqliteStore(database, { room, maxBytes, clock, run }),
+    ...createEntries(database, { room, maxBytes, clock, run }),
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
-    count: createSqliteCount(database, room, run),
     onEvent(listener) {
       // In this tick: no entry may be looked up before its purges are known.
       const report = (): void => {
@@ -87,7 +85,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
 /** The use of an entry is written at most this often, so that most hits only read. */
 const USE_WRITTEN_EVERY_MS = 60_000;
 
-interface StoreParts extends Pick<SqliteBackendOptions, "maxBytes" | "clock"> {
+interface StoreParts extends Pick<SqliteStoreOptions, "maxBytes" | "clock"> {
   readonly room: SqliteRoom;
   readonly run: Run;
 }
@@ -96,7 +94,10 @@ interface StoreParts extends Pick<SqliteBackendOptions, "maxBytes" | "clock"> {
 const SEAL = createSeal(() => "the file of one process");
 
 /** Entries in a table; the least recently used ones are evicted first. */
-function createSqliteStore(database: Database, { room, maxBytes, clock, run }: StoreParts): Store {
+function createEntries(
+  database: Database,
+  { room, maxBytes, clock, run }: StoreParts,
+): Pick<Store, "tier" | "get" | "set" | "remove" | "sweep" | "stats"> {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
@@ -142,23 +143,7 @@ function createSqliteStore(database: Database, { room, maxBytes, clock, run }: S
       // In small steps, because each one blocks all callers.
       while ((await run("sweep", () => room.expire())) > 0) await setImmediate();
     },
-    close: async () => undefined,
   };
-}
-
-/** Counts a resource by the index of keys: the answers themselves are not read. */
-function createSqliteCount(database: Database, room: SqliteRoom, run: Run): SqliteBackend["count"] {
-  // A tilde comes after every character that can follow the resource in a key.
-  const select = database.prepare(
-    "SELECT count(*) AS entries FROM entries WHERE key BETWEEN ?1 AND ?1 || '~'",
-  );
-  const countOf = (prefix: string): number => Number(select.get(prefix)?.["entries"]);
-  return (resource) =>
-    run("count", () =>
-      resource === undefined
-        ? room.stats()?.entries
-        : keyPrefixes(resource).reduce((sum, prefix) => sum + countOf(prefix), 0),
-    );
 }
 
 interface SqlitePurges {
@@ -195,14 +180,13 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
 
 type SqliteOperation = Extract<
   StoreOperation,
-  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "count"
+  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges"
 >;
 
 /** Reads continue while nothing can be written, for example on a full disk. */
 const KINDS = {
   get: "read",
   purges: "read",
-  count: "read",
   use: "write",
   set: "write",
   remove: "write",
@@ -221,7 +205,7 @@ const DATABASE = "the cache on disk";
 const MEANWHILE = "Callers get what is in memory. New answers are kept in memory only.";
 
 /** One fault causes one line in the log, and one more when everything works again. */
-function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteBackendOptions): Run {
+function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteStoreOptions): Run {
   const failedAt = new Map<Kind, number>();
 
   function isResting(operation: SqliteOperation): boolean {

@@ -1,16 +1,17 @@
 /**
- * All tiers as one: the memory of this process (L1) in front of a shared or durable store.
+ * All tiers as one: the memory of this process in front of a shared or durable store.
  *
  * A popular entry is served from memory alone. Events tell this process what other replicas store and purge.
- * After a gap in the events, each entry in memory is confirmed by the store before it is served again. While
+ * After a gap in the events, each entry in memory is confirmed by one read of the store before it is served again. While
  * the store is out of order, memory is used alone.
  */
+import { LRUCache } from "lru-cache";
+
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
-import { createL1, type L1 } from "./l1-trust.ts";
-import { createPurges, names, type Purge, type Purges, type PurgeScope } from "./purges.ts";
-import { type Backend, StoreUnavailable } from "./port.ts";
+import { createPurges, type Purge, type PurgeScope, type Purges } from "./purges.ts";
+import { type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */
 export interface Found {
@@ -43,34 +44,48 @@ export interface Tiers {
   /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
   /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
-  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge & { readonly hits: PurgeHits }>;
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
 }
 
 export interface TiersOptions {
   readonly memory: MemoryStore;
   /** Absent: memory only. */
-  readonly backend: Backend | undefined;
+  readonly store: Store | undefined;
   readonly clock: Clock;
 }
 
-export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
+export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
   const purges = createPurges();
-  const l1 = createL1(memory);
-  backend?.onEvent((event) => {
-    if (event.kind === "purged") purges.add(event.purges);
-    else l1.onEvent(event);
-  });
-
-  const { lookup, peek, judged } = createLookup({ memory, backend, clock, l1, purges });
+  const trust = createTrust(memory, purges);
+  store?.onEvent(trust.onEvent);
+  const lookup = createLookup({ memory, store, clock }, trust, purges);
 
   return {
     lookup,
-    peek,
-    judge: (key, { entry, tier }) => judged(key, entry, tier),
-    keep: (key, entry, onMemory) => keepEverywhere(key, entry, l1, memory, backend, onMemory),
+    peek(key, now) {
+      const cached = findInMemory(memory, key, now);
+      return store === undefined || trust.isConfirmed(key)
+        ? judged(purges, key, cached, "memory")
+        : undefined;
+    },
+    judge: (key, { entry, tier }) => judged(purges, key, entry, tier),
+    async keep(key, entry, onMemory) {
+      trust.confirm(key);
+      const inMemory = memory.put(key, entry);
+      if (inMemory === true) onMemory?.();
+      // The entry is too large to be stored, but the older one is out of date all the same.
+      if (inMemory === "too-large") memory.drop(key);
+      if (store === undefined) return inMemory;
+      const inStore = await orUnavailable(store.set(key, entry));
+      if (inStore === "too-large") await orUnavailable(store.remove(key));
+      if (inStore === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+      // Another replica has stored a newer entry.
+      if (inStore === "newer-stored") memory.drop(key);
+      return inStore;
+    },
     async drop(key) {
-      await memory.remove(key);
-      if (backend !== undefined) await orUnavailable(backend.store.remove(key));
+      memory.drop(key);
+      if (store !== undefined) await orUnavailable(store.remove(key));
     },
     keepInMemory(key, replace) {
       const current = memory.find(key);
@@ -79,103 +94,86 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
     },
     purgeEpoch: () => purges.epoch,
     async purge(scope, hard) {
-      const inMemory = countInMemory(scope, memory, purges);
-      if (backend === undefined) {
-        const purge = { epoch: Math.max(purges.epoch + 1, clock.now()), scope, hard };
-        purges.add([purge]);
-        return { ...purge, hits: { memory: inMemory } };
-      }
-      const ofKey = scope.kind === "key" ? await countKey(scope.key, backend, purges) : null;
-      const purge = await backend.purge(scope, hard);
+      const epoch = Math.max(purges.epoch + 1, clock.now());
+      const purge = store === undefined ? { epoch, scope, hard } : await store.purge(scope, hard);
       purges.add([purge]);
-      const inStore = scope.kind === "key" ? ofKey : await countInStore(scope, backend);
-      return { ...purge, hits: { memory: inMemory, [backend.store.tier]: inStore } };
+      return purge;
     },
   };
 }
 
-async function keepEverywhere(
-  key: string,
-  entry: Entry,
-  l1: L1,
-  memory: MemoryStore,
-  backend: Backend | undefined,
-  onMemory: (() => void) | undefined,
-): Promise<true | WhyNotStored> {
-  l1.confirm(key);
-  const inMemory = memory.put(key, entry);
-  if (inMemory === true) onMemory?.();
-  // The entry is too large to be stored, but the older one is out of date all the same.
-  if (inMemory === "too-large") await memory.remove(key);
-  if (backend === undefined) return inMemory;
-  const inStore = await orUnavailable(backend.store.set(key, entry));
-  if (inStore === "too-large") await orUnavailable(backend.store.remove(key));
-  if (inStore === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
-  // Another replica has stored a newer entry.
-  if (inStore === "newer-stored") await memory.remove(key);
-  return inStore;
+/** Keys whose latest announcements are remembered, so that a read that was slower than an announcement changes nothing. */
+const MOST_ANNOUNCED = 10_000;
+
+/** What the events say about the entries in memory. */
+interface Trust {
+  readonly onEvent: (event: StoreEvent) => void;
+  /** Whether the store need not be asked for a newer entry than the one in memory. */
+  readonly isConfirmed: (key: string) => boolean;
+  /** The entry in memory is the newest one. */
+  readonly confirm: (key: string) => void;
+  /** Call it before reading the store. @returns a function that tells whether memory may keep the entry that was read */
+  readonly reading: (key: string) => (entry: Entry) => boolean;
 }
 
-interface LookupOptions extends Pick<TiersOptions, "memory" | "backend" | "clock"> {
-  readonly l1: L1;
-  readonly purges: Purges;
-}
+function createTrust(memory: MemoryStore, purges: Purges): Trust {
+  /** When the newest entry that another replica announced was stored, by key. */
+  const announcedAt = new LRUCache<string, number>({ max: MOST_ANNOUNCED });
+  /** Keys in memory for which the announcement of a newer entry may have been lost. */
+  let unconfirmed = new Set<string>();
+  let gaps = 0;
 
-function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pick<
-  Tiers,
-  "lookup" | "peek"
-> & {
-  readonly judged: (key: string, entry: Entry | undefined, tier: Tier) => Found | undefined;
-} {
-  function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
-    if (entry === undefined) return undefined;
-    const verdict = purges.verdict(key, entry);
-    return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
-  }
-
-  function findInMemory(key: string, since: number | undefined, now: number): ReturnType<L1["find"]> {
-    const cached = l1.find(key, since, now);
-    if (cached === undefined || !isFromTheFuture(cached.entry, now)) return cached;
-    void memory.remove(key);
-    return undefined;
-  }
-
-  /** @param cached the entry in memory, which is not confirmed */
-  async function lookupInStore(
-    key: string,
-    { store }: Backend,
-    cached: Entry | undefined,
-  ): Promise<Found | undefined> {
-    const read = l1.startRead(key);
-    const stored = await getFrom(store, key, clock.now());
-    if (stored !== UNAVAILABLE && cached !== undefined && !(stored && stored.storedAt >= cached.storedAt)) {
-      // The store has lost the entry, or was out of order when it was stored. Store it again.
-      read.end();
-      l1.confirm(key);
-      void orUnavailable(store.set(key, cached));
-      return judged(key, cached, "memory");
-    }
-    if (stored === UNAVAILABLE || stored === undefined) {
-      read.end();
-      return judged(key, cached, "memory");
-    }
-    read.found(stored);
-    return judged(key, stored, store.tier);
+  function stored(key: string, storedAt: number): void {
+    announcedAt.set(key, storedAt);
+    const cached = memory.find(key);
+    if (cached !== undefined && cached.storedAt < storedAt) memory.drop(key);
   }
 
   return {
-    judged,
-    peek(key, now) {
-      const cached = findInMemory(key, undefined, now);
-      const isEnough = backend === undefined || cached?.isConfirmed === true;
-      return isEnough ? judged(key, cached?.entry, "memory") : undefined;
+    onEvent(event) {
+      if (event.kind === "purged") purges.add(event.purges);
+      else if (event.kind === "stored") stored(event.key, event.storedAt);
+      else {
+        gaps++;
+        unconfirmed = new Set(memory.keys());
+      }
     },
-    async lookup(key, since) {
-      const cached = findInMemory(key, since, clock.now());
-      if (backend === undefined || cached?.isConfirmed) return judged(key, cached?.entry, "memory");
-      return await lookupInStore(key, backend, cached?.entry);
+    isConfirmed: (key) => !unconfirmed.has(key),
+    confirm: (key) => void unconfirmed.delete(key),
+    reading(key) {
+      const gapsBefore = gaps;
+      return (entry) => gaps === gapsBefore && entry.storedAt >= (announcedAt.get(key) ?? 0);
     },
   };
+}
+
+function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purges: Purges): Tiers["lookup"] {
+  return async function lookup(key, since = Number.NEGATIVE_INFINITY) {
+    const cached = findInMemory(memory, key, clock.now());
+    const isEnough = cached !== undefined && trust.isConfirmed(key) && cached.storedAt > since;
+    if (store === undefined || isEnough) return judged(purges, key, cached, "memory");
+    const mayKeep = trust.reading(key);
+    const stored = await getFrom(store, key, clock.now());
+    if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
+    if (stored === undefined || (cached !== undefined && stored.storedAt < cached.storedAt)) {
+      // The store has lost the entry, or was out of order when it was stored. Store it again.
+      trust.confirm(key);
+      const found = judged(purges, key, cached, "memory");
+      if (found?.isPurged === false) void orUnavailable(store.set(key, found.entry));
+      return found;
+    }
+    if (mayKeep(stored)) {
+      trust.confirm(key);
+      memory.put(key, stored);
+    }
+    return judged(purges, key, stored, store.tier);
+  };
+}
+
+function judged(purges: Purges, key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
+  if (entry === undefined) return undefined;
+  const verdict = purges.verdict(key, entry);
+  return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
 }
 
 const UNAVAILABLE = Symbol("unavailable");
@@ -200,8 +198,15 @@ function isFromTheFuture({ storedAt }: Entry, now: number): boolean {
   return storedAt > now + CLOCKS_DIFFER_MS;
 }
 
+function findInMemory(memory: MemoryStore, key: string, now: number): Entry | undefined {
+  const cached = memory.find(key, now);
+  if (cached === undefined || !isFromTheFuture(cached, now)) return cached;
+  memory.drop(key);
+  return undefined;
+}
+
 async function getFrom(
-  store: Backend["store"],
+  store: Store,
   key: string,
   now: number,
 ): Promise<Entry | undefined | typeof UNAVAILABLE> {
@@ -209,30 +214,4 @@ async function getFrom(
   if (stored === UNAVAILABLE || stored === undefined || !isFromTheFuture(stored, now)) return stored;
   await orUnavailable(store.remove(key));
   return undefined;
-}
-
-/** How many stored answers a purge hits, by tier; `null`: not counted, because it would take too long. */
-export type PurgeHits = Partial<Record<Tier, number | null>>;
-
-/** Counts the answers that a scope names, in the memory of this process. Hard-purged ones do not count. */
-function countInMemory(scope: PurgeScope, memory: MemoryStore, purges: Purges): number {
-  return memory.count((key, entry) => names(scope, key, entry) && purges.verdict(key, entry) !== "gone");
-}
-
-/** Counts the answer of a key in the store, before it is purged. A hard-purged one does not count. */
-async function countKey(key: string, { store }: Backend, purges: Purges): Promise<number | null> {
-  const entry = await orUnavailable(store.get(key));
-  if (entry === UNAVAILABLE) return null;
-  return entry === undefined || purges.verdict(key, entry) === "gone" ? 0 : 1;
-}
-
-/** Counts the other answers that a scope names in the store. A purge removes none of them, so this is done after it. */
-async function countInStore(
-  scope: Exclude<PurgeScope, { kind: "key" }>,
-  backend: Backend,
-): Promise<number | null> {
-  // The tags are in the answers, and all of them would have to be read.
-  if (scope.kind === "tag") return null;
-  const count = await orUnavailable(backend.count(scope.kind === "all" ? undefined : scope.resource));
-  return count === UNAVAILABLE ? null : (count ?? null);
 }

@@ -75,7 +75,7 @@ export function setup(
   const clock = createFakeClock();
   const asked: Asking[] = [];
   const refreshed: RefreshRecord[] = [];
-  const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), backend: undefined, clock }));
+  const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock }));
   const failures = createFailures();
   const ruling = (): CacheRules => ({ ...RULES, ...rules });
   const load = createLoad({

@@ -31,17 +31,17 @@ function createEncoder(
 
 function memoryOf(maxBytes = 1024 * 1024): MemoryStore & Pick<Tiers, "keepInMemory"> {
   const memory = createMemoryStore(maxBytes, clock);
-  return { ...memory, keepInMemory: createTiers({ memory, backend: undefined, clock }).keepInMemory };
+  return { ...memory, keepInMemory: createTiers({ memory, store: undefined, clock }).keepInMemory };
 }
 
-async function stored(entry: Entry): Promise<ReturnType<typeof memoryOf>> {
+function stored(entry: Entry): ReturnType<typeof memoryOf> {
   const store = memoryOf();
-  await store.set(KEY, entry);
+  store.put(KEY, entry);
   return store;
 }
 
-async function kept(store: MemoryStore): Promise<Entry> {
-  const entry = await store.get(KEY);
+function kept(store: MemoryStore): Entry {
+  const entry = store.find(KEY);
   if (entry === undefined) throw new Error("the entry is gone");
   return entry;
 }
@@ -49,31 +49,31 @@ async function kept(store: MemoryStore): Promise<Entry> {
 describe("an encoded body", () => {
   it.each(CODINGS)("(%s) decodes to the body and is smaller", async (coding) => {
     const entry = entryWith(BODY, 1_000);
-    const encoded = await createEncoder((await stored(entry)).keepInMemory)(KEY, entry, coding);
+    const encoded = await createEncoder(stored(entry).keepInMemory)(KEY, entry, coding);
     expect(DECODERS[coding](encoded).equals(BODY)).toBe(true);
     expect(encoded.length).toBeLessThan(BODY.length / 2);
   });
 
   it("is encoded once and stored with the entry", async () => {
-    const store = await stored(entryWith(BODY, 1_000));
+    const store = stored(entryWith(BODY, 1_000));
     const encode = createEncoder(store.keepInMemory);
     for (const coding of CODINGS) {
-      const first = await encode(KEY, await kept(store), coding);
-      expect((await kept(store)).bodies[coding]).toBe(first);
-      expect(await encode(KEY, await kept(store), coding)).toBe(first);
+      const first = await encode(KEY, kept(store), coding);
+      expect(kept(store).bodies[coding]).toBe(first);
+      expect(await encode(KEY, kept(store), coding)).toBe(first);
     }
-    expect(Object.keys((await kept(store)).bodies).sort()).toEqual(["br", "gzip", "identity", "zstd"]);
+    expect(Object.keys(kept(store).bodies).sort()).toEqual(["br", "gzip", "identity", "zstd"]);
   });
 
   it.each(CODINGS)("(%s) takes no more memory than its length", async (coding) => {
-    const store = await stored(entryWith(BODY, 1_000));
-    const { buffer, length } = await createEncoder(store.keepInMemory)(KEY, await kept(store), coding);
+    const store = stored(entryWith(BODY, 1_000));
+    const { buffer, length } = await createEncoder(store.keepInMemory)(KEY, kept(store), coding);
     expect(buffer.byteLength).toBe(length);
   });
 
   it("is encoded once for simultaneous requests", async () => {
     const entry = entryWith(BODY, 1_000);
-    const store = await stored(entry);
+    const store = stored(entry);
     const encode = createEncoder(store.keepInMemory);
     const made = await Promise.all(Array.from({ length: 50 }, () => encode(KEY, entry, "br")));
     expect(new Set(made).size).toBe(1);
@@ -81,10 +81,10 @@ describe("an encoded body", () => {
 
   it("is encoded and stored in several encodings at the same time", async () => {
     const entry = entryWith(BODY, 1_000);
-    const store = await stored(entry);
+    const store = stored(entry);
     const encode = createEncoder(store.keepInMemory);
     const made = await Promise.all(CODINGS.map((coding) => encode(KEY, entry, coding)));
-    const { bodies } = await kept(store);
+    const { bodies } = kept(store);
     expect(CODINGS.map((coding) => bodies[coding])).toEqual(made);
   });
 
@@ -93,19 +93,19 @@ describe("an encoded body", () => {
     ["of the same instant with another body", { etag: "another" }],
   ])("is not stored with an entry that is %s", async (_name, change) => {
     const entry = entryWith(BODY, 1_000);
-    const store = await stored(entry);
+    const store = stored(entry);
     const encoding = createEncoder(store.keepInMemory)(KEY, entry, "gzip");
     const newer = entryWith("newer", 1_000, change);
-    await store.set(KEY, newer);
+    store.put(KEY, newer);
     expect(gunzipSync(await encoding).equals(BODY)).toBe(true);
-    expect(await kept(store)).toEqual(newer);
+    expect(kept(store)).toEqual(newer);
   });
 
   it("does not store an entry again that was removed", async () => {
     const store = memoryOf();
     const encoded = await createEncoder(store.keepInMemory)(KEY, entryWith(BODY, 1_000), "gzip");
     expect(gunzipSync(encoded).equals(BODY)).toBe(true);
-    expect(await store.get(KEY)).toBeUndefined();
+    expect(store.find(KEY)).toBeUndefined();
   });
 
   it("that does not fit into the store is served, and the entry stays", async () => {
@@ -113,10 +113,10 @@ describe("an encoded body", () => {
     const body = Buffer.from(crypto.getRandomValues(new Uint8Array(10_000)));
     const entry = entryWith(body, 1_000);
     const store = memoryOf(8 * 15_000);
-    expect(await store.set(KEY, entry)).toBe(true);
+    expect(store.put(KEY, entry)).toBe(true);
     const encoded = await createEncoder(store.keepInMemory)(KEY, entry, "gzip");
     expect(gunzipSync(encoded).equals(body)).toBe(true);
-    expect(await store.get(KEY)).toEqual(entry);
+    expect(store.find(KEY)).toEqual(entry);
   });
 });
 

@@ -9,6 +9,7 @@ import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Cause, Entry, Fetched, FlightResult, RefreshRecord, Validators } from "../../../src/types.ts";
 import { entryWith, fetchedWith } from "../../support/entries.ts";
+import { storeIn } from "../../support/store.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { rulesWith } from "../../support/rules.ts";
@@ -35,15 +36,14 @@ interface Setup {
 const QUESTION = questionWith(requestWith(0));
 
 /** @param shared where other replicas keep their answers too; what they say of that does not arrive */
-function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore): Setup {
+function setup(
+  upstream: (nth: number) => Promise<Fetched>,
+  shared?: MemoryStore,
+  write?: () => Promise<true>,
+): Setup {
   const clock = createFakeClock();
-  const backend = shared && {
-    store: shared,
-    purge: () => Promise.reject(new Error("not asked for")),
-    count: () => Promise.reject(new Error("not asked for")),
-    onEvent: () => undefined,
-  };
-  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), backend, clock });
+  const store = shared && storeIn(shared, write === undefined ? {} : { set: write });
+  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), store, clock });
   const failures = createFailures();
   const askedBy: (Validators | undefined)[] = [];
   const refreshed: RefreshRecord[] = [];
@@ -97,7 +97,7 @@ describe("an answer that another flight has stored", () => {
     const { clock, tiers, load, askedBy } = setup(async () => FOUND, shared);
     const cached = entryWith("older", clock.now() - 1);
     await tiers.keep(QUESTION.key, cached);
-    await shared.set(QUESTION.key, entryWith("newer", clock.now()));
+    shared.put(QUESTION.key, entryWith("newer", clock.now()));
     const loaded = await load({ cached: cached, cause: "refresh" });
     expect([loaded.how, loaded.value.entry.storedAt, askedBy]).toEqual(["found", clock.now(), []]);
     expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
@@ -125,8 +125,12 @@ describe("an answer that another flight has stored", () => {
 describe("a fetched answer", () => {
   it("is given to its callers before it is in the store, and its flight ends when it is", async () => {
     const { promise: written, resolve: write } = Promise.withResolvers<true>();
-    const slow = { ...createMemoryStore(80_000, createFakeClock()), set: () => written };
-    const { load, flightsUnderWay } = setup(async () => FOUND, slow);
+    const shared = createMemoryStore(80_000, createFakeClock());
+    const { load, flightsUnderWay } = setup(
+      async () => FOUND,
+      shared,
+      () => written,
+    );
     const { how, value } = await load();
     expect([how, value.stored, flightsUnderWay()]).toEqual(["fetched", true, 1]);
     write(true);

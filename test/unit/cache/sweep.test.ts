@@ -18,7 +18,7 @@ describe("sweeping", () => {
     sweep.start();
     for (const nth of [1, 2, 3]) {
       const keepUntil = clock.now() + nth * MINUTE_MS;
-      await store.set(keyOf(`sold/${nth}`), entryWith("{}", clock.now(), { keepUntil }));
+      store.put(keyOf(`sold/${nth}`), entryWith("{}", clock.now(), { keepUntil }));
     }
     const cached: number[] = [];
     for (let minute = 1; minute <= 3; minute++) {
@@ -43,7 +43,7 @@ describe("sweeping", () => {
     const sweep = createSweep([broken, store], clock);
     sweep.start();
     onTestFinished(sweep.stop);
-    await store.set(keyOf("sold/1"), entryWith("{}", clock.now(), { keepUntil: clock.now() + 90_000 }));
+    store.put(keyOf("sold/1"), entryWith("{}", clock.now(), { keepUntil: clock.now() + 90_000 }));
     await clock.advance(MINUTE_MS);
     expect([store.stats().entries, tries]).toEqual([1, 1]);
     await clock.advance(MINUTE_MS);

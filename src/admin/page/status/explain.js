@@ -121,13 +121,6 @@ function historyTable({ requests }) {
   return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }
 
-/** @returns how many answers were purged in each tier, and what is not counted */
-function hitsText({ hits, note }) {
-  const counted = Object.entries(hits).filter(([, number]) => number !== null);
-  const parts = counted.map(([tier, number]) => `${many(number, "answer")} in ${tier}`);
-  return [` It hit ${parts.join(", ")}.`, ...(note ? [note] : [])].join(" ");
-}
-
 /** @returns a function that asks for a confirmation, and purges */
 function createPurge() {
   const dialog = byId("purge-dialog");
@@ -166,8 +159,8 @@ function createPurge() {
     confirmed = async () => {
       const hard = byId("purge-hard").checked;
       try {
-        const answer = await post("cache/purge", { ...body, ...(hard && { hard }) });
-        setText(message, `Purged: ${what}.${hitsText(answer)}`);
+        await post("cache/purge", { ...body, ...(hard && { hard }) });
+        setText(message, `Purged: ${what}.`);
         message.className = "message good";
       } catch (error) {
         setText(message, `Not purged. ${error.message}`);

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 
-import type { Backend, BackendEvent } from "../../../../src/cache/store/port.ts";
+import type { Store, StoreEvent } from "../../../../src/cache/store/port.ts";
 import { entryOf } from "../../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../../src/cache/store/memory.ts";
 import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
 import { createTiers, type Tiers } from "../../../../src/cache/store/tiered.ts";
 import type { Entry } from "../../../../src/types.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
+import { storeIn } from "../../../support/store.ts";
 import { fetchedWith, receiptWith } from "../../../support/entries.ts";
 
 const clock = {
@@ -29,39 +30,34 @@ function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): 
 
 /** A backend over a store of its own, whose events and breakdowns the test decides. */
 function backendOf(maxBytes: number): {
-  backend: Backend;
+  store: Store;
   behind: MemoryStore;
-  tell: (event: BackendEvent) => void;
+  tell: (event: StoreEvent) => void;
   lookups: () => number;
   breakDown: () => void;
 } {
   const behind = createMemoryStore(maxBytes, clock);
-  let tell: (event: BackendEvent) => void = () => undefined;
+  let tell: (event: StoreEvent) => void = () => undefined;
   let broken = false;
   let lookups = 0;
   const orBroken = async <T>(operation: () => Promise<T>): Promise<T> => {
     if (broken) throw new StoreUnavailable("broken by the test");
     return await operation();
   };
-  const backend: Backend = {
-    store: {
-      ...behind,
-      tier: "redis",
-      get: (key) => {
-        lookups++;
-        return orBroken(() => behind.get(key));
-      },
-      set: (key, entry) => orBroken(() => behind.set(key, entry)),
-      remove: (key) => orBroken(() => behind.remove(key)),
+  const store = storeIn(behind, {
+    get: (key) => {
+      lookups++;
+      return orBroken(async () => behind.find(key));
     },
+    set: (key, entry) => orBroken(async () => behind.put(key, entry)),
+    remove: (key) => orBroken(async () => behind.drop(key)),
     purge: (scope, hard) => orBroken(async () => ({ epoch: 7, scope, hard })),
-    count: async () => undefined,
     onEvent: (listener) => {
       tell = listener;
     },
-  };
+  });
   return {
-    backend,
+    store,
     behind,
     tell: (event) => tell(event),
     lookups: () => lookups,
@@ -75,7 +71,7 @@ function setup(
 ): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
   const memory = createMemoryStore(room.memory ?? 1_000_000, clock);
   const parts = backendOf(room.behind ?? 1_000_000);
-  return { ...parts, memory, tiers: createTiers({ memory, backend: parts.backend, clock }) };
+  return { ...parts, memory, tiers: createTiers({ memory, store: parts.store, clock }) };
 }
 
 describe("the tiers", () => {
@@ -88,7 +84,7 @@ describe("the tiers", () => {
 
   it("find behind what another replica kept, once; then in memory", async () => {
     const { tiers, behind } = setup();
-    await behind.set(KEY, entryStoredAt(1));
+    behind.put(KEY, entryStoredAt(1));
     expect((await tiers.lookup(KEY))?.tier).toBe("redis");
     expect((await tiers.lookup(KEY))?.tier).toBe("memory");
   });
@@ -98,7 +94,7 @@ describe("the tiers", () => {
     await tiers.keep(KEY, entryStoredAt(5));
     tell({ kind: "stored", key: KEY, storedAt: 5 });
     expect((await tiers.lookup(KEY))?.tier).toBe("memory");
-    await behind.set(KEY, entryStoredAt(6));
+    behind.put(KEY, entryStoredAt(6));
     tell({ kind: "stored", key: KEY, storedAt: 6 });
     expect(await tiers.lookup(KEY)).toMatchObject({ tier: "redis", entry: { storedAt: 6 } });
   });
@@ -107,18 +103,18 @@ describe("the tiers", () => {
     "keep nothing in memory that was overtaken on its way here (%s)",
     async (kind) => {
       const { tiers, behind, tell } = setup();
-      await behind.set(KEY, entryStoredAt(5));
+      behind.put(KEY, entryStoredAt(5));
       const reading = tiers.lookup(KEY);
       tell(kind === "gap" ? { kind } : { kind, key: KEY, storedAt: 6 });
       expect((await reading)?.entry.storedAt).toBe(5);
-      await behind.set(KEY, entryStoredAt(6));
+      behind.put(KEY, entryStoredAt(6));
       expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(6);
     },
   );
 
   it("keep nothing in memory that is older than what is behind", async () => {
     const { tiers, behind } = setup();
-    await behind.set(KEY, entryStoredAt(9));
+    behind.put(KEY, entryStoredAt(9));
     expect(await tiers.keep(KEY, entryStoredAt(8))).toBe("newer-stored");
     expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(9);
   });
@@ -126,7 +122,7 @@ describe("the tiers", () => {
   it("trust memory after a gap in the events only when confirmed", async () => {
     const { tiers, behind, tell } = setup();
     await tiers.keep(KEY, entryStoredAt(1));
-    await behind.set(KEY, entryStoredAt(2));
+    behind.put(KEY, entryStoredAt(2));
     tell({ kind: "gap" });
     expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(2);
     expect((await tiers.lookup(KEY))?.tier).toBe("memory");
@@ -135,20 +131,20 @@ describe("the tiers", () => {
   it("give back to a store that lost everything what memory still has", async () => {
     const { tiers, behind, tell } = setup();
     await tiers.keep(KEY, entryStoredAt(1));
-    await behind.remove(KEY);
+    behind.drop(KEY);
     tell({ kind: "gap" });
     expect((await tiers.lookup(KEY))?.tier).toBe("memory");
-    expect(await behind.get(KEY)).toBeDefined();
+    expect(behind.find(KEY)).toBeDefined();
   });
 
   it("give back to a store that was away what is newer in memory, and answer with that", async () => {
     const { tiers, behind, tell } = setup();
     await tiers.keep(KEY, entryStoredAt(2));
-    await behind.remove(KEY);
-    await behind.set(KEY, entryStoredAt(1));
+    behind.drop(KEY);
+    behind.put(KEY, entryStoredAt(1));
     tell({ kind: "gap" });
     expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory", entry: { storedAt: 2 } });
-    expect(await behind.get(KEY)).toMatchObject({ storedAt: 2 });
+    expect(behind.find(KEY)).toMatchObject({ storedAt: 2 });
   });
 
   it.each(["memory", "behind"] as const)(
@@ -159,8 +155,8 @@ describe("the tiers", () => {
       await tiers.keep(KEY, entryStoredAt(1));
       await tiers.keep(KEY, entryStoredAt(2, "x".repeat(small)));
       const [full, roomy] = where === "memory" ? [memory, behind] : [behind, memory];
-      expect(await full.get(KEY)).toBeUndefined();
-      expect(await roomy.get(KEY)).toMatchObject({ storedAt: 2 });
+      expect(full.find(KEY)).toBeUndefined();
+      expect(roomy.find(KEY)).toMatchObject({ storedAt: 2 });
       expect(await tiers.lookup(KEY)).toMatchObject({ entry: { storedAt: 2 } });
     },
   );
@@ -168,7 +164,7 @@ describe("the tiers", () => {
   it("drop what says that it was stored at a time still to come, so that new answers are kept", async () => {
     const { tiers, behind } = setup();
     const tomorrow = clock.now() + 86_400_000;
-    await behind.set(KEY, entryStoredAt(tomorrow));
+    behind.put(KEY, entryStoredAt(tomorrow));
     expect(await tiers.lookup(KEY)).toBeUndefined();
     expect(await tiers.keep(KEY, entryStoredAt(clock.now()))).toBe(true);
     expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory" });
@@ -178,7 +174,7 @@ describe("the tiers", () => {
     const { tiers, behind, breakDown } = setup();
     await tiers.keep(KEY, entryStoredAt(1));
     await tiers.drop(KEY);
-    expect(await behind.get(KEY)).toBeUndefined();
+    expect(behind.find(KEY)).toBeUndefined();
     expect(await tiers.lookup(KEY)).toBeUndefined();
     breakDown();
     await expect(tiers.drop(KEY)).resolves.toBeUndefined();
@@ -208,7 +204,7 @@ describe("the tiers", () => {
     expect((await tiers.lookup(KEY))?.isPurged).toBe(true);
     tell({ kind: "purged", purges: [{ epoch: 4, scope: { kind: "all" }, hard: true }] });
     expect(await tiers.lookup(KEY)).toBeUndefined();
-    expect(await behind.get(KEY)).toBeDefined();
+    expect(behind.find(KEY)).toBeDefined();
     await tiers.keep(KEY, entryStoredAt(2, "new", tiers.purgeEpoch()));
     expect((await tiers.lookup(KEY))?.isPurged).toBe(false);
   });
