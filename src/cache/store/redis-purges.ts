@@ -44,10 +44,6 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
   /** Where the next read begins. */
   let from = "-";
   let latestEpoch = 0;
-  let isDue = false;
-  let isReading = false;
-  let isClosed = false;
-  let cancel = clock.after(REREAD_MS, () => void read());
 
   async function readOnce(): Promise<void> {
     const rows = await redis.run("purges", key, (client) =>
@@ -64,27 +60,7 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
     onPurges(purges);
   }
 
-  async function read(): Promise<void> {
-    isDue = true;
-    if (isReading) return;
-    isReading = true;
-    schedule(REREAD_MS);
-    try {
-      while (isDue) {
-        isDue = false;
-        await readOnce();
-      }
-    } catch {
-      schedule(RETRY_MS);
-    } finally {
-      isReading = false;
-    }
-  }
-
-  function schedule(afterMs: number): void {
-    cancel();
-    if (!isClosed) cancel = clock.after(afterMs, () => void read());
-  }
+  const poll = createPoll(clock, readOnce);
 
   return {
     async declare(scope, hard) {
@@ -104,11 +80,49 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
       await announce();
       return { epoch, scope, hard };
     },
-    readNew: () => void read(),
+    readNew: poll.now,
     readAll() {
       from = "-";
-      void read();
+      poll.now();
     },
+    close: poll.close,
+  };
+}
+
+/** Reads at once, every `REREAD_MS`, and `RETRY_MS` after a failure; one read after the other. */
+function createPoll(
+  clock: Clock,
+  read: () => Promise<void>,
+): { readonly now: () => void; readonly close: () => void } {
+  let isDue = false;
+  let isReading = false;
+  let isClosed = false;
+  let cancel = clock.after(REREAD_MS, () => void readWhileDue());
+
+  async function readWhileDue(): Promise<void> {
+    isDue = true;
+    if (isReading) return;
+    isReading = true;
+    schedule(REREAD_MS);
+    try {
+      while (isDue) {
+        isDue = false;
+        await read();
+      }
+    } catch {
+      schedule(RETRY_MS);
+    } finally {
+      isReading = false;
+    }
+  }
+
+  function schedule(afterMs: number): void {
+    cancel();
+    if (!isClosed) cancel = clock.after(afterMs, () => void readWhileDue());
+  }
+
+  return {
+    now: () => void readWhileDue(),
     close() {
       isClosed = true;
       cancel();
