@@ -3,7 +3,7 @@
  */
 
 /** `json`: JSON without a version; `v2`: JSON in version 2; `jpeg`: a thumbnail. */
-export const FORMATS = ["json", "v2", "jpeg"] as const;
+const FORMATS = ["json", "v2", "jpeg"] as const;
 export type Format = (typeof FORMATS)[number];
 
 /**
