@@ -45,6 +45,7 @@ export async function startGatewayAt(
   logLevel = "warn",
 ): Promise<Pick<BenchGateway, "url" | "stop"> & { readonly reload: () => void; readonly adminUrl: string }> {
   const source = openSettings({
+    isTest: true,
     env: {
       HOST: "127.0.0.1",
       PORT: "0",

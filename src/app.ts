@@ -39,8 +39,7 @@ import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings, type LiveSettings } from "./config/live.ts";
-import type { FollowedFiles } from "./config/followed-files.ts";
-import { followKeyFile, type PrivateKeys } from "./config/private-key.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
@@ -79,7 +78,7 @@ import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage.ts";
 import { createUpstream, type Upstream } from "./upstream-stage.ts";
-import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
+import { readWarmItems } from "./warm-list.ts";
 
 /** What the process passes to the gateway. */
 export interface GatewayOptions {
@@ -127,7 +126,6 @@ interface Context extends GatewayOptions {
   /** The calling apps, listed in the settings or not. */
   readonly apps: Apps;
   readonly secretFiles: SecretFiles;
-  readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
   readonly warmItems: readonly WarmItem[];
 }
@@ -141,8 +139,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
   const budgets = openBudgets(context, stores);
-  const keyFile = watchKeyFile(context);
-  const upstream = createUpstream({ ...context, budgets, checkKeyFile: () => keyFile?.check() });
+  const upstream = createUpstream({ ...context, budgets, checkKeyFile: secretFiles.check });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const budgetLeft = createBudgetLeft(budgets);
@@ -168,7 +165,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
-  const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
+  const reload = createReload({ ...context, budgets, warm });
   const admin = createAdmin(context, { stores, budgets, pages, warm, lifecycle, reload, callers });
   const servers = { callers: callers.server, admin };
   renewCertificates(secretFiles, servers);
@@ -184,7 +181,6 @@ export function createGateway(options: GatewayOptions): Gateway {
     async stop(how) {
       for (const part of background) part.stop();
       await lifecycle.stop(settings.current(), how);
-      keyFile?.close();
       secretFiles.close();
       stopWatching();
       await sendLastTraces(context);
@@ -213,7 +209,6 @@ async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
 function createContext(options: GatewayOptions): Context {
   const { source, keys, clock, log } = options;
   const { config } = source.first;
-  const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
@@ -230,7 +225,7 @@ function createContext(options: GatewayOptions): Context {
     now: options.clock.now,
   });
   const observer = recorder.recording(logging);
-  const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
+  const secretFiles = followSecretFiles({ ...observer, ...source, keys, clock });
   return {
     ...options,
     config,
@@ -244,7 +239,6 @@ function createContext(options: GatewayOptions): Context {
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     secretFiles,
-    readWarmItems,
     warmItems,
   };
 }
@@ -318,13 +312,6 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budge
     },
     config,
   );
-}
-
-/** Follows the file that holds the private key, if the settings name one. */
-function watchKeyFile({ source, keys, clock, observer }: Context): FollowedFiles | undefined {
-  const { readFile, first } = source;
-  const path = first.config.upstream.privateKeyFile;
-  return path === null ? undefined : followKeyFile({ ...observer, path, keys, clock, readFile });
 }
 
 interface CacheParts extends Stores {

@@ -5,7 +5,6 @@ import { createGateway, type Gateway, type GatewayOptions } from "./app.ts";
 import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
-import { checkWarmList } from "./warm-list.ts";
 import { ConfigError } from "./config/config.ts";
 import { type Environment, processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
@@ -25,7 +24,7 @@ const FLUSH_MS = 1_000;
  * 1 if the gateway cannot start, if an error was not caught, or if the stop took too long.
  */
 export async function main(env: Environment = processEnvironment()): Promise<void> {
-  const source = readSettings(env, checkWarmList);
+  const source = readSettings(env);
   if (source === undefined) return;
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));

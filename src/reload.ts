@@ -4,62 +4,50 @@
 import type { Warm } from "./cache/warm.ts";
 import { type Budgets, configureBudgets } from "./budgets.ts";
 import type { Apps } from "./ratelimit/apps.ts";
-import { type ReadWarmItems, warmChanges, type WarmList } from "./warm-list.ts";
+import { readWarmItems, type WarmList } from "./warm-list.ts";
 import type { LogControl, Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
 import { describeChange, type LiveSettings, type Reload } from "./config/live.ts";
-import type { PrivateKeys } from "./config/private-key.ts";
+import type { SecretFiles } from "./config/secret-files.ts";
 
 export interface ReloadOptions {
   readonly settings: LiveSettings;
-  readonly keys: PrivateKeys;
   readonly budgets: Budgets;
   readonly apps: Apps;
-  readonly warm: Pick<Warm, "items" | "replace">;
-  readonly readWarmItems: ReadWarmItems;
+  readonly warm: Pick<Warm, "replace">;
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly logControl: Pick<LogControl, "change">;
   readonly clock: Clock;
-  /** Reads the files again that the new settings name. */
-  readonly checkFiles: () => void;
+  readonly secretFiles: Pick<SecretFiles, "use">;
 }
 
 /** @param by what triggered the reload, for the log */
 export type ReloadNow = (by: "SIGHUP" | "request") => Reload<WarmList>;
 
 export function createReload(parts: ReloadOptions): ReloadNow {
-  const { settings, keys, budgets, apps, warm, metrics, log, clock } = parts;
+  const { settings, budgets, apps, warm, metrics, log, clock } = parts;
   metrics.config.inForce(clock.now());
 
   return function reload(by) {
-    const reload = settings.reload(parts.readWarmItems);
+    const reload = settings.reload(readWarmItems);
     metrics.config.reloaded(reload.kind);
     if (reload.kind !== "applied") {
       const { kind, problems } = reload;
       log.error({ by, result: kind, problems }, "Reload failed. The previous settings stay in force.");
       return reload;
     }
-    const { config, also } = reload;
+    const { usable, also, changes } = reload;
+    const { config } = usable;
     metrics.config.inForce(clock.now());
     parts.logControl.change(config.log);
-    // The key file may have changed although no setting has.
-    const isNewKey = keys.replace(config.upstream.privateKey);
-    const isListed = reload.changes.some(({ path }) => path === "upstream.privateKey");
-    // The warm list may have changed although its path has not.
-    const newWarm = warmChanges(warm.items(), also.items);
-    if (newWarm.length > 0) warm.replace(also.items);
-    const changes = [
-      ...reload.changes,
-      ...(isNewKey && !isListed ? [{ path: "upstream.privateKey" }] : []),
-      ...newWarm,
-    ];
+    if (changes.some(({ path }) => path === "warm")) warm.replace(also.items);
     configureBudgets(budgets, apps, config);
-    parts.checkFiles();
+    parts.secretFiles.use(usable);
     log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
-    return { ...reload, changes };
+    return reload;
   };
 }
 

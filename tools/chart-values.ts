@@ -222,8 +222,8 @@ function countOrPercent(): z.ZodType {
 export function chartValuesSchema(config: JsonSchema): object {
   const { properties } = z.toJSONSchema(values.partial(), { io: "input", target: "draft-7" });
   const { $schema: _, title: __, ...settings } = structuredClone(config);
-  for (const { path, secret } of SETTINGS) {
-    if (secret) looseTextAt(settings, path);
+  for (const { path, secret, shape } of SETTINGS) {
+    if (secret && !(shape instanceof z.ZodArray)) looseTextAt(settings, path);
   }
   return {
     // The newest version that Helm 3 supports.

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
-import { metaOf } from "../src/config/setting.ts";
+import { metaOf, partsOf } from "../src/config/setting.ts";
 import { DURATION_PATTERN } from "../src/config/units.ts";
 
 /** A JSON Schema, as far as this file changes it. */
@@ -9,6 +9,7 @@ export interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   required?: string[];
   anyOf?: JsonSchema[];
+  items?: JsonSchema;
   pattern?: string;
   type?: string | string[];
   description?: string;
@@ -31,6 +32,7 @@ export function configJsonSchema(): JsonSchema {
       },
     }),
   );
+  useWrittenNames(settingsSchema, schema);
   allowLeavingOut(schema);
   allowOneForAll(schema);
   for (const { path, name, default: written = null } of SETTINGS) {
@@ -49,6 +51,20 @@ export function configJsonSchema(): JsonSchema {
 /** A copy of the library's object without its hidden members, as the file shows it. */
 function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema));
+}
+
+/** Names settings as people write them, and omits what is no setting. */
+function useWrittenNames(shape: z.core.$ZodType, schema: JsonSchema | undefined): void {
+  if (schema === undefined) return;
+  if (shape instanceof z.ZodArray) return useWrittenNames(shape.element, schema.items);
+  if (!(shape instanceof z.ZodObject)) return;
+  const parts = partsOf(shape).filter((part) => !metaOf(part.shape)?.isFixed);
+  const properties = parts.map(({ key, name, shape: inner }): [string, JsonSchema] => {
+    const part = schema.properties?.[key] ?? {};
+    useWrittenNames(inner, part);
+    return [name, part];
+  });
+  schema.properties = Object.fromEntries(properties);
 }
 
 /** Makes every setting optional. Items of lists keep their required members, because lists are replaced as a whole. */

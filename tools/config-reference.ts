@@ -1,5 +1,6 @@
 import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
 import type { Setting } from "../src/config/setting.ts";
+import { isMapping } from "../src/config/sources.ts";
 
 const INTRODUCTION = `# Configuration
 
@@ -44,9 +45,10 @@ The column "Reload" says whether a new value applies when the gateway reads its 
 export function configReference(): string {
   const sections = Object.keys(settingsSchema.shape).map((name) => {
     const rows = SETTINGS.filter((setting) => setting.path[0] === name);
+    if (rows.length === 0) return "";
     return [`## ${name}`, "", ...table(rows), ""].join("\n");
   });
-  return [INTRODUCTION, ...sections].join("\n");
+  return [INTRODUCTION, ...sections.filter((text) => text !== "")].join("\n");
 }
 
 function table(rows: readonly Setting[]): string[] {
@@ -54,8 +56,9 @@ function table(rows: readonly Setting[]): string[] {
     "| Setting | Environment | Default | Reload | Meaning | Accepts |",
     "| --- | --- | --- | --- | --- | --- |",
     ...rows.map((row) => {
-      const { name, env, reloadable = false, description = "", expected } = row;
-      const cells = [code(name), env ? code(env) : "", defaultOf(row), reloadable ? "yes" : "no"];
+      const { name, env, secretEnv, reloadable = false, description = "", expected } = row;
+      const variables = [env, secretEnv].filter((one) => one !== undefined).map(code);
+      const cells = [code(name), variables.join(", "), defaultOf(row), reloadable ? "yes" : "no"];
       const escaped = [...cells, description, expected].map((cell) => cell.replaceAll("|", "\\|"));
       return `| ${escaped.join(" | ")} |`;
     }),
@@ -65,7 +68,12 @@ function table(rows: readonly Setting[]): string[] {
 function defaultOf({ required, default: written = null }: Setting): string {
   if (required) return "**required**";
   if (written === null) return "unset";
-  return code(typeof written === "string" ? written : JSON.stringify(written));
+  if (!isMapping(written)) return code(typeof written === "string" ? written : JSON.stringify(written));
+  return code(
+    Object.entries(written)
+      .map((pair) => pair.join("="))
+      .join(","),
+  );
 }
 
 function code(text: string): string {

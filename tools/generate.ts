@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 
 import { format } from "oxfmt";
 
-import { defaultsYaml } from "../src/config/default-file.ts";
+import { defaultsYaml } from "./default-file.ts";
 import { alertRules } from "./alert-rules.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { chartValuesSchema } from "./chart-values.ts";

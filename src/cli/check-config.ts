@@ -19,10 +19,11 @@ export function addCheckConfig(program: Command): void {
 async function checkConfig(options: SettingOptions): Promise<void> {
   const { examineConfig } = await import("../config/load.ts");
   const { report } = await import("../config/report.ts");
-  const { checkWarmList } = await import("../warm-list.ts");
+  const { readWarmItems } = await import("../warm-list.ts");
   const readFile = (path: string): string => readFileSync(path, "utf8");
   const examined = examineConfig({ env: environmentWith(options), readFile });
-  const problems = [...examined.problems, ...checkWarmList(examined.readable, readFile)];
+  const warm = examined.usable && readWarmItems(examined.usable.settings);
+  const problems = [...examined.problems, ...(warm?.problems ?? [])];
   if (problems.length === 0) print(report(examined).join("\n"));
   else {
     process.stderr.write(`${problems.join("\n")}\n`);

@@ -24,7 +24,7 @@ interface WarmState {
 export function addWarm(program: Command): void {
   const command = program
     .command("warm")
-    .description("show the state of the answers that are kept warm (warm.file)")
+    .description("show the state of the answers that are kept warm (warm)")
     .option("--wait", "wait until each of them is in the cache")
     .option("--timeout <seconds>", "longest time to wait", seconds, 300)
     .action(warm);
@@ -35,8 +35,7 @@ async function warm(options: WarmOptions): Promise<void> {
   const client = createAdminClient(options);
   const states = options.wait ? await waitUntilWarm(client, options.timeout) : await statesOf(client);
   if (options.json) return printJson({ urls: states });
-  if (states.length === 0)
-    return print("The warm list is empty. List URLs in the file that warm.file names.");
+  if (states.length === 0) return print("The warm list is empty. List URLs under warm in the settings.");
   print(
     table(
       ["query", "format", "app", "every s", "due in s", "last fetch"],

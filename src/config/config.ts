@@ -4,7 +4,7 @@
 import type { CertificatePair } from "./certificates.ts";
 import type { Settings } from "./schema.ts";
 import type { Secret } from "./secret.ts";
-import type { ResolvedSecrets } from "./secrets.ts";
+import type { SecretValues } from "./secrets.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings, with every value resolved that depends on other settings or on files. Deeply frozen. */
@@ -13,9 +13,11 @@ export interface Config extends Omit<Settings, "server" | "admin" | "upstream" |
   readonly server: Omit<Settings["server"], "tls"> & { readonly tls: CertificatePair | null };
   readonly admin: Omit<Settings["admin"], "host" | "tokenFile" | "tls"> & {
     readonly host: string;
+    /** `null`: the port needs no token. */
+    readonly token: Secret | null;
     readonly tls: CertificatePair | null;
   };
-  readonly upstream: Omit<Settings["upstream"], "caFile" | "privateKey"> & {
+  readonly upstream: Omit<Settings["upstream"], "caFile" | "privateKeyFile"> & {
     /** The certificate authorities to trust, as PEM; `null`: Node's own. */
     readonly ca: string | null;
     readonly privateKey: Secret;
@@ -30,10 +32,16 @@ export interface Config extends Omit<Settings, "server" | "admin" | "upstream" |
   /** `null`: no Redis. */
   readonly redis:
     | null
-    | (Omit<Settings["redis"], "url" | "caFile" | "certFile" | "keyFile" | "sentinel"> & {
+    | (Omit<Settings["redis"], "url" | "passwordFile" | "caFile" | "certFile" | "keyFile" | "sentinel"> & {
         readonly url: Secret;
+        readonly password: Secret | null;
         /** `null` unless the mode is `sentinel`. */
-        readonly sentinel: null | (Omit<Settings["redis"]["sentinel"], "master"> & { readonly name: string });
+        readonly sentinel: null | {
+          readonly name: string;
+          readonly nodes: Settings["redis"]["sentinel"]["nodes"];
+          readonly username: string | null;
+          readonly password: Secret | null;
+        };
         /** The certificate authorities to trust, as PEM; `null`: Node's own. */
         readonly ca: string | null;
         /** The gateway's client certificate; `null`: it has none. */
@@ -55,24 +63,25 @@ export class ConfigError extends Error {
 /** The default address of the admin port without a token: only this machine can reach it. */
 const LOOPBACK = "127.0.0.1";
 
-/** @returns the configuration for valid settings */
-export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
-  const { privateKey, token, authorities, pairs } = secrets;
+/** @throws if there is no private key, which the check of the settings has already reported */
+export function toConfig(settings: Settings, secrets: SecretValues): Config {
+  const { privateKey, adminToken } = secrets;
+  if (privateKey === null) throw new Error("there is no private key");
   const { warm: _warm, ...rest } = settings;
   const { tokenFile: _tokenFile, ...admin } = settings.admin;
-  const { caFile: _caFile, ...upstream } = settings.upstream;
+  const { caFile: _caFile, privateKeyFile: _privateKeyFile, ...upstream } = settings.upstream;
   const { apps } = settings;
   return deepFreeze({
     ...rest,
-    server: { ...settings.server, tls: pairs.server },
+    server: { ...settings.server, tls: secrets.serverPair },
     admin: {
       ...admin,
-      token,
-      tls: pairs.admin,
-      host: admin.host ?? (token === null ? LOOPBACK : settings.server.host),
+      token: adminToken,
+      tls: secrets.adminPair,
+      host: admin.host ?? (adminToken === null ? LOOPBACK : settings.server.host),
     },
-    upstream: { ...upstream, ca: authorities.upstream, privateKey },
-    apps: apps.listed.map(({ tokenFile: _tokenFile, ...app }) => ({
+    upstream: { ...upstream, ca: secrets.upstreamCa, privateKey },
+    apps: apps.listed.map(({ tokenFile: _file, ...app }) => ({
       ...app,
       token: secrets.appTokens.get(app.id) ?? null,
     })),
@@ -82,19 +91,23 @@ export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
 }
 
 function toRedis(
-  { caFile: _caFile, certFile: _certFile, keyFile: _keyFile, url, sentinel, ...rest }: Settings["redis"],
-  { authorities, pairs, redisPassword, sentinelPassword }: ResolvedSecrets,
+  { url, mode, nodes, sentinel, keyPrefix, timeoutMs, probeIntervalMs }: Settings["redis"],
+  { redisPassword, sentinelPassword, redisCa, redisPair }: SecretValues,
 ): Config["redis"] {
   if (url === null) return null;
-  const { master, ...others } = sentinel;
-  const isSentinel = rest.mode === "sentinel" && master !== null;
+  const { master, passwordFile: _passwordFile, ...credentials } = sentinel;
+  const isSentinel = mode === "sentinel" && master !== null;
   return {
-    ...rest,
     url,
+    mode,
+    nodes,
+    keyPrefix,
+    timeoutMs,
+    probeIntervalMs,
     password: redisPassword,
-    sentinel: isSentinel ? { ...others, name: master, password: sentinelPassword } : null,
-    ca: authorities.redis,
-    pair: pairs.redis,
+    sentinel: isSentinel ? { ...credentials, name: master, password: sentinelPassword } : null,
+    ca: redisCa,
+    pair: redisPair,
   };
 }
 

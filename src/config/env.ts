@@ -5,8 +5,8 @@ import * as z from "zod";
 
 import { almostSame } from "../nearest.ts";
 import { REMOVED } from "./removed.ts";
-import { settingsSchema } from "./schema.ts";
-import { metaOf, partsOf } from "./setting.ts";
+import { SETTINGS, settingsSchema } from "./schema.ts";
+import { isSection, metaOf, partsOf } from "./setting.ts";
 import type { Assignment } from "./sources.ts";
 
 /** Environment variables by name. */
@@ -28,24 +28,33 @@ interface Variable {
 export const VARIABLES: readonly Variable[] = variablesOf(settingsSchema, []);
 
 function variablesOf(section: z.ZodObject, path: readonly string[]): Variable[] {
-  return partsOf(section).flatMap(([key, shape]): Variable[] => {
+  return partsOf(section).flatMap(({ name, shape }): Variable[] => {
     const { env, emptyEnv = false } = metaOf(shape) ?? {};
-    const at = [...path, key];
+    const at = [...path, name];
     if (env !== undefined) return [{ name: env, path: at, shape, emptyCounts: emptyEnv }];
-    return shape instanceof z.ZodObject ? variablesOf(shape, at) : [];
+    return isSection(shape) ? variablesOf(shape, at) : [];
   });
 }
+
+/** The variables that hold a secret, which the settings file cannot hold. */
+const SECRET_VARIABLES = SETTINGS.flatMap(({ secretEnv = [] }) => secretEnv);
 
 /** @returns the environment of this process */
 export function processEnvironment(): Environment {
   return process.env;
 }
 
-/**
- * Reads the settings that the environment sets.
- * @returns the assignments in the order of {@link VARIABLES}, and one line for each mistake
- */
-export function readEnvironment(env: Environment): { assignments: Assignment[]; problems: string[] } {
+/** What the environment sets. */
+export interface EnvironmentSettings {
+  /** In the order of {@link VARIABLES}. */
+  readonly assignments: readonly Assignment[];
+  /** The secrets by the names of their variables. */
+  readonly given: ReadonlyMap<string, string>;
+  /** One line for each mistake. */
+  readonly problems: readonly string[];
+}
+
+export function readEnvironment(env: Environment): EnvironmentSettings {
   const assignments: Assignment[] = [];
   const problems: string[] = [];
   for (const variable of VARIABLES) {
@@ -56,7 +65,8 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
     else assignments.push({ variable: name, path, value: readText(value, shape) });
   }
   problems.push(...unsafe(env), ...removedIn(env), ...misspelled(env));
-  return { assignments, problems };
+  const given = SECRET_VARIABLES.map((name): [string, string] => [name, env[name] ?? ""]);
+  return { assignments, problems, given: new Map(given.filter(([, value]) => value !== "")) };
 }
 
 /** Only the names of proxy variables are common in lower case. */
@@ -65,7 +75,7 @@ function lowerCaseOf(name: string): string {
 }
 
 /** @returns a number or boolean if the setting needs one and the text is one; otherwise the text, which the check refuses */
-export function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
+function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
   const inner = shape instanceof z.ZodNullable ? shape.unwrap() : shape;
   if (inner instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
   const numbers = inner instanceof z.ZodNumberFormat ? /^\d{1,15}$/ : /^\d{1,15}(\.\d{1,15})?$/;
@@ -112,7 +122,7 @@ function removedIn(env: Environment): string[] {
  * from one of ours by one letter. Names of one word never count: `POST` is similar to `PORT` and `HOST`, but means neither.
  */
 function misspelled(env: Environment): string[] {
-  const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];
+  const known = [...VARIABLES.map((variable) => variable.name), ...SECRET_VARIABLES, CONFIG_FILE];
   const handled = new Set([...known, ...REMOVED.map((removed) => removed.env)]);
   const others = Object.keys(env).filter(
     (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !handled.has(name),

@@ -4,10 +4,9 @@
  */
 import type { Config } from "./config.ts";
 import type { SettingsSource, UsableSettings } from "./load.ts";
-import { describeValue } from "./report.ts";
-import { type ReadableSettings, type Settings, SETTINGS } from "./schema.ts";
-import { isSecret, type Setting } from "./setting.ts";
-import { valueAt } from "./sources.ts";
+import { describeValue, isSecretAt } from "./report.ts";
+import { type Settings, SETTINGS } from "./schema.ts";
+import { leavesOf } from "./sources.ts";
 
 export interface LiveSettings {
   readonly current: () => Config;
@@ -15,9 +14,9 @@ export interface LiveSettings {
   readonly derive: <T>(make: (config: Config) => T) => () => T;
   /**
    * Reads the settings again, and applies all of them or none.
-   * @param readAlso reads further files that the settings name; a mistake there prevents the reload
+   * @param readAlso reads more from valid settings; a mistake there prevents the reload
    */
-  readonly reload: <Also extends AlsoRead>(readAlso: (settings: ReadableSettings) => Also) => Reload<Also>;
+  readonly reload: <Also extends AlsoRead>(readAlso: (settings: Settings) => Also) => Reload<Also>;
 }
 
 interface AlsoRead {
@@ -26,7 +25,9 @@ interface AlsoRead {
 }
 
 /** The outcome of a reload, with the new settings if they apply. */
-export type Reload<Also> = (AppliedReload & { readonly config: Config; readonly also: Also }) | FailedReload;
+export type Reload<Also> =
+  | (AppliedReload & { readonly usable: UsableSettings; readonly also: Also })
+  | FailedReload;
 
 /** The outcome of a reload, for operators. */
 export type ReloadOutcome = AppliedReload | FailedReload;
@@ -65,80 +66,52 @@ export function createLiveSettings(
       };
     },
     reload(readAlso) {
-      const examined = reread();
-      const also = readAlso(examined.readable);
-      const next = examined.usable;
-      if (next === undefined || also.problems.length > 0)
-        return { kind: "invalid", problems: [...examined.problems, ...also.problems] };
+      const { usable: next, problems: mistakes } = reread();
+      if (next === undefined) return { kind: "invalid", problems: mistakes };
+      const also = readAlso(next.settings);
+      if (also.problems.length > 0) return { kind: "invalid", problems: also.problems };
       const changes = changesBetween(inForce, next);
       const problems = [
-        ...changesBetween(inForce, next, NEED_RESTART).map(describeChange),
+        ...changes.filter(({ isReloadable }) => !isReloadable).map(describeChange),
         ...restartFor(current(), next.config),
       ];
       if (problems.length > 0) return { kind: "restart-needed", problems };
       inForce = next;
-      return { kind: "applied", config: next.config, changes, also };
+      return { kind: "applied", usable: next, changes, also };
     },
   };
 }
 
 /** One changed setting. `from` and `to` are absent for a secret. */
 export interface SettingChange {
-  /**
-   * `cache.ttl.sold`; for an app `apps.ID.weight`, or `apps.ID` if the app was added or removed; for a URL in the warm list
-   * `warm.FORMAT:QUERY`.
-   */
+  /** `cache.ttl.sold`; for an app `apps.ID.weight`; for a URL in the warm list `warm.FORMAT:QUERY`. */
   readonly path: string;
   readonly from?: string;
   readonly to?: string;
 }
 
-const NEED_RESTART = SETTINGS.filter(({ reloadable = false }) => !reloadable);
+type Change = SettingChange & { readonly isReloadable: boolean };
 
-/** @returns every setting whose value has changed; `60m` and `1h` are the same value */
-export function changesBetween(
-  before: UsableSettings,
-  after: UsableSettings,
-  among: readonly Setting[] = SETTINGS,
-): SettingChange[] {
-  return among.flatMap((setting): SettingChange[] => {
-    const { name, path } = setting;
-    if (name === "apps.listed") return appChanges(before.settings.apps.listed, after.settings.apps.listed);
-    if (isSame(before, after, setting)) return [];
-    if (isSecret(setting)) return [{ path: name }];
-    return [
-      { path: name, from: show(valueAt(before.written, path)), to: show(valueAt(after.written, path)) },
-    ];
+/** @returns every setting that is written differently */
+export function changesBetween(before: UsableSettings, after: UsableSettings): Change[] {
+  const [old, now] = [before, after].map(
+    ({ written }) => new Map(leavesOf(written).map(([path, value]) => [path.join("."), { path, value }])),
+  );
+  return [...new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])])].flatMap((name): Change[] => {
+    const [from, to] = [old?.get(name), now?.get(name)];
+    if (JSON.stringify(from?.value) === JSON.stringify(to?.value)) return [];
+    const isReloadable = SETTINGS.some(
+      (setting) => setting.reloadable === true && `${name}.`.startsWith(`${setting.name}.`),
+    );
+    const path = name.replace("apps.listed.", "apps.");
+    if (isSecretAt(from?.path ?? to?.path ?? [])) return [{ path, isReloadable }];
+    return [{ path, from: show(from?.value), to: show(to?.value), isReloadable }];
   });
 }
 
-/** @returns for example `cache.ttl.sold: 1h → 2h`, or for a secret `upstream.privateKey: changed` */
+/** @returns for example `cache.ttl.sold: 1h → 2h`, or for a secret `redis.url: changed` */
 export function describeChange({ path, from, to }: SettingChange): string {
   return from === undefined || to === undefined ? `${path}: changed` : `${path}: ${from} → ${to}`;
-}
-
-type App = Settings["apps"]["listed"][number];
-
-/** Compares apps by id. Their order in the list does not matter. */
-function appChanges(before: readonly App[], after: readonly App[]): SettingChange[] {
-  const ids = [...new Set([...before, ...after].map(({ id }) => id))];
-  return ids.flatMap((id): SettingChange[] => {
-    const [old, now] = [before, after].map((apps) => apps.find((app) => app.id === id));
-    const path = `apps.${id}`;
-    if (old === undefined || now === undefined) return [{ path, from: show(old), to: show(now) }];
-    return Object.entries(now).flatMap(([name, to]): SettingChange[] => {
-      const from = valueAt(old, [name]);
-      return from === to ? [] : [{ path: `${path}.${name}`, from: show(from), to: show(to) }];
-    });
-  });
-}
-
-/** Compares values. Secrets are compared as they are written, because wrapped secrets all look the same. */
-function isSame(before: UsableSettings, after: UsableSettings, setting: Setting): boolean {
-  const [one, other] = [before, after].map(({ settings, written }) =>
-    JSON.stringify(isSecret(setting) ? valueAt(written, setting.path) : valueAt(settings, setting.readPath)),
-  );
-  return one === other;
 }
 
 function show(value: unknown): string {

@@ -6,12 +6,11 @@ import { readFileSync } from "node:fs";
 import { checkSettings, type SettingFault } from "./check.ts";
 import { type Config, ConfigError, toConfig } from "./config.ts";
 import { crossCheck } from "./cross-check.ts";
-import { defaultSettings } from "./default-file.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeConflict, describeFault, maskSecrets } from "./report.ts";
-import { type ReadableSettings, type Settings, settingsSchema } from "./schema.ts";
-import { resolveSecrets } from "./secrets.ts";
-import { type Assignment, isMapping, mergeSources } from "./sources.ts";
+import { DEFAULTS, type Settings } from "./schema.ts";
+import { readSecrets, type SecretValues } from "./secrets.ts";
+import { type Assignment, mergeSources, valueAt } from "./sources.ts";
 import { tracingProblems } from "./tracing.ts";
 import { readSettingsFile, type SettingsFile } from "./yaml-file.ts";
 
@@ -20,17 +19,18 @@ export interface ConfigInput {
   readonly env: Environment;
   /** Reads a file as UTF-8 text, or throws. */
   readonly readFile: (path: string) => string;
+  /** For tests: the file may also change what is declared as `fixed`. */
+  readonly isTest?: boolean;
 }
 
 /** The settings, their problems, and the source of each setting. */
 export interface ExaminedConfig {
   /** Absent if there are problems. */
   readonly usable?: UsableSettings;
-  /** All settings without a mistake; none if the settings file could not be read. */
-  readonly readable: ReadableSettings;
+  /** The sections without a mistake; none if the settings file could not be read. */
+  readonly readable: Partial<Settings>;
   /** One line for each problem. */
   readonly problems: readonly string[];
-  readonly defaultFile: string;
   readonly overlay?: SettingsFile;
   readonly assignments: readonly Assignment[];
 }
@@ -39,8 +39,11 @@ export interface ExaminedConfig {
 export interface UsableSettings {
   readonly config: Config;
   readonly settings: Settings;
-  /** The settings as they are written, from all sources. Contains secrets. */
-  readonly written: unknown;
+  readonly secrets: SecretValues;
+  /** The secrets that environment variables hold, by the name of the variable. */
+  readonly given: ReadonlyMap<string, string>;
+  /** The settings as they are written, from all sources. */
+  readonly written: Readonly<Record<string, unknown>>;
 }
 
 /** @throws {ConfigError} with every problem */
@@ -51,50 +54,47 @@ export function loadConfig(input: ConfigInput): Config {
 }
 
 /** Loads the settings and reports all problems instead of throwing. */
-export function examineConfig({ env, readFile }: ConfigInput): ExaminedConfig {
-  const { assignments, problems } = readEnvironment(env);
-  const defaults = defaultSettings();
+export function examineConfig({ env, readFile, isTest = false }: ConfigInput): ExaminedConfig {
+  const { assignments, given, problems } = readEnvironment(env);
   const overlay = env[CONFIG_FILE]
     ? readSettingsFile(env[CONFIG_FILE], `environment variable ${CONFIG_FILE}`, readFile)
     : undefined;
   const unreadable = overlay?.problems ?? [];
+  const sources = mergeSources(DEFAULTS, overlay, assignments);
+  const { readable, faults } = checkSettings(sources, isTest);
+  const secrets = readSecrets({ settings: readable, given, readFile });
   // A missing setting may be in the file that could not be read.
-  const mayBeMissing = unreadable.length === 0;
-  const sources = mergeSources(defaults, overlay, assignments);
-  const faults: SettingFault[] = [];
-  const checked = checkSettings(settingsSchema, sources.merged, [], faults);
-  const settings = isReadable(checked) ? checked : {};
-  const resolved = resolveSecrets(settings, faults, sources, readFile, mayBeMissing);
+  const mayBeMissing = unreadable.length > 0;
+  const isReported = (fault: SettingFault): boolean => !(mayBeMissing && fault.kind === "missing");
   const lines = [
     ...unreadable,
     ...problems,
     ...tracingProblems(env),
-    ...faults
-      .filter((fault) => mayBeMissing || fault.kind !== "missing")
-      .map((fault) => describeFault(fault, sources)),
-    ...resolved.problems,
-    ...crossCheck(settings, sources).map((conflict) => describeConflict(conflict, sources)),
-  ].map((line) => maskSecrets(line, sources.merged));
-  const examined = {
-    problems: lines,
-    defaultFile: defaults.name,
-    ...(overlay && { overlay }),
-    assignments,
-    readable: mayBeMissing ? settings : {},
-  };
-  if (lines.length > 0 || !resolved.secrets || !isComplete(settings, faults)) return examined;
-  const config = toConfig(settings, resolved.secrets);
-  return { ...examined, usable: { config, settings, written: sources.merged } };
+    ...faults.filter(isReported).map((fault) => describeFault(fault, sources)),
+    ...(mayBeMissing || hasKey(sources.merged, given) ? [] : [NO_KEY]),
+    ...[...secrets.problems, ...crossCheck(readable, sources)].map((conflict) =>
+      describeConflict(conflict, sources),
+    ),
+  ].map((line) => maskSecrets(line, [...given.values()]));
+  const examined = { problems: lines, ...(overlay && { overlay }), assignments };
+  if (lines.length > 0 || !isComplete(readable))
+    return { ...examined, readable: mayBeMissing ? {} : readable };
+  const config = toConfig(readable, secrets.values);
+  const usable = { config, settings: readable, secrets: secrets.values, given, written: sources.merged };
+  return { ...examined, readable, usable };
 }
 
-/** The check returns the form of the schema. */
-function isReadable(checked: unknown): checked is ReadableSettings {
-  return isMapping(checked);
+const NO_KEY =
+  "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
+  "UPSTREAM_PRIVATE_KEY to the key";
+
+function hasKey(written: unknown, given: ReadonlyMap<string, string>): boolean {
+  return given.has("UPSTREAM_PRIVATE_KEY") || Boolean(valueAt(written, ["upstream", "privateKeyFile"]));
 }
 
-/** Without faults, every setting was read. */
-function isComplete(settings: ReadableSettings, faults: readonly SettingFault[]): settings is Settings {
-  return isReadable(settings) && faults.length === 0;
+/** Without faults, every section is there. */
+function isComplete(settings: Partial<Settings>): settings is Settings {
+  return Object.keys(DEFAULTS).every((name) => Object.hasOwn(settings, name));
 }
 
 /** Valid settings, and how to load them again. */
@@ -106,30 +106,20 @@ export interface SettingsSource {
   readonly readFile: (path: string) => string;
 }
 
-/** @returns one line for each mistake in the files that the readable settings name */
-type CheckAlso = (settings: ReadableSettings, readFile: ConfigInput["readFile"]) => readonly string[];
-
-/**
- * @param checkAlso is called if the settings have mistakes, so that the error lists all mistakes together
- * @throws {ConfigError} with every problem
- */
-export function openSettings(input: ConfigInput, checkAlso: CheckAlso = () => []): SettingsSource {
-  const { usable, readable, problems } = examineConfig(input);
-  if (!usable) throw new ConfigError([...problems, ...checkAlso(readable, input.readFile)]);
+/** @throws {ConfigError} with every problem */
+export function openSettings(input: ConfigInput): SettingsSource {
+  const { usable, problems } = examineConfig(input);
+  if (!usable) throw new ConfigError(problems);
   return { first: usable, reread: () => examineConfig(input), readFile: input.readFile };
 }
 
 /**
  * Reads the settings of this process.
- * @param checkAlso as in {@link openSettings}
  * @returns `undefined` for invalid settings; then the problems are on standard error, and the exit code is set to 1
  */
-export function readSettings(
-  env: Environment = processEnvironment(),
-  checkAlso?: CheckAlso,
-): SettingsSource | undefined {
+export function readSettings(env: Environment = processEnvironment()): SettingsSource | undefined {
   try {
-    return openSettings({ env, readFile: (path) => readFileSync(path, "utf8") }, checkAlso);
+    return openSettings({ env, readFile: (path) => readFileSync(path, "utf8") });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);

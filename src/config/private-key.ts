@@ -1,10 +1,4 @@
-/**
- * The private key in use, and the file that contains it.
- */
-import type { Clock } from "../process/clock.ts";
-import { type FollowedFiles, followFiles } from "./followed-files.ts";
 import type { Secret } from "./secret.ts";
-import { readPrivateKeyFile } from "./secrets.ts";
 
 /** The private key in use, which may change, and all earlier ones. */
 export interface PrivateKeys {
@@ -42,38 +36,4 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
     },
     mask,
   };
-}
-
-type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
-
-export interface KeyFileOptions {
-  readonly path: string;
-  readonly keys: PrivateKeys;
-  readonly clock: Clock;
-  /** Reads a file as UTF-8 text, or throws. */
-  readonly readFile: (path: string) => string;
-  readonly info: Log;
-  readonly warn: Log;
-}
-
-/** Follows the file with the private key. A file without a valid key changes nothing. */
-export function followKeyFile(options: KeyFileOptions): FollowedFiles {
-  const { path, keys, clock, readFile, info, warn } = options;
-  /** The last fault of the file. The same fault is logged only once. */
-  let fault: string | undefined;
-  return followFiles({
-    paths: [path],
-    clock,
-    check() {
-      const read = readPrivateKeyFile(path, readFile);
-      if (typeof read === "string") {
-        if (read !== fault)
-          warn("The private key stays as it was: its file does not contain a valid key.", { fault: read });
-        fault = read;
-        return;
-      }
-      fault = undefined;
-      if (keys.replace(read)) info("The private key has changed.", { version: keys.version() });
-    },
-  });
 }

@@ -1,18 +1,15 @@
 /**
  * Messages about settings: one line for each mistake, or the source of each setting.
  */
-import { relative } from "node:path";
-
 import { nearest } from "../nearest.ts";
 import type { SettingFault } from "./check.ts";
-import { insteadOf } from "./removed.ts";
-import type { Conflict } from "./cross-check.ts";
+
 import type { ExaminedConfig } from "./load.ts";
 import { SETTINGS } from "./schema.ts";
 import { SECRET_TEXT } from "./secret.ts";
-import { SECRET_PATHS } from "./secrets.ts";
+import type { Conflict } from "./secrets.ts";
 import { isSecret } from "./setting.ts";
-import { formatPath, hasPath, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
+import { formatPath, leavesOf, type SettingPath, type SettingSources } from "./sources.ts";
 
 const LONGEST_FOUND = 80;
 
@@ -26,11 +23,10 @@ export function describeFault(fault: SettingFault, sources: SettingSources): str
       if (!variable) return `${at}: missing; expected ${fault.expected}`;
       return `${name} is missing: set ${variable}, or ${name} in the configuration file; expected ${fault.expected}`;
     }
-    case "unknown": {
-      const instead = insteadOf(name);
-      if (instead !== undefined) return `${at}: this setting no longer exists. ${instead}`;
+    case "unknown":
       return `${at}: unknown setting; ${hint(fault, sources)}`;
-    }
+    case "removed":
+      return `${at}: this setting no longer exists. ${fault.instead}`;
     case "wrong": {
       const found = fault.meta.secret ? SECRET_TEXT : describeValue(fault.value);
       return `${at}: found ${found}; expected ${fault.meta.expected}`;
@@ -53,8 +49,8 @@ function hint(
 
 /** @returns one line that names all settings of a conflict */
 export function describeConflict({ paths, explanation }: Conflict, sources: SettingSources): string {
-  const places = paths.map((path) => `${sources.nameOf(path)}: ${sources.pathOf(path)}`);
-  return `${places.join(", ")}: ${explanation}`;
+  const places = paths.map((path) => `${sources.nameOf(path)}: ${sources.pathOf(path)}`).join(", ");
+  return places === "" ? explanation : `${places}: ${explanation}`;
 }
 
 /** @returns a value in one line: quoted, shortened, and without the secret parts of a URL */
@@ -72,45 +68,42 @@ export function describeValue(value: unknown): string {
 /** Shorter secrets are not masked, because they could be part of ordinary words. */
 const SHORTEST_MASKED = 6;
 
-/** Masks all secrets in a line, because a secret may also be written in the wrong place. */
-export function maskSecrets(line: string, merged: unknown): string {
-  return SECRET_PATHS.map((path) => valueAt(merged, path))
-    .filter((secret) => typeof secret === "string" && secret.length >= SHORTEST_MASKED)
-    .reduce((masked: string, secret) => masked.replaceAll(String(secret), SECRET_TEXT), line);
+/** Masks the secrets of the environment in a line, because a secret may also be written in the wrong place. */
+export function maskSecrets(line: string, secrets: readonly string[]): string {
+  return secrets
+    .filter((secret) => secret.length >= SHORTEST_MASKED)
+    .reduce((masked, secret) => masked.replaceAll(secret, SECRET_TEXT), line);
 }
 
 /** @returns what `config:check` prints for valid settings: one line for each setting that is not at its default */
-export function report({ defaultFile, overlay, assignments }: ExaminedConfig): string[] {
-  const lines = ["configuration is valid", `  defaults from ${relative(process.cwd(), defaultFile)}`];
-  if (overlay) {
-    const { settings } = overlay;
-    const wins = new Set(assignments.map((assignment) => formatPath(assignment.path)));
-    for (const path of writtenIn(settings).filter((written) => !wins.has(formatPath(written)))) {
-      const line = overlay.lineOf(path);
-      const source = line === undefined ? overlay.name : `${overlay.name}:${line}`;
-      lines.push(`  ${source}: ${formatPath(path)} = ${show(path, valueAt(settings, path))}`);
-    }
-  }
-  for (const { variable, path, value } of assignments) {
-    lines.push(`  environment variable ${variable}: ${formatPath(path)} = ${show(path, value)}`);
-  }
-  return lines;
-}
-
-/** @returns each written setting; a section instead of its settings if one value or a list replaces them */
-function writtenIn(settings: unknown): SettingPath[] {
-  const written = new Map<string, SettingPath>();
-  for (const { path } of SETTINGS) {
-    const section = path.slice(0, -1);
-    const value = section.length > 0 ? valueAt(settings, section) : undefined;
-    const at = typeof value === "string" || Array.isArray(value) ? section : path;
-    if (hasPath(settings, at)) written.set(formatPath(at), at);
-  }
-  return [...written.values()];
+export function report({ overlay, assignments, usable }: ExaminedConfig): string[] {
+  const wins = new Set(assignments.map((assignment) => formatPath(assignment.path)));
+  const inFile = leavesOf(overlay?.settings ?? {}).filter(([path]) => !wins.has(formatPath(path)));
+  return [
+    "configuration is valid",
+    "  All other settings have their defaults, which config/default.yaml shows.",
+    ...inFile.map(([path, value]) => {
+      const parts = path.map((_, index) => path.slice(0, path.length - index));
+      const line = parts.map((part) => overlay?.lineOf(part)).find((found) => found !== undefined);
+      return `  ${overlay?.name}${line === undefined ? "" : `:${line}`}: ${formatPath(path)} = ${show(path, value)}`;
+    }),
+    ...assignments.map(
+      ({ variable, path, value }) =>
+        `  environment variable ${variable}: ${formatPath(path)} = ${show(path, value)}`,
+    ),
+    ...[...(usable?.given.keys() ?? [])].map(
+      (variable) => `  environment variable ${variable} = ${SECRET_TEXT}`,
+    ),
+  ];
 }
 
 function show(path: SettingPath, value: unknown): string {
-  const setting = SETTINGS.find(({ name }) => name === formatPath(path));
-  if (setting && isSecret(setting) && value !== null) return SECRET_TEXT;
+  if (isSecretAt(path) && value !== null) return SECRET_TEXT;
   return Array.isArray(value) ? JSON.stringify(value) : describeValue(value);
+}
+
+/** @returns whether the value at this path is never shown */
+export function isSecretAt(path: SettingPath): boolean {
+  const setting = SETTINGS.find(({ name }) => name === formatPath(path));
+  return setting !== undefined && isSecret(setting);
 }

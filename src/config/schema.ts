@@ -9,9 +9,9 @@ import { cache, warm } from "./schema/cache.ts";
 import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
-import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
+import { defaultsOf, fixed, optional, setting, type Setting, settingsOf } from "./setting.ts";
 import { duration, integer, oneOf } from "./shapes.ts";
-import { address, optionalPath, redisUrl, secretFile, secretText, text } from "./text-shapes.ts";
+import { address, optionalPath, redisUrl, secretFile, text } from "./text-shapes.ts";
 
 const redis = z.strictObject({
   url: setting(redisUrl(), {
@@ -19,19 +19,12 @@ const redis = z.strictObject({
     description:
       "The address of the Redis that all replicas share, with user and password. Setting it switches Redis on.",
   }),
-  username: setting(optional(text()), {
-    env: "REDIS_USERNAME",
-    description: "The user at Redis. It wins over the one in redis.url.",
-  }),
-  password: setting(secretText(), {
-    env: "REDIS_PASSWORD",
-    description:
-      "The password at Redis, not percent-encoded. It wins over the one in redis.url. Set either this or passwordFile.",
-  }),
   passwordFile: setting(secretFile(), {
     env: "REDIS_PASSWORD_FILE",
+    secretEnv: "REDIS_PASSWORD",
     description:
-      "The path of a file that holds only the password. The gateway connects again when the file's content changes.",
+      "The path of a file that holds only the password at Redis. It wins over the one in redis.url. The gateway connects " +
+      "again when the file's content changes. Set either this or REDIS_PASSWORD.",
   }),
   mode: setting(oneOf("single", "cluster", "sentinel"), {
     default: "single",
@@ -55,15 +48,12 @@ const redis = z.strictObject({
       env: "REDIS_SENTINEL_USERNAME",
       description: "The user at the Sentinels.",
     }),
-    password: setting(secretText(), {
-      env: "REDIS_SENTINEL_PASSWORD",
-      description:
-        "The password at the Sentinels, which is not that of the master. Set either this or passwordFile.",
-    }),
     passwordFile: setting(secretFile(), {
       env: "REDIS_SENTINEL_PASSWORD_FILE",
+      secretEnv: "REDIS_SENTINEL_PASSWORD",
       description:
-        "The path of a file that holds only the password at the Sentinels. The gateway notices when its content changes.",
+        "The path of a file that holds only the password at the Sentinels, which is not that of the master. Set either " +
+        "this or REDIS_SENTINEL_PASSWORD.",
     }),
   }),
   caFile: setting(optionalPath("file"), {
@@ -88,15 +78,12 @@ const redis = z.strictObject({
     description:
       "Put in front of every key and channel, for example to match an access rule of a shared Redis.",
   }),
-  timeout: setting(duration(), {
+  timeoutMs: setting(duration(), {
     default: "50ms",
     description:
       "The longest time that a Redis command may take. Then the gateway treats Redis as unavailable.",
   }),
-  probeInterval: setting(duration(), {
-    default: "1s",
-    description: "How often the gateway tries Redis while it is unavailable.",
-  }),
+  probeIntervalMs: fixed(duration(), "1s"),
 });
 
 export const settingsSchema = z.strictObject({
@@ -145,12 +132,7 @@ export const settingsSchema = z.strictObject({
     }),
   }),
   metrics: z.strictObject({
-    unlistedApps: setting(integer(0, 1_000), {
-      default: 20,
-      description:
-        "How many unlisted apps get a metric label of their own. The first ones keep it for the life of the process; " +
-        'all others have the label "other".',
-    }),
+    unlistedApps: fixed(integer(0, 1_000), 20),
   }),
 });
 
@@ -161,13 +143,4 @@ export const SETTINGS: readonly Setting[] = settingsOf(settingsSchema);
 export const DEFAULTS: Readonly<Record<string, unknown>> = defaultsOf(settingsSchema);
 
 /** The settings after reading: numbers in milliseconds and bytes, secrets wrapped. */
-export type Settings = Named<z.output<typeof settingsSchema>>;
-
-/** Settings after reading. Those with mistakes are missing. */
-export type ReadableSettings = {
-  readonly [Section in keyof Settings]?: Settings[Section] extends readonly unknown[]
-    ? Settings[Section]
-    : Settings[Section] extends object
-      ? Partial<Settings[Section]>
-      : Settings[Section];
-};
+export type Settings = z.output<typeof settingsSchema>;

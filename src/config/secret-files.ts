@@ -1,125 +1,131 @@
 /**
- * Reads passwords, certificates and tokens again when their files change. `private-key.ts` does this for the private key.
+ * Reads keys, tokens, passwords and certificates again when their files change. Only the files that the settings in force
+ * name are read, not the settings.
  */
 import type { Clock } from "../process/clock.ts";
-import type { CertificatePair } from "./certificates.ts";
-import type { Config } from "./config.ts";
-import { type FollowedFiles, followFiles } from "./followed-files.ts";
-import type { SettingsSource } from "./load.ts";
+import { type Config, toConfig } from "./config.ts";
+import type { UsableSettings } from "./load.ts";
 import type { PrivateKeys } from "./private-key.ts";
-import type { Settings } from "./schema.ts";
-import { secretsIn } from "./secret.ts";
+import { Secret, secretsIn } from "./secret.ts";
+import { readSecrets, secretFilesIn, type SecretValues } from "./secrets.ts";
+import { formatPath } from "./sources.ts";
 
-/** Settings that name files, and the content of these files in the configuration. */
-interface FileKind {
-  readonly name: string;
-  readonly paths: (settings: Settings) => readonly (string | null)[];
-  readonly content: (config: Config) => readonly (CertificatePair | string | undefined | null)[];
-}
+/** The settings that name files, and the content of these files. */
+const GROUPS: Readonly<Record<string, (values: SecretValues) => unknown>> = {
+  "upstream.privateKey": ({ privateKey }) => privateKey,
+  redis: ({ redisPassword, sentinelPassword, redisPair }) => [redisPassword, sentinelPassword, redisPair],
+  apps: ({ appTokens }) => [...appTokens],
+  "server.tls": ({ serverPair }) => serverPair,
+  "admin.tls": ({ adminPair }) => adminPair,
+};
 
-const KINDS: readonly FileKind[] = [
-  {
-    name: "redis",
-    paths: ({ redis }) => [redis.passwordFile, redis.sentinel.passwordFile, redis.certFile, redis.keyFile],
-    content: ({ redis }) => [redis?.password?.reveal(), redis?.sentinel?.password?.reveal(), redis?.pair],
-  },
-  {
-    name: "apps",
-    paths: ({ apps }) => apps.listed.map(({ tokenFile }) => tokenFile),
-    content: (config) => [...appTokensOf(config)].flat(),
-  },
-  {
-    name: "server.tls",
-    paths: ({ server: { tls } }) => [tls.certFile, tls.keyFile],
-    content: ({ server }) => [server.tls],
-  },
-  {
-    name: "admin.tls",
-    paths: ({ admin: { tls } }) => [tls.certFile, tls.keyFile],
-    content: ({ admin }) => [admin.tls],
-  },
-];
+/** Watching directories is not reliable, because network file systems report nothing. */
+const POLL_MS = 1_000;
 
 type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 export interface SecretFilesOptions {
-  readonly source: SettingsSource;
-  readonly keys: Pick<PrivateKeys, "mask">;
+  readonly first: UsableSettings;
+  readonly keys: PrivateKeys;
   readonly clock: Clock;
+  /** Reads a file as UTF-8 text, or throws. */
+  readonly readFile: (path: string) => string;
   readonly info: Log;
   readonly warn: Log;
 }
 
 export interface SecretFiles {
-  /** The configuration with the current content of the files. Its other settings are as old as the last change of a file. */
+  /** The configuration with the current content of the files. */
   readonly current: () => Config;
   /** The tokens of apps by their ids. A change of the tokens makes a new map. */
   readonly appTokens: () => ReadonlyMap<string, string>;
   /**
    * Calls back when files have changed.
-   * @param name the settings that name the files: `redis`, `apps`, `server.tls` or `admin.tls`
+   * @param name the settings that name the files: `redis`, `server.tls` or `admin.tls`
    */
   readonly onChange: (name: string, apply: (config: Config) => void) => void;
-  /** Call it when the settings or the files may have changed. */
+  /** Reads the files now. */
   readonly check: () => void;
+  /** Follows the files of new settings. */
+  readonly use: (settings: UsableSettings) => void;
   readonly close: () => void;
 }
 
 /** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
-export function followSecretFiles({ source, keys, clock, info, warn }: SecretFilesOptions): SecretFiles {
-  let config = source.first.config;
-  let tokens = appTokensOf(config);
-  let logged = "";
-  let followed: { readonly paths: readonly string[]; readonly files: FollowedFiles } | undefined;
+export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
+  const { first, keys, clock, readFile, info, warn } = options;
+  let inForce = first;
+  let { config, secrets } = first;
+  let tokens = revealed(secrets.appTokens);
+  let seen = "";
+  let cancelPoll = clock.after(POLL_MS, poll);
   const listeners: { readonly name: string; readonly apply: (config: Config) => void }[] = [];
 
+  function poll(): void {
+    cancelPoll = clock.after(POLL_MS, poll);
+    check();
+  }
+
   function check(): void {
-    const { usable, problems } = source.reread();
-    const found = problems.join("; ");
-    if (usable === undefined) {
-      if (found !== logged) warn("Passwords and certificates stay as they were.", { problems });
-      logged = found;
-      return;
+    const content = JSON.stringify(secretFilesIn(inForce.settings).map((file) => contentOf(file, readFile)));
+    if (content === seen) return;
+    seen = content;
+    const { values, problems } = readSecrets({ ...inForce, readFile }, secrets);
+    if (problems.length > 0) {
+      warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
+        problems: problems.map(
+          ({ paths, explanation }) => `${paths.map(formatPath).join(", ")}: ${explanation}`,
+        ),
+      });
     }
-    logged = "";
-    const next = usable.config;
-    follow(usable.settings);
-    const changed = KINDS.filter(({ content }) => textOf(content(config)) !== textOf(content(next)));
+    apply(values);
+  }
+
+  function apply(values: SecretValues): void {
+    const changed = Object.keys(GROUPS).filter(
+      (name) => textOf(GROUPS[name]?.(secrets)) !== textOf(GROUPS[name]?.(values)),
+    );
     if (changed.length === 0) return;
-    config = next;
-    tokens = appTokensOf(config);
-    for (const secret of secretsIn(next)) keys.mask(secret);
-    const names = changed.map(({ name }) => name);
-    info("Files with passwords or certificates have changed. The new ones are in force.", {
-      settings: names,
+    secrets = values;
+    config = toConfig(inForce.settings, values);
+    tokens = revealed(values.appTokens);
+    for (const secret of secretsIn(config)) keys.mask(secret);
+    keys.replace(config.upstream.privateKey);
+    info("Files with secrets or certificates have changed. The new content is in use.", {
+      settings: changed,
     });
-    for (const { name, apply } of listeners) if (names.includes(name)) apply(next);
+    for (const listener of listeners) if (changed.includes(listener.name)) listener.apply(config);
   }
 
-  function follow(settings: Settings): void {
-    const paths = KINDS.flatMap((kind) => kind.paths(settings)).filter((path) => path !== null);
-    if (paths.join("\n") === followed?.paths.join("\n")) return;
-    followed?.files.close();
-    followed = paths.length > 0 ? { paths, files: followFiles({ paths, clock, check }) } : undefined;
-  }
-
-  follow(source.first.settings);
   return {
     current: () => config,
     appTokens: () => tokens,
     onChange: (name, apply) => void listeners.push({ name, apply }),
     check,
-    close: () => followed?.files.close(),
+    use(settings) {
+      inForce = settings;
+      config = toConfig(settings.settings, secrets);
+      apply(settings.secrets);
+    },
+    close: () => cancelPoll(),
   };
 }
 
-function appTokensOf({ apps }: Config): ReadonlyMap<string, string> {
-  return new Map(apps.flatMap(({ id, token }) => (token === null ? [] : [[id, token.reveal()]])));
+function contentOf(file: string, readFile: (path: string) => string): string {
+  try {
+    return readFile(file);
+  } catch (error) {
+    return String(error);
+  }
+}
+
+function revealed(secrets: ReadonlyMap<string, Secret>): ReadonlyMap<string, string> {
+  return new Map([...secrets].map(([id, secret]) => [id, secret.reveal()]));
 }
 
 /** @returns a text for comparison. It contains the secrets. */
-function textOf(content: ReturnType<FileKind["content"]>): string {
-  return JSON.stringify(
-    content.map((one) => (typeof one === "object" && one !== null ? [one.cert, one.key.reveal()] : one)),
-  );
+function textOf(value: unknown): string {
+  if (value instanceof Secret) return value.reveal();
+  const parts = typeof value === "object" && value !== null ? Object.values(value).map(textOf) : value;
+  return JSON.stringify(parts);
 }

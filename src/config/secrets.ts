@@ -1,210 +1,191 @@
 /**
- * Resolves the private key, tokens, passwords and certificates, from the settings or from the files that they name.
+ * Reads the secrets and certificates that the settings name.
  */
 import { type CertificatePair, readAuthorities, readPair } from "./certificates.ts";
-import type { SettingFault } from "./check.ts";
-import type { ReadableSettings } from "./schema.ts";
-import { Secret } from "./secret.ts";
-import { ONE_LINE_PATTERN, TOKEN_PATTERN } from "./text-shapes.ts";
-import { formatPath, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
+import type { Settings } from "./schema.ts";
+import { Secret, SECRET_TEXT } from "./secret.ts";
+import type { SettingPath } from "./sources.ts";
 import { codeOf } from "./yaml-file.ts";
 
-/** The secrets and certificates that the settings name. */
-export interface ResolvedSecrets {
-  readonly privateKey: Secret;
-  readonly token: Secret | null;
+/** The secrets and certificates that the settings name; `null` for those that they do not name. */
+export interface SecretValues {
+  readonly privateKey: Secret | null;
+  readonly adminToken: Secret | null;
   readonly redisPassword: Secret | null;
   readonly sentinelPassword: Secret | null;
   /** The tokens by app id. */
   readonly appTokens: ReadonlyMap<string, Secret>;
-  /** As PEM; `null`: Node's own certificate authorities. */
-  readonly authorities: { readonly upstream: string | null; readonly redis: string | null };
-  /** The gateway's own certificates; `null`: it has none for this purpose. */
-  readonly pairs: {
-    readonly server: CertificatePair | null;
-    readonly admin: CertificatePair | null;
-    readonly redis: CertificatePair | null;
-  };
+  /** Certificate authorities as PEM; `null`: Node's own. */
+  readonly upstreamCa: string | null;
+  readonly redisCa: string | null;
+  /** The gateway's own certificates. */
+  readonly serverPair: CertificatePair | null;
+  readonly adminPair: CertificatePair | null;
+  readonly redisPair: CertificatePair | null;
+}
+
+/** Settings that are valid separately but conflict with each other, or with the files that they name. */
+export interface Conflict {
+  /** The conflicting settings. The first one most likely needs the change. */
+  readonly paths: readonly SettingPath[];
+  readonly explanation: string;
 }
 
 type ReadFile = (path: string) => string;
 
-/**
- * Reads the secrets and the certificates.
- * @param mayBeMissing `false` if a missing secret may be in a settings file that could not be read
- * @returns the secrets and one line for each problem; no secrets if there is any problem here or in the settings
- */
-export function resolveSecrets(
-  settings: ReadableSettings,
-  faults: readonly SettingFault[],
-  sources: SettingSources,
-  readFile: ReadFile,
-  mayBeMissing: boolean,
-): { readonly secrets?: ResolvedSecrets; readonly problems: readonly string[] } {
-  const reader = createReader(settings, { faults, sources, readFile, mayBeMissing });
-  const { choose, authorities, pair, problems } = reader;
-  const privateKey = choose(PRIVATE_KEY);
-  const chosen = {
-    token: choose(ADMIN_TOKEN),
-    redisPassword: choose(REDIS_PASSWORD),
-    sentinelPassword: choose(SENTINEL_PASSWORD),
-    appTokens: new Map<string, Secret>(),
-    authorities: { upstream: authorities("upstream", "caFile"), redis: authorities("redis", "caFile") },
-    pairs: { server: pair("server", "tls"), admin: pair("admin", "tls"), redis: pair("redis") },
-  };
-  for (const [index, app] of (settings.apps?.listed ?? []).entries()) {
-    const token = choose({ ...APP_TOKEN, filePath: ["apps", "listed", index, "tokenFile"] });
-    if (token) chosen.appTokens.set(app.id, token);
-  }
-  if (problems.length > 0 || !privateKey || !areKnown(chosen)) return { problems };
-  return { secrets: { ...chosen, privateKey }, problems };
-}
-
-interface ReaderOptions {
-  readonly faults: readonly SettingFault[];
-  readonly sources: SettingSources;
+export interface SecretSources {
+  /** Sections with mistakes are missing. */
+  readonly settings: Partial<Settings>;
+  /** The secrets that environment variables hold, by the name of the variable. */
+  readonly given: ReadonlyMap<string, string>;
   readonly readFile: ReadFile;
-  readonly mayBeMissing: boolean;
 }
 
-/** Reads secrets and certificates, and collects their problems. */
-function createReader(
-  settings: ReadableSettings,
-  { faults, sources, readFile, mayBeMissing }: ReaderOptions,
-) {
-  const problems: string[] = [];
-  const fileAt = (path: SettingPath): string => {
-    const file = valueAt(settings, path);
-    return typeof file === "string" ? file : "";
+/**
+ * Reads all of them.
+ * @param previous replaces a value that cannot be read
+ */
+export function readSecrets(
+  sources: SecretSources,
+  previous?: SecretValues,
+): { readonly values: SecretValues; readonly problems: readonly Conflict[] } {
+  const { server, admin, upstream, redis, apps } = sources.settings;
+  const { problems, secret, token, authorities, pair } = createReader(sources, previous);
+  const appTokens = (apps?.listed ?? []).flatMap(({ id, tokenFile }, index): [string, Secret][] => {
+    const read = tokenFile === null ? undefined : (token(index, tokenFile) ?? previous?.appTokens.get(id));
+    return read ? [[id, read]] : [];
+  });
+  const values = {
+    privateKey: secret("privateKey", upstream?.privateKeyFile),
+    adminToken: secret("adminToken", admin?.tokenFile),
+    redisPassword: secret("redisPassword", redis?.passwordFile),
+    sentinelPassword: secret("sentinelPassword", redis?.sentinel.passwordFile),
+    appTokens: new Map(appTokens),
+    upstreamCa: previous ? previous.upstreamCa : authorities("upstream.caFile", upstream?.caFile),
+    redisCa: previous ? previous.redisCa : authorities("redis.caFile", redis?.caFile),
+    serverPair: pair("serverPair", "server.tls", server?.tls),
+    adminPair: pair("adminPair", "admin.tls", admin?.tls),
+    redisPair: pair("redisPair", "redis", redis),
   };
-  const at = (path: SettingPath): string => `${sources.nameOf(path)}: ${formatPath(path)}`;
+  return { values, problems };
+}
 
-  /** @returns the secret; `null` if there is none; `undefined` if it has a problem, which is added to the list */
-  function choose(kind: SecretKind): Secret | null | undefined {
-    const { path, filePath, missing } = kind;
-    const value = valueAt(settings, path);
-    const file = fileAt(filePath);
-    // The check has already reported mistakes in these settings.
-    const reported = new Set([path.slice(0, 1), path, filePath].map(formatPath));
-    if (faults.some((fault) => reported.has(formatPath(fault.path)))) return undefined;
-    if (value instanceof Secret && file) {
-      problems.push(`${at(path)}, ${at(filePath)}: both are set; expected exactly one of the two`);
-      return undefined;
+/** Reads one value at a time, and collects the problems. */
+function createReader({ given, readFile }: SecretSources, previous?: SecretValues) {
+  const problems: Conflict[] = [];
+  const complain = (path: string, explanation: string): void =>
+    void problems.push({ paths: [path.split(".")], explanation });
+
+  function secret(name: keyof typeof SECRETS, file: string | null | undefined): Secret | null {
+    const kind = SECRETS[name];
+    const own = given.get(kind.variable);
+    if (own !== undefined && file) {
+      complain(kind.path, `${kind.variable} is set, too; expected exactly one of the two`);
+    } else if (own !== undefined) {
+      if (kind.pattern.test(own)) return new Secret(own);
+      const explanation = `environment variable ${kind.variable}: found ${SECRET_TEXT}; expected ${kind.expected}`;
+      problems.push({ paths: [], explanation });
+    } else {
+      const read = file ? readSecretFile(file, kind, readFile) : null;
+      if (typeof read !== "string") return read;
+      complain(kind.path, read);
     }
-    if (value instanceof Secret) return value;
-    if (file) {
-      const read = readSecretFile(file, kind, readFile);
-      if (read instanceof Secret) return read;
-      problems.push(`${at(filePath)}: ${read}`);
-      return undefined;
-    }
-    if (missing === undefined) return null;
-    if (mayBeMissing) problems.push(missing);
+    return previous?.[name] ?? null;
+  }
+
+  function token(index: number, file: string): Secret | undefined {
+    const read = readSecretFile(file, SECRETS.adminToken, readFile);
+    if (typeof read !== "string") return read;
+    problems.push({ paths: [["apps", "listed", index, "tokenFile"]], explanation: read });
     return undefined;
   }
 
-  function authorities(...path: string[]): string | null {
-    const file = fileAt(path);
-    if (!file) return null;
-    const read = readAuthorities(file, readFile);
-    if ("pem" in read) return read.pem;
-    problems.push(`${at(path)}: ${read.fault}; expected the path of a file with certificates in PEM form`);
+  function authorities(path: string, file: string | null | undefined): string | null {
+    const read = file ? readAuthorities(file, readFile) : null;
+    if (read === null || "pem" in read) return read?.pem ?? null;
+    complain(path, `${read.fault}; expected the path of a file with certificates in PEM form`);
     return null;
   }
 
-  function pair(...path: string[]): CertificatePair | null {
-    const [certFile, keyFile] = [fileAt([...path, "certFile"]), fileAt([...path, "keyFile"])];
+  function pair(name: PairName, path: string, { certFile, keyFile }: PairFiles = {}): CertificatePair | null {
     if (!certFile && !keyFile) return null;
     if (!certFile || !keyFile) {
-      const missing = [...path, certFile ? "keyFile" : "certFile"];
-      problems.push(`${at(missing)}: is missing; expected both certFile and keyFile, or neither`);
+      const missing = certFile ? "keyFile" : "certFile";
+      complain(`${path}.${missing}`, "is missing; expected both certFile and keyFile, or neither");
       return null;
     }
     const read = readPair(certFile, keyFile, readFile);
     if ("cert" in read) return read;
-    problems.push(`${at([...path, read.of])}: ${read.fault}`);
-    return null;
+    complain(`${path}.${read.of}`, read.fault);
+    return previous?.[name] ?? null;
   }
 
-  return { choose, authorities, pair, problems };
+  return { problems, secret, token, authorities, pair };
 }
 
-/** Whether no secret has a problem, which `undefined` means. */
-function areKnown<T extends object>(
-  secrets: T,
-): secrets is { [Name in keyof T]: Exclude<T[Name], undefined> } {
-  return Object.values(secrets).every((secret) => secret !== undefined);
+type PairName = "serverPair" | "adminPair" | "redisPair";
+
+interface PairFiles {
+  readonly certFile?: string | null;
+  readonly keyFile?: string | null;
 }
 
-/** A secret that one setting contains, or a file that another setting names. */
+/** @returns the files whose content may change while the process runs */
+export function secretFilesIn({ server, admin, upstream, redis, apps }: Settings): string[] {
+  return [
+    upstream.privateKeyFile,
+    redis.passwordFile,
+    redis.sentinel.passwordFile,
+    ...apps.listed.map(({ tokenFile }) => tokenFile),
+    ...[server.tls, admin.tls, redis].flatMap(({ certFile, keyFile }) => [certFile, keyFile]),
+  ].filter((file) => file !== null);
+}
+
+/** A secret in an environment variable, or in a file that a setting names. */
 interface SecretKind {
-  readonly path: SettingPath;
-  readonly filePath: SettingPath;
+  readonly variable: string;
+  /** The setting with the path of the file. */
+  readonly path: string;
   /** The name of the secret in messages. */
   readonly what: string;
   readonly pattern: RegExp;
-  /** Describes the expected content of a file. */
   readonly expected: string;
-  /** Why the gateway does not start without it; absent for an optional secret. */
-  readonly missing?: string;
 }
 
-const PRIVATE_KEY: SecretKind = {
-  path: ["upstream", "privateKey"],
-  filePath: ["upstream", "privateKeyFile"],
-  what: "key",
-  pattern: ONE_LINE_PATTERN,
-  expected: "one line of text without blanks around it",
-  missing:
-    "upstream.privateKey is missing: set UPSTREAM_PRIVATE_KEY to the key, or " +
-    "UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds it",
-};
-
-const ADMIN_TOKEN: SecretKind = {
-  path: ["admin", "token"],
-  filePath: ["admin", "tokenFile"],
-  what: "token",
-  pattern: TOKEN_PATTERN,
-  expected: "one line of at least 16 letters, digits and -._~+/",
-};
-
-/** Tokens of apps are in files only. */
-const APP_TOKEN: SecretKind = { ...ADMIN_TOKEN, path: ["apps"] };
-
-const PASSWORD_FILE = {
-  what: "password",
-  pattern: ONE_LINE_PATTERN,
+const ONE_LINE = {
+  pattern: /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u,
   expected: "one line of text without blanks around it",
 };
 
-const REDIS_PASSWORD: SecretKind = {
-  ...PASSWORD_FILE,
-  path: ["redis", "password"],
-  filePath: ["redis", "passwordFile"],
-};
+const PASSWORD = { ...ONE_LINE, what: "password" };
 
-const SENTINEL_PASSWORD: SecretKind = {
-  ...PASSWORD_FILE,
-  path: ["redis", "sentinel", "password"],
-  filePath: ["redis", "sentinel", "passwordFile"],
-};
-
-/** The settings that are secrets. URLs that contain a password are not in this list. */
-export const SECRET_PATHS: readonly SettingPath[] = [
-  PRIVATE_KEY.path,
-  ADMIN_TOKEN.path,
-  REDIS_PASSWORD.path,
-  SENTINEL_PASSWORD.path,
-];
-
-/** @returns the private key, or a text that says why the file contains none */
-export function readPrivateKeyFile(path: string, readFile: ReadFile): Secret | string {
-  return readSecretFile(path, PRIVATE_KEY, readFile);
-}
+const SECRETS = {
+  privateKey: {
+    ...ONE_LINE,
+    variable: "UPSTREAM_PRIVATE_KEY",
+    path: "upstream.privateKeyFile",
+    what: "key",
+  },
+  adminToken: {
+    variable: "ADMIN_TOKEN",
+    path: "admin.tokenFile",
+    what: "token",
+    // A bearer token in a header (RFC 6750, section 2.1). A shorter one could be guessed.
+    pattern: /^(?=.{16})[A-Za-z0-9._~+/-]+=*$/,
+    expected: "one line of at least 16 letters, digits and -._~+/",
+  },
+  redisPassword: { ...PASSWORD, variable: "REDIS_PASSWORD", path: "redis.passwordFile" },
+  sentinelPassword: {
+    ...PASSWORD,
+    variable: "REDIS_SENTINEL_PASSWORD",
+    path: "redis.sentinel.passwordFile",
+  },
+} as const satisfies Record<string, SecretKind>;
 
 /**
  * Reads a file with a secret. Drops one newline at the end of the file, because editors and `echo` add it. If the file
  * cannot be read, the message shows the path only if it clearly is a path, because it may be the secret itself.
+ * @returns the secret, or what is wrong with the file
  */
 function readSecretFile(
   path: string,

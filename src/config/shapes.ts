@@ -4,7 +4,7 @@
  */
 import * as z from "zod";
 
-import { factsOf, setting, type Shape, shaped, type Unit } from "./setting.ts";
+import { setting, type Shape, shaped } from "./setting.ts";
 import {
   BUDGET_PATTERN,
   type BudgetWindow,
@@ -15,9 +15,6 @@ import {
   parseSize,
   SIZE_PATTERN,
 } from "./units.ts";
-
-/** A shape whose values have a unit. */
-type Measured<S extends z.ZodType, U extends Unit> = z.core.$ZodBranded<S, U>;
 
 export const DAY_MS = 86_400_000;
 const YEAR_MS = 365 * DAY_MS;
@@ -30,73 +27,47 @@ interface DurationBounds {
   readonly maxMs?: number;
 }
 
-/** A duration, read to milliseconds; bounds inclusive. */
-export function duration(bounds: DurationBounds = {}): Measured<Shape<number>, "Ms"> {
-  const shape = plainDuration(bounds);
-  return shaped(shape.brand<"Ms">(), { ...factsOf(shape), unit: "Ms" });
-}
-
 /** A duration that is only compared with the clock, so it may be longer than a timer. */
-export function lifetime(): Measured<Shape<number>, "Ms"> {
+export function lifetime(): Shape<number> {
   return duration({ maxMs: YEAR_MS });
 }
 
-function plainDuration({ minMs = 1, maxMs = LONGEST_TIMER_MS }: DurationBounds): Shape<number> {
+/** A duration, read to milliseconds; bounds inclusive. */
+export function duration({ minMs = 1, maxMs = LONGEST_TIMER_MS }: DurationBounds = {}): Shape<number> {
   const expected = `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as 250ms, 5m or 1h`;
   const toMs = (text: string): number => parseDuration(text) ?? Number.NaN;
   const inBounds = z.number().min(minMs).max(maxMs);
   return shaped(z.string().regex(DURATION_PATTERN).transform(toMs).pipe(inBounds), { expected });
 }
 
-/** The kinds of answers that have their own lifetimes, and their names in descriptions. */
-const KINDS = {
-  listings: "a search for listings",
-  sold: "a search for sold properties",
-  areas: "a search for areas",
-  records: "a single record",
-  images: "a thumbnail",
-} as const;
-
-type Kind = keyof typeof KINDS;
+/** The kinds of answers that have their own lifetimes. */
+type Kind = "listings" | "sold" | "areas" | "records" | "images";
 
 interface PerKindDeclaration {
   readonly minMs?: number;
   readonly default: Readonly<Record<Kind, string>>;
   readonly env?: string;
-  /** @param answer an answer of one kind, or "an answer" of any kind */
-  readonly description: (answer: string) => string;
+  readonly description: string;
 }
 
-/** A section with one lifetime for each kind of answer, all reloadable. One duration in its place sets all of them. */
-export function perKind({
-  minMs = 1,
-  default: defaults,
-  env,
-  description,
-}: PerKindDeclaration): PerKindShape {
-  const shared = { reloadable: true, ...(env !== undefined && { env }) };
-  const each = (kind: Kind): Shape<number> =>
-    setting(plainDuration({ minMs, maxMs: YEAR_MS }), {
-      default: defaults[kind],
-      description: description(KINDS[kind]),
-      ...shared,
-    });
+/** One lifetime for each kind of answer, reloadable. One duration in its place sets all of them. */
+export function perKind({ minMs = 1, ...declaration }: PerKindDeclaration): PerKindShape {
+  const each = (): Shape<number> => duration({ minMs, maxMs: YEAR_MS });
   const section = z.strictObject({
-    listings: each("listings"),
-    sold: each("sold"),
-    areas: each("areas"),
-    records: each("records"),
-    images: each("images"),
+    listings: each(),
+    sold: each(),
+    areas: each(),
+    records: each(),
+    images: each(),
   });
   const expected = "one duration for all kinds of answers, such as 5m, or a section with one for each";
-  shaped(section, { expected, unit: "Ms" });
-  return setting(section.brand<"Ms">(), { description: description("an answer"), ...shared });
+  return setting(shaped(section, { expected }), { ...declaration, reloadable: true });
 }
 
-type PerKindShape = Measured<Shape<Record<Kind, number>, Record<Kind, string>>, "Ms">;
+type PerKindShape = Shape<Record<Kind, number>, Record<Kind, string>>;
 
 /** A size above zero, read to bytes; `maxBytes` inclusive. */
-export function size({ maxBytes }: { maxBytes?: number } = {}): Measured<Shape<number>, "Bytes"> {
+export function size({ maxBytes }: { maxBytes?: number } = {}): Shape<number> {
   const most = maxBytes === undefined ? "" : `, at most ${maxBytes / 1024}KiB`;
   const toBytes = (text: string): number => parseSize(text) ?? Number.NaN;
   const inBounds = z
@@ -105,13 +76,7 @@ export function size({ maxBytes }: { maxBytes?: number } = {}): Measured<Shape<n
     .max(maxBytes ?? Number.MAX_SAFE_INTEGER);
   const shape = z.string().regex(SIZE_PATTERN).transform(toBytes).pipe(inBounds);
   const expected = `a size above zero with its unit, such as 512KiB or 256MiB${most}`;
-  return shaped(shape.brand<"Bytes">(), { expected, unit: "Bytes" });
-}
-
-/** A whole number of bytes; bounds inclusive. */
-export function byteCount(min: number, max: number): Measured<Shape<number, number>, "Bytes"> {
-  const shape = integer(min, max);
-  return shaped(shape.brand<"Bytes">(), { ...factsOf(shape), unit: "Bytes" });
+  return shaped(shape, { expected });
 }
 
 /** A whole number; bounds inclusive. */

@@ -1,5 +1,5 @@
 /**
- * Merges the sources of settings (defaults, a file, the environment), and records the source of each setting.
+ * Merges the sources of settings (defaults, a file, the environment), and finds the source of each setting.
  */
 import { DURATION_PATTERN } from "./units.ts";
 
@@ -19,22 +19,28 @@ export function isMapping(value: unknown): value is Record<string, unknown> {
 }
 
 /** @returns whether the path exists, even with an empty value (`key:`) */
-export function hasPath(root: unknown, path: SettingPath): boolean {
-  return find(root, path).found;
+function hasPath(root: unknown, path: SettingPath): boolean {
+  const parent = valueAt(root, path.slice(0, -1));
+  const last = path.at(-1);
+  return typeof parent === "object" && parent !== null && last !== undefined && Object.hasOwn(parent, last);
 }
 
 /** @returns the value at the path; `undefined` if the path does not exist */
 export function valueAt(root: unknown, path: SettingPath): unknown {
-  return find(root, path).value;
-}
-
-function find(root: unknown, path: SettingPath): { found: boolean; value?: unknown } {
   let value = root;
   for (const part of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return { found: false };
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
     value = Reflect.get(value, part);
   }
-  return { found: true, value };
+  return value;
+}
+
+/** @returns every value that is no section. Lists are values, but items with an id are sections: `apps.listed.web.weight`. */
+export function leavesOf(value: unknown, path: readonly string[] = []): [readonly string[], unknown][] {
+  if (isMapping(value)) return Object.entries(value).flatMap(([key, part]) => leavesOf(part, [...path, key]));
+  const items = Array.isArray(value) ? value : [];
+  if (items.length === 0 || !items.every((item) => hasPath(item, ["id"]))) return [[path, value]];
+  return items.flatMap((item) => leavesOf(item, [...path, String(valueAt(item, ["id"]))]));
 }
 
 /** A setting as an environment variable sets it. */
@@ -55,31 +61,33 @@ export interface SettingsLayer {
 /** The settings of all sources together, and the source of each. */
 export interface SettingSources {
   readonly merged: Readonly<Record<string, unknown>>;
+  /** Whether the file has the setting. */
+  readonly isInFile: (path: SettingPath) => boolean;
   /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
-  nameOf(path: SettingPath): string;
+  readonly nameOf: (path: SettingPath) => string;
   /** The path as its source writes it: `apps[2].id` if the source has a plain list instead of `apps.listed`. */
-  pathOf(path: SettingPath): string;
+  readonly pathOf: (path: SettingPath) => string;
 }
 
 /**
- * Merges the sources: the overlay wins over the defaults, and the environment over both. Mappings are merged key by
- * key. All other values, lists included, are replaced. One duration in place of a mapping of durations sets each of them:
+ * Merges the sources: the file wins over the defaults, and the environment over both. Mappings are merged key by key. All
+ * other values, lists included, are replaced. One duration in place of a mapping of durations sets each of them:
  * `ttl: 5m` is the lifetime of every kind of answer. A list in place of a mapping with the key `listed` replaces that list:
  * `apps: [...]` means `apps: { listed: [...] }`.
  */
 export function mergeSources(
-  defaults: SettingsLayer,
-  overlay: SettingsLayer | undefined,
+  defaults: Readonly<Record<string, unknown>>,
+  file: SettingsLayer | undefined,
   assignments: readonly Assignment[],
 ): SettingSources {
   // A copy, because `assign` writes into it.
-  const merged = mergeMappings(structuredClone(defaults.settings), overlay?.settings ?? {});
+  const merged = mergeMappings(structuredClone(defaults), file?.settings ?? {});
   for (const assignment of assignments) assign(merged, assignment);
-  const files = overlay ? [overlay, defaults] : [defaults];
-  const asWritten = (path: SettingPath): SettingPath => withoutListed(path, overlay);
+  const asWritten = (path: SettingPath): SettingPath => withoutListed(path, file);
   return {
     merged,
-    nameOf: (path) => sourceOf(asWritten(path), assignments, files),
+    isInFile: (path) => hasPath(file?.settings, asWritten(path)),
+    nameOf: (path) => sourceOf(asWritten(path), file, assignments),
     pathOf: (path) => formatPath(asWritten(path)),
   };
 }
@@ -87,10 +95,10 @@ export function mergeSources(
 /** The key of a list that can be written directly in place of its section. */
 const LISTED = "listed";
 
-/** @returns the path without the key `listed` if the overlay has a plain list there */
-function withoutListed(path: SettingPath, overlay: SettingsLayer | undefined): SettingPath {
+/** @returns the path without the key `listed` if the file has a plain list there */
+function withoutListed(path: SettingPath, file: SettingsLayer | undefined): SettingPath {
   const [section = "", key, ...rest] = path;
-  return key === LISTED && Array.isArray(valueAt(overlay?.settings, [section])) ? [section, ...rest] : path;
+  return key === LISTED && Array.isArray(valueAt(file?.settings, [section])) ? [section, ...rest] : path;
 }
 
 function merge(base: unknown, over: unknown): unknown {
@@ -124,19 +132,16 @@ function assign(root: Record<string, unknown>, { path, value }: Assignment): voi
 
 function sourceOf(
   path: SettingPath,
+  file: SettingsLayer | undefined,
   assignments: readonly Assignment[],
-  files: readonly SettingsLayer[],
 ): string {
   for (let length = path.length; length > 0; length -= 1) {
     const part = path.slice(0, length);
     const written = formatPath(part);
     const assignment = assignments.find((candidate) => formatPath(candidate.path) === written);
     if (assignment) return `environment variable ${assignment.variable}`;
-    const file = files.find(
-      ({ settings }) => hasPath(settings, part) || isDuration(valueAt(settings, part.slice(0, -1))),
-    );
-    const line = file?.lineOf(part) ?? file?.lineOf(part.slice(0, -1));
-    if (file) return line === undefined ? file.name : `${file.name}:${line}`;
+    const line = file?.lineOf(part);
+    if (file && line !== undefined) return `${file.name}:${line}`;
   }
-  return files[0]?.name ?? "configuration";
+  return file?.name ?? "default";
 }

@@ -64,7 +64,7 @@ export function headerName(): Shape<string> {
 }
 
 /** Text without line breaks and other control characters, and without blanks at its ends. */
-export const ONE_LINE_PATTERN = /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u;
+const ONE_LINE_PATTERN = /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u;
 
 /** One line of text. */
 export function text(
@@ -77,21 +77,6 @@ export function text(
 function secret(shape: Shape<string>): Shape<Secret | null, string | null> {
   const wrapped = shape.transform((value) => new Secret(value));
   return shaped(wrapped.nullable(), { ...factsOf(shape), secret: true });
-}
-
-/** A secret of one line. */
-export function secretText(): Shape<Secret | null, string | null> {
-  return secret(text());
-}
-
-/** A bearer token in a header (RFC 6750, section 2.1). A shorter one could be guessed. */
-export const TOKEN_PATTERN = /^(?=.{16})[A-Za-z0-9._~+/-]+=*$/;
-
-/** A bearer token. */
-export function token(): Shape<Secret | null, string | null> {
-  const expected =
-    "at least 16 letters, digits and any of -._~+/, and = only at the end; quote it if it looks like a number";
-  return secret(matching(TOKEN_PATTERN, expected));
 }
 
 /** A Redis address, with all checks that are possible before connecting. */

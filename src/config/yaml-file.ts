@@ -1,4 +1,4 @@
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLError } from "yaml";
+import { isMap, isNode, isScalar, LineCounter, parseDocument, type YAMLError } from "yaml";
 
 import { isMapping, type SettingPath, type SettingsLayer } from "./sources.ts";
 
@@ -48,10 +48,13 @@ export function parseSettingsFile(name: string, text: string): SettingsFile {
     (error) =>
       `${name}:${lines.linePos(error.pos[0]).line}: not valid YAML: ${FAULTS[error.code] ?? error.code}`,
   );
-  const root = document.contents;
   const lineOf = (path: SettingPath): number | undefined => {
-    const offset = offsetOf(root, path);
-    return offset === undefined ? undefined : lines.linePos(offset).line;
+    const parent = document.getIn(path.slice(0, -1), true);
+    const pair = isMap(parent)
+      ? parent.items.find(({ key }) => isScalar(key) && String(key.value) === path.at(-1))
+      : undefined;
+    const node = pair?.key ?? document.getIn(path, true);
+    return isNode(node) && node.range ? lines.linePos(node.range[0]).line : undefined;
   };
   const settings = problems.length > 0 ? {} : toSettings(name, document, problems);
   return { name, settings, problems, lineOf };
@@ -70,22 +73,4 @@ function toSettings(
     problems.push(`${name}: not valid YAML: an alias (*name) has no anchor, or there are too many`);
   }
   return {};
-}
-
-/** @returns the offset in the text at which a setting begins: that of its key, or of its list item */
-function offsetOf(root: Node | null, path: SettingPath): number | undefined {
-  let node: unknown = root;
-  let offset: number | undefined;
-  for (const part of path) {
-    if (isMap(node)) {
-      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === part);
-      offset = isScalar(pair?.key) ? pair.key.range?.[0] : undefined;
-      node = pair?.value;
-    } else if (isSeq(node) && typeof part === "number") {
-      node = node.items[part];
-      offset = isScalar(node) || isMap(node) || isSeq(node) ? node.range?.[0] : undefined;
-    } else return isAlias(node) ? offset : undefined;
-    if (offset === undefined) return undefined;
-  }
-  return offset;
 }

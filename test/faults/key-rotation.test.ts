@@ -55,7 +55,7 @@ describe("a private key in a file", () => {
     const { fleet, replica } = await start(mount);
     expect((await ask(`${replica.url}/areas?q=old`)).status).toBe(200);
     mount.swap(`${NEW_KEY}\n`);
-    await replica.process.says(/The private key has changed/);
+    await replica.process.says(/The new content is in use/);
     fleet.sandbox.setCaller({ privateKey: NEW_KEY });
     expect((await ask(`${replica.url}/areas?q=new`)).status).toBe(200);
     expect(fleet.arrivals()).toHaveLength(2);
@@ -91,12 +91,12 @@ describe("a private key in a file", () => {
     for (const [index, content] of ["", "two\nlines", " blanks around "].entries()) {
       mount.swap(content);
       await replica.process.says(
-        new RegExp(`(The private key stays as it was[^]*){${Math.min(index + 1, 2)}}`),
+        new RegExp(`(The previous content stays in use[^]*){${Math.min(index + 1, 2)}}`),
       );
       expect((await ask(`${replica.url}/areas?q=still-${index}`)).status).toBe(200);
     }
     expect(replica.process.output()).not.toMatch(/two\\nlines|blanks around "/);
     mount.swap(NEW_KEY);
-    await replica.process.says(/The private key has changed/);
+    await replica.process.says(/The new content is in use/);
   });
 });

@@ -64,8 +64,7 @@ describe("a Redis user with a password in a file", () => {
     await redis.command("ACL", "SETUSER", "default", "off");
     const file = writeFiles({ password: "first-pass\n" });
     const gateway = await start({
-      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-      REDIS_USERNAME: "gateway",
+      REDIS_URL: `redis://gateway@127.0.0.1:${redis.port}`,
       REDIS_PASSWORD_FILE: file("password"),
     });
     await expectStored(gateway, "first", (...words) => redis.as("gateway", "first-pass", ...words));
@@ -74,7 +73,7 @@ describe("a Redis user with a password in a file", () => {
     await redis.as("gateway", "first-pass", "ACL", "SETUSER", "gateway", "resetpass", ">second-pass");
     await redis.as("gateway", "second-pass", "CLIENT", "KILL", "TYPE", "normal");
     file("password", "second-pass\n");
-    await gateway.logged("The new ones are in force.");
+    await gateway.logged("The new content is in use.");
     await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
   });
 });

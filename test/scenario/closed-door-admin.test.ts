@@ -109,7 +109,7 @@ describe("the admin token", () => {
     writeFileSync(file, `${TOKEN}\n`);
 
     const checked = await command(["config-check"], { ...env, ADMIN_TOKEN: TOKEN });
-    expect(checked).toEqual({ code: 0, output: expect.stringContaining("admin.token = [secret]") });
+    expect(checked).toEqual({ code: 0, output: expect.stringContaining("ADMIN_TOKEN = [secret]") });
     const refused = await command(["config-check"], {
       ...env,
       ADMIN_TOKEN: TOKEN,

@@ -290,7 +290,7 @@ describe("the limits of headers", () => {
     ["as large as may be", 3, 1024, 200],
     ["one byte larger", 3, 1025, 431],
   ])("%s", async (_name, count, bytes, status) => {
-    const gateway = await startGateway({ settings: "server: { maxHeaders: 20, maxHeaderSize: 1KiB }" });
+    const gateway = await startGateway({ settings: "server: { maxHeaders: 20, maxHeaderBytes: 1KiB }" });
     const headers = ["Host: x", "Connection: close"];
     while (headers.length < count - 1) headers.push(`A-${headers.length}: b`);
     const soFar = headers.reduce((sum, header) => sum + header.length + 2, 0);

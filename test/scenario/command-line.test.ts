@@ -157,8 +157,7 @@ describe("commands that ask the admin port", () => {
   });
 
   it("purge makes an answer stale, and warm --wait waits until the listed answers are cached", async () => {
-    const list = fileWith("warm.yaml", 'urls: [{ url: "/areas?q=Nacka", every: 1h }]');
-    const gateway = await startGateway({ env: { WARM_FILE: list } });
+    const gateway = await startGateway({ settings: 'warm: [{ url: "/areas?q=Nacka", every: 1h }]' });
     const at = ["--admin-url", gateway.adminUrl];
     const warm = await command(["warm", "--wait", "--timeout", "20", ...at]);
     expect([warm.code, warm.output]).toEqual([0, expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m)]);

@@ -74,7 +74,7 @@ describe("TLS on the gateway's own ports", () => {
     const before = await serialAt(gateway.url);
 
     files.write(AUTHORITY.issue());
-    await gateway.logged("The new ones are in force.", "server.tls", "admin.tls");
+    await gateway.logged("The new content is in use.", "server.tls", "admin.tls");
     expect(await serialAt(gateway.url)).not.toBe(before);
     expect(await serialAt(gateway.adminUrl)).toBe(await serialAt(gateway.url));
   });
@@ -86,10 +86,7 @@ describe("TLS on the gateway's own ports", () => {
     });
     const before = await serialAt(gateway.url);
     files.write({ cert: AUTHORITY.issue().cert, key: AUTHORITY.issue().key });
-    await gateway.logged(
-      "Passwords and certificates stay as they were.",
-      "holds the key of another certificate",
-    );
+    await gateway.logged("The previous content stays in use.", "holds the key of another certificate");
     expect(await serialAt(gateway.url)).toBe(before);
   });
 });
@@ -196,7 +193,7 @@ describe("an app with a token", () => {
     expect(await gateway.metric('gateway_app_tokens_refused_total{app="web"}')).toBe(2);
 
     writeFileSync(tokenFile, "another-token-of-web\n");
-    await gateway.logged("The new ones are in force.");
+    await gateway.logged("The new content is in use.");
     expect(await countsAs("web", "another-token-of-web")).toBe("web");
     expect(gateway.log.join("")).not.toContain("the-token-of-web");
     expect(gateway.log.join("")).not.toContain('another-token-of-web"');

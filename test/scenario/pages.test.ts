@@ -432,7 +432,7 @@ describe("the meaning of no limit, and of limit=0,", () => {
 
 describe("a page in the warm list", () => {
   it("keeps its block warm, and so every page of the block", async () => {
-    const list = 'urls: [{ url: "/listings?areaId=76&limit=5" }]';
+    const list = 'warm: [{ url: "/listings?areaId=76&limit=5" }]';
     const { gateway, clock } = await startWarm(list, {});
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });

@@ -4,7 +4,7 @@ import { exchangeRaw } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 
-/** As long as `server.maxUrlLength` allows by default. */
+/** As long as `server.maxUrlBytes` allows by default. */
 const LONGEST = `/areas?q=${"x".repeat(8_192 - "/areas?q=".length)}`;
 
 describe("a request that cannot be served", () => {

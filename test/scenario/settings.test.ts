@@ -181,8 +181,8 @@ describe("the interface's two spellings of the offset", () => {
 });
 
 describe("the longest URL", () => {
-  it("is a setting, counted to the byte (server.maxUrlLength)", async () => {
-    const gateway = await startGateway({ settings: "server: { maxUrlLength: 1024 }" });
+  it("is a setting, counted to the byte (server.maxUrlBytes)", async () => {
+    const gateway = await startGateway({ settings: "server: { maxUrlBytes: 1024 }" });
     const target = `/areas?q=${"x".repeat(1024 - "/areas?q=".length)}`;
     expect((await gateway.get(target)).status).toBe(200);
     expect(problemCode(await gateway.get(`${target}x`))).toBe("uri-too-long");

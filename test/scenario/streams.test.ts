@@ -49,7 +49,7 @@ describe("a request with no-store", () => {
 
   it("whose caller does not read the answer frees its upstream slot as soon as the body has arrived", async () => {
     const gateway = await startGateway({
-      settings: "upstream: { maxBody: 64MiB, bodyTimeout: 1h, totalTimeout: 1h }\n",
+      settings: "upstream: { maxBodyBytes: 64MiB, bodyTimeout: 1h, totalTimeout: 1h }\n",
       env: { BUDGET_CONCURRENCY: "1" },
     });
     // More than the sockets between caller and gateway hold.

@@ -1,8 +1,6 @@
 /**
  * Answers of the warm list: they are fetched at the start, and again before they expire.
  */
-import { writeFileSync } from "node:fs";
-
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
@@ -16,7 +14,6 @@ import {
   AREAS,
   attended,
   BEGINS_MS,
-  fileWith,
   LIST,
   NACKA,
   startWarm,
@@ -43,7 +40,7 @@ describe("a listed answer", () => {
   });
 
   it("is refreshed before it expires, so that callers never get a stale one", async () => {
-    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
+    const { gateway, clock } = await startWarm(`warm: [{ url: "${NACKA}" }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     for (const round of [1, 2, 3]) {
@@ -70,7 +67,7 @@ describe("a listed answer", () => {
     ["more often than it expires", "2m", 120],
     ["less often than it expires", "10m", 600],
   ])("is fetched as often as the list says: %s", async (_name, every, seconds) => {
-    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}", every: ${every} }]`);
+    const { gateway, clock } = await startWarm(`warm: [{ url: "${NACKA}", every: ${every} }]`);
     await clock.advance(BEGINS_MS);
     expect(await attended({ gateway, clock })).toMatchObject([{ dueInSeconds: seconds }]);
     await clock.advance(seconds * 1_000 - 1);
@@ -83,7 +80,7 @@ describe("a listed answer", () => {
   });
 
   it("is fetched one after the other, beside callers' requests", async () => {
-    const list = `urls: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "/listings?areaId=2&limit=5" }]`;
+    const list = `warm: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "/listings?areaId=2&limit=5" }]`;
     const { gateway, clock } = await startWarm(list);
     gateway.sandbox.hold("/listings");
     await clock.advance(BEGINS_MS);
@@ -97,7 +94,7 @@ describe("a listed answer", () => {
   });
 
   it("is still fetched if the upstream is slow, without a failure", async () => {
-    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
+    const { gateway, clock } = await startWarm(`warm: [{ url: "${NACKA}" }]`);
     gateway.sandbox.hold("/listings");
     await clock.advance(BEGINS_MS);
     await expect.poll(() => clock.advance(0).then(gateway.sandbox.waiting)).toBe(1);
@@ -111,7 +108,7 @@ describe("a listed answer", () => {
   });
 
   it("is charged as warm to the app in the list", async () => {
-    const list = `urls: [{ url: "${NACKA}", app: web }, { url: "${STOCKHOLM}" }]`;
+    const list = `warm: [{ url: "${NACKA}", app: web }, { url: "${STOCKHOLM}" }]`;
     const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
@@ -122,7 +119,7 @@ describe("a listed answer", () => {
   });
 
   it("is fetched in the format in the list", async () => {
-    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}", format: v2 }]`);
+    const { gateway, clock } = await startWarm(`warm: [{ url: "${NACKA}", format: v2 }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     const accept = "application/vnd.propertyservice-v2+json";
@@ -173,7 +170,7 @@ describe("a listed answer", () => {
   });
 
   it("is fetched later if a caller's request has refreshed it", async () => {
-    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`, {
+    const { gateway, clock } = await startWarm(`warm: [{ url: "${NACKA}" }]`, {
       settings: "apps: [{ id: desk, mayForceRefresh: true }]",
     });
     await clock.advance(BEGINS_MS);
@@ -219,10 +216,10 @@ describe("an answer that was already fetched", () => {
   it("in another replica is not fetched again", async () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
-    const WARM_FILE = fileWith("urls: []");
-    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", WARM_FILE };
+    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
+    let list = "";
     // A busy machine may delay Redis. No gateway may go on without it because of that.
-    const settings = "redis: { timeout: 10s }";
+    const settings = (): string => `redis: { timeout: 10s }\n${list}`;
     const first = await startGateway({ env, settings });
     const second = await startGateway({
       env: { ...env, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
@@ -231,7 +228,7 @@ describe("an answer that was already fetched", () => {
     // Before it has joined the shared budget, a gateway would be refused its fetches.
     for (const { adminUrl } of [first, second])
       await expect.poll(async () => Object((await ask(`${adminUrl}/budget`)).json()).api.mode).toBe("shared");
-    writeFileSync(WARM_FILE, LIST);
+    list = LIST;
     for (const { adminUrl } of [first, second])
       expect((await ask(`${adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);
     for (const gateway of [first, second]) {
@@ -252,7 +249,7 @@ describe("an answer that was already fetched", () => {
 
 describe("operators", () => {
   it("see the state of each listed answer", async () => {
-    const list = `urls: [{ url: "/listings/?limit=5&areaId=76", app: web, every: 2m }, { url: "${AREAS}" }]`;
+    const list = `warm: [{ url: "/listings/?limit=5&areaId=76", app: web, every: 2m }, { url: "${AREAS}" }]`;
     const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
     const [first, second] = [
       { query: "listings?areaId=76&limit=5&offset=0", format: "json", app: "web", everySeconds: 120 },
@@ -270,7 +267,7 @@ describe("operators", () => {
   });
 
   it("see the format of a listed answer", async () => {
-    const list = `urls: [{ url: "${NACKA}" }, { url: "${NACKA}", format: v2 }, { url: "/cache/primary_1_10x10.jpg" }]`;
+    const list = `warm: [{ url: "${NACKA}" }, { url: "${NACKA}", format: v2 }, { url: "/cache/primary_1_10x10.jpg" }]`;
     const { gateway } = await startWarm(list);
     expect(await warmStates(gateway)).toMatchObject([
       { query: "listings?areaId=76&limit=5&offset=0", format: "json" },

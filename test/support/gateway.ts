@@ -100,6 +100,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const sandbox = createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
   const upstream = await sandbox.listen(options.upstreamPort);
   const source = openSettings({
+    isTest: true,
     env: {
       ...gatewayEnv(upstream.url),
       UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@example.com)",

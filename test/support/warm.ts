@@ -20,7 +20,7 @@ export const [NACKA, STOCKHOLM, AREAS] = [
   "/listings?areaId=1&limit=5",
   "/areas?q=Nacka",
 ];
-export const LIST = `urls: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "${AREAS}" }]`;
+export const LIST = `warm: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "${AREAS}" }]`;
 
 /** A file with this text. */
 export function fileWith(text: string, name = "list.yaml"): string {
@@ -45,9 +45,13 @@ export async function startWarm(
     clock,
     sandbox: { now: clock.now },
     ...options,
-    env: { WARM_FILE: fileWith(list), ...options.env },
+    settings: settingsWith(list, options.settings),
   });
   return { gateway, clock };
+}
+
+function settingsWith(list: string, settings: TestGatewayOptions["settings"] = ""): () => string {
+  return () => `${typeof settings === "string" ? settings : settings()}\n${list}`;
 }
 
 interface WarmState {

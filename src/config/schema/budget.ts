@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { setting, shaped } from "../setting.ts";
+import { fixed, setting, shaped } from "../setting.ts";
 import { budget as windows, DAY_MS, duration, fraction, integer, lifetime, oneOf } from "../shapes.ts";
 import { appId } from "../text-shapes.ts";
 
@@ -83,7 +83,7 @@ export const budget = z.strictObject({
     reloadable: true,
     description: "The most requests to the API that are in flight at once.",
   }),
-  maxWait: setting(duration(), {
+  maxWaitMs: setting(duration(), {
     default: "10s",
     env: "BUDGET_MAX_WAIT",
     reloadable: true,
@@ -117,28 +117,15 @@ export const budget = z.strictObject({
       "The part of each window that the gateway holds back, so that each replica can continue immediately when Redis does " +
       "not answer. All replicas share it.",
   }),
-  degradedFor: setting(duration({ maxMs: DAY_MS }), {
+  degradedForMs: setting(duration({ maxMs: DAY_MS }), {
     default: "5m",
     description: "How long a replica continues without Redis. Then it sends no more requests to the API.",
   }),
-  maxCoolOff: setting(duration(), {
-    default: "5m",
-    reloadable: true,
-    description:
-      "The longest time for which the gateway sends nothing because the API asked it to slow down.",
-  }),
+  maxCoolOffMs: fixed(duration(), "5m"),
 });
 
 /** What the gateway remembers of the requests it has sent. */
 export const ledger = z.strictObject({
-  retention: setting(lifetime(), {
-    default: "35d",
-    description:
-      "How long the gateway remembers each request that it sent to the API. It must be at least the longest window of the " +
-      "budget.",
-  }),
-  maxRecords: setting(integer(1_000, 10_000_000), {
-    default: 500_000,
-    description: "The most requests that the gateway remembers. It forgets the oldest first.",
-  }),
+  retentionMs: fixed(lifetime(), "35d"),
+  maxRecords: fixed(integer(1_000, 10_000_000), 500_000),
 });

@@ -1,8 +1,7 @@
 import * as z from "zod";
 
-import { setting } from "../setting.ts";
-import { DAY_MS, duration, flag, fraction, lifetime, perKind, size } from "../shapes.ts";
-import { optionalPath } from "../text-shapes.ts";
+import { fixed, setting, shaped } from "../setting.ts";
+import { DAY_MS, duration, flag, fraction, lifetime, oneOf, perKind, size } from "../shapes.ts";
 
 /** How long answers are stored, fresh and served. */
 export const cache = z.strictObject({
@@ -15,42 +14,41 @@ export const cache = z.strictObject({
     default: "1GiB",
     description: "The most disk space for stored answers. It applies with dataDir only.",
   }),
-  retention: setting(lifetime(), {
+  retentionMs: setting(lifetime(), {
     default: "48h",
     reloadable: true,
     description: "How long an answer is stored, fresh or stale. Then it is deleted.",
   }),
-  ttl: perKind({
+  ttlMs: perKind({
     default: { listings: "5m", sold: "1h", areas: "24h", records: "10m", images: "24h" },
     env: "CACHE_TTL",
-    description: (answer) => `How long ${answer} stays fresh.`,
+    description: "How long an answer stays fresh.",
   }),
-  staleWhileRevalidate: perKind({
+  staleWhileRevalidateMs: perKind({
     minMs: 0,
     default: { listings: "1m", sold: "15m", areas: "12h", records: "2m", images: "12h" },
     env: "CACHE_STALE_WHILE_REVALIDATE",
-    description: (answer) =>
-      `How long the gateway serves ${answer} immediately after it expired, and refreshes it in the background.`,
+    description:
+      "How long the gateway serves an answer immediately after it expired, and refreshes it in the background.",
   }),
-  staleIfError: perKind({
+  staleIfErrorMs: perKind({
     minMs: 0,
     default: { listings: "24h", sold: "24h", areas: "24h", records: "24h", images: "24h" },
     env: "CACHE_STALE_IF_ERROR",
-    description: (answer) =>
-      `How long the gateway may serve ${answer} after it expired, if it cannot get a new one.`,
+    description: "How long the gateway may serve an answer after it expired, if it cannot get a new one.",
   }),
-  maxWaitForFresh: setting(duration(), {
+  maxWaitForFreshMs: setting(duration(), {
     default: "1s",
     reloadable: true,
     description:
       "The longest time a caller waits for a new answer when the gateway could serve a stale one instead.",
   }),
-  negativeTtl: perKind({
+  negativeTtlMs: perKind({
     minMs: 0,
     default: { listings: "1m", sold: "1m", areas: "1m", records: "1m", images: "1m" },
-    description: (answer) => `How long the gateway remembers that the API refused or did not find ${answer}.`,
+    description: "How long the gateway remembers that the API refused or did not find an answer.",
   }),
-  maxAgeEver: setting(lifetime(), {
+  maxAgeEverMs: setting(lifetime(), {
     default: "24h",
     reloadable: true,
     description:
@@ -62,26 +60,40 @@ export const cache = z.strictObject({
     description:
       "Whether the API's Cache-Control and Expires headers can shorten these times or forbid storing.",
   }),
-  minRefreshInterval: setting(duration({ minMs: 0, maxMs: DAY_MS }), {
-    default: "10s",
-    reloadable: true,
-    description:
-      "The gateway does not refresh an answer younger than this when a caller asks for a newer one.",
+  minRefreshIntervalMs: fixed(duration({ minMs: 0, maxMs: DAY_MS }), "10s"),
+  earlyRefreshAbove: fixed(fraction(0, 1), 0.5),
+});
+
+const warmUrl = z.strictObject({
+  url: setting(z.string().regex(/^\/\S*$/), {
+    required: true,
+    expected: "a path and query, such as /listings?areaId=76",
+    description: "Path and query, as a caller writes them.",
   }),
-  earlyRefreshAbove: setting(fraction(0, 1), {
-    default: 0.5,
-    reloadable: true,
-    description:
-      "The gateway refreshes popular answers shortly before they expire only while more than this part of the budget " +
-      "is left.",
+  everyMs: setting(duration({ minMs: 1_000 }).nullable().default(null), {
+    expected: "a duration from 1s on, such as 5m",
+    description: "The interval between fetches. Without it, the answer is fetched shortly before it expires.",
+  }),
+  app: setting(z.string().min(1).default("other"), {
+    expected: "the id of an app",
+    description: "The app whose share of the budget pays.",
+  }),
+  format: setting(oneOf("json", "v2").default("json"), {
+    expected: "one of json, v2",
+    description: "json, or v2 for version 2 of the format.",
   }),
 });
 
-/** Answers that the gateway fetches before a caller asks for them. */
-export const warm = z.strictObject({
-  file: setting(optionalPath("file"), {
-    env: "WARM_FILE",
-    reloadable: true,
-    description: "The file that lists URLs to keep warm. Empty means config/warm.yaml of this project.",
-  }),
+/** Answers that the gateway fetches before a caller asks for them. A URL may hold a copied key, so no message shows it. */
+export const warm = setting(shaped(z.array(warmUrl), { expected: "", secret: true }), {
+  default: [],
+  reloadable: true,
+  expected: "a list of URLs, each as `- url: /listings?areaId=76`, and optionally with every, app and format",
+  description:
+    "The URLs whose answers the gateway fetches before a caller asks, and again before they expire, each as " +
+    "`- url: /listings?areaId=76`. every: the interval between fetches. app: the app whose share of the budget pays (other). " +
+    "format: json (the default) or v2. These fetches never use budget.reserve, and all other calls go first.",
 });
+
+/** A URL to keep warm. */
+export type WarmUrl = z.output<typeof warmUrl>;

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { optional, setting } from "../setting.ts";
-import { byteCount, duration, integer, port, size } from "../shapes.ts";
-import { headerName, host, network, optionalPath, origin, secretFile, token } from "../text-shapes.ts";
+import { fixed, optional, setting } from "../setting.ts";
+import { duration, integer, port, size } from "../shapes.ts";
+import { headerName, host, network, optionalPath, origin, secretFile } from "../text-shapes.ts";
 
 const MIB = 1024 * 1024;
 
@@ -63,53 +63,27 @@ export const server = z.strictObject({
         "X-Forwarded-For. Nothing else depends on it.",
     },
   ),
-  maxUrlLength: setting(byteCount(256, 65_536), {
-    default: 8192,
-    description: "The longest request URL in bytes. A longer URL gets 414.",
-  }),
-  maxHeaderSize: setting(size({ maxBytes: MIB }), {
-    default: "16KiB",
-    description: "The largest total size of a request's headers, without the URL. Larger headers get 431.",
-  }),
-  maxHeaders: setting(integer(10, 1_000), {
-    default: 100,
-    description: "The most headers in one request. A request with more gets 431.",
-  }),
+  maxUrlBytes: fixed(integer(256, 65_536), 8192),
+  maxHeaderBytes: fixed(size({ maxBytes: MIB }), "16KiB"),
+  maxHeaders: fixed(integer(10, 1_000), 100),
   maxConnections: setting(integer(1, 100_000), {
     default: 5000,
     description:
       "The most open connections on each of the two ports. Further connections get 503. It is lower if the process may " +
       "open too few files.",
   }),
-  headersTimeout: setting(duration(), {
-    default: "10s",
-    description:
-      "The longest time in which a request's first line and headers must arrive. It starts when the connection opens " +
-      "or is used again.",
-  }),
-  requestTimeout: setting(duration(), {
-    default: "30s",
-    description: "The longest time in which a whole request must arrive. It must be at least headersTimeout.",
-  }),
-  keepAliveTimeout: setting(duration(), {
-    default: "75s",
-    description:
-      "How long the gateway keeps an idle connection. Choose it longer than the load balancer's own keep-alive, so that " +
-      "the balancer closes idle connections first.",
-  }),
-  writeTimeout: setting(duration(), {
-    default: "30s",
-    description:
-      "The longest time for which a caller may read nothing of its answer. Then the gateway closes the connection.",
-  }),
-  stopDelay: setting(duration({ minMs: 0 }), {
+  headersTimeoutMs: fixed(duration(), "10s"),
+  requestTimeoutMs: fixed(duration(), "30s"),
+  keepAliveTimeoutMs: fixed(duration(), "75s"),
+  writeTimeoutMs: fixed(duration(), "30s"),
+  stopDelayMs: setting(duration({ minMs: 0 }), {
     default: "2s",
     env: "STOP_DELAY",
     reloadable: true,
     description:
       "How long the gateway still accepts requests after SIGTERM. Meanwhile /readyz fails, so that load balancers notice.",
   }),
-  drainTimeout: setting(duration(), {
+  drainTimeoutMs: setting(duration(), {
     default: "10s",
     reloadable: true,
     description:
@@ -130,15 +104,12 @@ export const admin = z.strictObject({
     env: "ADMIN_PORT",
     description: "The port on which the gateway listens for operators.",
   }),
-  token: setting(token(), {
-    env: "ADMIN_TOKEN",
-    description:
-      "The token that protects the admin port, except /livez, /readyz and the static page /docs. Send it as Authorization: Bearer. Set either " +
-      "this or tokenFile.",
-  }),
   tokenFile: setting(secretFile(), {
     env: "ADMIN_TOKEN_FILE",
-    description: "The path of a file that holds only the token.",
+    secretEnv: "ADMIN_TOKEN",
+    description:
+      "The path of a file that holds only the token that protects the admin port, except /livez, /readyz and the static " +
+      "page /docs. Send it as Authorization: Bearer. Set either this or ADMIN_TOKEN.",
   }),
   tls: tls("the operators' port", "ADMIN_"),
 });

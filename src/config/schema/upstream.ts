@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { optional, setting } from "../setting.ts";
+import { fixed, optional, setting } from "../setting.ts";
 import { duration, integer, oneOf, size } from "../shapes.ts";
 import {
   baseUrl,
@@ -13,7 +13,6 @@ import {
   proxyUrl,
   recordPath,
   secretFile,
-  secretText,
   text,
 } from "../text-shapes.ts";
 
@@ -63,16 +62,12 @@ export const upstream = z.strictObject({
     env: "UPSTREAM_CALLER_ID",
     description: "Your caller id at the API.",
   }),
-  privateKey: setting(secretText(), {
-    env: "UPSTREAM_PRIVATE_KEY",
-    reloadable: true,
-    description:
-      "Your private key at the API. The gateway signs requests with it. Set either this or privateKeyFile.",
-  }),
   privateKeyFile: setting(secretFile(), {
     env: "UPSTREAM_PRIVATE_KEY_FILE",
+    secretEnv: "UPSTREAM_PRIVATE_KEY",
     description:
-      "The path of a file that holds only the private key. The gateway notices when the file's content changes.",
+      "The path of a file that holds only your private key at the API, with which the gateway signs. It notices when the " +
+      "file's content changes. Set either this or UPSTREAM_PRIVATE_KEY.",
   }),
   userAgent: setting(headerValue(), {
     required: true,
@@ -94,34 +89,16 @@ export const upstream = z.strictObject({
     description:
       "Further paths that the gateway passes on without caching. {name} matches one segment, a final * matches any rest.",
   }),
-  maxBody: setting(size(), {
-    default: "4MiB",
-    description: "The largest answer that the gateway accepts from the API.",
-  }),
-  connections: setting(integer(1, 1_000), {
-    default: 8,
-    description: "The most open connections to the API.",
-  }),
-  connectTimeout: setting(duration(), {
-    default: "2s",
-    description: "The longest wait for a connection to the API.",
-  }),
-  headerTimeout: setting(duration(), {
-    default: "5s",
-    description: "The longest wait for the headers of the API's answer.",
-  }),
-  bodyTimeout: setting(duration(), {
-    default: "5s",
-    description: "The longest pause between two parts of the answer's body.",
-  }),
-  totalTimeout: setting(duration(), {
+  maxBodyBytes: fixed(size(), "4MiB"),
+  connections: fixed(integer(1, 1_000), 8),
+  connectTimeoutMs: fixed(duration(), "2s"),
+  headerTimeoutMs: fixed(duration(), "5s"),
+  bodyTimeoutMs: fixed(duration(), "5s"),
+  totalTimeoutMs: setting(duration(), {
     default: "8s",
     description: "The longest time for a whole call to the API, including retries.",
   }),
-  retryDelay: setting(duration({ minMs: 0 }), {
-    default: "200ms",
-    description: "The pause before a retry.",
-  }),
+  retryDelayMs: fixed(duration({ minMs: 0 }), "200ms"),
 });
 
 /** What happens to query parameters. */
