@@ -38,6 +38,7 @@ import { createTiers, type Tiers } from "./cache/store/tiered.ts";
 import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
+import { settingWarnings } from "./config/cross-check.ts";
 import { createLiveSettings, type LiveSettings } from "./config/live.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
@@ -360,7 +361,9 @@ interface AdminParts {
   readonly callers: CallersServer;
 }
 
-function warnAboutSettings({ admin }: Config, { warn }: Observer): void {
+function warnAboutSettings(config: Config, { warn }: Observer): void {
+  const { admin } = config;
+  for (const warning of settingWarnings(config)) warn(warning, {});
   if (admin.token === null && !isOwnMachine(admin.host)) {
     warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
       host: admin.host,

@@ -55,11 +55,6 @@ const trial = section({
   persistence: section(persistence),
 });
 
-const warmUrl = z
-  .strictObject({ every: z.string(), app: z.string(), format: z.enum(["json", "v2"]) })
-  .partial()
-  .extend({ url: z.string().startsWith("/") });
-
 const services = {
   service: section({
     type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]),
@@ -126,7 +121,6 @@ function alertShape([name, values]: [string, AlertValues]): [string, z.ZodType] 
 }
 
 const values = z.strictObject({
-  warmUrls: z.array(warmUrl),
   privateKey: secret(),
   adminToken: secret(),
   redis: section({

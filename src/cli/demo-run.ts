@@ -92,7 +92,7 @@ function settingsFor(upstreamUrl: string, dataDir: string): Record<string, strin
     UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
     UPSTREAM_PRIVATE_KEY_FILE: "",
     UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
-    UPSTREAM_REFERRER: "https://www.example.com/",
+    UPSTREAM_REFERRER: "https://demo.invalid/",
     REDIS_URL: "",
     DATA_DIR: dataDir,
   };

@@ -1,6 +1,8 @@
 /**
  * Checks settings against one another.
  */
+import { isIP } from "node:net";
+
 import type { Settings } from "./schema.ts";
 import type { Conflict } from "./secrets.ts";
 import type { SettingSources } from "./sources.ts";
@@ -12,6 +14,7 @@ type ReadableSettings = Partial<Settings>;
 export function crossCheck(settings: ReadableSettings, sources: SettingSources): Conflict[] {
   return [
     ...portConflict(settings),
+    ...missingBudget(settings, sources),
     ...redisConflicts(settings),
     ...repeatedApps(settings, sources),
     ...retentionConflicts(settings),
@@ -23,6 +26,62 @@ function portConflict({ server, admin }: ReadableSettings): Conflict[] {
   if (port === undefined || port === 0 || port !== admin?.port) return [];
   const explanation = `both ports are ${port}; expected two different ones, or 0 for any free port`;
   return conflict(["admin.port", "server.port"], explanation);
+}
+
+/** The budget is the contract with the API's owner, so it has a default for the sandbox only. */
+function missingBudget({ upstream }: ReadableSettings, sources: SettingSources): Conflict[] {
+  if (upstream === undefined || isSandbox(upstream.url)) return [];
+  if (sources.isSet(["budget", "limit"])) return [];
+  const explanation =
+    "budget.limit is missing: set BUDGET, or budget.limit in the configuration file, to the limits that you have agreed " +
+    "on with the API's owner, such as 60/1m,10000/1d";
+  return [{ paths: [], explanation }];
+}
+
+/** The sandbox runs on this machine, or on a host with the name `sandbox`, as in compose.yaml. */
+function isSandbox(address: string): boolean {
+  const { hostname } = new URL(address);
+  return hostname === "sandbox" || isLoopback(hostname);
+}
+
+function isLoopback(hostname: string): boolean {
+  return (
+    hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."))
+  );
+}
+
+const DAY_MS = 86_400_000;
+
+interface Warned {
+  readonly upstream: Pick<Settings["upstream"], "url" | "userAgent" | "referrer">;
+  readonly cache: Pick<Settings["cache"], "ttlMs" | "maxAgeEverMs">;
+}
+
+/** @returns what the gateway says at the start about valid settings that are probably not meant */
+export function settingWarnings({ upstream, cache }: Warned): string[] {
+  const apiHost = new URL(upstream.url).hostname;
+  const isPlaceholder = (text: string): boolean =>
+    /(^|[^a-z0-9-])(example\.(com|net|org)|localhost)([^a-z0-9-]|$)|127\.0\.0\.1|\[::1\]/i.test(text) ||
+    text.toLowerCase().includes(apiHost);
+  const identity = [
+    ["upstream.userAgent (UPSTREAM_USER_AGENT)", upstream.userAgent],
+    ["upstream.referrer (UPSTREAM_REFERRER)", upstream.referrer],
+  ] as const;
+  const lifetimes = [
+    ...Object.entries(cache.ttlMs).map(([kind, ms]) => [`cache.ttl.${kind}`, ms] as const),
+    ["cache.maxAgeEver", cache.maxAgeEverMs] as const,
+  ];
+  return [
+    ...identity
+      .filter(([, text]) => isPlaceholder(text))
+      .map(([name]) => `${name} is a placeholder. The terms of use require that it identifies your company.`),
+    ...lifetimes
+      .filter(([, ms]) => ms > DAY_MS)
+      .map(
+        ([name, ms]) =>
+          `${name} is ${formatDuration(ms)}. The terms of use want moderate caching: at most 1d.`,
+      ),
+  ];
 }
 
 function redisConflicts({ redis }: ReadableSettings): Conflict[] {

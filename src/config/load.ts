@@ -72,7 +72,7 @@ export function examineConfig({ env, readFile, isTest = false }: ConfigInput): E
     ...tracingProblems(env),
     ...faults.filter(isReported).map((fault) => describeFault(fault, sources)),
     ...(mayBeMissing || hasKey(sources.merged, given) ? [] : [NO_KEY]),
-    ...[...secrets.problems, ...crossCheck(readable, sources)].map((conflict) =>
+    ...[...secrets.problems, ...(mayBeMissing ? [] : crossCheck(readable, sources))].map((conflict) =>
       describeConflict(conflict, sources),
     ),
   ].map((line) => maskSecrets(line, [...given.values()]));

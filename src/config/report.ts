@@ -4,6 +4,7 @@
 import { nearest } from "../nearest.ts";
 import type { SettingFault } from "./check.ts";
 
+import { settingWarnings } from "./cross-check.ts";
 import type { ExaminedConfig } from "./load.ts";
 import { SETTINGS } from "./schema.ts";
 import { SECRET_TEXT } from "./secret.ts";
@@ -94,6 +95,7 @@ export function report({ overlay, assignments, usable }: ExaminedConfig): string
     ...[...(usable?.given.keys() ?? [])].map(
       (variable) => `  environment variable ${variable} = ${SECRET_TEXT}`,
     ),
+    ...(usable ? settingWarnings(usable.config) : []).map((warning) => `  warning: ${warning}`),
   ];
 }
 

@@ -63,6 +63,8 @@ export interface SettingSources {
   readonly merged: Readonly<Record<string, unknown>>;
   /** Whether the file has the setting. */
   readonly isInFile: (path: SettingPath) => boolean;
+  /** Whether the file or the environment has the setting. */
+  readonly isSet: (path: SettingPath) => boolean;
   /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
   readonly nameOf: (path: SettingPath) => string;
   /** The path as its source writes it: `apps[2].id` if the source has a plain list instead of `apps.listed`. */
@@ -84,9 +86,12 @@ export function mergeSources(
   const merged = mergeMappings(structuredClone(defaults), file?.settings ?? {});
   for (const assignment of assignments) assign(merged, assignment);
   const asWritten = (path: SettingPath): SettingPath => withoutListed(path, file);
+  const isInFile = (path: SettingPath): boolean => hasPath(file?.settings, asWritten(path));
   return {
     merged,
-    isInFile: (path) => hasPath(file?.settings, asWritten(path)),
+    isInFile,
+    isSet: (path) =>
+      isInFile(path) || assignments.some((assignment) => formatPath(assignment.path) === formatPath(path)),
     nameOf: (path) => sourceOf(asWritten(path), file, assignments),
     pathOf: (path) => formatPath(asWritten(path)),
   };

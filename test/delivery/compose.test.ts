@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
 
 import { loadConfig } from "../../src/config/load.ts";
-import { VARIABLES } from "../../src/config/env.ts";
+import { SETTINGS } from "../../src/config/schema.ts";
 import { parseDuration } from "../../src/config/units.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
@@ -109,7 +109,7 @@ describe("compose.yaml", () => {
 
 describe("the gateway in compose.yaml", () => {
   it("is given settings by their names, and can start with them", () => {
-    const names = VARIABLES.map(({ name }) => name);
+    const names = SETTINGS.flatMap(({ env = [], secretEnv = [] }) => [env, secretEnv].flat());
     expect(names).toEqual(expect.arrayContaining(Object.keys(service("gateway").environment ?? {})));
     const { admin, redis } = gatewayConfig();
     expect(admin.host).toBe("0.0.0.0");
@@ -159,10 +159,9 @@ describe("the proxy in compose.yaml", () => {
     ]);
     const inside = service("proxy").ports?.map((port) => Number(port.split(":")[2]));
     expect(inside).toEqual([server.port, admin.port]);
-    const passed = [...text.matchAll(/listen (\d+);[^}]*? gateway:(\d+);/g)].map(([, from, to]) => [
-      from,
-      to,
-    ]);
+    const passed = [...text.matchAll(/listen (\d+);\s+server_name[^}]*? gateway:(\d+);/g)].map(
+      ([, from, to]) => [from, to],
+    );
     expect(passed).toEqual([server.port, admin.port].map((port) => [`${port}`, `${port}`]));
   });
 
@@ -194,6 +193,11 @@ describe("the proxy in compose.yaml", () => {
     expect(only.requests).toMatchObject([
       { url: "/refuse?a=%20b", headers: { "x-app-id": "web", "x-forwarded-for": "127.0.0.1" } },
     ]);
+    // A name that a web page may have pointed to this machine.
+    for (const url of [proxy.url, proxy.adminUrl]) {
+      expect((await ask(`${url}/x`, { headers: { host: "evil.example" } })).status).toBe(421);
+      expect((await ask(`${url}/x`, { headers: { host: "localhost" } })).status).toBe(200);
+    }
   });
 });
 

@@ -1,113 +1,95 @@
-import { readFileSync } from "node:fs";
+/** The chart: golden renders of the example values, what it refuses, and one real start. */
+import { spawn } from "node:child_process";
 
-import { describe, expect, it } from "vitest";
-import { parse } from "yaml";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { stringify } from "yaml";
 
-import { isMapping } from "../../src/config/sources.ts";
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
+import { ask } from "../support/ask.ts";
 import {
   type Anything,
   CHART,
+  containerEnvironment,
   find,
   helm,
   minimalWith,
   overlaid,
+  ownSecrets,
   refusal,
   render,
   VALUE_FILES,
   type Values,
   valuesOf,
 } from "../support/chart.ts";
+import { CALLER } from "../support/gateway.ts";
 import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
-import { isCustom, kubernetesCheck, customFaults } from "../support/kubernetes-check.ts";
+import { customFaults, isCustom, kubernetesCheck, type Manifest } from "../support/kubernetes-check.ts";
+import { run } from "../support/process.ts";
 
-/** The path of every value; an empty map or a list is a value. */
-function pathsIn(values: Values, prefix = ""): string[] {
-  return Object.entries(values).flatMap(([key, value]) =>
-    isMapping(value) && Object.keys(value).length > 0 ? pathsIn(value, `${prefix}${key}.`) : prefix + key,
-  );
-}
-
-it("the example values set every value of the chart", () => {
-  expect(VALUE_FILES.toSorted()).toEqual(["cluster", "full", "minimal", "no-redis", "sentinel", "trial"]);
-  const said = VALUE_FILES.flatMap((name) => pathsIn(valuesOf(name)));
-  // What is inside of these is Kubernetes' own, or is the same for each alert.
-  const inner =
-    /^(.*resources|podSecurityContext|securityContext|.*Probe|autoscaling\.behavior|prometheusRule\.alerts)\..*/;
-  const all = pathsIn(parse(readFileSync(`${CHART}/values.yaml`, "utf8"))).map((path) =>
-    path.replace(inner, "$1"),
-  );
-  const isSaid = (path: string): boolean => said.some((one) => one === path || one.startsWith(`${path}.`));
-  // Each excludes a value that is set: a claim of one's own, and a password beside the name of a Secret.
-  expect([...new Set(all)].filter((path) => !isSaid(path))).toEqual([
-    "redis.sentinelAuth.value",
-    "persistence.existingClaim",
-  ]);
-});
+const TLS = { tls: { certFile: "/certificates/tls.crt", keyFile: "/certificates/tls.key" } };
+const EXAMPLES: readonly (readonly [string, Values])[] = [
+  ...VALUE_FILES.map((name): [string, Values] => [name, valuesOf(name)]),
+  ["tls", minimalWith({ config: { server: TLS, admin: TLS }, serviceMonitor: { enabled: true } })],
+];
 
 /** One check for each version: it compiles each schema once. */
-const CHECKS = KUBERNETES_VERSIONS.map((version) => [version, kubernetesCheck(version)] as const);
+const CHECKS = KUBERNETES_VERSIONS.map((version) => kubernetesCheck(version));
+
+/** The manifests without what differs each time or has a test of its own (alerts, dashboard). */
+function golden(manifests: readonly Manifest[]): string {
+  const shown = manifests.map((manifest: Anything) => {
+    const { kind, metadata, data } = manifest;
+    if (kind === "PrometheusRule") return { ...manifest, spec: "files/rules.yaml" };
+    if (kind === "ConfigMap" && metadata.name.endsWith("-dashboard"))
+      return { ...manifest, data: "files/dashboard.json" };
+    if (kind === "Secret" && "admin-token" in data && metadata.name.endsWith("-admin-token"))
+      return { ...manifest, data: { "admin-token": "(random)" } };
+    return manifest;
+  });
+  return shown.map((manifest) => stringify(manifest, { lineWidth: 0 })).join("---\n");
+}
+
+describe.each(EXAMPLES)("the chart with the values of %s", (name, values) => {
+  const manifests = render(values);
+
+  // Run with `--update` after an intended change, and read the difference.
+  it("is rendered as before, by Helm 4 and 3", async () => {
+    await expect(golden(manifests)).toMatchFileSnapshot(`golden/${name}.yaml`);
+    expect(golden(render(values, 3))).toBe(golden(manifests));
+  });
+
+  it("passes `helm lint --strict`, and is what Kubernetes knows, to the last field", () => {
+    const { succeeded, stdout, stderr } = helm(["lint", "--strict", CHART], values);
+    expect([succeeded, stdout + stderr]).toEqual([true, expect.not.stringMatching(/\[(WARNING|ERROR)\]/)]);
+    for (const check of CHECKS)
+      expect(manifests.filter((manifest) => !isCustom(manifest)).flatMap(check)).toEqual([]);
+    const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    expect(new Set(names).size).toBe(names.length);
+  });
+});
 
 it("the custom resources are what the Prometheus operator and the Gateway API know", async () => {
-  const custom = VALUE_FILES.flatMap((name) => render(valuesOf(name)).filter(isCustom));
+  const custom = EXAMPLES.flatMap(([, values]) => render(values).filter(isCustom));
   expect(new Set(custom.map(({ kind }) => kind))).toEqual(
     new Set(["HTTPRoute", "PrometheusRule", "ServiceMonitor"]),
   );
   expect(await customFaults(custom)).toEqual([]);
 });
 
-describe.each(VALUE_FILES)("the chart with the values of %s", (name) => {
-  const manifests = render(valuesOf(name));
-
-  it("passes `helm lint --strict`", () => {
-    const { succeeded, stdout, stderr } = helm(["lint", "--strict", CHART], valuesOf(name));
-    expect([succeeded, stdout + stderr]).toEqual([true, expect.not.stringMatching(/\[(WARNING|ERROR)\]/)]);
-  });
-
-  it.each(CHECKS)("is what Kubernetes %s knows, to the last field", (_, check) => {
-    expect(manifests.filter((manifest) => !isCustom(manifest)).flatMap(check)).toEqual([]);
-  });
-
-  it("is the same under Helm 3", () => {
-    expect(render(valuesOf(name), 3)).toEqual(manifests);
-    const { succeeded, stdout } = helm(["lint", "--strict", CHART], valuesOf(name), 3);
-    expect([succeeded, stdout]).toEqual([true, expect.not.stringMatching(/\[(WARNING|ERROR)\]/)]);
-  });
-
-  it("gives each resource a name of its own among its kind", () => {
-    const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
-    expect(new Set(names).size).toBe(names.length);
-  });
-});
-
-describe("the checks of what is rendered", () => {
-  const manifests = render(valuesOf("full"));
-
-  it.each(CHECKS)("see wrong types and unknown fields of Kubernetes %s", (_, check) => {
-    const deployment = structuredClone(find(manifests, "Deployment", "gateway"));
-    const [container] = deployment.spec.template.spec.containers;
-    container.livenessProb = container.livenessProbe;
-    container.ports[0].containerPort = "8080";
-    deployment.spec.template.spec.topologySpreadConstraints[0].maxSkew = "1";
+it("the checks see wrong types and unknown fields", async () => {
+  const deployment = structuredClone(find(render(valuesOf("full")), "Deployment", "gateway"));
+  const [container] = deployment.spec.template.spec.containers;
+  container.livenessProb = container.livenessProbe;
+  container.ports[0].containerPort = "8080";
+  for (const check of CHECKS) {
     expect(check(deployment)).toEqual([
-      expect.stringMatching(/containers\/0: must NOT have additional .*livenessProb"/),
+      expect.stringMatching(/must NOT have additional .*livenessProb"/),
       expect.stringMatching(/containerPort: must be integer/),
-      expect.stringMatching(/maxSkew: must be integer/),
     ]);
-    const [service = ""] = check({ ...find(manifests, "Service", "admin"), apiVersion: "v3" });
-    expect(service).toMatch(/has no Service of v3/);
-  });
-
-  it("see wrong types, unknown fields and malformed durations of the Prometheus operator", async () => {
-    const monitor = structuredClone(find(manifests, "ServiceMonitor"));
-    monitor.spec.endpoints[0].intervall = "15s";
-    monitor.spec.endpoints[0].scrapeTimeout = "5 s";
-    const rule = structuredClone(find(manifests, "PrometheusRule"));
-    rule.spec.groups[0].rules[0].labels = { severity: 3 };
-    const faults = (await customFaults([monitor, rule])).join("\n");
-    expect(faults).toMatch(/"intervall"' does not exist/);
-    expect(faults).toMatch(/scrapeTimeout must match pattern/);
-    expect(faults).toMatch(/'number' is not assignable to type 'string'/);
-  });
+  }
+  const monitor = structuredClone(find(render(valuesOf("full")), "ServiceMonitor"));
+  monitor.spec.endpoints[0].scrapeTimeout = "5 s";
+  expect((await customFaults([monitor])).join()).toMatch(/scrapeTimeout must match pattern/);
 });
 
 type Mistake = readonly [what: string, values: Values, reason: RegExp];
@@ -222,11 +204,6 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       { adminToken: { value: "t", existingSecret: "t" } },
       /adminToken\.value are both set/,
     ],
-    [
-      "two lists of URLs to keep warm",
-      { warmUrls: [{ url: "/areas?q=Nacka" }], config: { warm: { file: "/w.yaml" } } },
-      /warmUrls and config\.warm\.file are both set/,
-    ],
     ["any free port", { config: { server: { port: 0 } } }, /config\.server\.port is 0/],
     [
       "a cache that does not fit into the memory",
@@ -269,74 +246,109 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
 };
 
 describe("an install", () => {
-  it("needs three values, and names those that are missing", () => {
+  it("needs four values, and names those that are missing", () => {
     const message = refusal({});
     expect(message).toMatch(/config\.upstream\.url is missing: the address of the property API/);
     expect(message).toMatch(/config\.upstream\.callerId is missing: your caller id/);
+    expect(message).toMatch(/config\.budget\.limit is missing: the limits that you have agreed on/);
     expect(message).toMatch(/the private key is missing: name the Secret .* privateKey\.existingSecret/);
-    const three = { config: { upstream: { url: "https://api.example.com", callerId: "acme" } } };
-    expect(refusal({ ...three, privateKey: { existingSecret: "upstream" } })).toBe("");
-    expect(refusal({ ...three, privateKey: { value: "k" } })).toBe("");
+    expect(refusal(valuesOf("minimal"))).toBe("");
+    const upstream = { url: "http://sandbox:4000", callerId: "demo" };
+    expect(refusal({ config: { upstream }, privateKey: { value: "k" } })).toBe("");
   });
 
   // Helm lists every mistake at once, so the values of a group are rendered together.
-  describe.each(Object.entries(MISTAKES))("%s", (_, mistakes) => {
-    const all = mistakes.map(([, values]) => values).reduce(overlaid, minimalWith({}));
-    const message = refusal(all);
-
-    it.each(mistakes)("is refused with %s", (__, ___, reason) => {
-      expect(message).toMatch(reason);
-    });
+  it.each(Object.entries(MISTAKES))("is refused with values %s", (_, mistakes) => {
+    const message = refusal(mistakes.map(([, values]) => values).reduce(overlaid, minimalWith({})));
+    for (const [what, , reason] of mistakes)
+      expect([what, message]).toEqual([what, expect.stringMatching(reason)]);
   });
 
-  it.each([
-    "upstream.privateKey",
-    "upstream.proxy.https",
-    "redis.url",
-    "redis.password",
-    "redis.sentinel.password",
-    "admin.token",
-  ])("never takes config.%s, which many could read there", (name) => {
-    const secret = "http://user:secret@redis.example";
-    const section = name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), secret);
-    const message = refusal(minimalWith({ config: section }));
-    expect(message).toMatch(`config.${name} would be readable in a ConfigMap`);
-    expect(message).not.toContain(secret);
-  });
+  it.each(["upstream.privateKey", "upstream.proxy.https", "redis.url", "redis.password", "admin.token"])(
+    "never takes config.%s, which many could read there",
+    (name) => {
+      const secret = "http://user:secret@redis.example";
+      const config = name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), secret);
+      const message = refusal(minimalWith({ config }));
+      expect(message).toMatch(/would be readable in a ConfigMap|not allowed/);
+      expect(message).not.toContain(secret);
+    },
+  );
 
-  it.each<[string, Values, RegExp]>([
-    ["the address of Redis", { redis: { url: "Secret#1" } }, /redis\.url is not an address/],
-    [
-      "the password of its Redis",
-      { redis: { trial: { enabled: true, password: "Secret#1" } } },
-      /redis\.trial\.password contains something other than letters/,
-    ],
-    [
-      "a private key file that is a number",
-      { config: { upstream: { privateKeyFile: 12_345 } } },
-      /got number/,
-    ],
-  ])("does not show %s when it is wrong", (_, values, message) => {
-    const said = refusal(minimalWith(values));
-    expect(said).toMatch(message);
-    expect(said).not.toMatch(/Secret#1|12345/);
-  });
-
-  it("says in its notes what was assumed, and what one pod without Redis means", () => {
-    const notes = (values: Anything): string =>
+  it("makes a token for the admin port if none is given, and its notes say how to read it", () => {
+    const tokens = [1, 2]
+      .map(() => helm(["template", "gw", CHART], valuesOf("minimal")).stdout)
+      .map((text) => /admin-token: "([^"]+)"/.exec(text)?.[1] ?? "");
+    for (const token of tokens) expect(atob(token)).toMatch(/^[A-Za-z0-9]{40}$/);
+    expect(tokens[0]).not.toBe(tokens[1]);
+    const notes = (values: Values): string =>
       helm(["install", "gw", CHART, "--dry-run=client", "--namespace", "apps"], values).stdout.split(
         "NOTES:",
       )[1] ?? "";
-    const few = notes(valuesOf("minimal"));
-    expect(few).toMatch(/http:\/\/gw-property-gateway\.apps:80/);
-    for (const name of ["imageUrl", "referrer", "userAgent", "service"])
-      expect(few).toMatch(`config.upstream.${name}: `);
-    expect(few).toMatch(/does not know\s+the spent budget/);
-    expect(notes(valuesOf("no-redis"))).not.toMatch(/assumed|forgotten/);
-    expect(notes(valuesOf("trial"))).toMatch(/for trials/);
-    const full = notes(valuesOf("full"));
-    expect(full).not.toMatch(/assumed|Without Redis|for trials/);
-    expect(full).toMatch(/https:\/\/gateway\.acme\.example\n.*https:\/\/www\.acme\.example\/property\n/);
-    expect(full).toMatch(/in the namespace monitoring: the Secret operators must exist there/);
+    expect(notes(valuesOf("minimal"))).toContain(
+      "kubectl --namespace apps get secret gw-property-gateway-admin-token --output jsonpath='{.data.admin-token}'",
+    );
+    expect(notes(valuesOf("full"))).toMatch(/get secret operators --output jsonpath='\{\.data\.token\}'/);
+    const own = minimalWith({ config: { admin: { tokenFile: "/vault/token" } } });
+    expect(notes(own)).not.toMatch(/needs a token/);
+    expect(ownSecrets(render(own))).toEqual({});
   });
+});
+
+/** The Secrets that the example values refer to. */
+const EXISTING = {
+  upstream: { "private-key": CALLER.privateKey, key: CALLER.privateKey },
+  redis: { address: "redis://127.0.0.1:1" },
+  "redis-password": { "only-password": "Password-of-Redis" },
+  sentinels: { "only-password": "Password-of-Sentinels" },
+  proxy: { address: "http://127.0.0.1:1" },
+  operators: { token: "Only-for-operators-0123456789-abcdef" },
+};
+const ANY_PORTS = { HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
+const READY = /"callers":"(http:[^"]+)","admin":"http:[^"]+:(\d+)"/;
+
+it("the container accepts the settings of every example, is ready, and ends when told", async () => {
+  // All at once: without its Redis, each needs a few seconds to be ready.
+  const outcomes = VALUE_FILES.map(async (name) => {
+    const env = containerEnvironment(render(valuesOf(name)), EXISTING);
+    const gateway = run(["gateway"], { ...env, ...ANY_PORTS, STOP_DELAY: "0ms" });
+    const [, , admin] = await gateway.says(READY);
+    await expect.poll(async () => (await ask(`http://127.0.0.1:${admin}/readyz`)).status).toBe(200);
+    gateway.child.kill("SIGTERM");
+    const isSecretShown = gateway.output().includes(CALLER.privateKey);
+    return { name, code: await gateway.ended, isSecretShown };
+  });
+  const good = VALUE_FILES.map((name) => ({ name, code: 0, isSecretShown: false }));
+  expect(await Promise.all(outcomes)).toEqual(good);
+});
+
+it("the chart's gateway answers, names the caller, protects its admin port, and passes `helm test`", async () => {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+  onTestFinished(sandbox.close);
+  const { url } = await sandbox.listen();
+  const upstream = { url, callerId: CALLER.callerId, service: CALLER.service };
+  const manifests = render(minimalWith({ config: { upstream } }));
+  const gateway = run(["gateway"], { ...containerEnvironment(manifests, EXISTING), ...ANY_PORTS });
+  const [, callers = "", port = ""] = await gateway.says(READY);
+  const admin = `http://127.0.0.1:${port}`;
+  expect((await ask(`${callers}/listings?limit=3`)).status).toBe(200);
+  expect(sandbox.requests()[0]).toMatchObject({ userAgent: `property-gateway/0.2.0 (${CALLER.callerId})` });
+  const { "admin-token": token = "" } = ownSecrets(manifests)["gw-property-gateway-admin-token"] ?? {};
+  const statusOf = async (path: string, headers = {}): Promise<number> =>
+    (await ask(admin + path, { headers })).status;
+  expect(await statusOf("/budget", { authorization: `Bearer ${token}` })).toBe(200);
+  for (const [path, status] of [
+    ["/budget", 401],
+    ["/metrics", 200],
+    ["/livez", 200],
+  ] as const)
+    expect([path, await statusOf(path)]).toEqual([path, status]);
+
+  const { command, args } = find(manifests, "Pod", "test").spec.containers[0];
+  const test = (env: Record<string, string>): Promise<number | null> => {
+    const child = spawn(process.execPath, [...command.slice(1), ...args], { env, stdio: "ignore" });
+    return new Promise((resolve) => child.on("close", resolve));
+  };
+  expect(await test({ CALLERS: callers, ADMIN: admin })).toBe(0);
+  expect(await test({ CALLERS: callers, ADMIN: callers })).toBe(1);
 });

@@ -215,6 +215,7 @@ function settings(upstream: string): Record<string, string> {
     UPSTREAM_CALLER_ID: CALLER.callerId,
     UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
     UPSTREAM_USER_AGENT: "test/1.0",
+    BUDGET: "1000/1m",
     UPSTREAM_REFERRER: "https://www.example.com/",
   };
 }

@@ -93,13 +93,13 @@ interface NginxOptions {
 export async function startNginx(
   path: string,
   { resolver, port }: NginxOptions,
-): Promise<{ readonly url: string }> {
+): Promise<{ readonly url: string; readonly adminUrl: string }> {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-nginx-"));
   // nginx cannot choose its ports itself.
   const [callers, operators, health] = await freePorts(3);
   const text = readFileSync(path, "utf8")
-    .replace("listen 8080;", `listen 127.0.0.1:${callers};`)
-    .replace("listen 9090;", `listen 127.0.0.1:${operators};`)
+    .replaceAll("listen 8080", `listen 127.0.0.1:${callers}`)
+    .replaceAll("listen 9090", `listen 127.0.0.1:${operators}`)
     .replace("listen 127.0.0.1:8081;", `listen 127.0.0.1:${health};`)
     .replace(/gateway:\d+/g, `gateway:${port}`)
     .replace(/resolver [^;]+ ipv6=off;/, `resolver ${resolver} ipv6=off;`)
@@ -121,5 +121,5 @@ export async function startNginx(
       () => 0,
     );
   await expect.poll(status).toBe(204);
-  return { url: `http://127.0.0.1:${callers}` };
+  return { url: `http://127.0.0.1:${callers}`, adminUrl: `http://127.0.0.1:${operators}` };
 }

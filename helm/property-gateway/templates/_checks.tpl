@@ -10,10 +10,14 @@
 {{- end -}}
 
 {{- define "property-gateway.missing" -}}
-{{- $upstream := (.Values.config | default dict).upstream | default dict -}}
+{{- $config := .Values.config | default dict -}}
+{{- $upstream := $config.upstream | default dict -}}
 {{- $faults := list -}}
 {{- if not $upstream.url -}}
 {{- $faults = append $faults "config.upstream.url is missing: the address of the property API" -}}
+{{- end -}}
+{{- if not (or ($config.budget | default dict).limit (include "property-gateway.isSandbox" $upstream.url)) -}}
+{{- $faults = append $faults "config.budget.limit is missing: the limits that you have agreed on with the API's owner, such as 60/1m,10000/1d" -}}
 {{- end -}}
 {{- if not $upstream.callerId -}}
 {{- $faults = append $faults "config.upstream.callerId is missing: your caller id at the property API" -}}
@@ -24,12 +28,15 @@
 {{- toYaml $faults -}}
 {{- end -}}
 
+{{/* "true" for the address of the sandbox: this machine, or a host with the name sandbox. */}}
+{{- define "property-gateway.isSandbox" -}}
+{{- if regexMatch "^https?://(sandbox|localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/|$)" (. | default "") }}true{{ end -}}
+{{- end -}}
+
 {{- define "property-gateway.secretFaults" -}}
 {{- $config := .Values.config | default dict -}}
 {{- $faults := list -}}
-{{- range $path, $instead := dict "upstream.privateKey" "privateKey" "redis.url" "redis" "admin.token" "adminToken"
-  "redis.password" "redis.auth" "redis.sentinel.password" "redis.sentinelAuth"
-  "upstream.proxy.https" "upstreamProxy" "upstream.proxy.http" "upstreamProxy" -}}
+{{- range $path, $instead := dict "redis.url" "redis" "upstream.proxy.https" "upstreamProxy" "upstream.proxy.http" "upstreamProxy" -}}
 {{- $part := $config -}}
 {{- range splitList "." $path -}}
 {{- $part = kindIs "map" $part | ternary (get ($part | default dict) .) "" -}}
@@ -201,9 +208,6 @@
 {{- $faults = append $faults (printf "two volumes have the name %s" .name) -}}
 {{- end -}}
 {{- $volumes = append $volumes .name -}}
-{{- end -}}
-{{- if and .Values.warmUrls (dig "warm" "file" "" (.Values.config | default dict)) -}}
-{{- $faults = append $faults "warmUrls and config.warm.file are both set: expected one" -}}
 {{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}

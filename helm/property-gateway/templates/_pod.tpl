@@ -15,10 +15,6 @@
 {{- $dataDir := include "property-gateway.dataDir" . }}
 - name: DATA_DIR
   value: {{ empty $dataDir | ternary "" (printf "%s/gateway" $dataDir) | quote }}
-{{- if .Values.warmUrls }}
-- name: WARM_FILE
-  value: /etc/property-gateway/warm.yaml
-{{- end }}
 {{- if include "property-gateway.hasRedis" . }}
 - name: REDIS_URL
   valueFrom:
@@ -41,7 +37,7 @@
       key: {{ $.Values.upstreamProxy.existingSecretKey }}
 {{- end }}
 {{- end }}
-{{- if include "property-gateway.isGiven" .Values.adminToken }}
+{{- if include "property-gateway.hasTokenSecret" . }}
 - name: ADMIN_TOKEN
   valueFrom:
     secretKeyRef:

@@ -17,14 +17,10 @@
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* The files that the gateway reads. */}}
+{{/* The file that the gateway reads. */}}
 {{- define "property-gateway.files" -}}
 gateway.yaml: |
   {{- include "property-gateway.config" . | nindent 2 }}
-{{- with .Values.warmUrls }}
-warm.yaml: |
-  {{- dict "urls" . | toYaml | nindent 2 }}
-{{- end }}
 {{- end -}}
 
 {{/* Every setting as the gateway will read it. files/defaults.yaml is config/default.yaml. */}}
@@ -117,7 +113,12 @@ warm.yaml: |
 {{- .Values.redis.existingSecret | default (include "property-gateway.fullname" .) -}}
 {{- end -}}
 {{- define "property-gateway.adminTokenSecret" -}}
-{{- .Values.adminToken.existingSecret | default (include "property-gateway.fullname" .) -}}
+{{- $own := include "property-gateway.fullname" . -}}
+{{- .Values.adminToken.existingSecret | default (ternary $own (printf "%s-admin-token" $own) (ne .Values.adminToken.value "")) -}}
+{{- end -}}
+{{/* "true" if the admin port has a token in a Secret, and not in a file that the settings name. */}}
+{{- define "property-gateway.hasTokenSecret" -}}
+{{- if not (dig "admin" "tokenFile" "" (.Values.config | default dict)) }}true{{ end -}}
 {{- end -}}
 {{- define "property-gateway.ownSecret" -}}
 {{- $data := dict -}}

@@ -9,7 +9,8 @@ export const MINIMAL = {
   UPSTREAM_CALLER_ID: "acme",
   UPSTREAM_PRIVATE_KEY: "k3y-of-acme",
   UPSTREAM_USER_AGENT: "acme-gateway/1.0",
-  UPSTREAM_REFERRER: "https://acme.example.com/",
+  UPSTREAM_REFERRER: "https://www.acme.se/",
+  BUDGET: "60/1m,10000/1d",
 };
 
 /** Loads the defaults with these variables and files. No other file can be read. */

@@ -7,7 +7,7 @@ import { MINIMAL } from "./config-fixture.ts";
 
 function read(yaml: string, env: Record<string, string> = {}): UsableSettings {
   const { usable, problems } = examineConfig({
-    env: { ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" },
+    env: { ...MINIMAL, UPSTREAM_URL: "http://sandbox", BUDGET: "", ...env, CONFIG_FILE: "gateway.yaml" },
     readFile: () => yaml,
   });
   if (usable === undefined) throw new Error(problems.join("\n"));

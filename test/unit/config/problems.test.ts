@@ -1,9 +1,10 @@
 /** Mistakes in the settings: the file and the environment, and the line that a start prints. */
 import { describe, expect, it } from "vitest";
 
+import { settingWarnings } from "../../../src/config/cross-check.ts";
 import { REMOVED } from "../../../src/config/removed.ts";
 import { createAuthority } from "../../support/certificates.ts";
-import { MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
+import { load, MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
 
 const DURATION = "a duration from 1ms to 24d, such as 250ms, 5m or 1h";
 const LIFETIME = "a duration from 1ms to 365d, such as 250ms, 5m or 1h";
@@ -139,6 +140,38 @@ it.each<[string, string, string]>([
   expect(problemsOf({ ...MINIMAL, [name]: value })).toEqual([`environment variable ${name}: ${line}`]);
 });
 
+describe("a missing BUDGET", () => {
+  const { BUDGET: _, ...rest } = MINIMAL;
+  it.each([
+    ["https://api.example.com", true],
+    ["https://sandbox.api.example", true],
+    ["http://127.0.0.1:4000", false],
+    ["http://localhost:4000/v2", false],
+    ["http://[::1]:4000", false],
+    ["http://sandbox:4000", false],
+  ])("for the API at %s: refused %s", (UPSTREAM_URL, isRefused) => {
+    const refusal = expect.stringMatching(/^budget\.limit is missing: set BUDGET, .* agreed on with/);
+    expect(problemsOf({ ...rest, UPSTREAM_URL })).toEqual(isRefused ? [refusal] : []);
+    expect(problemsOfFile("budget: { limit: 60/1m }", { ...rest, UPSTREAM_URL })).toEqual([]);
+  });
+});
+
+it.each([
+  ["UPSTREAM_USER_AGENT", "gateway (ops@example.com)", "upstream.userAgent"],
+  ["UPSTREAM_USER_AGENT", "gateway of API.acme.example", "upstream.userAgent"],
+  ["UPSTREAM_REFERRER", "https://www.example.com/", "upstream.referrer"],
+  ["UPSTREAM_REFERRER", "http://127.0.0.1/", "upstream.referrer"],
+  ["UPSTREAM_REFERRER", "http://localhost:8080/", "upstream.referrer"],
+  ["UPSTREAM_REFERRER", "https://api.acme.example/", "upstream.referrer"],
+  ["CACHE_TTL", "sold=25h", "cache.ttl.sold is 25h"],
+  ["UPSTREAM_REFERRER", "https://www.notexample.com.se/", undefined],
+  ["CACHE_TTL", "sold=1d", undefined],
+])("a start with %s=%s warns of %s", (name, value, expected) => {
+  const env = { ...MINIMAL, UPSTREAM_URL: "https://api.acme.example", [name]: value };
+  const warnings = settingWarnings(load(env));
+  expect(warnings).toEqual(expected === undefined ? [] : [expect.stringContaining(expected)]);
+});
+
 it.each(["PATH", "POST", "HOSTNAME", "UPSTREAM_PORT", "UPSTREAM_SERVICE_HOST", "REDIS_PORT"])(
   "the variable %s of another program is ignored",
   (name) => {
@@ -148,7 +181,7 @@ it.each(["PATH", "POST", "HOSTNAME", "UPSTREAM_PORT", "UPSTREAM_SERVICE_HOST", "
 
 it("reports every problem, in the file and in the environment", () => {
   const yaml = "server: { port: x }\nquery: { unknown: ignore }\nledgers: 1\nbudget: { limit: 1 }";
-  const env = { ...MINIMAL, LOG_LEVEL: "loud", UPSTREAM_URL: "ftp://x" };
+  const env = { ...MINIMAL, BUDGET: "", LOG_LEVEL: "loud", UPSTREAM_URL: "ftp://x" };
   expect(problemsOfFile(yaml, env)).toHaveLength(6);
   expect(problemsOfFile("server: 5", { ...MINIMAL, PORT: "80" })).toHaveLength(1);
   expect(problemsOfFile("cache:\n  maxAgeEver: 1h\n  ttl: 400d")).toEqual(
