@@ -25,7 +25,7 @@ interface Variable {
 }
 
 /** All variables, in the order of their settings. */
-export const VARIABLES: readonly Variable[] = variablesOf(settingsSchema, []);
+const VARIABLES: readonly Variable[] = variablesOf(settingsSchema, []);
 
 function variablesOf(section: z.ZodObject, path: readonly string[]): Variable[] {
   return partsOf(section).flatMap(({ name, shape }): Variable[] => {

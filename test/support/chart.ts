@@ -98,16 +98,6 @@ export function find(manifests: readonly Manifest[], kind: string, component?: s
   return found[0];
 }
 
-/** The gateway's pod. */
-export function podOf(manifests: readonly Manifest[]): Anything {
-  return find(manifests, "Deployment", "gateway").spec.template;
-}
-
-/** Whether a selector matches labels. */
-export function isPartOf(part: Record<string, string>, whole: Record<string, string>): boolean {
-  return Object.entries(part).every(([key, value]) => whole[key] === value);
-}
-
 /** Secrets by name, each with its keys. */
 type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
