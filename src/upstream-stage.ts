@@ -14,7 +14,7 @@ import type { Observer, OriginName, Question } from "./types.ts";
 import { type AttemptOptions, createAttempt } from "./upstream/attempt.ts";
 import { createOrigin, type Origin } from "./upstream/origin.ts";
 import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
-import { createSigner } from "./upstream/sign.ts";
+import { createSigner, type Sign, unsigned } from "./upstream/sign.ts";
 
 export interface UpstreamOptions {
   readonly config: Config;
@@ -57,11 +57,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
     originOf: (resource) => origins[originOf(resource)],
     identity: upstream,
-    confidential: {
-      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
-      callerId: upstream.callerId,
-      secrets: keys.known,
-    },
+    confidential: () => [
+      ...[upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname),
+      upstream.callerId,
+      ...keys.known,
+    ],
     credentials: { version: keys.version, checkAgain: checkKeyFile },
   };
   const attempt = createAttempt(outgoing);
@@ -85,7 +85,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 /** @param sign adds the signature to a target of the API */
 function createOrigins(
   { config: { upstream }, clock, budgets }: UpstreamOptions,
-  sign: (target: string) => string,
+  sign: Sign,
 ): Readonly<Record<OriginName, Origin>> {
   const { http, https, except } = upstream.proxy;
   const proxy = { http: http?.reveal() ?? null, https: https?.reveal() ?? null, except };
@@ -102,7 +102,7 @@ function createOrigins(
     clock,
     proxy,
     baseUrl: upstream.imageUrl,
-    sign: (target: string) => target,
+    sign: unsigned,
     throttled: budgets.images.run,
   });
   return { api, images };

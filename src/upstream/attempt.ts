@@ -7,23 +7,25 @@ import type { Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
-import type {
-  Fetched,
-  Observer,
-  SendEnd,
-  Trace,
-  UpstreamFaultKind,
-  UpstreamRequest,
-  Validators,
-  Waiting,
-} from "../types.ts";
+import type { Fetched, Observer, SendEnd, Trace, UpstreamRequest, Validators, Waiting } from "../types.ts";
 import { cachingHeadersIn } from "./caching-headers.ts";
 import { conditionHeaders, createRefusedConditions, validatorsIn } from "./conditional.ts";
-import { type Confidential, withSignature } from "./explanation.ts";
 import { UpstreamFault } from "./fetch.ts";
 import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
+import { recordCall } from "./record.ts";
 import { areRenewed, type Credentials } from "./sign.ts";
-import { type Failed, judgeAnswer, judgeFault, slowDownAfter, slowDownIn, type Verdict } from "./verdict.ts";
+import {
+  explanationOf,
+  type Failed,
+  judgeAnswer,
+  judgeFault,
+  noteOf,
+  REPEATED_SIGNATURE,
+  reportRepeatedSignature,
+  slowDownAfter,
+  slowDownIn,
+  type Verdict,
+} from "./verdict.ts";
 
 /** What to request from the upstream. `cause` is that of the first attempt. */
 export interface UpstreamQuestion extends Omit<UpstreamRequest, "waiting"> {
@@ -44,8 +46,8 @@ export interface AttemptOptions {
   readonly originOf: (resource: Resource) => Origin;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  /** Texts that are removed from everything callers see. */
-  readonly confidential: Confidential;
+  /** @returns hosts, the caller id and keys. An explanation with one of them is not shown. */
+  readonly confidential: () => readonly string[];
   readonly totalTimeoutMs: number;
   readonly maxCoolOffMs: () => number;
   readonly retryDelayMs: number;
@@ -83,10 +85,12 @@ export function createAttempt(options: AttemptOptions): Attempt {
       if (!first.mayRetry) throw first.problem;
       // The random factor, 0.5 to 1.5, spreads the retries of many calls.
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
+      if (total.signal.aborted) throw first.problem;
       const { hasNewCredentials } = first;
       const again: UpstreamQuestion = { ...question, cause: "retry", cached: undefined, hasNewCredentials };
-      const second = await send(again, refusingWith(first.problem, waiting)).catch((error: unknown) => {
-        // The retry got no permit, so the caller gets the problem of the first attempt.
+      const inTime = { ...waiting, abandoned: AbortSignal.any([waiting.abandoned, total.signal]) };
+      const second = await send(again, refusingWith(first.problem, inTime)).catch((error: unknown) => {
+        // The retry got no permit within `upstream.totalTimeout`, so the caller gets the problem of the first attempt.
         if (error instanceof Problem) return first;
         throw error;
       });
@@ -170,31 +174,14 @@ async function call(
   { timedOut, answered, ended, sendBy }: Departure,
   options: AttemptOptions,
 ): Promise<Outcome> {
-  const { clock, observer, maxCoolOffMs } = options;
-  const { resource, query, cause, trace } = question;
-  const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
-  const span = trace?.begin("upstream call", { resource, query, cause });
+  const { clock, observer, confidential } = options;
+  const startedAt = clock.monotonic();
+  const record = recordCall(question, ended, options);
   const signedWith = options.credentials.version();
-  const url = origin.baseUrl + origin.sign(question.target);
-  const record = (
-    status: number | UpstreamFaultKind,
-    bytes: number,
-    outcome: Outcome,
-    end: Pick<SendEnd, "slowDown"> & { headAt?: number },
-  ): Outcome => {
-    const durationMs = clock.monotonic() - startedAt;
-    const { headAt = clock.monotonic(), slowDown } = end;
-    ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
-    const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
-    span?.end({ status, bytes, ...(outcome.kind === "failed" && { error: String(status) }) });
-    const noted = note === undefined ? {} : { note };
-    const tookMs = clock.precise() - begunAt;
-    observer.upstreamCall({ resource, query, cause, status, durationMs: tookMs, bytes, ...noted });
-    return outcome;
-  };
+  const { target, signature } = origin.sign(question.target);
   try {
     const answer = await origin.fetch({
-      url,
+      url: origin.baseUrl + target,
       headers: {
         ...outgoingHeaders(question.format, options.identity),
         ...conditionHeaders(question.cached),
@@ -203,24 +190,35 @@ async function call(
       sendBy,
     });
     const now = clock.now();
-    const { status, headers } = answer;
-    const confidential = (): Confidential => withSignature(options.confidential, url);
-    const hasNewCredentials = areRenewed({ status, date: headers.date, signedWith }, options, now);
-    const judged = judgeAnswer(answer, { ...question, confidential, maxCoolOffMs: maxCoolOffMs(), now });
-    const verdict = hasNewCredentials ? withRetry(judged) : judged;
+    const { status, headers, headAt, body } = answer;
+    const asked = {
+      ...question,
+      signature,
+      confidential: confidential(),
+      maxCoolOffMs: options.maxCoolOffMs(),
+      now,
+    };
+    const judged = judgeAnswer(answer, asked);
+    if (noteOf(judged) === REPEATED_SIGNATURE) reportRepeatedSignature(question.resource, observer);
+    const refusal = {
+      status,
+      date: headers.date,
+      signedWith,
+      explanation: () => explanationOf(answer, asked),
+    };
+    const verdict = areRenewed(refusal, options, now) ? withRetry(judged) : judged;
     answered(status, judged.kind !== "failed");
-    const slowDown = slowDownIn(answer, now);
-    const caching = cachingHeadersIn(answer.headers, answer.headAt - startedAt, now);
-    const validators = validatorsIn(answer.headers, now);
-    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, caching };
-    return record(answer.status, answer.body.length, outcome, {
-      headAt: answer.headAt,
-      ...(slowDown && { slowDown }),
-    });
+    record.begun(status, slowDownIn(answer, now), headAt);
+    record.ended(status, body.length, noteOf(verdict));
+    if (verdict.kind === "failed") return verdict;
+    const caching = cachingHeadersIn(headers, headAt - startedAt, now);
+    return { ...verdict, validators: validatorsIn(headers, now), caching };
   } catch (error) {
     if (!(error instanceof UpstreamFault)) throw error;
-    const slowDown = slowDownAfter(error.kind);
-    return record(error.kind, 0, judgeFault(error), slowDown ? { slowDown } : {});
+    const verdict = judgeFault(error);
+    record.begun(error.kind, slowDownAfter(error.kind));
+    record.ended(error.kind, 0, noteOf(verdict));
+    return verdict;
   }
 }
 

@@ -4,12 +4,14 @@
  */
 import http from "node:http";
 import https from "node:https";
+import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync } from "node:zlib";
 
 import type { UpstreamFaultKind } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../tls.ts";
+import { resetCall } from "./connection.ts";
 
 /** Thrown if a request got no complete answer. */
 export class UpstreamFault extends Error {
@@ -116,23 +118,16 @@ function exchange(
     function failWith(fault: UpstreamFault): void {
       settle();
       reject(fault);
-      outgoing.destroy();
+      resetCall(outgoing);
     }
     function fail(kind: UpstreamFaultKind): void {
       failWith(new UpstreamFault(kind, kind));
     }
 
     outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
-    /** Sends the head, if the permit is still valid. Nothing is sent before `end`. */
-    function send(): void {
-      if (clock.monotonic() > (request.sendBy ?? Number.POSITIVE_INFINITY))
-        failWith(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
-      else outgoing.end();
-    }
-    whenConnected(outgoing, client === https ? "secureConnect" : "connect", () => {
-      wait(limits.headerTimeoutMs, "header-timeout");
-      send();
-    });
+    sendWhenConnected(outgoing, { sendBy: request.sendBy, clock }, failWith, () =>
+      wait(limits.headerTimeoutMs, "header-timeout"),
+    );
     outgoing.on("response", (response) => {
       const headAt = clock.monotonic();
       const waitForMore = (): void => wait(limits.bodyTimeoutMs, "body-timeout");
@@ -147,12 +142,30 @@ function exchange(
   });
 }
 
-/** Calls back in the tick in which the connection is ready. A reused connection is ready immediately. */
-function whenConnected(outgoing: http.ClientRequest, event: string, callback: () => void): void {
-  outgoing.on("socket", (socket) => {
-    if (socket.connecting) socket.once(event, callback);
-    else callback();
-  });
+/**
+ * Sends a request in the tick in which its connection is ready, if its permit is still valid. A reused connection is ready
+ * immediately. Nothing is sent before `end`.
+ * @param permit.sendBy the latest instant, by the monotonic clock
+ * @param onReady called when the connection is ready
+ */
+export function sendWhenConnected(
+  outgoing: http.ClientRequest,
+  { sendBy = Number.POSITIVE_INFINITY, clock }: { sendBy?: number | undefined; clock: Clock },
+  failWith: (fault: UpstreamFault) => void,
+  onReady: () => void = () => undefined,
+): void {
+  const send = (): void => {
+    onReady();
+    if (clock.monotonic() <= sendBy) outgoing.end();
+    else
+      failWith(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
+  };
+  const onSocket = (socket: Socket): void => {
+    if (!socket.connecting) return send();
+    socket.once(outgoing.protocol === "https:" ? "secureConnect" : "connect", send);
+  };
+  if (outgoing.socket) onSocket(outgoing.socket);
+  else outgoing.once("socket", onSocket);
 }
 
 /** Without this, Node would close the connection without an event, and the request would wait for a timeout. */

@@ -2,12 +2,12 @@
  * One of the two addresses of the upstream, the JSON interface or the thumbnails (interface, section 1): its connections,
  * its budget, its signature, and the headers that every request to it carries.
  */
-import http from "node:http";
-import https from "node:https";
+import type http from "node:http";
+import type https from "node:https";
 
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
-import { verifiedTls } from "../tls.ts";
 import type { Throttled } from "../types.ts";
+import { type AgentOptions, createAgent } from "./connection.ts";
 import { createFetch, type Fetch, type FetchLimits } from "./fetch.ts";
 import type { Sign } from "./sign.ts";
 
@@ -22,50 +22,14 @@ export interface Origin {
   readonly sign: Sign;
 }
 
-export interface OriginOptions extends FetchLimits {
-  readonly baseUrl: string;
-  /** The most connections at the same time. */
-  readonly connections: number;
-  /** The certificate authorities to trust, as PEM. `null` means Node's own. */
-  readonly ca: string | null;
-  /** The HTTP proxies by protocol of the address, and the hosts that are reached without a proxy. */
-  readonly proxy: ProxySettings;
+export interface OriginOptions extends FetchLimits, AgentOptions {
   readonly throttled: Throttled;
   readonly sign: Sign;
 }
 
-interface ProxySettings {
-  readonly http: string | null;
-  readonly https: string | null;
-  /** Names, suffixes and addresses, separated by commas. */
-  readonly except: string | null;
-}
-
-const THIS_MACHINE = "localhost,127.0.0.1,[::1],::1";
-
-/** @returns the proxy settings in the form of environment variables, as Node's agents expect them */
-function agentProxy({ http, https, except }: ProxySettings): { readonly proxyEnv?: Record<string, string> } {
-  if (http === null && https === null) return {};
-  return {
-    proxyEnv: {
-      ...(http !== null && { HTTP_PROXY: http }),
-      ...(https !== null && { HTTPS_PROXY: https }),
-      NO_PROXY: except === null ? THIS_MACHINE : `${except},${THIS_MACHINE}`,
-    },
-  };
-}
-
 export function createOrigin(options: OriginOptions): Origin {
   const { baseUrl, throttled, sign } = options;
-  const pool = {
-    keepAlive: true,
-    maxSockets: options.connections,
-    scheduling: "lifo",
-    ...agentProxy(options.proxy),
-  } as const;
-  const agent = baseUrl.startsWith("https:")
-    ? new https.Agent({ ...pool, ...verifiedTls(options.ca) })
-    : new http.Agent(pool);
+  const agent = createAgent(options);
   return { baseUrl, agent, throttled, sign, fetch: createFetch(agent, options) };
 }
 

@@ -1,26 +1,19 @@
 /**
  * Passes through requests that are not cached: those with `no-store`, and those for the paths in `upstream.passThrough`.
  *
- * http-proxy-middleware sends the request. This module collects the body of the answer, up to `upstream.maxBody`, and judges
- * it like an answer for the cache. So the caller gets a complete answer or a problem, and a slow reader does not keep an
- * upstream connection busy. There is no retry.
- *
- * How this module uses the proxy:
- * - The signature is put into the path before the proxy sees the request. The proxy's own hooks run too late or never.
- * - All headers are replaced, because the proxy would forward the caller's headers.
- * - None of the proxy's own plugins is loaded, because they print URLs.
+ * http-proxy-middleware forwards the request and streams the answer. The permit is held until the response has begun. There is
+ * no retry. What is no answer becomes a problem, as far as its status, its beginning or a short body show that. A stream that
+ * fails later is cut, so that no caller takes it for a whole answer.
  */
-import { type ClientRequest, type IncomingMessage, ServerResponse } from "node:http";
-import { Readable } from "node:stream";
+import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
+import { createGunzip } from "node:zlib";
 
-import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
+import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
 
 import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Clock } from "../process/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type {
-  Observer,
   Question,
   SendEnd,
   SendPermit,
@@ -28,293 +21,120 @@ import type {
   UpstreamFaultKind,
   UpstreamRequest,
 } from "../types.ts";
+import type { AttemptOptions } from "./attempt.ts";
 import { validatorsIn } from "./conditional.ts";
-import { type Confidential, withSignature } from "./explanation.ts";
-import { collect, faultOf, UpstreamFault, wholeAnswer, type RawAnswer } from "./fetch.ts";
-import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
-import { areRenewed, type Credentials } from "./sign.ts";
-import { judgeAnswer, judgeFault, slowDownAfter, slowDownIn, type Verdict } from "./verdict.ts";
+import { resetCall } from "./connection.ts";
+import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./fetch.ts";
+import { type Origin, outgoingHeaders } from "./origin.ts";
+import { type CallStatus, recordCall } from "./record.ts";
+import { areRenewed } from "./sign.ts";
+import { StreamGuard } from "./stream-guard.ts";
+import {
+  type Asked,
+  explanationOf,
+  jsonContentType,
+  judgeAnswer,
+  judgeFault,
+  noteOf,
+  REPEATED_SIGNATURE,
+  reportRepeatedSignature,
+  slowDownAfter,
+  slowDownIn,
+} from "./verdict.ts";
 
-export interface PassThroughOptions {
-  readonly originOf: (resource: Resource) => Origin;
+export interface PassThroughOptions extends Omit<AttemptOptions, "retryDelayMs" | "random"> {
   /** @returns the path and query for the upstream, unsigned */
   readonly targetOf: (query: Query | StreamedQuery) => string;
-  readonly credentials: Credentials;
-  readonly identity: Identity;
-  /** Texts that are removed from everything callers see. */
-  readonly confidential: Confidential;
-  readonly maxCoolOffMs: () => number;
   readonly connectTimeoutMs: number;
   readonly headerTimeoutMs: number;
-  readonly bodyTimeoutMs: number;
-  readonly totalTimeoutMs: number;
   readonly maxBodyBytes: number;
-  readonly clock: Clock;
-  readonly observer: Observer;
 }
 
+type StreamQuestion = Question<Query | StreamedQuery>;
+
 /**
- * Sends the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
+ * Streams the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
  * sent to the caller.
  */
 export type PassThrough = (
-  question: Question<Query | StreamedQuery>,
+  question: StreamQuestion,
   message: IncomingMessage,
   sink: StreamSink,
 ) => Promise<void>;
 
 export function createPassThrough(options: PassThroughOptions): PassThrough {
-  const send = createSend(options);
-
-  return async function passThrough(question, message, sink) {
-    const { request, query } = question;
-    const origin = options.originOf(query.resource);
-    const { app, deadlineAt, priority } = request;
-    const upstreamRequest: UpstreamRequest = {
-      app,
-      cause: "bypass",
-      resource: query.resource,
-      query: question.canonicalQuery,
-      waiting: {
-        abandoned: request.gone(),
-        deadlineAt: () => deadlineAt,
-        priority: () => priority,
-        // There is only one waiter, so its app and priority never change.
-        apps: () => [app],
-        onChange: () => undefined,
-        inQueue: () => undefined,
-      },
-    };
-    // The permit is released when the answer is complete, even if the caller reads it slowly.
-    const wait = request.trace?.begin("queue wait");
-    const sent = origin.throttled(upstreamRequest, async (ended, { sendBy }) => {
-      wait?.end();
-      const record = createRecord(question, ended, options);
-      const signedWith = options.credentials.version();
-      try {
-        const exchange = await send(question, origin, message, sendBy);
-        const { status, headAt, headers, body } = exchange.answer;
-        const verdict = judged(exchange, question, signedWith, options);
-        if (verdict.kind === "answer") {
-          record(status, body.length, { headAt });
-          return { headers: passedHeaders(headers, verdict, options.clock.now()), body: verdict.body };
-        }
-        const problem = "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
-        const slowDown = slowDownIn(exchange.answer, options.clock.now());
-        record(status, body.length, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
-        throw problem;
-      } catch (error) {
-        if (!(error instanceof UpstreamFault)) throw error;
-        const slowDown = slowDownAfter(error.kind);
-        record(error.kind, 0, { note: error.message, ...(slowDown && { slowDown }) });
-        throw judgeFault(error).problem;
-      }
-    });
-    const passed = await sent.finally(() => wait?.end());
-    sink.start(passed.headers);
-    // Node itself omits the body of a response to HEAD. `Content-Length` stays.
-    if (request.method !== "HEAD") sink.passed(passed.body.length);
-    sink.response.end(passed.body);
-  };
-}
-
-/** @returns the upstream's headers about the content, corrected for the body that the caller gets */
-function passedHeaders(
-  headers: RawAnswer["headers"],
-  { contentType, body }: Extract<Verdict, { kind: "answer" }>,
-  now: number,
-): Record<string, string> {
-  const { etag, lastModified } = validatorsIn(headers, now);
-  // The caller gets the decoded body, so the entity tag of an encoded one is not valid (RFC 9110, section 8.8.3.3).
-  const isAsSent = (headers["content-encoding"] ?? "identity") === "identity";
-  return {
-    "content-type": contentType,
-    "content-length": String(body.length),
-    ...(etag !== undefined && isAsSent && { etag }),
-    ...(lastModified !== undefined && { "last-modified": lastModified }),
-  };
-}
-
-function judged(
-  { answer, url }: Sent,
-  { query }: Question<Query | StreamedQuery>,
-  signedWith: number,
-  options: PassThroughOptions,
-): Verdict {
-  const now = options.clock.now();
-  areRenewed({ status: answer.status, date: answer.headers.date, signedWith }, options, now);
-  return judgeAnswer(answer, {
-    resource: query.resource,
-    serviceId: query.kind === "record" ? query.serviceId : undefined,
-    confidential: () => withSignature(options.confidential, url),
-    maxCoolOffMs: options.maxCoolOffMs(),
-    now,
-  });
-}
-
-interface CallEnd extends Pick<SendEnd, "slowDown"> {
-  /** When the head of the answer arrived, by the monotonic clock. */
-  readonly headAt?: number;
-  readonly note?: string;
-}
-
-function createRecord(
-  { query, canonicalQuery, request }: Question<Query | StreamedQuery>,
-  ended: (end: SendEnd) => void,
-  { clock, observer }: PassThroughOptions,
-): (status: number | UpstreamFaultKind, bytes: number, end: CallEnd) => void {
-  const startedAt = clock.monotonic();
-  const begunAt = clock.precise();
-  const { resource } = query;
-  const span = request.trace?.begin("upstream call", { resource, query: canonicalQuery, cause: "bypass" });
-  return (status, bytes, { headAt = clock.monotonic(), note, slowDown }) => {
-    const durationMs = clock.monotonic() - startedAt;
-    ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
-    span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
-    observer.upstreamCall({
-      resource,
-      query: canonicalQuery,
-      cause: "bypass",
-      status,
-      durationMs: clock.precise() - begunAt,
-      bytes,
-      ...(note !== undefined && { note }),
-    });
-  };
-}
-
-/** Receives the proxy's events of one request. The proxy identifies the request by the caller's message only. */
-interface Exchange {
-  readonly departed: (request: ClientRequest) => void;
-  readonly answered: (response: IncomingMessage) => void;
-  readonly failed: (error: Error) => void;
-}
-
-/** A complete answer, and the signed path and query it answers. */
-interface Sent {
-  readonly answer: RawAnswer;
-  readonly url: string;
-}
-
-type Send = (
-  question: Question<Query | StreamedQuery>,
-  origin: Origin,
-  message: IncomingMessage,
-  sendBy: number | undefined,
-) => Promise<Sent>;
-
-/** @returns a function that sends one request through the proxy and collects the answer */
-function createSend(options: PassThroughOptions): Send {
-  const exchanges = new WeakMap<IncomingMessage, Exchange>();
   const proxies = new Map<Origin, RequestHandler>();
 
-  return async function send({ request, query }, origin, message, sendBy) {
-    const proxy = proxies.get(origin) ?? createProxy(origin, exchanges);
+  return async function passThrough(question, message, sink) {
+    const origin = options.originOf(question.query.resource);
+    const proxy = proxies.get(origin) ?? createProxy(origin);
     proxies.set(origin, proxy);
-
-    const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>();
-    const limits = createLimits(options, { ...request, sendBy }, reject);
-    exchanges.set(message, {
-      departed: limits.departed,
-      answered: (response) => {
-        const headAt = options.clock.monotonic();
-        limits.received();
-        collect(response, options.maxBodyBytes, limits.received)
-          .then((received) => wholeAnswer(response, received, headAt, options.maxBodyBytes))
-          .then(resolve, limits.fail);
-      },
-      failed: limits.failed,
+    const wait = question.request.trace?.begin("queue wait");
+    const { format } = question.request;
+    const headers = { ...outgoingHeaders(format, options.identity), "accept-encoding": "identity" };
+    const begun = origin.throttled(requestOf(question), (report, permit) => {
+      wait?.end();
+      const call = new PassedCall({ question, origin, sink, permit, report }, options);
+      const bare = bareMessage(message, { ...headers, connection: "keep-alive" }, call);
+      void proxy(bare, withoutDestroy(sink.response));
+      return call.begun;
     });
-    const url = origin.sign(options.targetOf(query));
-    message.url = url;
-    message.headers = { ...outgoingHeaders(request.format, options.identity), "accept-encoding": "identity" };
-    // A HEAD also needs a GET, because the interface has no other method (section 4).
-    message.method = "GET";
-    try {
-      // The proxy gets a dummy response, because it aborts its response when the upstream's answer is aborted.
-      void proxy(message, new ServerResponse(message), (error) => {
-        limits.failed(error instanceof Error ? error : new Error("the proxy gave up"));
-      });
-      return { answer: await promise, url };
-    } finally {
-      // Removes the signature from the message.
-      message.url = "/";
-      message.method = request.method;
-      limits.stop();
-    }
+    await begun.finally(() => wait?.end());
   };
 }
 
-interface Limits {
-  readonly departed: (sent: ClientRequest) => void;
-  /** A piece of the answer has arrived. Starts the time limit for the next one. */
-  readonly received: () => void;
-  /** Ends the exchange with this error. */
-  readonly fail: (error: Error) => void;
-  /** The connection failed. Ends the exchange with the matching fault. */
-  readonly failed: (error: Error) => void;
-  /** Removes all limits. */
-  readonly stop: () => void;
-}
-
-/** Ends an exchange at its time limits, at the caller's deadline, and when the caller hangs up. */
-function createLimits(
-  { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, totalTimeoutMs }: PassThroughOptions,
-  { deadlineAt, gone: goneOf, sendBy }: Question["request"] & SendPermit,
-  reject: (error: Error) => void,
-): Limits {
-  const gone = goneOf();
-  let outgoing: ClientRequest | undefined;
-  let isAnswered = false;
-  let isOver = false;
-  const fail = (error: Error): void => {
-    isOver = true;
-    reject(error);
-    outgoing?.destroy();
-  };
-  const within = (ms: number, kind: UpstreamFaultKind): (() => void) =>
-    clock.after(ms, () => fail(new UpstreamFault(kind, kind)));
-  const hungUp = (): void => fail(new UpstreamFault("given-up", "the caller hung up"));
-
-  let cancelNext = within(connectTimeoutMs + headerTimeoutMs, "header-timeout");
-  const cancelTotal = within(totalTimeoutMs, "total-timeout");
-  const cancelDeadline = clock.after(deadlineAt - clock.now(), () =>
-    fail(new UpstreamFault("given-up", "the caller's deadline passed")),
-  );
-  gone.addEventListener("abort", hungUp, { once: true });
-  if (gone.aborted) hungUp();
-
+function requestOf({ request, query, canonicalQuery }: StreamQuestion): UpstreamRequest {
+  const { app, deadlineAt, priority } = request;
   return {
-    departed(sent) {
-      outgoing = sent;
-      const check = (): void => {
-        if (clock.monotonic() > (sendBy ?? Number.POSITIVE_INFINITY))
-          fail(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
-      };
-      // Node sends the head when the connection is ready. This listener runs before the one that sends.
-      if (sent.socket?.connecting) sent.socket.prependOnceListener("connect", check);
-      else check();
-      if (isOver) sent.destroy();
-    },
-    received() {
-      isAnswered = true;
-      cancelNext();
-      if (!isOver) cancelNext = within(bodyTimeoutMs, "body-timeout");
-    },
-    fail,
-    failed(error) {
-      const cutBody = isAnswered ? new UpstreamFault("cut-body", "cut-body") : undefined;
-      fail(cutBody ?? faultOf(error, outgoing?.reusedSocket ?? false));
-    },
-    stop() {
-      isOver = true;
-      for (const cancel of [cancelNext, cancelTotal, cancelDeadline]) cancel();
-      gone.removeEventListener("abort", hungUp);
+    app,
+    cause: "bypass",
+    resource: query.resource,
+    query: canonicalQuery,
+    waiting: {
+      abandoned: request.gone(),
+      deadlineAt: () => deadlineAt,
+      priority: () => priority,
+      // There is only one waiter, so its app and priority never change.
+      apps: () => [app],
+      onChange: () => undefined,
+      inQueue: () => undefined,
     },
   };
 }
 
-function createProxy(origin: Origin, exchanges: WeakMap<IncomingMessage, Exchange>): RequestHandler {
+/** What the proxy asks and reports about one call. */
+type Exchange = Pick<PassedCall, "sign" | "ready" | "answered" | "failed">;
+
+/** @returns the message that the proxy sees: without the caller's headers, content and method */
+function bareMessage(
+  message: IncomingMessage,
+  headers: Record<string, string>,
+  exchange: Exchange,
+): IncomingMessage {
+  const bare: IncomingMessage = Object.create(message, {
+    exchange: { value: exchange },
+    url: { value: "/", writable: true },
+    // A HEAD also needs a GET, because the interface has no other method (section 4).
+    method: { value: "GET" },
+    headers: { value: headers },
+    // The proxy writes the content of the message in this way. A GET has none.
+    pipe: { value: (outgoing: ClientRequest) => exchange.ready(outgoing) },
+  });
+  return bare;
+}
+
+/** @returns the response without `destroy`: the proxy would use it for a cut answer, before the problem is sent */
+function withoutDestroy(response: ServerResponse): ServerResponse {
+  const kept: ServerResponse = Object.create(response, { destroy: { value: () => response } });
+  return kept;
+}
+
+function exchangeOf(bare: IncomingMessage): Exchange {
+  const exchange: Exchange = Reflect.get(bare, "exchange");
+  return exchange;
+}
+
+function createProxy(origin: Origin): RequestHandler {
   return createProxyMiddleware({
     target: origin.baseUrl,
     agent: origin.agent,
@@ -322,18 +142,204 @@ function createProxy(origin: Origin, exchanges: WeakMap<IncomingMessage, Exchang
     secure: true,
     followRedirects: false,
     selfHandleResponse: true,
-    // Drops the caller's content: a GET has none, and unframed bytes must not reach the upstream.
-    router: (_message, _response, options) => {
-      if (options) options.buffer = Readable.from([]);
-      return origin.baseUrl;
+    pathRewrite: (_path, bare) => exchangeOf(bare).sign(),
+    on: {
+      proxyRes: (answer, bare) => exchangeOf(bare).answered(answer),
+      error: (error, bare) => exchangeOf(bare).failed(error),
     },
+    // The other default plugins print URLs, which are signed.
     ejectPlugins: true,
-    plugins: [
-      (proxy) => {
-        proxy.on("proxyReq", (request, message) => exchanges.get(message)?.departed(request));
-        proxy.on("proxyRes", (answer, message) => exchanges.get(message)?.answered(answer));
-        proxy.on("error", (error, message) => message && exchanges.get(message)?.failed(error));
-      },
-    ],
+    plugins: [proxyEventsPlugin],
   });
+}
+
+interface Passing {
+  readonly question: StreamQuestion;
+  readonly origin: Origin;
+  readonly sink: StreamSink;
+  readonly permit: SendPermit;
+  /** Tells the budget and the circuits how the call went. */
+  readonly report: (end: SendEnd) => void;
+}
+
+/** One call that is passed through. */
+class PassedCall {
+  readonly #passing: Passing;
+  readonly #options: PassThroughOptions;
+  readonly #record: ReturnType<typeof recordCall>;
+  readonly #signedWith: number;
+  readonly #startedAt: number;
+  readonly #begun = Promise.withResolvers<void>();
+  #signature: readonly string[] = [];
+  #outgoing: ClientRequest | undefined;
+  #isAnswered = false;
+  #isOver = false;
+  #cancelLimit: () => void = () => undefined;
+
+  constructor(passing: Passing, options: PassThroughOptions) {
+    const { request, query, canonicalQuery } = passing.question;
+    const { clock, connectTimeoutMs, headerTimeoutMs, totalTimeoutMs } = options;
+    this.#passing = passing;
+    this.#options = options;
+    const call = {
+      resource: query.resource,
+      query: canonicalQuery,
+      cause: "bypass",
+      trace: request.trace,
+    } as const;
+    this.#record = recordCall(call, passing.report, options);
+    this.#signedWith = options.credentials.version();
+    this.#startedAt = clock.monotonic();
+    const headWithinMs = Math.min(connectTimeoutMs + headerTimeoutMs, totalTimeoutMs);
+    const callerWaitsMs = request.deadlineAt - clock.now();
+    if (callerWaitsMs < headWithinMs) this.#limit(callerWaitsMs, "given-up", "the caller's deadline passed");
+    else this.#limit(headWithinMs, "header-timeout");
+    request.gone().addEventListener("abort", this.#onGone, { once: true });
+    if (request.gone().aborted) this.#onGone();
+  }
+
+  /** Resolves when the response has begun. Rejects with a `Problem` before that. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  sign(): string {
+    const { origin, question } = this.#passing;
+    const { target, signature } = origin.sign(this.#options.targetOf(question.query));
+    this.#signature = signature;
+    return target;
+  }
+
+  /** The request is ready to be sent. */
+  ready(outgoing: ClientRequest): void {
+    this.#outgoing = outgoing;
+    if (this.#isOver) return resetCall(outgoing);
+    const { clock } = this.#options;
+    sendWhenConnected(outgoing, { ...this.#passing.permit, clock }, (fault) => this.#fail(fault));
+  }
+
+  answered(answer: IncomingMessage): void {
+    const headAt = this.#options.clock.monotonic();
+    this.#isAnswered = true;
+    if (this.#isOver) return;
+    this.#limit(this.#options.totalTimeoutMs - (headAt - this.#startedAt), "total-timeout");
+    if (answer.statusCode !== 200) return void this.#refuse(answer, headAt);
+    this.#record.begun(200, undefined, headAt);
+    this.#stream(answer);
+  }
+
+  failed(error: Error): void {
+    const cut = new UpstreamFault("cut-body", "the body is not whole");
+    this.#fail(this.#isAnswered ? cut : faultOf(error, this.#outgoing?.reusedSocket ?? false));
+  }
+
+  /** Answers with a problem for any status but 200. */
+  async #refuse(answer: IncomingMessage, headAt: number): Promise<void> {
+    const { maxBodyBytes } = this.#options;
+    const body = await collect(answer, maxBodyBytes, () => undefined).catch(() => Buffer.alloc(0));
+    if (this.#isOver) return;
+    const { statusCode: status = 0, headers } = answer;
+    const asked = this.#asked();
+    const refusal = { status, date: headers.date, signedWith: this.#signedWith };
+    const explanation = (): string | undefined => explanationOf({ body }, asked);
+    areRenewed({ ...refusal, explanation }, this.#options, asked.now);
+    const verdict = judgeAnswer({ status, headers, body }, asked);
+    const problem = "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
+    this.#record.begun(status, slowDownIn({ status, headers }, asked.now), headAt);
+    this.#finish(status, body.length, problem);
+  }
+
+  #stream(answer: IncomingMessage): void {
+    const { sink, question } = this.#passing;
+    const { resource } = question.query;
+    const { clock, maxBodyBytes, observer } = this.#options;
+    const coding = answer.headers["content-encoding"]?.toLowerCase() ?? "identity";
+    if (coding !== "identity" && coding !== "gzip")
+      return this.#fail(new UpstreamFault("bad-encoding", "the content coding is not gzip"));
+    const guard = new StreamGuard({
+      resource,
+      signature: this.#signature,
+      maxBytes: maxBodyBytes,
+      faultOf: (body) => noteOf(judgeAnswer({ status: 200, headers: answer.headers, body }, this.#asked())),
+      onBegin: () => {
+        sink.start(passedHeaders(answer, resource, coding === "identity", clock.now()));
+        guard.pipe(sink.response);
+        this.#begun.resolve();
+      },
+    });
+    guard.on("error", (error) => {
+      if (error.message === REPEATED_SIGNATURE) reportRepeatedSignature(resource, observer);
+      const fault = error instanceof UpstreamFault ? error : new UpstreamFault("malformed", error.name);
+      this.#fail(fault, guard.bytes);
+    });
+    guard.on("end", () => {
+      if (question.request.method !== "HEAD") sink.passed(guard.bytes);
+      if (!this.#isOver) this.#finish(200, guard.bytes);
+    });
+    const cut = (): void => this.#fail(new UpstreamFault("cut-body", "the body is not whole"), guard.bytes);
+    answer.on("error", cut);
+    // A body without its last chunk also ends with `end`.
+    answer.on("end", () => answer.complete || cut());
+    if (coding === "identity") return void answer.pipe(guard);
+    const unzipped = createGunzip().on("error", () =>
+      this.#fail(new UpstreamFault("bad-encoding", "the gzip body cannot be decoded"), guard.bytes),
+    );
+    answer.pipe(unzipped).pipe(guard);
+  }
+
+  #asked(): Asked {
+    const { query } = this.#passing.question;
+    const { confidential, maxCoolOffMs, clock } = this.#options;
+    return {
+      resource: query.resource,
+      serviceId: query.kind === "record" ? query.serviceId : undefined,
+      signature: this.#signature,
+      confidential: confidential(),
+      maxCoolOffMs: maxCoolOffMs(),
+      now: clock.now(),
+    };
+  }
+
+  readonly #onGone = (): void => this.#fail(new UpstreamFault("given-up", "the caller hung up"));
+
+  #limit(ms: number, kind: UpstreamFaultKind, why: string = kind): void {
+    this.#cancelLimit();
+    this.#cancelLimit = this.#options.clock.after(ms, () => this.#fail(new UpstreamFault(kind, why)));
+  }
+
+  #fail(fault: UpstreamFault, bytes = 0): void {
+    if (this.#isOver) return;
+    this.#record.begun(fault.kind, slowDownAfter(fault.kind));
+    this.#finish(fault.kind, bytes, judgeFault(fault).problem);
+    if (this.#outgoing) resetCall(this.#outgoing);
+  }
+
+  #finish(status: CallStatus, bytes: number, problem?: Problem): void {
+    const { question, sink } = this.#passing;
+    this.#isOver = true;
+    this.#cancelLimit();
+    question.request.gone().removeEventListener("abort", this.#onGone);
+    this.#record.ended(status, bytes, problem?.message);
+    if (!problem) return;
+    this.#begun.reject(problem);
+    if (sink.response.headersSent) sink.response.destroy();
+  }
+}
+
+/** @returns the upstream's headers about the content */
+function passedHeaders(
+  { headers }: IncomingMessage,
+  resource: Resource,
+  isAsSent: boolean,
+  now: number,
+): Record<string, string> {
+  const { etag, lastModified } = validatorsIn(headers, now);
+  const { "content-length": length, "content-type": type } = headers;
+  return {
+    "content-type": resource === "images" ? "image/jpeg" : jsonContentType(type),
+    // The caller gets the decoded body, so length and entity tag of an encoded one are not valid (RFC 9110, section 8.8.3.3).
+    ...(isAsSent && length !== undefined && { "content-length": length }),
+    ...(isAsSent && etag !== undefined && { etag }),
+    ...(lastModified !== undefined && { "last-modified": lastModified }),
+  };
 }

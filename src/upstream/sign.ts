@@ -16,8 +16,18 @@ export interface SignerOptions {
   readonly unique16: () => string;
 }
 
+/** A path and query as they are sent. */
+interface Signed {
+  readonly target: string;
+  /** The values that prove who signed, `unique` and `hash`. Nobody but the upstream may see them. */
+  readonly signature: readonly string[];
+}
+
 /** Adds a signature to a path with or without a query. */
-export type Sign = (target: string) => string;
+export type Sign = (target: string) => Signed;
+
+/** For an address without authentication. */
+export const unsigned: Sign = (target) => ({ target, signature: [] });
 
 /**
  * Signs with `callerId`, `time` in seconds, `unique`, and `hash`: the SHA-1 of callerId, time, private key and unique in
@@ -31,7 +41,11 @@ export function createSigner({ callerId, privateKey, now, unique16 }: SignerOpti
     const time = String(Math.floor(now() / 1000));
     const unique = unique16();
     const signature = hash("sha1", callerId + time + privateKey() + unique);
-    return `${target}${target.includes("?") ? "&" : "?"}${caller}&time=${time}&unique=${unique}&hash=${signature}`;
+    const separator = target.includes("?") ? "&" : "?";
+    return {
+      target: `${target}${separator}${caller}&time=${time}&unique=${unique}&hash=${signature}`,
+      signature: [unique, signature],
+    };
   };
 }
 
@@ -43,47 +57,36 @@ export interface Credentials {
   readonly checkAgain: () => void;
 }
 
-/** An answer, and the version of the credentials its request was signed with. */
-interface SignedAnswer {
+/** A refusal of the credentials, as operators need to know it. */
+interface Refusal {
   readonly status: number;
+  /** The upstream's `Date` header, because different clocks are a common cause. */
   readonly date: string | undefined;
+  /** The version of the credentials that the request was signed with. */
   readonly signedWith: number;
+  /** @returns the upstream's explanation, if it may be shown */
+  readonly explanation: () => string | undefined;
 }
 
 /**
  * If the upstream refused the credentials, checks whether there are new ones. If there are none, logs what operators must
- * check.
+ * check. Ignores all other statuses.
  * @param now epoch milliseconds
  * @returns whether there are new credentials, so that a retry may succeed
  */
 export function areRenewed(
-  { status, date, signedWith }: SignedAnswer,
+  { status, date, signedWith, explanation }: Refusal,
   { credentials, observer }: { readonly credentials: Credentials; readonly observer: Observer },
   now: number,
 ): boolean {
   if (status !== 401 && status !== 403) return false;
   credentials.checkAgain();
   if (credentials.version() !== signedWith) return true;
-  reportRefusedCredentials(status, date, observer, now);
-  return false;
-}
-
-/**
- * Logs what operators must check when the upstream refuses the credentials. Ignores all other statuses.
- * @param date the upstream's `Date` header, because different clocks are a common cause
- * @param now epoch milliseconds
- */
-export function reportRefusedCredentials(
-  status: number,
-  date: string | undefined,
-  observer: Observer,
-  now: number,
-): void {
-  if (status !== 401 && status !== 403) return;
   const upstreamNow = httpDateMs(date, now);
   const clockSkewSeconds = upstreamNow === undefined ? "unknown" : Math.round((upstreamNow - now) / 1000);
   observer.error(
     "The upstream refused our credentials. Check upstream.privateKey, upstream.callerId, and this machine's clock (clockSkewSeconds: theirs minus ours).",
-    { status, clockSkewSeconds },
+    { status, clockSkewSeconds, explanation: explanation() },
   );
+  return false;
 }

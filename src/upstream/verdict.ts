@@ -21,10 +21,10 @@
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import type { ListPage, SendEnd, UpstreamFaultKind, Validators } from "../types.ts";
+import type { ListPage, Observer, SendEnd, UpstreamFaultKind, Validators } from "../types.ts";
 import { envelopeFault, pageIn, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
-import { type Confidential, explanationIn } from "./explanation.ts";
+import { explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
 
 export type Verdict =
@@ -53,8 +53,10 @@ export interface Asked {
   readonly serviceId?: string | undefined;
   /** The validators that were sent as a condition, if any. */
   readonly cached?: Validators | undefined;
-  /** @returns texts that are removed from everything callers see. It is called only for an error. */
-  readonly confidential: () => Confidential;
+  /** The signature of the request. No answer that repeats it is stored or sent. */
+  readonly signature: readonly string[];
+  /** Hosts, the caller id and keys. An explanation with one of them is not shown. */
+  readonly confidential: readonly string[];
   /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;
   /** Epoch milliseconds. */
@@ -70,35 +72,53 @@ function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
   return { kind: "failed", problem: new Problem(code, { internal }), mayRetry };
 }
 
+export const REPEATED_SIGNATURE = "the answer repeats our signature";
+
+/** @returns why a call failed, for the log */
+export function noteOf(verdict: Verdict): string | undefined {
+  return verdict.kind === "failed" ? verdict.problem.message : undefined;
+}
+
+/** Logs that an answer was thrown away because it repeats the signature of its request. */
+export function reportRepeatedSignature(resource: Resource, observer: Pick<Observer, "error">): void {
+  observer.error(
+    "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.",
+    { resource },
+  );
+}
+
 /** Judges a complete answer. */
 export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   const { status } = answer;
+  const explanation = status === 200 || status === 304 ? undefined : explanationOf(answer, asked);
+  const answered = `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`;
+  const detail = explanation === undefined ? {} : { detail: explanation };
   switch (status) {
     case 200:
       return judgeBody(answer, asked);
     case 304:
       return judgeNotModified(answer, asked);
     case 400:
-      return { kind: "negative", status, problem: withExplanation("upstream-rejected", answer, asked) };
+      return { kind: "negative", status, problem: new Problem("upstream-rejected", detail) };
     case 404:
-      return { kind: "negative", status, problem: withExplanation("not-found", answer, asked) };
+      return { kind: "negative", status, problem: new Problem("not-found", detail) };
     case 401:
     case 403:
-      return failed("upstream-authentication-failed", `the upstream answered ${status}`);
+      return failed("upstream-authentication-failed", answered);
     case 500:
       return {
         kind: "failed",
         problem: new Problem("upstream-error", {
           retryAfterSeconds: DEFAULT_RETRY_AFTER_SECONDS,
-          internal: "the upstream answered 500",
+          internal: answered,
         }),
         mayRetry: true,
       };
     case 429:
     case 503:
-      return unavailable(answer, asked);
+      return unavailable(answer, asked, answered);
     default:
-      return failed("upstream-invalid-response", `the upstream answered ${status}`);
+      return failed("upstream-invalid-response", answered);
   }
 }
 
@@ -121,22 +141,27 @@ function opaque(etag: string): string {
   return etag.replace(/^W\//, "");
 }
 
-function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): Problem {
-  const explanation = explanationIn(answer.body, asked.confidential());
-  return new Problem(code, explanation === undefined ? {} : { detail: explanation });
+/** @returns the upstream's explanation of an error, if it may be shown */
+export function explanationOf(
+  { body }: Pick<WholeAnswer, "body">,
+  { confidential, signature }: Pick<Asked, "confidential" | "signature">,
+): string | undefined {
+  return explanationIn(body, [...confidential, ...signature]);
 }
 
-function unavailable(answer: WholeAnswer, { maxCoolOffMs, now }: Asked): Verdict {
+function unavailable(answer: WholeAnswer, { maxCoolOffMs, now }: Asked, internal: string): Verdict {
   const wait = retryAfterMs(answer.headers["retry-after"], now);
   const named = wait === undefined ? undefined : Math.max(1, Math.ceil(Math.min(wait, maxCoolOffMs) / 1000));
   const problem = new Problem("upstream-unavailable", {
     retryAfterSeconds: named ?? DEFAULT_RETRY_AFTER_SECONDS,
-    internal: `the upstream answered ${answer.status}`,
+    internal,
   });
   return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };
 }
 
-function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId }: Asked): Verdict {
+function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId, signature }: Asked): Verdict {
+  if (signature.some((part) => body.includes(part)))
+    return failed("upstream-invalid-response", REPEATED_SIGNATURE);
   if (resource === "images") {
     const jpeg =
       body.length > 3 && body[0] === 0xff && body[1] === 0xd8 && body.at(-2) === 0xff && body.at(-1) === 0xd9;
@@ -162,7 +187,7 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId }: Aske
 }
 
 /** @returns the upstream's own media type if it is JSON. The body is JSON in any case. */
-function jsonContentType(given: string | undefined): string {
+export function jsonContentType(given: string | undefined): string {
   return given !== undefined && /^application\/(?:[\w.-]+\+)?json\s*(?:;.*)?$/i.test(given)
     ? given
     : "application/json; charset=utf-8";

@@ -23,11 +23,7 @@ const MOST_MS = 20;
 /** How much longer than the baseline a scan may take. The baseline takes about 1 ms on an idle machine. */
 const MOST_BASELINES = 40;
 
-const CONFIDENTIAL = {
-  hosts: ["api.example.test:8443"],
-  callerId: "acme",
-  secrets: ["Zx81kQ92mmP4x7aa", "0123456789abcdef0123456789abcdef01234567"],
-};
+const CONFIDENTIAL = ["api.example.test", "acme", "0123456789abcdef0123456789abcdef01234567"];
 
 type Scan = (text: string) => unknown;
 

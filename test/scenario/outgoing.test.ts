@@ -230,7 +230,7 @@ describe("an upstream answer", () => {
     for (let round = 0; round < 2; round++) {
       const reply = await gateway.get("/areas?q=7", { headers });
       expect([reply.status, problemCode(reply)]).toEqual([status, code]);
-      expect(reply.text).toMatch(/"detail":"No area 7 for .*"/);
+      expect(reply.text).not.toContain("No area");
       for (const text of [...told, "<b>", "db7", "10.0.0.5", "127.0.0.1"])
         expect(reply.text).not.toContain(text);
     }

@@ -38,7 +38,7 @@ export const upstream = z.strictObject({
       env: "HTTPS_PROXY",
       description:
         "The address of the HTTP proxy for upstream addresses that begin with https, with user and password if the proxy " +
-        "needs them. https_proxy works, too.",
+        "needs them. https_proxy works, too. A proxy that repeats requests breaks the budget.",
     }),
     http: setting(proxyUrl(), {
       env: "HTTP_PROXY",

@@ -85,6 +85,25 @@ describe("the retry", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it("is withdrawn at the total timeout while it waits for a permit", async () => {
+    const url = await httpUpstream((_request, response) => void response.writeHead(500).end());
+    const clock = createFakeClock();
+    const withdrawn = new Problem("temporary-reduced-capacity");
+    const throttled: Throttled = async (order, job) => {
+      if (order.cause !== "retry") return await job(() => undefined, {});
+      const { abandoned } = order.waiting;
+      return await new Promise((_resolve, reject) => {
+        abandoned.addEventListener("abort", () => reject(withdrawn));
+      });
+    };
+    const { attempt, watcher } = attempting({ baseUrl: url, clock, throttled, retryDelayMs: RETRY_DELAY_MS });
+    const failed = attempt(LISTINGS, NO_DEADLINE).catch((error: unknown) => error);
+    await clock.armed(RETRY_DELAY_MS);
+    await clock.advance(LIMITS.totalTimeoutMs);
+    expect(await failed).toMatchObject({ code: "upstream-error" });
+    expect(watcher.calls.map((call) => call.status)).toEqual([500]);
+  });
+
   it("is not made without a permit", async () => {
     let turns = 0;
     const throttled: Throttled = (_order, job) => {

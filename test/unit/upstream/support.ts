@@ -2,6 +2,7 @@
  * Shared by the tests of src/upstream/: limits, an identity, a watcher, and small upstreams.
  */
 import http from "node:http";
+import type https from "node:https";
 import net from "node:net";
 import type { AddressInfo } from "node:net";
 
@@ -110,11 +111,7 @@ export function attempting(options: AttemptingOptions): Attempting {
     maxCoolOffMs: () => 3_600_000,
     credentials: options.credentials ?? { version: () => 1, checkAgain: () => undefined },
     identity: IDENTITY,
-    confidential: {
-      hosts: [new URL(baseUrl).host],
-      callerId: CREDENTIALS.callerId,
-      secrets: [CREDENTIALS.privateKey],
-    },
+    confidential: () => [new URL(baseUrl).hostname, CREDENTIALS.callerId, CREDENTIALS.privateKey],
     totalTimeoutMs: LIMITS.totalTimeoutMs,
     retryDelayMs,
     clock,
@@ -125,7 +122,10 @@ export function attempting(options: AttemptingOptions): Attempting {
 }
 
 /** One exchange at a time, with a connection pool that ends with the test. */
-export function fetching(clock: Clock, agent = new http.Agent({ keepAlive: true })): Fetch {
+export function fetching(
+  clock: Clock,
+  agent: http.Agent | https.Agent = new http.Agent({ keepAlive: true }),
+): Fetch {
   onTestFinished(() => agent.destroy());
   return createFetch(agent, { ...LIMITS, clock });
 }
@@ -147,7 +147,7 @@ async function listening(server: net.Server): Promise<string> {
   return `http://127.0.0.1:${portOf(server.address())}`;
 }
 
-function portOf(address: AddressInfo | string | null): number {
+export function portOf(address: AddressInfo | string | null): number {
   if (address === null || typeof address === "string") throw new TypeError("the server has no port");
   return address.port;
 }

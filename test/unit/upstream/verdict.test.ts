@@ -15,7 +15,8 @@ import {
 const NOW = Date.UTC(2026, 0, 15, 12);
 const SEARCH: Asked = {
   resource: "listings",
-  confidential: () => ({ hosts: ["upstream.test"], callerId: "acme", secrets: ["k3y"] }),
+  signature: [],
+  confidential: ["upstream.test", "acme", "k3y"],
   maxCoolOffMs: 3_600_000,
   now: NOW,
 };
