@@ -1,6 +1,8 @@
 /**
  * Wires the callers' server: the pipeline with its stages.
  */
+import type { IncomingMessage, ServerResponse } from "node:http";
+
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
@@ -13,15 +15,17 @@ import { createAdmit } from "./http/admit.ts";
 import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
 import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
 import { createServeDocument } from "./http/document.ts";
-import { type CallersServer, createCallersServer } from "./http/http-server.ts";
+import { createCallersApp } from "./http/callers-app.ts";
+import { createHttpServer } from "./http/http-server.ts";
+import { checkHead } from "./http/request-validation.ts";
 import type { InFlight } from "./http/in-flight.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
 import type { Pages } from "./pages/pages.ts";
 import { originOf } from "./interface/resources.ts";
-import { createPipeline } from "./pipeline.ts";
 import type { Clock } from "./process/clock.ts";
+import type { HttpServer } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import type { Apps } from "./ratelimit/apps.ts";
@@ -52,7 +56,13 @@ export interface CallersOptions {
   readonly inFlight: InFlight;
 }
 
-/** @returns the callers' server with the pipeline behind it, not yet listening */
+export interface CallersServer {
+  readonly server: HttpServer;
+  /** Serves a request that another server received. */
+  readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
+}
+
+/** @returns the callers' server, not yet listening */
 export function createCallers(options: CallersOptions): CallersServer {
   const { config, settings, clock, random, observer } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
@@ -68,19 +78,19 @@ export function createCallers(options: CallersOptions): CallersServer {
   });
   const refuse = createRefuse(respond, observer);
   const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
-  const start = createPipeline({
+  const serve = createCallersApp({
     arrivals: inFlight.tracking(arrivals(options), refuse),
     servePreflight: createServePreflight({
       appIdHeader: config.server.appIdHeader,
-      head: config.server,
       isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
     }),
-    serveDocument: createServeDocument(callersDocument(config), config.server),
+    checkHead: (message, target) => checkHead(message, config.server, target),
+    serveDocument: createServeDocument(callersDocument(config)),
+    isKnown: knownTargets.has,
     admit: createAdmit({
       route: createRouter(config.upstream),
       known: knownTargets.find,
       service: config.upstream.service,
-      head: config.server,
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
     }),
@@ -91,8 +101,9 @@ export function createCallers(options: CallersOptions): CallersServer {
     respond,
     refuse,
   });
-  return createCallersServer({
-    start,
+  const server = createHttpServer({
+    serve,
+    ignoreContent: true,
     limits: options.limits,
     tls: tlsContext(config.server.tls),
     requestId,
@@ -100,6 +111,7 @@ export function createCallers(options: CallersOptions): CallersServer {
     now,
     warn: observer.warn,
   });
+  return { server, serve };
 }
 
 function arrivals(options: CallersOptions): Arrivals {

@@ -13,14 +13,12 @@ import { memoize } from "../memoize.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
-import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
   /** Finds a target that was parsed before. */
   readonly known: KnownTargets["find"];
   readonly service: string;
-  readonly head: HeadLimits;
   /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
   readonly maxWaitMs: () => number;
   readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
@@ -35,7 +33,6 @@ export function createAdmit(options: AdmitOptions): Admit {
   const coding = memoize(negotiateCoding);
 
   return function admit(arrival, message) {
-    checkHead(message, options.head);
     const { method, headers, url: target = "/" } = message;
     const { route, search, parsed } = options.known(target) ?? newTarget(target, options.route);
     arrival.resource = route.resource;

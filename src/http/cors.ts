@@ -6,7 +6,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Arrival } from "./arrive.ts";
 import { CACHE_NAME } from "./problem-response.ts";
-import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 /** How long a browser may remember a preflight. Chromium accepts no longer time. */
 const MAX_AGE_SECONDS = 7_200;
@@ -58,7 +57,6 @@ export function createCorsHeaders(origins: readonly string[]): CorsHeaders {
 
 export interface PreflightOptions {
   readonly appIdHeader: string;
-  readonly head: HeadLimits;
   readonly isAllowed: (origin: string | undefined) => boolean;
 }
 
@@ -69,13 +67,12 @@ export type ServePreflight = (
   response: ServerResponse,
 ) => boolean;
 
-export function createServePreflight({ appIdHeader, head, isAllowed }: PreflightOptions): ServePreflight {
+export function createServePreflight({ appIdHeader, isAllowed }: PreflightOptions): ServePreflight {
   const allowedHeaders = [...new Set([...REQUEST_HEADERS, appIdHeader])].join(", ");
   return function servePreflight(arrival, message, response) {
     if (message.method !== "OPTIONS") return false;
     const { origin, "access-control-request-method": method } = message.headers;
     if (method === undefined || !isAllowed(origin)) return false;
-    checkHead(message, head);
     arrival.outcome = "hit";
     const headers = ["X-Request-Id", arrival.id, "Cache-Status", `${CACHE_NAME}; detail=preflight`];
     response

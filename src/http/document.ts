@@ -2,30 +2,19 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { Problem } from "../errors.ts";
-import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
-import { checkHead, type HeadLimits } from "./request-validation.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 
-const PATH = "/openapi.json";
 const MAX_AGE_SECONDS = 300;
 
-/** Answers a request for the document. @returns `false` for all other requests */
-export type ServeDocument = (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => boolean;
+/** Sends the document. */
+export type ServeDocument = (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
 
-/** @returns the stage. The stage throws a `Problem` for a request for the document that it refuses. */
-export function createServeDocument(document: object, head: HeadLimits): ServeDocument {
+export function createServeDocument(document: object): ServeDocument {
   const body = Buffer.from(JSON.stringify(document));
   const tag = hash("sha256", body, "base64url").slice(0, 22);
   return function serveDocument(arrival, message, response) {
-    const { url = "/" } = message;
-    if (!url.includes(PATH) || splitTarget(url).path !== PATH) return false;
-    checkHead(message, head);
-    if (message.method !== "GET" && message.method !== "HEAD") {
-      throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
-    }
     arrival.outcome = "hit";
     const headers = {
       "X-Request-Id": arrival.id,
@@ -39,7 +28,7 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
       response.setHeader(corsHeaders[at] ?? "", corsHeaders[at + 1] ?? "");
     if (noneMatchNames(message.headers["if-none-match"], [tag])) {
       response.writeHead(304, headers).end();
-      return true;
+      return;
     }
     arrival.bytes = message.method === "HEAD" ? 0 : body.length;
     response.writeHead(200, {
@@ -48,6 +37,5 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
       "Content-Length": String(body.length),
     });
     response.end(body);
-    return true;
   };
 }

@@ -6,8 +6,6 @@ import { createServer, STATUS_CODES, type IncomingMessage, type ServerResponse }
 import { createServer as createTlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 
-import express from "express";
-
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
@@ -45,37 +43,6 @@ export interface HttpServerOptions {
 /** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
 const WARN_EVERY_MS = 60_000;
-/** Serves a request synchronously if possible. @returns the asynchronous rest of the work, if there is any */
-export type Start = (message: IncomingMessage, response: ServerResponse) => Rest | undefined;
-export type Rest = () => Promise<void>;
-
-export interface CallersServerOptions extends Omit<HttpServerOptions, "serve" | "ignoreContent"> {
-  readonly start: Start;
-}
-
-export interface CallersServer {
-  readonly server: HttpServer;
-  /** Serves a request that another server received. */
-  readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
-}
-
-/** @returns the callers' server, not yet listening. Express serves the requests that `start` has not finished. */
-export function createCallersServer({ start, ...options }: CallersServerOptions): CallersServer {
-  const rests = new WeakMap<IncomingMessage, Rest>();
-  const app = express();
-  app.disable("x-powered-by");
-  app.disable("etag");
-  app.set("query parser", false);
-  app.use((message) => rests.get(message)?.());
-  const serve = (message: IncomingMessage, response: ServerResponse): void => {
-    const rest = start(message, response);
-    if (rest === undefined) return;
-    rests.set(message, rest);
-    app(message, response);
-  };
-  return { server: createHttpServer({ ...options, serve, ignoreContent: true }), serve };
-}
-
 /** @returns the server, not yet listening */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { limits, tls } = options;

@@ -29,6 +29,7 @@ const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{
 const isHost = memoize((host) => HOST.test(host));
 /** A target in absolute form (RFC 9112, section 3.2.2). The group is its host and port. */
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
+type Head = Pick<IncomingMessage, "url" | "headers" | "httpVersion" | "rawHeaders">;
 /** A colon, a space and the line end. */
 const AROUND_HEADER_BYTES = 4;
 
@@ -37,18 +38,19 @@ const AROUND_HEADER_BYTES = 4;
  *
  * The gateway does not use the host, but it must be one well-formed host (RFC 9112, section 3.2), because a proxy in front
  * may route by it. The content must have one length or plain chunks.
+ * @param target as the caller wrote it
  * @throws {Problem} if the request is refused
  */
-export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
-  const { url = "/", headers, httpVersion, rawHeaders } = message;
-  if (url.length > limits.maxUrlBytes) {
+export function checkHead(message: Head, limits: HeadLimits, target = message.url ?? "/"): void {
+  const { headers, httpVersion, rawHeaders } = message;
+  if (target.length > limits.maxUrlBytes) {
     throw new Problem("uri-too-long", { detail: `URLs may be at most ${limits.maxUrlBytes} bytes long.` });
   }
   // Node's parser also accepts HTTP/0.9 and version 2.0.
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
     throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
   checkSize(rawHeaders, limits);
-  checkHost(message);
+  checkHost(message, target);
   const framing = headers["transfer-encoding"];
   if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
     throw malformed("This Transfer-Encoding is not supported.");
@@ -70,12 +72,12 @@ function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }
   }
 }
 
-function checkHost({ url = "/", headers: { host }, httpVersion, rawHeaders }: IncomingMessage): void {
+function checkHost({ headers: { host }, httpVersion, rawHeaders }: Head, target: string): void {
   if (host === undefined) {
     if (httpVersion === "1.1") throw malformed("The Host header is missing.");
   } else if (!isHost(host)) throw malformed("The Host header is not a host, with or without a port.");
   else if (isTwice(rawHeaders, "host")) throw malformed("There are two Host headers.");
-  const addressed = url.startsWith("/") ? undefined : ABSOLUTE.exec(url)?.[1];
+  const addressed = target.startsWith("/") ? undefined : ABSOLUTE.exec(target)?.[1];
   if (addressed !== undefined && !isHost(addressed)) throw malformed("The host in the URL is not valid.");
 }
 

@@ -28,6 +28,7 @@ export const NOT_PARSED: KnownTarget["parsed"] = {};
 
 export interface KnownTargets {
   readonly find: (target: string) => KnownTarget | undefined;
+  readonly has: (target: string) => boolean;
   readonly remember: (
     target: string,
     asked: Pick<KnownTarget, "route" | "search">,
@@ -67,6 +68,7 @@ export function createKnownTargets(maxBytes: number): KnownTargets {
 
   return {
     find: (target) => targets.get(target),
+    has: (target) => targets.has(target),
     remember(target, { route, search }, format, parsed) {
       const queries = { ...targets.peek(target)?.parsed, [format]: sharedObjectFor(parsed) };
       targets.set(target, { route, search, parsed: queries });

@@ -16,12 +16,13 @@ import { createTiers, type Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
 import { createAdmit } from "../../src/http/admit.ts";
 import { createArrivals } from "../../src/http/arrive.ts";
-import { createCallersServer } from "../../src/http/http-server.ts";
+import { createCallersApp } from "../../src/http/callers-app.ts";
+import { createHttpServer } from "../../src/http/http-server.ts";
+import { checkHead } from "../../src/http/request-validation.ts";
 import { createInFlight, type InFlight } from "../../src/http/in-flight.ts";
 import { createRefuse, createRespond } from "../../src/http/respond.ts";
 import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
-import { createPipeline } from "../../src/pipeline.ts";
 import { createKnownTargets } from "../../src/query/known-targets.ts";
 import { createRouter } from "../../src/query/route.ts";
 import type { Answer, Entry, RequestRecord } from "../../src/types.ts";
@@ -88,7 +89,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
   const knownTargets = createKnownTargets(1_000_000);
   const inFlight = createInFlight();
   const refuse = createRefuse(respond, { ...SILENT, ...observer });
-  const start = createPipeline({
+  const serve = createCallersApp({
     arrivals: inFlight.tracking(
       createArrivals({
         appIdHeader: "x-app-id",
@@ -102,12 +103,13 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       refuse,
     ),
     servePreflight: () => false,
-    serveDocument: () => false,
+    serveDocument: () => undefined,
+    checkHead: (message, target) => checkHead(message, LIMITS, target),
+    isKnown: isPlain ? () => false : knownTargets.has,
     admit: createAdmit({
       route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
       known: isPlain ? () => undefined : knownTargets.find,
       service: SERVICE,
-      head: LIMITS,
       maxWaitMs: () => 10_000,
       rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),
     }),
@@ -118,8 +120,9 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     respond,
     refuse,
   });
-  const { server } = createCallersServer({
-    start,
+  const server = createHttpServer({
+    serve,
+    ignoreContent: true,
     limits: LIMITS,
     requestId: () => "request-1",
     now: clock.now,

@@ -54,7 +54,7 @@ describe("a request that cannot be served", () => {
 
   it("gets every mistake at once, with the value, what is expected and a hint", async () => {
     const gateway = await startGateway();
-    const reply = await gateway.get("/listings?limit=501&objectType=vila&lat=1");
+    const reply = await gateway.get("/listings?limit=501&objectType=vila");
     expect(reply.json()).toMatchObject({
       errors: [
         { parameter: "objectType", value: "vila", expected: expect.any(String), hint: "did you mean villa?" },
@@ -99,8 +99,6 @@ describe("a request that cannot be served", () => {
   it("is not refused for harmless differences", async () => {
     const gateway = await startGateway();
     const lookAlikes = [
-      // With unset attributes included, a lowest above the highest still matches records.
-      "/listings?minRooms=5&maxRooms=2",
       "/listings?minRooms=2&minRooms=2.0",
       "/listings?limit=0",
       "/listings?limit=&offset=NaN&areaId=undefined&dim=1,2",

@@ -1,0 +1,162 @@
+/**
+ * The callers' port, as an Express app: its addresses, and the journey of a request through the stages. The stages are passed
+ * in, and no stage imports another one.
+ *
+ * | Address                                               | Answer                                     |
+ * |-------------------------------------------------------|--------------------------------------------|
+ * | `/listings`, `/sold`, `/areas`                        | a page of a search                         |
+ * | `/listings/{serviceId}`, `/sold/{serviceId}`          | one record                                 |
+ * | `/cache/primary_{serviceId}_{width}x{height}.jpg`     | a thumbnail                                |
+ * | the paths in `upstream.passThrough`                   | the upstream's answer, not cached          |
+ * | `/openapi.json`                                       | the description of these addresses         |
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+import express, { type NextFunction } from "express";
+
+import { Problem } from "../errors.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
+import type { Answer, Question, StreamSink } from "../types.ts";
+import type { Admit } from "./admit.ts";
+import type { Arrival, Arrivals } from "./arrive.ts";
+import type { ServePreflight } from "./cors.ts";
+import type { ServeDocument } from "./document.ts";
+import type { Refuse, Respond } from "./respond.ts";
+import type { Understand } from "./understand.ts";
+
+export interface Stages {
+  readonly arrivals: Arrivals;
+  /** @throws {Problem} if the request line or the headers break HTTP or a limit */
+  readonly checkHead: (message: IncomingMessage, target: string) => void;
+  readonly servePreflight: ServePreflight;
+  readonly serveDocument: ServeDocument;
+  /** Whether a target was parsed before. */
+  readonly isKnown: (target: string) => boolean;
+  readonly admit: Admit;
+  readonly understand: Understand;
+  /** Looks only into memory. Returns the answer synchronously. */
+  readonly answerAtOnce: (question: Question) => Answer | undefined;
+  /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
+  readonly cache: (question: Question) => Promise<Answer>;
+  readonly passThrough: (question: Asked, message: IncomingMessage, sink: StreamSink) => Promise<void>;
+  readonly respond: Respond;
+  readonly refuse: Refuse;
+}
+
+type Asked = Question<Query | StreamedQuery>;
+
+/** A request on its journey. */
+interface Exchange {
+  readonly arrival: Arrival;
+  /** The target as the caller wrote it. */
+  readonly target: string;
+  /** The answer, if it is in memory. */
+  cached?: Answer | undefined;
+}
+
+/** @returns a function that serves one request */
+export function createCallersApp(
+  stages: Stages,
+): (message: IncomingMessage, response: ServerResponse) => void {
+  const { arrivals, checkHead, isKnown, servePreflight, serveDocument, refuse } = stages;
+  const exchanges = new WeakMap<IncomingMessage, Exchange>();
+  const exchangeOf = (message: IncomingMessage): Exchange => {
+    const exchange = exchanges.get(message);
+    if (exchange === undefined) throw new Error("a request without an exchange");
+    return exchange;
+  };
+
+  const app = express();
+  app.disable("x-powered-by");
+  app.disable("etag");
+  app.set("query parser", false);
+  app.enable("case sensitive routing");
+  app.enable("strict routing");
+  app.use((message, _response, next) => {
+    checkHead(message, exchangeOf(message).target);
+    next();
+  });
+  app.use((message, response, next) => {
+    if (!servePreflight(exchangeOf(message).arrival, message, response)) next();
+  });
+  app
+    .route("/openapi.json")
+    .get((message, response) => serveDocument(exchangeOf(message).arrival, message, response))
+    .all(() => {
+      throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
+    });
+  app.use(async (message, response) => await answer(stages, exchangeOf(message), message, response));
+  // Express recognises an error handler by its four parameters.
+  app.use((error: unknown, message: IncomingMessage, response: ServerResponse, _next: NextFunction) => {
+    refuse(exchangeOf(message).arrival, error, response);
+  });
+
+  return (message, response) => {
+    const { url: target = "/" } = message;
+    const exchange: Exchange = { arrival: arrivals.arrive(message, response), target };
+    // The one exception: answers in memory are sent before Express, for speed.
+    if (!isKnown(target) || !answerAtOnce(stages, exchange, message, response)) {
+      exchanges.set(message, exchange);
+      message.url = originForm(target);
+      app(message, response);
+    }
+    arrivals.follow(exchange.arrival, message, response);
+  };
+}
+
+/** Finds what a request asks for. */
+function ask({ admit, understand }: Stages, { arrival }: Exchange, message: IncomingMessage): Asked {
+  const question = understand(admit(arrival, message));
+  arrival.query = question.canonicalQuery;
+  return question;
+}
+
+async function answer(
+  stages: Stages,
+  exchange: Exchange,
+  message: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { arrival } = exchange;
+  const { respond } = stages;
+  const question = ask(stages, exchange, message);
+  if (!isCacheable(question)) {
+    return await stages.passThrough(question, message, respond.stream(arrival, question, response));
+  }
+  const cached = exchange.cached ?? stages.answerAtOnce(question);
+  if (cached !== undefined && respond.answerAtOnce(arrival, question, cached, response)) return;
+  await respond.answer(arrival, question, cached ?? (await stages.cache(question)), response);
+}
+
+/** Sends the answer if it is in memory. Express comes to the same errors, and refuses the request. */
+function answerAtOnce(
+  stages: Stages,
+  exchange: Exchange,
+  message: IncomingMessage,
+  response: ServerResponse,
+): boolean {
+  const { method } = message;
+  if (method !== "GET" && method !== "HEAD") return false;
+  try {
+    stages.checkHead(message, exchange.target);
+    const question = ask(stages, exchange, message);
+    if (!isCacheable(question)) return false;
+    exchange.cached = stages.answerAtOnce(question);
+    const { arrival, cached } = exchange;
+    return cached !== undefined && stages.respond.answerAtOnce(arrival, question, cached, response);
+  } catch {
+    return false;
+  }
+}
+
+/** Whether the answer may come from the cache and be stored there. All others are passed through. */
+function isCacheable(question: Asked): question is Question {
+  const { noStore, onlyIfCached } = question.request.directives;
+  return question.query.kind !== "streamed" && (!noStore || onlyIfCached);
+}
+
+/** Express cannot read every target in absolute form (RFC 9112, section 3.2.2). */
+function originForm(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?#]*/i, "");
+  return path.startsWith("/") ? path : `/${path}`;
+}
