@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config";
 
-const { TEST_LONG, CACHE_TESTS } = process.env;
-/** `npm run test:long` runs the long tests (more seeds, more chaos), `npm run cache-tests` a public suite. */
-const TESTS = `test/**/*.${CACHE_TESTS === undefined ? (TEST_LONG === undefined ? "test" : "long") : "suite"}.ts`;
+const { TEST_LONG } = process.env;
+/** `npm run test:long` runs the long tests (more seeds, more chaos). */
+const TESTS = `test/**/*.${TEST_LONG === undefined ? "test" : "long"}.ts`;
 /** Tests that change what a whole process has: nock replaces the HTTP client. */
 const ALONE = ["test/unit/upstream/answers.test.ts"];
 
@@ -23,7 +23,7 @@ export default defineConfig({
         test: {
           name: "alone",
           isolate: true,
-          include: TEST_LONG === undefined && CACHE_TESTS === undefined ? ALONE : [],
+          include: TEST_LONG === undefined ? ALONE : [],
         },
       },
     ],

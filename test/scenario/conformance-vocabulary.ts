@@ -1,12 +1,12 @@
 /**
- * The words in which the conformance scenarios are written: what is asked, what the upstream does meanwhile, and
+ * A case of docs/internals/http-cases.txt: what is asked, what the upstream does meanwhile, and
  * what the caller gets. conformance-play.ts plays them.
  */
 import type { Effects } from "../../src/sandbox/faults.ts";
 import type { SandboxSettings } from "../../src/sandbox/types.ts";
 
 export interface Scenario {
-  /** `<RFC>-<section>-<what>`; never changed, and named in docs/http-conformance.md. */
+  /** `<RFC>-<section>-<what>`; never changed. */
   readonly id: string;
   /** What has to be so. */
   readonly title: string;

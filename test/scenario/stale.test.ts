@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 
 import { LISTING_ID, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 
@@ -55,28 +54,6 @@ describe("when the budget is spent", () => {
       expect([reply.status, cacheStatus(reply)]).toEqual([200, expect.objectContaining({ ttl: "-100" })]);
     }
     expect(gateway.sandbox.requests()).toHaveLength(1);
-  });
-
-  it("a soft-purged answer is served, and a hard-purged one is not", async () => {
-    const { gateway } = await startPoor();
-    await gateway.get(PATH);
-    await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76"}');
-    const stale = await gateway.get(PATH);
-    // Its lifetime had not ended: it is not known since when it is out of date.
-    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "0", detail: "temporary-reduced-capacity" });
-    expect(stale.headers["cache-control"]).toBe("max-age=0");
-    await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76","hard":true}');
-    expect(problemCode(await gateway.get(PATH))).toBe("temporary-reduced-capacity");
-  });
-
-  it("a cached 404 is served stale", async () => {
-    const { gateway, clock } = await startPoor();
-    expect((await gateway.get("/sold/1")).status).toBe(404);
-    clock.pass(60_000);
-    const stale = await gateway.get("/sold/1");
-    expect([stale.status, problemCode(stale)]).toEqual([404, "not-found"]);
-    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "0", detail: "temporary-reduced-capacity" });
-    expect(stale.headers.age).toBe("60");
   });
 
   it("thumbnails are served stale when their own budget is spent", async () => {
