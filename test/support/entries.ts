@@ -1,7 +1,7 @@
 import { zstdCompressSync } from "node:zlib";
 
 import { entryOf, type Receipt } from "../../src/cache/entry.ts";
-import type { Entry, FetchedAnswer, NotModified, CachingHeaders, PackedBody } from "../../src/types.ts";
+import type { Entry, FetchedAnswer, CachingHeaders, PackedBody } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */
@@ -30,16 +30,6 @@ export function fetchedWith(changes: Partial<FetchedAnswer> = {}): FetchedAnswer
     validators: { etag: undefined, lastModified: undefined },
     caching: NO_CACHING_HEADERS,
     recordIds: [],
-    ...changes,
-  };
-}
-
-/** An upstream's word that nothing has changed. */
-export function notModifiedWith(changes: Partial<NotModified> = {}): NotModified {
-  return {
-    status: 304,
-    validators: { etag: undefined, lastModified: undefined },
-    caching: NO_CACHING_HEADERS,
     ...changes,
   };
 }
