@@ -137,8 +137,6 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const service = createRedisService({
     connect: () => secretFiles.current().redis ?? redis,
     clock,
-    namespace,
-    replica,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
     observer,

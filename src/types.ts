@@ -209,7 +209,6 @@ export const STORE_OPERATIONS = [
   "claim",
   "release",
   "renew",
-  "beat",
   "take",
   "settle",
   "look",

@@ -1,5 +1,6 @@
 /**
- * Runs every command to Redis: behind the breaker, with its duration measured and its errors classified.
+ * Runs every command to Redis, behind a circuit breaker: in an outage, one timeout passes for all callers together, not one
+ * for each.
  *
  * | what happens                                            | what it means                                   |
  * |---------------------------------------------------------|-------------------------------------------------|
@@ -7,13 +8,19 @@
  * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH …    | an outage: this server cannot be used now       |
  * | OOM, MISCONF, NOREPLICAS                                | this write is refused; reads still work         |
  * | anything else, e.g. WRONGTYPE, BUSY                     | this command fails; others are not affected     |
+ *
+ * The first fault opens the breaker and releases every waiting caller. While it is open, every command is refused at once,
+ * and Redis is probed at intervals, so no caller waits for a probe.
+ *
+ * ioredis reconnects after a lost connection. It cannot notice a frozen server, a half-open socket or a master that became a
+ * replica, because the socket stays open. In these cases the client is replaced (test/faults/redis.test.ts).
  */
+import type { ClientContext, Result } from "ioredis";
+
 import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../errors.ts";
-import type { Observer, StoreOperation } from "../types.ts";
-import { type Breaker, BreakerOpen, type BreakerState, createBreaker } from "./breaker.ts";
-import type { RedisClient } from "./connect.ts";
-import { connectionError, type RedisConnection } from "./connection.ts";
+import type { CircuitState, Observer, StoreOperation } from "../types.ts";
+import { knownNodes, type RedisAddress, type RedisClient, type RedisScripts } from "./connect.ts";
 
 /** Redis is reachable, but refused this command. */
 export class RedisRefusal extends Error {
@@ -24,7 +31,7 @@ export class RedisRefusal extends Error {
  * Runs a command.
  * Rejects with `StoreUnavailable` during an outage, and with `RedisRefusal` if Redis refuses the command.
  * @param operation the metric label
- * @param key the key of the command. If the command fails, the breaker probes the server that owns this key.
+ * @param key the key of the command. If the command fails, the server that owns this key is probed.
  */
 export type RunOnRedis = <T>(
   operation: StoreOperation,
@@ -32,16 +39,15 @@ export type RunOnRedis = <T>(
   command: (client: RedisClient) => Promise<T>,
 ) => Promise<T>;
 
-export type RedisObserver = Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
-
 export interface RedisCommandsOptions {
-  readonly connection: () => Pick<RedisConnection, "client" | "renew">;
+  readonly create: () => RedisClient;
   readonly clock: Clock;
+  /** A command that takes longer is a fault. */
   readonly commandTimeoutMs: number;
   readonly probeIntervalMs: number;
-  readonly observer: RedisObserver;
+  readonly observer: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
   readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
-  readonly onBreaker: (state: BreakerState) => void;
+  readonly onBreaker: (state: CircuitState) => void;
   /** Redis cannot be used from now on. */
   readonly onOutage: () => void;
   /** Redis can be used again. */
@@ -50,9 +56,19 @@ export interface RedisCommandsOptions {
 
 export interface RedisCommands {
   readonly run: RunOnRedis;
-  /** Call it when the connection is ready. The breaker then probes Redis immediately. */
-  readonly connected: () => void;
+  /** Adds scripts to the current client. */
+  readonly defineScripts: (scripts: RedisScripts) => void;
+  /** The known nodes of a Cluster. */
+  readonly nodes: () => readonly RedisAddress[];
+  /** Replaces the client with a new one, in any state. */
+  readonly renew: () => void;
   readonly close: () => void;
+}
+
+declare module "ioredis" {
+  interface RedisCommander<Context extends ClientContext> {
+    probe(key: string): Result<number, Context>;
+  }
 }
 
 /** Error replies that mean an outage of the server or of the Cluster. */
@@ -66,89 +82,226 @@ const OUTAGES: ReadonlySet<string> = new Set([
   "NOPERM",
 ]);
 
-export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
-  const { connection, clock, onOperation, onBreaker, onOutage, onRecovery } = options;
-  const report = createReport(options.observer);
+const REDIS = "Redis";
+const MEANWHILE =
+  "This replica serves callers from its memory. It makes calls to the API only within its own part of the budget, and " +
+  "refuses all others. Replicas do not share calls.";
 
-  const breaker: Breaker = createBreaker({
-    clock,
-    timeoutMs: options.commandTimeoutMs,
-    probeIntervalMs: options.probeIntervalMs,
-    probe: async (key) => await (await connection().client()).probe(`${key}:probe`),
-    isFault: (error) => !isReply(error) || OUTAGES.has(codeOf(error)),
-    onFault({ cause, foundBy }) {
-      // A new connection may help: the server has become a replica, or no longer answers.
-      if (foundBy === "probe" || isReply(cause)) connection().renew();
-      if (foundBy === "probe") return;
-      report.outage(cause);
-      onOutage();
-    },
-    onState(state) {
-      onBreaker(state);
-      if (state !== "closed") return;
-      report.recovery();
-      onRecovery();
-    },
+/** Starts to connect. Does not throw if the server is down. */
+export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
+  const { create, observer } = options;
+  const refusal = createRefusal(observer);
+  const breaker = createBreaker(options, {
+    probe: async (key) => await client.probe(`${key}:probe`),
+    describe: (cause) => messageOf(cause, lastError),
+    // A new connection may help: the server has become a replica, or no longer answers.
+    mayBeStuck: renew,
   });
+  let lastError: Error | undefined;
+  let client = begin();
+
+  function begin(): RedisClient {
+    const next = create();
+    next.on("error", (error: Error) => {
+      lastError = error;
+    });
+    next.on("ready", () => {
+      if (next === client) breaker.connected();
+    });
+    return next;
+  }
+
+  function renew(): void {
+    const old = client;
+    client = begin();
+    old.disconnect();
+  }
 
   return {
-    connected: () => breaker.signOfLife(),
+    renew,
+    nodes: () => knownNodes(client),
+    defineScripts(scripts) {
+      for (const [name, definition] of Object.entries(scripts)) client.defineCommand(name, definition);
+    },
     async run(operation, key, command) {
       // Most commands take less than a millisecond.
       const startedAt = performance.now();
       try {
-        return await breaker.run(key, async () => await command(await connection().client()));
+        return await breaker.run(key, async () => await command(client));
       } catch (error) {
-        if (error instanceof BreakerOpen) throw new StoreUnavailable(error.message, { cause: error });
-        throw report.refusal(operation, error);
+        throw error instanceof Outage
+          ? new StoreUnavailable(error.message, { cause: error })
+          : refusal(operation, error);
       } finally {
-        onOperation(operation, performance.now() - startedAt);
+        options.onOperation(operation, performance.now() - startedAt);
       }
     },
-    close: breaker.close,
+    close() {
+      breaker.close();
+      client.disconnect();
+    },
   };
 }
 
-function isReply(error: unknown): error is Error {
-  return error instanceof Error && error.name === "ReplyError";
+interface Breaker {
+  /** Rejects with the error of the command, or with an `Outage`. */
+  readonly run: <T>(key: string, command: () => Promise<T>) => Promise<T>;
+  /** Probes at once, unless a probe has already failed. */
+  readonly connected: () => void;
+  readonly close: () => void;
 }
 
-function codeOf(error: unknown): string {
-  return error instanceof Error ? (/^[A-Z]+/.exec(error.message)?.[0] ?? "") : "";
+interface BreakerParts {
+  readonly probe: (key: string) => Promise<unknown>;
+  readonly describe: (cause: Error) => string;
+  readonly mayBeStuck: () => void;
 }
 
-interface Report {
-  readonly outage: (cause: Error) => void;
-  readonly recovery: () => void;
-  readonly refusal: (operation: StoreOperation, error: unknown) => RedisRefusal;
-}
+function createBreaker(
+  { clock, commandTimeoutMs, probeIntervalMs, observer, ...on }: RedisCommandsOptions,
+  { probe, describe, mayBeStuck }: BreakerParts,
+): Breaker {
+  const underWay = createUnderWay({ clock, timeoutMs: commandTimeoutMs, onFault: fail });
+  let state: CircuitState | "closed for good" = "closed";
+  /** The error for callers while it is open. */
+  let outage = new Outage("closed");
+  /** The key of the command that opened it. */
+  let suspect = "";
+  let hasProbeFailed = false;
+  let cancelProbe = (): void => undefined;
 
-const REDIS = "Redis";
-const MEANWHILE =
-  "This replica serves callers from its memory. It makes calls to the API only within its escrow of the budget, and " +
-  "refuses all others. Replicas do not share calls.";
+  function become(next: CircuitState): void {
+    state = next;
+    on.onBreaker(next);
+  }
 
-/** Logs an outage once when it begins and once when it ends, and each kind of refusal once. */
-function createReport(observer: RedisObserver): Report {
-  const refusals = new Set<string>();
+  function fail(cause: Error, key: string): void {
+    hasProbeFailed = state === "half-open";
+    outage = new Outage(describe(cause), { cause });
+    suspect = key;
+    become("open");
+    underWay.releaseAll(outage);
+    cancelProbe = clock.after(probeIntervalMs, () => void probeNow());
+    if (hasProbeFailed || isReply(cause)) mayBeStuck();
+    if (hasProbeFailed) return;
+    observer.outOfOrder({ what: REDIS, cause: outage.message, meanwhile: MEANWHILE });
+    on.onOutage();
+  }
+
+  async function probeNow(): Promise<void> {
+    cancelProbe();
+    become("half-open");
+    try {
+      await underWay.run(suspect, () => probe(suspect));
+    } catch (error) {
+      if (error instanceof Outage) return;
+      // Another error shows that the server works.
+    }
+    become("closed");
+    observer.backInOrder(REDIS);
+    on.onRecovery();
+  }
+
   return {
-    outage(cause) {
-      // ioredis reports a lost connection with this error, whose message would not help operators.
-      const { message } = cause.name === "MaxRetriesPerRequestError" ? connectionError(undefined) : cause;
-      observer.outOfOrder({ what: REDIS, cause: message, meanwhile: MEANWHILE });
+    run: (key, command) => (state === "closed" ? underWay.run(key, command) : Promise.reject(outage)),
+    connected() {
+      if (state === "open" && !hasProbeFailed) void probeNow();
     },
-    recovery: () => observer.backInOrder(REDIS),
-    refusal(operation, error) {
-      const message = error instanceof Error ? error.message : String(error);
-      const kind = `${operation} ${codeOf(error)}`;
-      if (!refusals.has(kind)) {
-        refusals.add(kind);
-        observer.warn("Redis refused a command; further refusals of this kind are not logged", {
-          operation,
-          cause: message,
-        });
-      }
-      return new RedisRefusal(message, { cause: error });
+    close() {
+      state = "closed for good";
+      cancelProbe();
+      outage = new Outage("closed");
+      underWay.releaseAll(outage);
     },
+  };
+}
+
+interface UnderWay {
+  /** Settles with the command, or when it is released. */
+  readonly run: <T>(key: string, command: () => Promise<T>) => Promise<T>;
+  readonly releaseAll: (error: Error) => void;
+}
+
+/** The commands under way, each with its timeout. */
+function createUnderWay({
+  clock,
+  timeoutMs,
+  onFault,
+}: {
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  /** Called for a command that is not released. */
+  readonly onFault: (cause: Error, key: string) => void;
+}): UnderWay {
+  const rejections = new Set<(error: Error) => void>();
+  return {
+    async run<T>(key: string, command: () => Promise<T>) {
+      const { promise, resolve, reject } = Promise.withResolvers<T>();
+      rejections.add(reject);
+      // In two parts: if this process was blocked, answers may wait unread in its sockets. They are read between the two.
+      let cancel = clock.after(timeoutMs / 2, () => {
+        cancel = clock.after(timeoutMs / 2, () =>
+          onFault(new Error(`no answer within ${timeoutMs} ms`), key),
+        );
+      });
+      command().then(resolve, (error: unknown) => {
+        if (rejections.has(reject) && isFault(error)) onFault(error, key);
+        reject(error);
+      });
+      return await promise.finally(() => {
+        cancel();
+        rejections.delete(reject);
+      });
+    },
+    releaseAll(error) {
+      for (const reject of rejections) reject(error);
+      rejections.clear();
+    },
+  };
+}
+
+/** Redis does not work, so the command was refused or ended early. */
+class Outage extends Error {
+  override readonly name = "Outage";
+}
+
+function isFault(error: unknown): error is Error {
+  return error instanceof Error && (!isReply(error) || OUTAGES.has(codeOf(error)));
+}
+
+function isReply({ name }: Error): boolean {
+  return name === "ReplyError";
+}
+
+function codeOf({ message }: Error): string {
+  return /^[A-Z]+/.exec(message)?.[0] ?? "";
+}
+
+/** When a connection is lost, ioredis rejects its commands with an error whose message would not help operators. */
+function messageOf(
+  error: Error & { lastNodeError?: Error },
+  lastError: (Error & { code?: string }) | undefined,
+): string {
+  if (error.name !== "MaxRetriesPerRequestError") return (error.lastNodeError ?? error).message;
+  // When every address of a host fails, Node's error has a code but no message.
+  return lastError?.message || lastError?.code || "the connection was closed";
+}
+
+/** Logs each kind of refusal once. */
+function createRefusal(
+  observer: RedisCommandsOptions["observer"],
+): (operation: StoreOperation, error: unknown) => RedisRefusal {
+  const known = new Set<string>();
+  return (operation, error) => {
+    const cause = error instanceof Error ? error : new Error(String(error));
+    const kind = `${operation} ${codeOf(cause)}`;
+    if (!known.has(kind)) {
+      known.add(kind);
+      observer.warn("Redis refused a command; further refusals of this kind are not logged", {
+        operation,
+        cause: cause.message,
+      });
+    }
+    return new RedisRefusal(cause.message, { cause });
   };
 }

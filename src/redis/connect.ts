@@ -1,6 +1,6 @@
 /**
  * Creates ioredis clients from the settings, for a single server, a Cluster or Sentinel. ioredis itself reconnects.
- * src/redis/connection.ts explains when a client is replaced instead.
+ * src/redis/commands.ts explains when a client is replaced instead.
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
@@ -80,7 +80,6 @@ export function redisFactory(current: () => RedisSettings, scripts: RedisScripts
         ...server,
         scripts: { ...scripts },
         enableAutoPipelining: true,
-        enableOfflineQueue: false,
       });
     },
     subscriber(nodes, attempt) {
@@ -138,7 +137,7 @@ function optionsOf({ url, mode, ca, pair, ...own }: RedisSettings) {
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     retryStrategy,
-    // Pending commands fail as soon as the connection is lost.
+    // Commands wait for a connection, and fail as soon as it is lost or an attempt to connect fails.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     // src/redis/subscriber.ts subscribes again itself, because ioredis does not report when it has subscribed again.

@@ -4,31 +4,23 @@
  */
 import { readFileSync } from "node:fs";
 
-import type { ClientContext, Result } from "ioredis";
-
-import type { BreakerState } from "./breaker.ts";
 import type { Clock } from "../process/clock.ts";
-import type { StoreOperation } from "../types.ts";
-import { createRedisCommands, type RedisObserver, type RunOnRedis } from "./commands.ts";
+import type { CircuitState, StoreOperation } from "../types.ts";
+import { createRedisCommands, type RedisCommandsOptions, type RunOnRedis } from "./commands.ts";
 import { type RedisScripts, type RedisSettings, redisFactory } from "./connect.ts";
-import { connectRedis } from "./connection.ts";
 import { createRedisSubscriber, type Subscription } from "./subscriber.ts";
 
 export interface RedisServiceOptions {
   /** @returns the settings, for each new connection */
   readonly connect: () => RedisSettings;
   readonly clock: Clock;
-  /** The prefix of all keys and channels. */
-  readonly namespace: string;
-  /** A unique name for this process. */
-  readonly replica: string;
   /** The longest wait for a command, in milliseconds; 50 by default. */
   readonly commandTimeoutMs?: number;
-  /** The interval of probes during an outage and of heartbeats, in milliseconds; 1000 by default. */
+  /** The interval of probes during an outage, and of checks of the connection for messages, in milliseconds; 1000 by default. */
   readonly probeIntervalMs?: number;
-  readonly observer: RedisObserver;
+  readonly observer: RedisCommandsOptions["observer"];
   readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
-  readonly onBreaker: (state: BreakerState) => void;
+  readonly onBreaker: (state: CircuitState) => void;
 }
 
 export interface RedisService {
@@ -41,12 +33,6 @@ export interface RedisService {
   /** Replaces all connections, with the current credentials. */
   readonly renew: () => void;
   readonly close: () => void;
-}
-
-declare module "ioredis" {
-  interface RedisCommander<Context extends ClientContext> {
-    probe(key: string): Result<number, Context>;
-  }
 }
 
 /**
@@ -69,17 +55,20 @@ const PROBE_INTERVAL_MS = 1_000;
  * @throws if the URL is malformed
  */
 export function createRedisService(options: RedisServiceOptions): RedisService {
-  const { connect, clock, namespace, replica } = options;
+  const { connect, clock, onOperation, onBreaker, observer } = options;
   const { commandTimeoutMs = COMMAND_TIMEOUT_MS, probeIntervalMs = PROBE_INTERVAL_MS } = options;
   const scripts: Record<string, RedisScripts[string]> = { ...PROBE };
   const subscriptions: Subscription[] = [];
   const factory = redisFactory(connect, scripts);
 
   const commands = createRedisCommands({
-    ...options,
-    connection: () => connection,
+    create: factory.client,
+    clock,
     commandTimeoutMs,
     probeIntervalMs,
+    observer,
+    onOperation,
+    onBreaker,
     onOutage() {
       for (const { onDown } of subscriptions) onDown?.();
     },
@@ -88,36 +77,33 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
       for (const { onRecovery } of subscriptions) onRecovery?.();
     },
   });
-  const connection = connectRedis(factory.client, commands.connected);
   const subscriber = createRedisSubscriber({
     factory,
-    nodes: connection.nodes,
+    nodes: commands.nodes,
     clock,
-    heartbeatChannel: `${namespace}beat:${replica}`,
-    publish: (channel, text) => commands.run("beat", channel, (client) => client.publish(channel, text)),
+    subscriptions,
     commandTimeoutMs,
-    heartbeatIntervalMs: probeIntervalMs,
+    checkIntervalMs: probeIntervalMs,
   });
 
   return {
     run: commands.run,
     defineScripts(more) {
       Object.assign(scripts, more);
-      connection.defineScripts(more);
+      commands.defineScripts(more);
     },
     subscribe(subscription) {
       subscriptions.push(subscription);
-      subscriber.subscribe(subscription);
+      subscriber.subscribe();
     },
     isListening: subscriber.isUp,
     renew() {
-      connection.renew();
+      commands.renew();
       subscriber.renew();
     },
     close() {
       subscriber.close();
       commands.close();
-      connection.close();
     },
   };
 }

@@ -2,18 +2,17 @@
  * The connection for messages. It uses PUBLISH and SUBSCRIBE, which work in the same way on a single server, on a Cluster and
  * behind Sentinel.
  *
- * Redis may lose messages, so each subscription gets a call when messages may have been lost (`onGap`). A heartbeat finds a
- * connection on which no messages arrive: this process sends messages to itself, and replaces the connection when one does
- * not arrive. ioredis cannot do this: it does not report when it has subscribed again after a reconnect, so the end of a gap
- * would be unknown.
+ * Redis may lose messages, so each subscription gets a call when messages may have been lost (`onGap`). It subscribes itself
+ * after each connect, because ioredis does not report when it has subscribed again. A PING at intervals finds a connection
+ * that no longer answers.
  */
 import type { Redis } from "ioredis";
 
 import type { Clock } from "../process/clock.ts";
 import type { RedisAddress, RedisFactory } from "./connect.ts";
 
-/** If a heartbeat does not arrive within this many command timeouts, the connection is replaced. */
-const HEARTBEAT_TIMEOUTS = 4;
+/** If the server does not answer within this many command timeouts, the connection is replaced. */
+const PING_TIMEOUTS = 4;
 /** A connection that has not subscribed after this many intervals is replaced. */
 const MAX_INTERVALS_DOWN = 2;
 /** The pause before the connection moves to the next node of a Cluster. */
@@ -34,10 +33,11 @@ export interface Subscription {
 export interface RedisSubscriber {
   /** Whether messages arrive, as far as this process knows. */
   readonly isUp: () => boolean;
-  readonly subscribe: (subscription: Subscription) => void;
-  /** Checks immediately whether messages arrive. */
+  /** Subscribes to the channels of all subscriptions. */
+  readonly subscribe: () => void;
+  /** Checks immediately whether the server answers. */
   readonly check: () => void;
-  /** Replaces the connection with a new one. */
+  /** Replaces the connection. On a Cluster, the new one uses the next node. */
   readonly renew: () => void;
   readonly close: () => void;
 }
@@ -47,87 +47,66 @@ export interface RedisSubscriberOptions {
   /** The known nodes of a Cluster. */
   readonly nodes: () => readonly RedisAddress[];
   readonly clock: Clock;
-  /** The channel for the heartbeats of this process. */
-  readonly heartbeatChannel: string;
-  /** Publishes a heartbeat. */
-  readonly publish: (channel: string, text: string) => Promise<unknown>;
+  /** May become more. */
+  readonly subscriptions: readonly Subscription[];
   readonly commandTimeoutMs: number;
-  readonly heartbeatIntervalMs: number;
+  readonly checkIntervalMs: number;
 }
 
-/** Starts to subscribe. Does not throw if the server is down. */
+/** Starts to connect. Does not throw if the server is down. */
 export function createRedisSubscriber(options: RedisSubscriberOptions): RedisSubscriber {
-  const { clock, heartbeatChannel, heartbeatIntervalMs } = options;
-  const subscriptions: Subscription[] = [];
-  const connection = connectSubscriber({
-    ...options,
-    channels: () => [heartbeatChannel, ...subscriptions.flatMap(({ channels }) => channels)],
-    onUp() {
-      heartbeat.reset();
-      for (const { onGap } of subscriptions) onGap?.();
-    },
-    onDown() {
-      for (const { onDown } of subscriptions) onDown?.();
-    },
-    onMessage(channel, text) {
-      if (channel === heartbeatChannel) return heartbeat.received(text);
-      for (const { channels, onMessage } of subscriptions)
-        if (channels.includes(channel)) onMessage(channel, text);
-    },
-  });
-  const heartbeat = createHeartbeat(options, connection.renew);
+  const { clock, checkIntervalMs, commandTimeoutMs } = options;
+  const connection = connect(options);
   let intervalsDown = 0;
-  let cancelCheck = clock.after(heartbeatIntervalMs, onInterval);
+  let cancelWait: (() => void) | undefined;
+  let cancelCheck = clock.after(checkIntervalMs, onInterval);
+
+  function stopWaiting(): void {
+    cancelWait?.();
+    cancelWait = undefined;
+  }
+
+  function renew(): void {
+    stopWaiting();
+    intervalsDown = 0;
+    connection.renew();
+  }
 
   function check(): void {
-    if (connection.isUp()) {
-      intervalsDown = 0;
-      void heartbeat.send();
-    } else if (++intervalsDown > MAX_INTERVALS_DOWN) {
-      intervalsDown = 0;
-      connection.renew();
-    }
+    intervalsDown = connection.isUp() ? 0 : intervalsDown + 1;
+    if (intervalsDown > MAX_INTERVALS_DOWN) return renew();
+    // One at a time: a later PING must not extend the wait for an earlier one.
+    if (!connection.isUp() || cancelWait !== undefined) return;
+    const cancel = clock.after(PING_TIMEOUTS * commandTimeoutMs, renew);
+    cancelWait = cancel;
+    connection.ping(() => {
+      if (cancelWait === cancel) stopWaiting();
+    });
   }
 
   function onInterval(): void {
-    cancelCheck = clock.after(heartbeatIntervalMs, onInterval);
+    cancelCheck = clock.after(checkIntervalMs, onInterval);
     check();
   }
 
   return {
-    isUp: connection.isUp,
+    ...connection,
     check,
-    renew: connection.renew,
-    subscribe(subscription) {
-      subscriptions.push(subscription);
-      connection.subscribeAgain();
-    },
+    renew,
     close() {
       cancelCheck();
-      heartbeat.stop();
+      stopWaiting();
       connection.close();
     },
   };
 }
 
-interface SubscriberConnection {
-  readonly isUp: () => boolean;
-  /** Subscribes to the current `channels`. Does nothing if the connection is not ready yet. */
-  readonly subscribeAgain: () => void;
-  /** Replaces the client. On a Cluster, the new client uses the next node. */
-  readonly renew: () => void;
-  readonly close: () => void;
+interface SubscriberConnection extends Pick<RedisSubscriber, "isUp" | "subscribe" | "renew" | "close"> {
+  /** Calls back when the server answers, or the connection is lost. */
+  readonly ping: (answered: () => void) => void;
 }
 
-interface SubscriberConnectionOptions extends Pick<RedisSubscriberOptions, "factory" | "nodes" | "clock"> {
-  readonly channels: () => readonly string[];
-  readonly onUp: () => void;
-  readonly onDown: () => void;
-  readonly onMessage: (channel: string, text: string) => void;
-}
-
-function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConnection {
-  const { factory, nodes, clock, channels, onUp, onDown, onMessage } = options;
+function connect({ factory, nodes, clock, subscriptions }: RedisSubscriberOptions): SubscriberConnection {
   let isUp = false;
   let attempt = 0;
   let cancelRenewal = (): void => undefined;
@@ -138,7 +117,7 @@ function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConn
     client.on("error", () => undefined);
     client.on("ready", () => void subscribe(client));
     client.on("message", (channel: string, text: string) => {
-      if (client === current) onMessage(channel, text);
+      if (client === current) deliver(subscriptions, channel, text);
     });
     client.on("close", () => {
       if (client === current) down();
@@ -150,21 +129,23 @@ function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConn
   }
 
   async function subscribe(client: Redis): Promise<void> {
+    const channels = subscriptions.flatMap((one) => one.channels);
+    if (channels.length === 0) return;
     try {
-      await client.subscribe(...channels());
+      await client.subscribe(...channels);
     } catch {
       // The connection was lost again, or the user has no permission to subscribe. `check` renews the connection.
       return;
     }
     if (client !== current) return;
     isUp = true;
-    onUp();
+    for (const { onGap } of subscriptions) onGap?.();
   }
 
   function down(): void {
-    if (!isUp) return;
+    const wasUp = isUp;
     isUp = false;
-    onDown();
+    if (wasUp) for (const { onDown } of subscriptions) onDown?.();
   }
 
   function renew(): void {
@@ -178,7 +159,8 @@ function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConn
   return {
     isUp: () => isUp,
     renew,
-    subscribeAgain() {
+    ping: (answered) => void current?.ping().then(answered, answered),
+    subscribe() {
       if (current?.status === "ready") void subscribe(current);
     },
     close() {
@@ -191,43 +173,7 @@ function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConn
   };
 }
 
-interface Heartbeat {
-  readonly send: () => Promise<void>;
-  readonly received: (text: string) => void;
-  /** Ignores the heartbeats that were sent before: they may be lost without a fault. */
-  readonly reset: () => void;
-  readonly stop: () => void;
-}
-
-function createHeartbeat(
-  { publish, clock, commandTimeoutMs, heartbeatChannel }: RedisSubscriberOptions,
-  onLost: () => void,
-): Heartbeat {
-  let lastSent = 0;
-  let lastReceived = 0;
-  let isStopped = false;
-  let cancelWait: (() => void) | undefined;
-  return {
-    async send() {
-      const number = ++lastSent;
-      try {
-        await publish(heartbeatChannel, String(number));
-      } catch {
-        // It was not sent, so it cannot arrive.
-        return;
-      }
-      // One at a time: a later heartbeat must not extend the wait for an earlier one.
-      if (isStopped || cancelWait !== undefined) return;
-      cancelWait = clock.after(HEARTBEAT_TIMEOUTS * commandTimeoutMs, () => {
-        cancelWait = undefined;
-        if (lastReceived < number) onLost();
-      });
-    },
-    received: (text) => void (lastReceived = Number(text)),
-    reset: () => void (lastReceived = lastSent),
-    stop() {
-      isStopped = true;
-      cancelWait?.();
-    },
-  };
+function deliver(subscriptions: readonly Subscription[], channel: string, text: string): void {
+  for (const { channels, onMessage } of subscriptions)
+    if (channels.includes(channel)) onMessage(channel, text);
 }

@@ -213,6 +213,21 @@ describe("Redis", () => {
     );
   });
 
+  it("slow only because this process was busy: no fault", async () => {
+    const server = await redis();
+    const { store, states } = backendOf(server.settings, { commandTimeoutMs: 100 });
+    await eventually(async () => expect(await store.set(KEY, entryOf("before"))).toBe(true));
+    const faultsBefore = states.length;
+    for (const isSent of [false, true]) {
+      const lookup = store.get(KEY);
+      if (isSent) await new Promise(setImmediate);
+      // Longer than the timeout.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+      expect(await lookup).toMatchObject({ bodyBytes: "before".length });
+    }
+    expect(states).toHaveLength(faultsBefore);
+  });
+
   it("behind a network that drops everything", async () => {
     const server = await redis();
     const proxy = await proxyOf(server);

@@ -8,11 +8,10 @@ import { systemClock } from "../../src/process/clock.ts";
 import { createSeal } from "../../src/process/seal.ts";
 import { systemRandom } from "../../src/process/random.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
-import type { BreakerState } from "../../src/redis/breaker.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { createRedisService, type RedisService, type RedisServiceOptions } from "../../src/redis/service.ts";
 import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
-import type { Claims, Entry } from "../../src/types.ts";
+import type { CircuitState, Claims, Entry } from "../../src/types.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
@@ -27,7 +26,7 @@ export interface WatchedBackend extends Store {
   readonly events: StoreEvent[];
   /** Flights that failed in some replica. */
   readonly failed: { readonly key: string; readonly problem: Problem }[];
-  readonly states: BreakerState[];
+  readonly states: CircuitState[];
   readonly warnings: string[];
   readonly infos: string[];
   /** The number of commands so far, those the breaker refused included. */
@@ -45,7 +44,7 @@ export function openRedisBackend(
   const { clock = systemClock, retentionMs = 86_400_000 } = options;
   const events: StoreEvent[] = [];
   const failed: { key: string; problem: Problem }[] = [];
-  const states: BreakerState[] = [];
+  const states: CircuitState[] = [];
   const warnings: string[] = [];
   const infos: string[] = [];
   let operations = 0;
@@ -53,8 +52,6 @@ export function openRedisBackend(
   const redis = createRedisService({
     connect: typeof connect === "function" ? connect : () => connect,
     clock,
-    namespace: NAMESPACE,
-    replica,
     commandTimeoutMs: 2_000,
     probeIntervalMs: 100,
     observer: {

@@ -35,8 +35,6 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
   const calls = createRedisService({
     connect: () => ({ url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] }),
     clock: systemClock,
-    namespace,
-    replica: process,
     commandTimeoutMs: timeoutMs,
     probeIntervalMs: 200,
     observer: { warn: onReport, outOfOrder: () => undefined, backInOrder: () => undefined },
