@@ -21,7 +21,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   "proxy-addr": { names: ["proxy-addr"], at: ["src/telemetry/access-log.ts"] },
   openTelemetry: { names: OPEN_TELEMETRY, at: ["src/telemetry/tracing.ts"] },
   yaml: { names: ["yaml"], at: ["src/config/**"] },
-  zod: { names: ["zod"], at: ["src/config/**", "src/sandbox/**"] },
+  zod: { names: ["zod"], at: ["src/config/**", "src/admin/**", "src/sandbox/**"] },
   sqlite: { names: ["node:sqlite"], at: ["src/sqlite/**"] },
   redis: {
     names: ["ioredis"],

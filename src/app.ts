@@ -18,14 +18,10 @@
 import { hostname } from "node:os";
 
 import { isOwnMachine } from "./admin/guard.ts";
-import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
-import { createCallersSeen } from "./admin/status/callers-seen.ts";
 import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
-import type { ProcessInfo } from "./admin/status/types.ts";
-import { createServedAges, type ServedAges } from "./admin/status/served-ages.ts";
 import { createStatus } from "./admin/status/status.ts";
-import { callersDocument, type CallersServer, createCallers } from "./callers.ts";
+import { createCallers } from "./callers.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
@@ -119,7 +115,6 @@ interface Context extends GatewayOptions {
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
   readonly logControl: LogControl;
-  readonly servedAges: ServedAges;
   readonly tracing: Tracing | undefined;
   readonly observer: Observer;
   /** What happened in this process, for the status page. */
@@ -167,7 +162,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload({ ...context, budgets, warm });
-  const admin = createAdmin(context, { stores, budgets, pages, warm, lifecycle, reload, callers });
+  const admin = createAdmin(context, { stores, budgets, pages, warm, lifecycle, reload });
   const servers = { callers: callers.server, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
@@ -215,11 +210,9 @@ function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
-  const recorder = createRecorder({ clock, process: describeProcess(options), savingOf });
+  const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });
   const logControl = createLogControl(log, config.log);
-  const servedAges = createServedAges(options.clock.now());
   const logging = createObserver(log, metrics, {
-    servedAges,
     labelOf: apps.labelOf,
     logSettings: logControl.current,
     trustedProxies: config.server.trustedProxies,
@@ -234,7 +227,6 @@ function createContext(options: GatewayOptions): Context {
     settings,
     metrics,
     logControl,
-    servedAges,
     observer,
     recorder,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
@@ -259,16 +251,6 @@ function maxConnectionsOf(
     { openFiles, maxConnections: fitting },
   );
   return fitting;
-}
-
-/** @returns the description of this process for the status page */
-function describeProcess({ clock, random }: GatewayOptions): ProcessInfo {
-  return {
-    id: random.unique16(),
-    host: hostname(),
-    version: build.version,
-    startedAt: clock.now(),
-  };
 }
 
 /** The stores of answers: memory, and behind it Redis or SQLite if the settings name one. */
@@ -358,7 +340,6 @@ interface AdminParts {
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
   readonly reload: ReturnType<typeof createReload>;
-  readonly callers: CallersServer;
 }
 
 function warnAboutSettings(config: Config, { warn }: Observer): void {
@@ -373,7 +354,7 @@ function warnAboutSettings(config: Config, { warn }: Observer): void {
 
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
-  const { stores, budgets, pages, warm, lifecycle, reload, callers } = parts;
+  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -382,7 +363,6 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
   return createAdminServer({
     parse: config.query,
     pages,
-    serveCaller: callers.serve,
     observer,
     now,
     after,
@@ -391,10 +371,8 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     limits: context.limits,
     tls: tlsContext(config.admin.tls),
     warm: warm.states,
-    documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
-    saved: metrics.saved,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, now),
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
@@ -402,12 +380,15 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     apps: context.apps,
     historyOf: context.recorder.historyOf,
     status: createStatus({
-      ...context,
+      process: { id: random.unique16(), host: hostname(), version: build.version, startedAt: now() },
+      recorder: context.recorder,
+      apps: context.apps,
+      clock,
       budgets,
       board: stores.createBoard?.("status"),
       mode: () => settings.current().budget.mode,
     }),
-    replicas: stores.replicas,
+    replicas: () => stores.replicas(),
     async usage(query) {
       const { limit, images } = settings.current().budget;
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });
@@ -415,14 +396,6 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     token: config.admin.token?.reveal(),
     purge: tiers.purge,
     version: build,
-    callersSeen: createCallersSeen({
-      identities: context.apps.identities,
-      ages: context.servedAges.read,
-      clock,
-      board: stores.createBoard?.("callers"),
-    }),
-    logSettings: context.logControl.current,
-    changeLog: context.logControl.change,
   });
 }
 

@@ -143,7 +143,7 @@ function createIdentify({ apps, keys, ...options }: CallersOptions): ArrivalOpti
 }
 
 /** @returns the OpenAPI document of the callers' port */
-export function callersDocument({ upstream, server }: Config): object {
+function callersDocument({ upstream, server }: Config): object {
   return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 

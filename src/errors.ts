@@ -126,7 +126,8 @@ const KINDS = {
   "admin-token-required": {
     status: 401,
     title: "The admin port requires a token",
-    remedy: "Send the token (ADMIN_TOKEN) as `Authorization: Bearer …`. The gateway's operators have it.",
+    remedy:
+      "Send the token (ADMIN_TOKEN) as `Authorization: Bearer …`, or as the password of Basic authentication. The gateway's operators have it.",
   },
   "foreign-page": {
     status: 403,

@@ -33,7 +33,7 @@ const QUERIES = [
 const APPS = ["website", "website", "website", "ios-app", "ios-app", "price-report", "partner-feed"];
 /** The duration of the traffic before the first screenshot. */
 const TRAFFIC_MS = Number(process.env["TRAFFIC_MS"] ?? 75_000);
-const FOLDER = "docs/images";
+const FOLDER = process.env["FOLDER"] ?? "docs/images";
 
 async function main(): Promise<void> {
   const sandbox = createSandbox(CALLER);
@@ -67,6 +67,7 @@ async function main(): Promise<void> {
     mkdirSync(FOLDER, { recursive: true });
     await photograph(browser, admin.url, "page-light", { colorScheme: "light", width: 1280, height: 900 });
     await explain(browser, admin.url);
+    await photograph(browser, admin.url, "page-dark", { colorScheme: "dark", width: 1280, height: 900 });
     sandbox.faults.add({ status: 503, pathPrefix: "/sold" });
     for (let at = 0; at < 6; at++) await ask(`${callers.url}/sold?areaId=${at + 100}`, "website");
     await new Promise((resolve) => setTimeout(resolve, 3_000));
@@ -108,15 +109,14 @@ async function ask(url: string, app: string): Promise<void> {
   await response.arrayBuffer();
 }
 
-/** Takes a screenshot of the explanation of a curl line. */
+/** Takes a screenshot of the explanation of a URL. */
 async function explain(browser: Browser, url: string): Promise<void> {
   const page = await browser.newPage({ colorScheme: "light", viewport: { width: 1000, height: 900 } });
   await page.goto(url);
   await page.locator("body[data-state=live]").waitFor();
-  await page.fill(
-    "#url",
-    "curl -H 'X-App-Id: website' 'http://gateway:8080/listings/?limit=20&areaId=76&objectType=Villa,radhus'",
-  );
+  await page.click("#explain summary");
+  await page.fill("#app", "website");
+  await page.fill("#url", "http://gateway:8080/listings/?limit=20&areaId=76&objectType=Villa,radhus");
   await page.press("#url", "Enter");
   await page.locator(".facts").waitFor();
   const path = `${FOLDER}/page-explain.png`;

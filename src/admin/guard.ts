@@ -1,8 +1,8 @@
 /**
  * Guards of the admin port.
- * - If a token is set, a request needs the token, or the cookie of a session.
+ * - If a token is set, a request needs it: as a Bearer token, or as the password of Basic authentication, which browsers
+ *   ask for. The user name does not matter.
  * - Requests that a web page of another site makes a browser send are refused, at every path.
- * - Each path accepts only its own methods.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -13,80 +13,48 @@ import type { RequestHandler } from "express";
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
-import { isSame, type Sessions } from "./session.ts";
 
-export interface AdminGuardOptions {
+export interface TokenGuardOptions {
   /** `undefined`: everybody who can connect may use the port. */
   readonly token: string | undefined;
   readonly now: Clock["now"];
   readonly warn: Observer["warn"];
-  /** The sessions of browsers; none without a token. */
-  readonly sessions: Sessions | undefined;
-}
-
-export interface AdminGuard {
-  /** Refuses requests that have neither the token nor a session. */
-  readonly handler: RequestHandler;
-  /** @throws {Problem} `admin-token-required` if the token is wrong */
-  readonly checkToken: (given: string) => void;
 }
 
 const WARN_EVERY_MS = 60_000;
-/** RFC 6750, section 2.1. The name of the scheme ignores case (RFC 9110, section 11.1). */
+/** RFC 6750, section 2.1, and RFC 7617. The name of a scheme ignores case (RFC 9110, section 11.1). */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
-const CHALLENGE = 'Bearer realm="property-gateway"';
+const BASIC = /^Basic +([A-Za-z0-9+/]+=*)$/i;
+const CHALLENGES = 'Basic realm="property-gateway", charset="UTF-8", Bearer realm="property-gateway"';
 
-export function createTokenGuard({ token, now, warn, sessions }: AdminGuardOptions): AdminGuard {
-  if (token === undefined) {
-    return { handler: (_request, _response, next) => next(), checkToken: () => undefined };
-  }
+export function createTokenGuard({ token, now, warn }: TokenGuardOptions): RequestHandler {
+  if (token === undefined) return (_request, _response, next) => next();
   const expected = digest(token);
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
     warn("The admin port refused requests with a wrong token.", { times }),
   );
-  // All digests have the same length. The duration of the comparison reveals nothing about the token.
-  const isRight = (given: string): boolean => timingSafeEqual(digest(given), expected);
-  const refuseWrong = (): never => {
-    warnOfWrongToken();
-    throw tokenRequired(`${CHALLENGE}, error="invalid_token"`);
-  };
-  return {
-    handler(request, _response, next) {
-      const { authorization } = request.headers;
-      if (authorization !== undefined) {
-        const given = BEARER.exec(authorization)?.[1];
-        return given !== undefined && isRight(given) ? next() : refuseWrong();
-      }
-      const session = sessions?.of(request);
-      if (session === undefined) throw tokenRequired(CHALLENGE);
-      checkCsrf(request, session.csrfToken);
-      next();
-    },
-    checkToken(given) {
-      if (!isRight(given)) refuseWrong();
-    },
+  return ({ headers: { authorization } }, _response, next) => {
+    const given = authorization && tokenIn(authorization);
+    // All digests have the same length. The duration of the comparison reveals nothing about the token.
+    if (given !== undefined && timingSafeEqual(digest(given), expected)) return next();
+    if (authorization !== undefined) warnOfWrongToken();
+    const error = authorization === undefined ? "" : ', error="invalid_token"';
+    throw new Problem("admin-token-required", { headers: { "WWW-Authenticate": CHALLENGES + error } });
   };
 }
 
-function tokenRequired(challenge: string): Problem {
-  return new Problem("admin-token-required", { headers: { "WWW-Authenticate": challenge } });
-}
-
-/** @throws {Problem} `foreign-page` if a request that changes something does not carry the CSRF token of its session */
-function checkCsrf({ method, headers }: IncomingMessage, expected: string): void {
-  if (method === "GET" || method === "HEAD" || isSame(String(headers["x-csrf-token"] ?? ""), expected))
-    return;
-  throw new Problem("foreign-page", {
-    detail: "With a session cookie, a change needs the header X-CSRF-Token with the value from GET /session.",
-    remedy: "Load the page again, or send the token as `Authorization: Bearer …`.",
-  });
+function tokenIn(authorization: string): string | undefined {
+  const credentials = BASIC.exec(authorization)?.[1];
+  if (credentials === undefined) return BEARER.exec(authorization)?.[1];
+  const userAndPassword = Buffer.from(credentials, "base64").toString();
+  return userAndPassword.slice(userAndPassword.indexOf(":") + 1);
 }
 
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** @returns the handler that refuses what a web page of another site makes a browser send */
+/** Refuses what a web page of another site makes a browser send. */
 export const refuseForeignPages: RequestHandler = (request, _response, next) => {
   if (isFromForeignPage(request)) throw new Problem("foreign-page");
   next();
@@ -128,25 +96,4 @@ const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 /** @param host an address or a name to listen on */
 export function isOwnMachine(host: string): boolean {
   return OWN_MACHINE.test(host);
-}
-
-/** Refuses all methods but GET and HEAD: the last handler of a path that shows something. */
-export const readOnly: RequestHandler = () =>
-  refuseMethod("GET, HEAD", "Use GET or HEAD. This path is read-only.");
-
-/** Refuses all methods but POST: the last handler of a path that changes something. */
-export const postOnly: RequestHandler = () =>
-  refuseMethod("POST", "Use POST. This path changes something and has nothing to read.");
-
-/** Refuses all methods but GET, HEAD and POST: the last handler of a path that shows and changes something. */
-export const getAndPost: RequestHandler = () =>
-  refuseMethod("GET, HEAD, POST", "Use GET to read, POST to change something.");
-
-/** A 405 names the allowed methods (RFC 9110, section 15.5.6). */
-function refuseMethod(allow: string, remedy: string): never {
-  throw new Problem("method-not-allowed", {
-    detail: `This path takes ${allow.replace(/,(?=[^,]*$)/, " and")} only.`,
-    remedy,
-    headers: { Allow: allow },
-  });
 }

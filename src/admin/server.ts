@@ -1,89 +1,55 @@
-/**
- * The operators' HTTP server. Health and metrics are here; the other endpoints are in files of their own. The callers' port
- * has none of these endpoints.
- */
-import type { HttpServer } from "../process/listen.ts";
-import express, { type NextFunction, type Request, type Response, type Router } from "express";
+/** The operators' HTTP server. The callers' port has none of its endpoints. docs/admin.md describes them. */
+import express, { type NextFunction, type Request, type Response } from "express";
+import { z } from "zod";
 
+import type { ReloadOutcome } from "../config/live.ts";
 import { Problem, StoreUnavailable } from "../errors.ts";
-import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
-import { createAnswers, indentFor } from "./answers.ts";
-import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
-import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
-import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
-import {
-  type AdminDocuments,
-  type AdminTryOptions,
-  type AdminVersionOptions,
-  createAdminVersion,
-  createOpenApi,
-  createTry,
-} from "./docs.ts";
-import {
-  type AdminGuardOptions,
-  createHostGuard,
-  createTokenGuard,
-  readOnly,
-  refuseForeignPages,
-} from "./guard.ts";
-import { type AdminLogOptions, createAdminLog } from "./log.ts";
-import { createLogin } from "./login.ts";
-import { createSessions, type Sessions } from "./session.ts";
-import { ADMIN_PARAMETERS } from "./openapi.ts";
-import { createPages, PAGE_PARAMETERS } from "./pages.ts";
-import { mistake } from "./parameters.ts";
-import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
-import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
-import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
+import type { HttpServer } from "../process/listen.ts";
+import type { Observer } from "../types.ts";
+import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";
+import { type ExplainOptions, explainEndpoints } from "./explain.ts";
+import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
+import { pageEndpoints } from "./pages.ts";
+import { type PurgeOptions, purgeEndpoints } from "./purge.ts";
+import type { Span, Status } from "./status/status.ts";
+import { type UsageOptions, usageEndpoints } from "./usage.ts";
 
-type Readiness = "starting" | "ready" | "stopping";
-
-export interface AdminOptions
-  extends
-    Omit<AdminCacheOptions, "inspect">,
-    AdminBudgetOptions,
-    AdminUsageOptions,
-    AdminReloadOptions,
-    Omit<AdminLogOptions, "observer">,
-    AdminVersionOptions,
-    AdminTryOptions,
-    AdminCallersOptions,
-    Omit<AdminStatusOptions, "maySee" | "after"> {
+export interface AdminOptions extends ExplainOptions, PurgeOptions, UsageOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
-  readonly readiness: () => Readiness;
-  readonly documents: AdminDocuments;
+  readonly readiness: () => "starting" | "ready" | "stopping";
+  readonly status: (span: Span) => Promise<Status>;
+  /** @returns the state of the budgets, as JSON values */
+  readonly budget: () => object;
+  /** The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer. */
+  readonly replicas: () => Promise<readonly object[]>;
+  /** @returns the state of the warm list */
+  readonly warm: () => readonly object[];
+  readonly reload: () => ReloadOutcome;
+  readonly version: { readonly version: string; readonly node: string };
   readonly requestId: () => string;
   readonly observer: Observer;
   /** The limits of the callers' server. URLs may be longer here, because a parameter can contain a caller's URL. */
   readonly limits: HttpServerOptions["limits"];
   readonly after: HttpServerOptions["after"];
   readonly tls?: HttpServerOptions["tls"];
-  readonly token: AdminGuardOptions["token"];
+  readonly token: string | undefined;
 }
-
-const UNKNOWN = {
-  detail: "This is the admin port. The callers' paths are on another port.",
-  remedy:
-    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /budget/replicas, " +
-    "/usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, /cache/history?url=…, /cache/warm, " +
-    "/openapi.json, /docs, /callers, /version, /log, /session, " +
-    "or POST /cache/purge, /budget/replicas, /config/reload, /log, /login, /logout.",
-} as const;
 
 /** The length of a percent-encoded byte, and the space for the rest of the admin URL. */
 const ENCODED_BYTES = 3;
 const AROUND_URL_BYTES = 1024;
 
 /**
- * Health, metrics, the pages and the login need no token. Every handler after the token guard needs the token or a session.
+ * Health and metrics need no token. Every endpoint that is mounted after the token guard needs it.
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
-  const { observer, after, now, requestId } = options;
+  const { observer, after, now, requestId, token } = options;
+  const { warn } = observer;
   const limits = {
     ...options.limits,
     maxUrlBytes: options.limits.maxUrlBytes * ENCODED_BYTES + AROUND_URL_BYTES,
@@ -95,101 +61,109 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     checkHead(request, limits);
     next();
   });
-  app.use(createAnswers(new Map([...PAGE_PARAMETERS, ...ADMIN_PARAMETERS])));
   app.use(refuseForeignPages);
-  app.use(createHealth(options));
-  app.use(createHostGuard(options.token !== undefined));
-  app.use(createPages());
-  app.use(createMetrics(options));
-  const sessions = options.token === undefined ? undefined : createSessions(options.token, now);
-  const guard = createTokenGuard({ ...options, warn: observer.warn, sessions });
-  app.use(createLogin(guard, sessions));
-  app.use(guard.handler);
-  app.use(createOpenApi(options.documents));
-  app.use(createTry(options));
-  app.use(createAdminStatus({ ...options, maySee: maySeeWith(sessions) }));
-  app.use(createAdminCache(options));
-  app.use(createAdminBudget(options));
-  app.use(createAdminUsage(options));
-  app.use(createAdminReload(options));
-  app.use(createAdminLog(options));
-  app.use(createAdminVersion(options));
-  app.use(createAdminCallers(options));
-  app.use((request, response) => {
-    refuse(new Problem("unknown-path", UNKNOWN), request, response, options);
+  mount(app, healthEndpoints(options));
+  app.use(createHostGuard(token !== undefined));
+  mount(app, [metricsEndpoint(options)]);
+  app.use(createTokenGuard({ token, now, warn }));
+  const endpoints = [
+    ...statusEndpoints(options),
+    ...explainEndpoints(options),
+    ...usageEndpoints(options),
+    ...purgeEndpoints(options),
+    reloadEndpoint(options),
+  ];
+  mount(app, [...pageEndpoints(), ...endpoints]);
+  app.use(() => {
+    throw unknownPath(["/", "/metrics", "/livez", "/readyz"], endpoints);
   });
   // Express recognises an error handler by its four parameters.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
-    refuse(problemOf(error, options), request, response, options);
+    const { status, headers, body } = problemResponse(
+      problemOf(error, observer),
+      requestId(),
+      false,
+      indentFor(request),
+    );
+    response.status(status).set(headers).vary("Accept").end(body);
   });
   return createHttpServer({
     limits,
     tls: options.tls,
     serve: app,
-    healthChecks: ["/livez", "/readyz"],
+    healthChecks: HEALTH,
     after,
     now,
     requestId,
-    warn: observer.warn,
+    warn,
   });
 }
 
-/** A request with the token may read without end; a request with a cookie only as long as the cookie is valid. */
-function maySeeWith(sessions: Sessions | undefined): AdminStatusOptions["maySee"] {
-  return (request) =>
-    sessions === undefined ||
-    request.headers.authorization !== undefined ||
-    sessions.of(request) !== undefined;
-}
+const HEALTH = ["/livez", "/readyz"];
 
-function createMetrics({ renderMetrics }: AdminOptions): Router {
-  const router = express.Router();
-  router
-    .route("/metrics")
-    .get(async (_request, response) => {
-      const { contentType, text } = await renderMetrics();
-      response.set("Content-Type", contentType).send(text);
-    })
-    .all(readOnly);
-  return router;
-}
-
-function createHealth({ readiness }: AdminOptions): Router {
-  const router = express.Router();
-  router
-    .route("/livez")
-    .get((_request, response) => void response.type("text/plain").send("alive\n"))
-    .all(readOnly);
-  router
-    .route("/readyz")
-    .get((_request, response) => {
+function healthEndpoints({ readiness }: AdminOptions): Endpoint[] {
+  const type = "text/plain; charset=utf-8";
+  return [
+    get("/livez", {}, () => send({ type, text: "alive\n" })),
+    get("/readyz", {}, () => {
       const state = readiness();
-      response
-        .status(state === "ready" ? 200 : 503)
-        .set("Cache-Control", "no-store")
-        .type("text/plain")
-        .send(`${state}\n`);
-    })
-    .all(readOnly);
-  return router;
+      return send({ type, text: `${state}\n`, status: state === "ready" ? 200 : 503 });
+    }),
+  ];
 }
 
-function problemOf(error: unknown, { observer }: AdminOptions): Problem {
+function metricsEndpoint({ renderMetrics }: AdminOptions): Endpoint {
+  return get("/metrics", {}, async () => {
+    const { contentType, text } = await renderMetrics();
+    return send({ type: contentType, text });
+  });
+}
+
+function statusEndpoints({ status, budget, replicas, warm, version }: AdminOptions): Endpoint[] {
+  return [
+    get("/status", { span: z.enum(["15m", "1h", "24h"]).default("15m") }, ({ span }) => status(span)),
+    get("/budget", {}, budget),
+    get("/budget/replicas", {}, async () => ({ replicas: await replicas() })),
+    get("/cache/warm", {}, () => ({ urls: warm() })),
+    get("/version", {}, () => version),
+  ];
+}
+
+function reloadEndpoint({ reload }: AdminOptions): Endpoint {
+  return post("/config/reload", z.unknown(), () => {
+    const result = reload();
+    if (result.kind !== "applied") {
+      const code = result.kind === "invalid" ? "invalid-settings" : "restart-needed";
+      throw new Problem(code, { problems: result.problems });
+    }
+    const changes = result.changes.map(({ path, from, to }) =>
+      from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
+    );
+    return { applied: true, changes };
+  });
+}
+
+function unknownPath(first: readonly string[], endpoints: readonly Endpoint[]): Problem {
+  const paths = (method: string): string[] =>
+    endpoints.flatMap((one) =>
+      one.method === method ? [one.path + ("url" in one.query ? "?url=…" : "")] : [],
+    );
+  return new Problem("unknown-path", {
+    detail: "This is the admin port. The callers' paths are on another port.",
+    remedy: `Use GET ${[...first, ...paths("GET")].join(", ")} or POST ${paths("POST").join(", ")}.`,
+  });
+}
+
+function problemOf(error: unknown, observer: Observer): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) return new Problem("store-unavailable", { internal: error.message });
-  // The JSON parser's errors have a status. Their messages are not shown, because they may quote the body.
+  // Express' errors have a status. Their messages are not shown, because they may quote the request.
   const status: unknown =
     typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;
-  if (typeof status === "number" && status < 500) {
-    return mistake("The body is not JSON, or is too large.");
-  }
+  if (typeof status === "number" && status < 500)
+    return mistake("The path is not well-formed, or the body is not JSON or is too large.");
   observer.error("An admin request ended in an unexpected error. This is a bug in the gateway.", {
     err: error,
   });
   return new Problem("internal-error");
-}
-
-function refuse(problem: Problem, request: Request, response: Response, { requestId }: AdminOptions): void {
-  const { status, headers, body } = problemResponse(problem, requestId(), false, indentFor(request));
-  response.status(status).set(headers).vary("Accept").end(body);
 }

@@ -1,7 +1,5 @@
-/**
- * `GET /usage`: what was sent upstream in a period, and whether the limits were kept.
- */
-import express, { type Request, type Router } from "express";
+/** `GET /usage`: what was sent upstream in a period, and whether the limits were kept. */
+import { z } from "zod";
 
 import {
   SEND_COUNTS,
@@ -10,58 +8,79 @@ import {
   type UsageQuery,
   type UsageReport,
 } from "../usage/usage.ts";
-import { PERIOD_PARAMETERS } from "./callers.ts";
-import { readOnly } from "./guard.ts";
-import { type AdminParameter, parametersOf, periodIn } from "./parameters.ts";
+import { type Endpoint, get, mistake, send } from "./endpoint.ts";
 
-export interface AdminUsageOptions {
+export interface UsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
   readonly usage: (query: UsageQuery) => Promise<UsageReport>;
-  /** How many requests since the start of this process needed no call of their own, by reason. */
-  readonly saved: () => Readonly<Record<string, number>>;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
 
-export function createAdminUsage(options: AdminUsageOptions): Router {
-  const router = express.Router();
-  router
-    .route("/usage")
-    .get(async (request, response) => {
-      const parameters = parametersOf(request, USAGE_PARAMETERS);
-      const query = queryIn(parameters, options.now());
-      const asCsv = wantsCsv(request, parameters.get("format"));
-      const report = await options.usage(query);
-      response.set({ "Cache-Control": "no-store", Vary: "Accept" });
-      if (asCsv) {
-        response.setHeader("Content-Type", "text/csv; charset=utf-8; header=present");
-        response.end(csvOf(query.by, report));
-      } else {
-        response.json({ ...jsonOf(query, report), savedSinceStart: options.saved() });
-      }
-    })
-    .all(readOnly);
-  return router;
+/** The format overrides the `Accept` header, because a user cannot set headers in a browser. */
+const QUERY = {
+  from: z.string().optional(),
+  to: z.string().optional(),
+  by: z.enum(USAGE_GROUPINGS).default("app"),
+  format: z.enum(["json", "csv"]).optional(),
+};
+
+export function usageEndpoints({ usage, now }: UsageOptions): Endpoint[] {
+  return [
+    get("/usage", QUERY, async ({ from, to, by, format }, request) => {
+      const query = { ...periodIn({ from, to }, now()), by };
+      const isCsv =
+        format === undefined
+          ? request.accepts(["application/json", "text/csv"]) === "text/csv"
+          : format === "csv";
+      const report = await usage(query);
+      if (!isCsv) return jsonOf(query, report);
+      return send({
+        type: "text/csv; charset=utf-8; header=present",
+        text: csvOf(by, report),
+        headers: { Vary: "Accept" },
+      });
+    }),
+  ];
 }
 
-const FORMATS = ["json", "csv"];
+const DAY_MS = 86_400_000;
+const MS_PER_UNIT: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
-export const USAGE_PARAMETERS: readonly AdminParameter[] = [
-  ...PERIOD_PARAMETERS,
-  { name: "by", meaning: "What each row sums up. By default app", example: "app", values: USAGE_GROUPINGS },
-  { name: "format", meaning: "Overrides the Accept header", example: "csv", values: FORMATS },
-];
+const FORMS =
+  "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), a time ago (-24h, -7d), or epoch seconds";
 
-function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
-  const { from, to } = periodIn(parameters, now);
-  const by = USAGE_GROUPINGS.find((grouping) => grouping === parameters.get("by")) ?? "app";
-  return { from, to, by };
+function periodIn(
+  given: { from?: string | undefined; to?: string | undefined },
+  now: number,
+): { from: number; to: number } {
+  const instant = (name: "from" | "to"): number | undefined => {
+    const text = given[name];
+    if (text === undefined) return undefined;
+    const at = instantIn(text, now);
+    if (at === undefined || at < 0) throw mistake(`The parameter ${name} must be ${FORMS}.`);
+    return at;
+  };
+  const to = instant("to") ?? now;
+  const from = instant("from") ?? to - DAY_MS;
+  if (from >= to) throw mistake("The parameter from must be before to.");
+  return { from, to };
 }
 
-/** The parameter overrides the `Accept` header, because a user cannot set headers in a browser. */
-function wantsCsv(request: Request, format: string | undefined): boolean {
-  if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
-  return format === "csv";
+/**
+ * Reads an instant. A day means its beginning in UTC.
+ * @param text the decoded parameter. If the plus sign of an offset was not encoded, it is a space here.
+ * @returns epoch milliseconds; `undefined` if the text is not an instant
+ */
+function instantIn(text: string, now: number): number | undefined {
+  const [, count, unit = ""] = /^-(\d{1,9})([smhd])$/.exec(text) ?? [];
+  if (count !== undefined) return now - Number(count) * (MS_PER_UNIT[unit] ?? Number.NaN);
+  // Only these lengths, because `2026` and `20261121` are dates, not epoch seconds.
+  if (/^(?:0|\d{9,11})$/.test(text)) return Number(text) * 1_000;
+  const encoded = text.toUpperCase().replace(/ (?=\d{2}:\d{2}$)/, "+");
+  const written = encoded.replace(/(T\d{2}:\d{2})(?=Z|[+-])/, "$1:00");
+  const isInstant = z.union([z.iso.date(), z.iso.datetime({ offset: true })]).safeParse(written).success;
+  return isInstant ? Date.parse(written) : undefined;
 }
 
 function jsonOf(
@@ -78,18 +97,14 @@ function jsonOf(
     }),
     totals: countsOf(totals),
     rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
-    windows: windows.map(windowOf),
-  };
-}
-
-function windowOf({ name, limit, maximum, reachedAt, kept, limits }: UsageReport["windows"][number]): object {
-  return {
-    name,
-    limit,
-    maximum,
-    reachedAt: reachedAt === undefined ? null : isoTime(reachedAt),
-    kept,
-    ...(limits && { limits: limits.map((one) => one ?? null) }),
+    windows: windows.map(({ name, limit, maximum, reachedAt, kept, limits }) => ({
+      name,
+      limit,
+      maximum,
+      reachedAt: reachedAt === undefined ? null : isoTime(reachedAt),
+      kept,
+      ...(limits && { limits: limits.map((one) => one ?? null) }),
+    })),
   };
 }
 

@@ -1,8 +1,5 @@
-/** The output of commands: JSON for programs, tables and lines for people. */
-
-export function printJson(value: unknown): void {
-  print(JSON.stringify(value, null, 2));
-}
+/** The output of commands. One printer shows any JSON: texts as lines, objects as names and values, lists as tables. */
+import { inWords } from "../admin/words.ts";
 
 export function print(line = ""): void {
   endQuietly();
@@ -21,87 +18,75 @@ function endQuietly(): void {
   });
 }
 
-type Cell = string | number | null | undefined;
+/** The parts of an answer that are shown: a title and a value each. A title may be empty. */
+export type Section = readonly [title: string, value: unknown];
+
+export function printSections(sections: readonly Section[]): void {
+  const texts = sections.flatMap(([title, value]) => {
+    const text = textOf(value);
+    return text === "" ? [] : [title === "" ? text : `${title}\n${text}`];
+  });
+  print(texts.join("\n\n"));
+}
+
+function textOf(value: unknown): string {
+  if (!Array.isArray(value)) return isObject(value) ? fields(value) : valueText("", value);
+  const rows = value.filter(isObject);
+  return rows.length === 0 ? value.map((line) => valueText("", line)).join("\n") : table(rows);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function fields(of: Readonly<Record<string, unknown>>): string {
+  const entries = Object.entries(of).filter(([, value]) => value !== undefined);
+  const width = Math.max(0, ...entries.map(([name]) => titleOf(name).length));
+  return entries
+    .map(([name, value]) => `${titleOf(name).padEnd(width)}  ${valueText(name, value)}`)
+    .join("\n");
+}
 
 /** @returns lines of aligned columns; columns that contain only numbers are aligned to the right */
-export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
-  const texts = rows.map((row) => head.map((_, column) => cell(row[column])));
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...texts.map((row) => row[column]?.length ?? 0)),
-  );
-  const isNumeric = head.map(
-    (_, column) => rows.length > 0 && rows.every((row) => typeof row[column] === "number"),
-  );
-  const line = (row: readonly string[]): string =>
-    row
-      .map((text, column) => {
-        const width = widths[column] ?? 0;
-        return isNumeric[column] ? text.padStart(width) : text.padEnd(width);
-      })
-      .join("  ")
-      .trimEnd();
-  return [head, ...texts].map(line).join("\n");
+function table(rows: readonly Readonly<Record<string, unknown>>[]): string {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const columns = names.map((name) => {
+    const texts = [titleOf(name), ...rows.map((row) => valueText(name, row[name]))];
+    const width = Math.max(...texts.map((text) => text.length));
+    const isNumeric = rows.every((row) => typeof row[name] === "number");
+    return texts.map((text) => (isNumeric ? text.padStart(width) : text.padEnd(width)));
+  });
+  const lines = [0, ...rows.keys().map((at) => at + 1)];
+  return lines
+    .map((at) =>
+      columns
+        .map((column) => column[at])
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
 }
 
-/** Replaces control characters, which could change what the terminal shows. */
-function cell(value: Cell): string {
-  return String(value ?? "-").replaceAll(/\p{Cc}/gu, "?");
+/** @returns for example `calls per hour` for `callsPerHour`, and `wait` for `waitMs` */
+function titleOf(name: string): string {
+  return name
+    .replace(/(?<=[a-z])Ms$/, "")
+    .replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
-/** @returns a duration for people: `1 d 3 h`, `4 min 5 s`, `250 ms` */
-export function inWords(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const units = [
-    ["d", 86_400_000],
-    ["h", 3_600_000],
-    ["min", 60_000],
-    ["s", 1_000],
-  ] as const;
-  const parts: string[] = [];
-  let rest = ms;
-  for (const [unit, length] of units) {
-    const count = Math.floor(rest / length);
-    rest -= count * length;
-    if (count > 0) parts.push(`${count} ${unit}`);
+/** A name tells what a number is: `waitMs` is a duration, `lastAt` and `since` are instants. */
+function valueText(name: string, value: unknown): string {
+  if (value === null || value === undefined || value === "") return "-";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number" && name.endsWith("Ms")) return inWords(value);
+  if (typeof value === "number" && /^(?:at|since|until)$|(?:At|Since)$/.test(name))
+    return `${new Date(value).toISOString().slice(0, 19)}Z`;
+  if (Array.isArray(value)) return value.map((one) => valueText("", one)).join(", ") || "-";
+  if (isObject(value)) {
+    const parts = Object.entries(value).map(([key, one]) => `${titleOf(key)} ${valueText(key, one)}`);
+    return parts.join(", ") || "-";
   }
-  return parts.slice(0, 2).join(" ");
-}
-
-/** @returns an instant to the second, in UTC */
-export function instant(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19)}Z`;
-}
-
-/** @returns when a circuit lets the next call through */
-export function nextTry(state: string, inMs: number): string {
-  return state === "open" ? `next try in ${inWords(Math.max(0, inMs))}` : "the next call is a test";
-}
-
-/** Which processes the counts of the admin port come from. */
-export const SCOPES = {
-  alone: "one process",
-  all: "all processes",
-  "cut-off": "one process only, because Redis does not answer",
-} as const;
-
-const WIDTH = 30;
-
-export interface Progress {
-  readonly show: (done: number) => void;
-  readonly end: () => void;
-}
-
-/** @returns a progress bar. It draws nothing if the stream is not a terminal. */
-export function createProgress(
-  stream: { readonly isTTY?: boolean; readonly write: (text: string) => unknown },
-  total: number,
-): Progress {
-  if (stream.isTTY !== true) return { show: () => {}, end: () => {} };
-  return {
-    show(done) {
-      const filled = total === 0 ? WIDTH : Math.round((done / total) * WIDTH);
-      stream.write(`\r[${"#".repeat(filled)}${".".repeat(WIDTH - filled)}] ${done}/${total}`);
-    },
-    end: () => void stream.write("\n"),
-  };
+  // Replaces control characters, which could change what the terminal shows.
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.replaceAll(/(?!\n)\p{Cc}/gu, "?");
 }

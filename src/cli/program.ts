@@ -1,40 +1,19 @@
 /**
- * The command line: `property-gateway <command>`. Each command has a file of its own, and loads its larger dependencies
- * only when it runs. docs/cli.md describes the commands and exit codes.
+ * The command line. Each command loads its larger dependencies only when it runs. docs/cli.md describes the commands and
+ * exit codes.
  */
 import { Command, CommanderError } from "commander";
 
 import { build } from "../telemetry/process-metrics.ts";
-import { addAdoptData } from "./adopt-data.ts";
-import { addBudget } from "./budget.ts";
-import { addCheckConfig } from "./check-config.ts";
-import { addDemo } from "./demo.ts";
+import { addAdminCommands } from "./admin-commands.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
-import { addExplain } from "./explain.ts";
-import { addHealth } from "./health.ts";
-import { addPurge } from "./purge.ts";
-import { addReport } from "./report.ts";
 import { addSandbox } from "./sandbox.ts";
-import { addStart } from "./start.ts";
-import { addStatus } from "./status.ts";
-import { addUsage } from "./usage.ts";
-import { addWarm } from "./warm.ts";
-
-const COMMANDS = [
-  addStart,
-  addDemo,
-  addSandbox,
-  addCheckConfig,
-  addHealth,
-  addStatus,
-  addExplain,
-  addUsage,
-  addBudget,
-  addPurge,
-  addWarm,
-  addReport,
-  addAdoptData,
-];
+import {
+  addSettingOptions,
+  environmentWith,
+  SERVER_OPTIONS,
+  type SettingOptions,
+} from "./settings-options.ts";
 
 /**
  * Runs a command. Sets the exit code of the process; problems go to standard error.
@@ -60,7 +39,68 @@ function createProgram(): Command {
     .exitOverride()
     .showHelpAfterError("Add --help to list all commands and options.")
     .configureHelp({ sortSubcommands: false });
-  for (const add of COMMANDS) add(program);
+  addServers(program);
+  addSandbox(program);
+  addChecks(program);
+  addAdminCommands(program);
   for (const command of program.commands) command.version(build.version).allowExcessArguments(false);
   return program;
+}
+
+function addServers(program: Command): void {
+  const start = program
+    .command("start")
+    .alias("gateway")
+    .description("run the gateway until SIGTERM or SIGINT")
+    .action(async (options: SettingOptions) => {
+      const { main } = await import("../main.ts");
+      await main(environmentWith(options));
+    });
+  const demo = program
+    .command("demo")
+    .description("run a sandbox, a gateway in front of it and some sample traffic; no setup needed")
+    .action(async (options: SettingOptions) => {
+      const { runDemo } = await import("./demo-run.ts");
+      await runDemo(environmentWith(options));
+    });
+  for (const command of [start, demo]) addSettingOptions(command, SERVER_OPTIONS);
+}
+
+function addChecks(program: Command): void {
+  const check = program
+    .command("check-config")
+    .alias("config-check")
+    .description("check the settings that a start would use, and list where each value comes from")
+    .action(async (options: SettingOptions) => {
+      const { checkConfig } = await import("./check-config.ts");
+      checkConfig(environmentWith(options));
+    });
+  const doctor = program
+    .command("doctor")
+    .description(
+      "check what a start would need: settings, files, Redis, the property API, limits of the system",
+    )
+    .option("--call", "also send one signed call to the property API")
+    .action(async (options: SettingOptions & { readonly call?: true }) => {
+      const { runDoctor } = await import("./doctor.ts");
+      await runDoctor(environmentWith(options), options.call === true);
+    });
+  const health = program
+    .command("health")
+    .alias("health-check")
+    .description("check whether a running gateway accepts requests")
+    .argument("[url]", "URL to check (default: /readyz of the admin port in the settings)")
+    .action(async (url: string | undefined, options: SettingOptions) => {
+      const { checkHealth } = await import("./health.ts");
+      await checkHealth(url, options);
+    });
+  const adopt = program
+    .command("adopt-data")
+    .description("assign DATA_DIR to the account in the settings")
+    .action(async (options: SettingOptions) => {
+      const { adoptData } = await import("./adopt-data.ts");
+      adoptData(environmentWith(options));
+    });
+  for (const command of [check, doctor, adopt]) addSettingOptions(command, ["config"]);
+  addSettingOptions(health, ["config", "adminHost", "adminPort"]);
 }

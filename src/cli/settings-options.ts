@@ -16,6 +16,9 @@ const OPTIONS = {
 
 type SettingOption = keyof typeof OPTIONS;
 
+/** The options of commands that run a gateway. */
+export const SERVER_OPTIONS = ["config", "host", "port", "adminHost", "adminPort", "logLevel"] as const;
+
 const VARIABLE_OF: Readonly<Record<SettingOption, string>> = {
   config: CONFIG_FILE,
   host: "HOST",

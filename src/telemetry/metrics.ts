@@ -63,8 +63,6 @@ export interface Metrics {
     /** The current settings were applied. @param at epoch milliseconds */
     readonly inForce: (at: number) => void;
   };
-  /** How many requests needed no upstream call of their own so far, by reason. */
-  readonly saved: () => Readonly<Record<Saving, number>>;
   /** Sets the sources of the metrics that are read at every scrape. */
   readonly sample: (sources: MetricSources) => void;
   readonly catalogue: Catalogue;
@@ -95,7 +93,6 @@ export function createMetrics(build: Build): Metrics {
     appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
-    saved: upstream.savedSoFar,
     budget,
     eventLoopDelay,
     config,
@@ -214,7 +211,6 @@ function declareUpstream({ begin, counter, histogram, sampled }: Instruments, re
     saved: (why: Saving | undefined): void => {
       if (why !== undefined) saved[why]++;
     },
-    savedSoFar: (): Readonly<Record<Saving, number>> => ({ ...saved }),
     counted: {
       upstreamCall: ({ resource: asked, cause, status, durationMs }: UpstreamCallRecord): void => {
         requests.inc({ resource: asked, cause, status });

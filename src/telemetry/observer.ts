@@ -9,8 +9,6 @@ export interface ObserverOptions {
   /** The metric label of an app. The log names every app, the metrics only some. */
   readonly labelOf: (app: string) => string;
   readonly logSettings: () => LogSettings;
-  /** Counts cached answers by their age and the arrival of their request. */
-  readonly servedAges: { readonly count: (ageMs: number, at: number) => void };
   /** The addresses and networks of proxies in front of the gateway (`server.trustedProxies`). */
   readonly trustedProxies: readonly string[];
   /** Epoch milliseconds. */
@@ -20,13 +18,12 @@ export interface ObserverOptions {
 export function createObserver(
   log: Logger,
   metrics: Metrics,
-  { labelOf, logSettings, servedAges, trustedProxies, now }: ObserverOptions,
+  { labelOf, logSettings, trustedProxies, now }: ObserverOptions,
 ): Observer {
   const access = createAccessLog(log, logSettings, createClientAddress(trustedProxies));
   const outages = createOutages(log, now);
   return {
     request(record, caller) {
-      if (record.ageMs !== undefined) servedAges.count(record.ageMs, record.receivedAt);
       metrics.request(record, labelOf(record.app));
       outages.request(record);
       access.request(record, caller);

@@ -1,22 +1,19 @@
 /**
  * The usage report of the admin port, over a real socket and from a real ledger.
  */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
 import { reportUsage, type UsageOptions } from "../../src/usage/usage.ts";
-import { createAdminServer, type AdminOptions } from "../../src/admin/server.ts";
-import { Problem } from "../../src/errors.ts";
-import { systemClock } from "../../src/process/clock.ts";
-import { listen } from "../../src/process/listen.ts";
+import { StoreUnavailable } from "../../src/errors.ts";
 import { appId } from "../../src/config/text-shapes.ts";
+import { startAdminPort } from "../support/admin-port.ts";
 import { ask, type AskOptions, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import { problemCode } from "../support/reply.ts";
-import { PARSE } from "../support/understood.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR_MS = 3_600_000;
@@ -36,71 +33,21 @@ interface Desk {
   readonly ask: (search: string, options?: AskOptions) => Promise<Reply>;
 }
 
-interface DeskOptions extends Partial<AdminOptions> {
+interface DeskOptions {
   readonly unrecorded?: Unrecorded;
 }
 
-/** An admin server with a ledger behind it, complete since 40 days; it is noon. */
-async function openDesk({ unrecorded, ...options }: DeskOptions = {}): Promise<Desk> {
+/** An admin port with a ledger behind it, complete since 40 days; it is noon. */
+async function openDesk({ unrecorded }: DeskOptions = {}): Promise<Desk> {
   const clock = createFakeClock(NOON - 40 * DAY_MS);
   const bounds = { retentionMs: 50 * DAY_MS, maxRecords: 1_000, clock };
   const ledger = { ...createMemoryLedger(bounds), unrecorded: () => unrecorded };
   clock.set(NOON);
   let ids = 0;
-  const ignore = (): void => undefined;
-  const server = createAdminServer({
-    usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
+  const url = await startAdminPort({
     now: clock.now,
-    renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
-    readiness: () => "ready",
-    reload: () => ({ kind: "applied", changes: [] }),
-    requestId: () => "request-1",
-    callersSeen: () => Promise.reject(new Error("not asked")),
-    version: { version: "1", node: "v1" },
-    logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
-    changeLog: () => ({ level: "info", access: "on", accessSample: 1 }),
-    observer: {
-      request: ignore,
-      upstreamCall: ignore,
-      refreshed: ignore,
-      warmed: ignore,
-      info: ignore,
-      warn: ignore,
-      outOfOrder: ignore,
-      backInOrder: ignore,
-      error: ignore,
-    },
-    serveCaller: ignore,
-    route: () => ({ kind: "unknown" }),
-    parse: PARSE,
-    pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
-    warm: () => [],
-    inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
-    budget: () => ({}),
-    status: () => Promise.reject(new Error("not asked")),
-    historyOf: () => ({ requests: [], asked: 0 }),
-    expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
-    apps: { isListed: () => false, isKnown: () => false },
-    replicas: async () => [],
-    saved: () => ({ hit: 7, derived: 2 }),
-    documents: { callers: {}, admin: {} },
-    purge: async () => ({ epoch: 1 }),
-    limits: {
-      maxUrlBytes: 8192,
-      maxHeaderBytes: 16_384,
-      maxHeaders: 100,
-      maxConnections: 100,
-      headersTimeoutMs: 10_000,
-      requestTimeoutMs: 30_000,
-      keepAliveTimeoutMs: 75_000,
-      writeTimeoutMs: 30_000,
-    },
-    after: systemClock.after,
-    token: undefined,
-    ...options,
+    usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
   });
-  const { url, close } = await listen(server, 0, "127.0.0.1");
-  onTestFinished(() => close(systemClock, 0));
   return {
     clock,
     sent(beforeMs, status = 200, fields = {}) {
@@ -149,7 +96,6 @@ describe("GET /usage", () => {
         { name: "1d", limit: 100, maximum: 4, reachedAt: "2026-11-21T11:00:00.020Z", kept: true },
         { name: "images/1m", limit: 100, maximum: 1, reachedAt: "2026-11-21T11:59:59.990Z", kept: true },
       ],
-      savedSinceStart: { hit: 7, derived: 2 },
     });
   });
 
@@ -243,19 +189,11 @@ describe("usage as CSV", () => {
   });
 
   it.each<[string, AskOptions]>([
-    ["", {}],
-    ["", { headers: { accept: "*/*" } }],
     ["", { headers: { accept: "text/html, application/json;q=0.9, text/csv;q=0.8" } }],
-    ["", { headers: { accept: "image/png" } }],
     ["?format=json", { headers: { accept: "text/csv" } }],
   ])("is not sent for %j and %j", async (search, options) => {
     const reply = await (await openDesk()).ask(search, options);
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json; charset=utf-8"]);
-  });
-
-  it("has the grouping in its header, and no rows without calls", async () => {
-    const { text } = await (await openDesk()).ask("?by=hour&format=csv");
-    expect(text).toBe("hour,sends,2xx,3xx,4xx,5xx,failed,uncompleted\r\n");
   });
 
   it("quotes values with separators", async () => {
@@ -277,30 +215,21 @@ describe("a usage request with a mistake", () => {
   it.each([
     ["?from=", "from"],
     ["?from=yesterday", "from"],
-    ["?to=tomorrow", "to"],
     ["?from=2026-11-20T07:30:00", "from"],
     ["?from=2026-02-30", "from"],
     ["?from=2026-02-30T00:00Z", "from"],
-    ["?from=2026-13-01", "from"],
     ["?from=2026-11-20T25:00Z", "from"],
     ["?from=20261120", "from"],
     ["?from=2026", "from"],
     ["?from=1795089600000", "from"],
-    ["?from=-99999d", "from"],
     ["?from=-999999999d", "from"],
     ["?from=-1w", "from"],
-    ["?from=24h", "from"],
     ["?to=1969-12-31", "to"],
     ["?from=-1h&to=-2h", "from"],
-    ["?from=2026-11-20&to=2026-11-20", "from"],
     ["?from=2026-11-22", "from"],
     ["?from=-1h&from=-2h", "from"],
-    ["?by=day", "by"],
-    ["?by=", "by"],
     ["?by=toString", "by"],
-    ["?format=xml", "format"],
     ["?form=-1h", "form"],
-    ["?FROM=-1h", "FROM"],
   ])("gets a problem that names the mistake: %s", async (search, name) => {
     const reply = await (await openDesk()).ask(search);
     expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
@@ -314,32 +243,18 @@ describe("a usage request with a mistake", () => {
     expect(problemCode(reply)).toBe("invalid-admin-request");
     expect(reply.text.length).toBeLessThan(600);
   });
-
-  it("in the method gets the allowed methods", async () => {
-    const reply = await (await openDesk()).ask("", { method: "POST" });
-    expect([reply.status, problemCode(reply)]).toEqual([405, "method-not-allowed"]);
-    expect(reply.headers.allow).toBe("GET, HEAD");
-  });
 });
 
-describe("a ledger that cannot be read", () => {
-  it("gives a problem", async () => {
-    const desk = await openDesk({
-      usage: async () => {
-        throw new Problem("store-unavailable", { internal: "disk I/O error" });
-      },
-    });
-    const reply = await desk.ask("?format=csv");
-    expect([reply.status, problemCode(reply)]).toEqual([503, "store-unavailable"]);
-    expect(reply.text).not.toContain("disk");
-  });
+it("a ledger that cannot be read gives a problem", async () => {
+  const url = await startAdminPort({ usage: () => Promise.reject(new StoreUnavailable("disk I/O error")) });
+  const reply = await ask(`${url}/usage?format=csv`);
+  expect([reply.status, problemCode(reply)]).toEqual([503, "store-unavailable"]);
+  expect(reply.text).not.toContain("disk");
 });
 
-describe("usage", () => {
-  it("is shown on the admin port only", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "60/1m,10000/1d" } });
-    const reply = await ask(`${gateway.adminUrl}/usage?from=-1h&by=resource`);
-    expect(reply.json()).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });
-    expect((await gateway.get("/usage")).status).toBe(404);
-  });
+it("usage is shown on the admin port only", async () => {
+  const gateway = await startGateway({ env: { BUDGET: "60/1m,10000/1d" } });
+  const reply = await ask(`${gateway.adminUrl}/usage?from=-1h&by=resource`);
+  expect(reply.json()).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });
+  expect((await gateway.get("/usage")).status).toBe(404);
 });

@@ -1,15 +1,10 @@
 /** The command line against a running gateway. */
-import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createProgress } from "../../src/cli/print.ts";
-import { listen } from "../../src/process/listen.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
@@ -21,6 +16,7 @@ const NAMES = [
   "demo",
   "sandbox",
   "check-config",
+  "doctor",
   "health",
   "status",
   "explain",
@@ -28,7 +24,7 @@ const NAMES = [
   "budget",
   "purge",
   "warm",
-  "report",
+  "reload",
 ];
 
 function fileWith(name: string, text: string): string {
@@ -50,7 +46,7 @@ describe("the command line", () => {
     expect(code).toBe(0);
     for (const name of NAMES) expect(output).toMatch(new RegExp(`^  ${name}\\b`, "m"));
     const { version }: { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
-    for (const name of ["health", "report"]) {
+    for (const name of ["health", "reload"]) {
       const help = await command([name, "--help"]);
       expect([help.code, help.output]).toEqual([0, expect.stringContaining(`property-gateway ${name}`)]);
       expect(await command([name, "--version"])).toEqual({ code: 0, output: `${version}\n` });
@@ -72,24 +68,6 @@ describe("the command line", () => {
     expect([code, output]).toEqual([2, expect.stringContaining(said)]);
   });
 
-  it("runs by its name through npx", async () => {
-    const { stdout } = await promisify(execFile)("npx", ["--no-install", "property-gateway", "--version"]);
-    const { version }: { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
-    expect(stdout.trim()).toBe(version);
-  });
-
-  it("draws a progress bar on a terminal only", () => {
-    const drawnOn = (isTTY: boolean): string => {
-      let drawn = "";
-      const progress = createProgress({ isTTY, write: (text) => (drawn += text) }, 3);
-      progress.show(1);
-      progress.end();
-      return drawn;
-    };
-    expect(drawnOn(true)).toBe(`\r[${"#".repeat(10)}${".".repeat(20)}] 1/3\n`);
-    expect(drawnOn(false)).toBe("");
-  });
-
   it("accepts settings as options, which override the environment", async () => {
     const file = fileWith("mine.yaml", "sever: { port: 80 }");
     const { code, output } = await command(["check-config", "--config", file], {
@@ -101,59 +79,41 @@ describe("the command line", () => {
 });
 
 describe("commands that ask the admin port", () => {
-  it("explain shows the canonical query, that nothing is cached, and later the age of the answer", async () => {
+  it("explain says what is cached, what a request costs, and why requests were no hits", async () => {
     const gateway = await startGateway();
-    const ask = (): ReturnType<typeof command> =>
-      command(["explain", "http://gateway.example/areas?limit=3&q= Nacka ", "--admin-url", gateway.adminUrl]);
-    const before = await ask();
-    expect(before.output).toMatch(/query +areas\?q=Nacka&limit=3/);
-    expect(before.output).toMatch(/cached +no \(not stored\)/);
-    expect(before.output).toMatch(/costs +1 upstream call, no wait, for the app other/);
-    await gateway.get("/areas?q=Nacka&limit=3");
-    const after = await ask();
-    expect(after.output).toMatch(/cached +in memory: status 200, \d+ bytes, \d+ m?s old, fresh for/);
-    expect(after.output).toMatch(/costs +0 upstream calls/);
+    const url = "http://gateway.example/areas?limit=3&q= Nacka ";
+    const at = ["--admin-url", gateway.adminUrl];
+    const before = await command(["explain", url, ...at]);
+    expect(before.output).toMatch(
+      /^Not cached \(not stored\)\.\nA request of the app other .* is fetched.* It costs one call and no wait\.\n\nquery +areas\?q=Nacka&limit=3\nkey/,
+    );
     expect(before.output).toContain("remembers no request for this URL that was not a hit");
-    expect(after.output).toMatch(/Z +other +miss +Nothing usable was cached\./);
+    await gateway.get("/areas?q=Nacka&limit=3");
+    const after = await command(["explain", url, "--app", "web", ...at]);
+    expect(after.output).toMatch(
+      /^Cached in memory, .* old, fresh for .*\nA request of the app web \(never seen\) is answered from the cache\. It costs no call/,
+    );
+    expect(after.output).toMatch(/Z +other +miss +200 .* Nothing usable was cached\.$/m);
   });
 
-  it("usage, budget and report count the calls, as tables and as JSON", async () => {
+  it("usage, budget and status count the calls, as tables and as JSON", async () => {
     const gateway = await startGateway({ env: { BUDGET: "60/1m" } });
-    await gateway.get("/areas?q=Nacka");
-    await gateway.get("/sold?limit=1");
-    await gateway.get("/areas?q=Nacka", { headers: { "user-agent": "crawler/2.1 (+https://example.com)" } });
+    for (const path of ["/areas?q=Nacka", "/sold?limit=1", "/areas?q=Nacka"]) await gateway.get(path);
     const at = ["--admin-url", gateway.adminUrl];
     const usage = await command(["usage", ...at, "--by", "resource"]);
     expect(usage.output).toMatch(/^sold +1 +1 +0/m);
     expect(usage.output).toMatch(/^total +2 +2 +0/m);
     expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
     const budget = await command(["budget", ...at]);
-    expect(budget.output).toMatch(/^1m +60 +2 +58 +1 in \d+ s +other 2$/m);
-    expect(budget.output).toContain("A call can be made now.");
+    expect(budget.output).toMatch(/^1m +60 +1 min +2 +58 +calls 1, in \d+ s +other 2/m);
     expect(JSON.parse((await command(["budget", ...at, "--json"])).output)).toMatchObject({
       mode: "enforce",
     });
     const status = await command(["status", ...at]);
-    expect(status.output).toMatch(/^Counts of one process \(1\) since .*Z\. Budget mode: enforce\.$/m);
-    expect(status.output).toMatch(/^1m +60 +58 +1 in \d+ s +-$/m);
-    expect(status.output).toMatch(/^areas: answers; 1 calls, 0 failed/m);
-    expect(status.output).toMatch(/^1 of 3 requests \(33 %\) needed no call: hit 1$/m);
-    expect(status.output).toMatch(/^other +no +1 +2 +0 +0 +2$/m);
-    const report = await command(["report", ...at, "--from", "-1h", "--json"]);
-    expect(JSON.parse(report.output)).toMatchObject({
-      totals: { sends: 2 },
-      windows: [{ name: "1m", limit: 60, maximum: 2 }, {}],
-      byApp: [{ app: "other", sends: 2 }],
-      byResource: [{ resource: "areas" }, { resource: "sold" }],
-      cacheAges: { answers: 1, groups: [{ upToSeconds: 60, answers: 1 }, {}, {}, {}, {}, {}, {}, {}] },
-      identification: {
-        apps: [
-          { app: "other", isListed: false, identifiedBy: "nothing", userAgent: null },
-          { app: "crawler", identifiedBy: "user-agent", userAgent: "crawler/2.1 (+https://example.com)" },
-        ],
-      },
-    });
-    expect((await command(["report", ...at])).output).toMatch(/up to 1 min +1 +100\.0 %/);
+    expect(status.output).toMatch(/^GOOD: All is well\./);
+    expect(status.output).toMatch(/^other +no +1 +0 +2 +0 +0 +0 +0 +- +1m 2/m);
+    expect(status.output).toMatch(/^api +1m +60 +2 +58 +0 +calls 1, in \d+ s/m);
+    expect(status.output).toMatch(/^hit +1$/m);
   });
 
   it("purge makes an answer stale, and warm --wait waits until the listed answers are cached", async () => {
@@ -164,11 +124,25 @@ describe("commands that ask the admin port", () => {
     const purge = await command(["purge", "/areas?q=Nacka", "--hard", ...at]);
     expect([purge.code, purge.output]).toEqual([
       0,
-      expect.stringMatching(/^Purged the key \S+areas\?q=Nacka\}\. .*never served again/m),
+      expect.stringMatching(/^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m),
     ]);
     const explained = await command(["explain", "/areas?q=Nacka", "--json", ...at]);
     expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });
     expect(explained.output).not.toContain('"why": "fresh"');
+  });
+
+  it("reload applies the settings, or shows every mistake", async () => {
+    let settings = "cache: { ttl: { areas: 1h } }";
+    const gateway = await startGateway({ settings: () => settings });
+    const at = ["--admin-url", gateway.adminUrl];
+    settings = "cache: { ttl: { areas: 1m } }";
+    expect((await command(["reload", ...at])).output).toMatch(/cache\.ttl\.areas +1h +1m/);
+    settings = "cache: { ttl: { areas: soon, sold: late } }";
+    const refused = await command(["reload", ...at]);
+    expect([refused.code, refused.output]).toEqual([
+      1,
+      expect.stringMatching(/sold: found.*\n.*areas: found/),
+    ]);
   });
 
   it("send the token from a file or the environment, and report a missing token", async () => {
@@ -179,28 +153,6 @@ describe("commands that ask the admin port", () => {
     const file = fileWith("token", `${TOKEN}\n`);
     expect((await command(["budget", ...at, "--token-file", file])).code).toBe(0);
     expect((await command(["budget", ...at], { ADMIN_TOKEN: TOKEN })).code).toBe(0);
-  });
-
-  it("usage and report show which calls are missing, and that it is unknown whether the limit was kept", async () => {
-    const period = { from: "2026-11-21T00:00:00.000Z", to: "2026-11-22T00:00:00.000Z" };
-    const counts = { sends: 3, "2xx": 3, "3xx": 0, "4xx": 0, "5xx": 0, failed: 0, uncompleted: 0 };
-    const unrecorded = { since: "2026-11-21T03:00:00.000Z", until: "2026-11-21T03:05:00.000Z" };
-    const windows = [{ name: "1m", limit: 60, maximum: 3, reachedAt: period.from, kept: "unknown" }];
-    const usage = { ...period, by: "app", unrecorded, totals: counts, rows: [], windows };
-    const known = { scope: "alone", processes: 1, since: period.from, completeSince: period.from };
-    const callers = { ...known, ages: { answers: 0, oldestSeconds: 0, groups: [] }, apps: [] };
-    const server = createServer((request, response) => {
-      response.end(JSON.stringify(request.url?.startsWith("/callers") ? callers : usage));
-    });
-    onTestFinished(() => void server.close());
-    const { url } = await listen(server, 0, "127.0.0.1");
-    for (const name of ["usage", "report"]) {
-      const { output } = await command([name, "--admin-url", url]);
-      expect(output).toContain(`Calls from ${unrecorded.since} to ${unrecorded.until} are missing`);
-      expect(output).toMatch(/^1m +60 +3 .* unknown$/m);
-    }
-    const json = await command(["report", "--admin-url", url, "--json"]);
-    expect(JSON.parse(json.output)).toMatchObject({ unrecorded });
   });
 
   it("use TLS if the settings have a certificate for the admin port, and trust no other one", async () => {
@@ -231,6 +183,63 @@ describe("commands that ask the admin port", () => {
     expect([mistake.code, mistake.output]).toEqual([
       1,
       expect.stringMatching(/^400 .*\n[^]*limit: found "501"; expected a whole number/),
+    ]);
+  });
+});
+
+describe("doctor", () => {
+  const lineOf = (output: string, name: string): string =>
+    output.split("\n").find((line) => line.slice(9).startsWith(name)) ?? "";
+
+  it("finds nothing wrong with a gateway that can start, and sends a call only if asked to", async () => {
+    const gateway = await startGateway();
+    const env = {
+      ...gatewayEnv(gateway.sandboxUrl),
+      BUDGET: "60/1m",
+      UPSTREAM_USER_AGENT: "acme-gateway/1.0 (ops@acme.test)",
+      UPSTREAM_REFERRER: "https://acme.test/",
+    };
+    const without = await command(["doctor"], env);
+    expect([without.code, without.output]).toEqual([0, expect.not.stringContaining("problem ")]);
+    for (const name of ["settings", "BUDGET", "Redis", "property API", "image server"])
+      expect(lineOf(without.output, name)).toMatch(/^ok /);
+    expect(lineOf(without.output, "DATA_DIR")).toMatch(/^warning .*set DATA_DIR or REDIS_URL/);
+    expect(gateway.sandbox.requests()).toEqual([]);
+    const called = await command(["doctor", "--call"], env);
+    expect(lineOf(called.output, "signed call")).toMatch(/^ok .*200/);
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("names each problem with its remedy, and ends with exit code 1", async () => {
+    const gateway = await startGateway();
+    const directory = fileWith("data", "not a directory");
+    const key = fileWith("key", "wrong");
+    const env = {
+      ...gatewayEnv(gateway.sandboxUrl),
+      UPSTREAM_PRIVATE_KEY: "",
+      UPSTREAM_PRIVATE_KEY_FILE: key,
+      UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
+      REDIS_URL: "redis://127.0.0.1:9",
+      DATA_DIR: directory,
+    };
+    const { code, output } = await command(["doctor", "--call"], env);
+    expect(code).toBe(1);
+    expect(lineOf(output, "BUDGET")).toMatch(/^warning .*set BUDGET/);
+    expect(output).toMatch(/^warning  settings .*UPSTREAM_REFERRER.* is a placeholder/m);
+    expect(lineOf(output, "secret files")).toMatch(/^warning .*chmod/);
+    expect(lineOf(output, "DATA_DIR")).toMatch(/^problem .*not a directory/);
+    expect(lineOf(output, "Redis")).toMatch(/^problem .*REDIS_URL/);
+    expect(lineOf(output, "image server")).toMatch(/^problem .*ECONNREFUSED.*UPSTREAM_IMAGE_URL/);
+    expect(lineOf(output, "signed call")).toMatch(/^problem .*refuses the key.*UPSTREAM_PRIVATE_KEY/);
+    expect(output).toContain("Found 4 problems.");
+    expect(output).not.toContain("wrong");
+  });
+
+  it("checks the rest when the settings are valid", async () => {
+    const { code, output } = await command(["doctor"], { ...gatewayEnv(), PORT: "http" });
+    expect([code, output]).toEqual([
+      1,
+      expect.stringMatching(/^problem  settings .*PORT.*\nThe rest is checked/),
     ]);
   });
 });

@@ -1,9 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
 import { type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
-import { post } from "../support/post.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
@@ -128,38 +126,5 @@ describe("the access log", () => {
       linesOf(gateway, msg).map((line) => line.msg),
     );
     expect(found).toEqual(expected);
-  });
-});
-
-describe("the log settings", () => {
-  it("can be changed at runtime, until the settings are reloaded", async () => {
-    const gateway = await startGateway({ settings: "log: { level: warn, access: off }" });
-    const url = `${gateway.adminUrl}/log`;
-    expect((await ask(url)).json()).toEqual({ level: "warn", access: "off", accessSample: 1 });
-    await gateway.get(PATH);
-    expect(gateway.log).toEqual([]);
-    expect((await post(url, JSON.stringify({ level: "info", access: "on" }))).json()).toEqual({
-      level: "info",
-      access: "on",
-      accessSample: 1,
-    });
-    await gateway.get(PATH);
-    await gateway.logged('"request"', '"hit"');
-    expect((await ask(`${gateway.adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);
-    expect((await ask(url)).json()).toMatchObject({ level: "warn", access: "off" });
-  });
-
-  it.each([
-    [{ level: "loud" }, '"level" must be one of'],
-    [{ accessSample: 0 }, '"accessSample" must be'],
-    [{ colour: true }, 'Unknown member "colour"'],
-    [{}, "Send JSON with"],
-  ])("are not changed by %o", async (body, detail) => {
-    const gateway = await startGateway();
-    const reply = await post(`${gateway.adminUrl}/log`, JSON.stringify(body));
-    expect([reply.status, reply.text]).toEqual([
-      400,
-      expect.stringContaining(JSON.stringify(detail).slice(1, -1)),
-    ]);
   });
 });

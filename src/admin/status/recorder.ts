@@ -1,141 +1,156 @@
 /**
- * Remembers what happens in this process, for the status page. A hit costs only a few increments and look-ups. Details are
- * kept only of other requests, of calls and of warnings.
+ * Records what happens in this process, for the status page. A hit costs a few increments. Details are kept only of other
+ * requests, of calls and of warnings.
  */
-import { originOf } from "../../interface/resources.ts";
+import { originOf, type Resource } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../types.ts";
-import { createHistory } from "./history.ts";
-import { createHour } from "./hour.ts";
-import { createOutageList, createProblemList } from "./trouble.ts";
-import { createSeries } from "./series.ts";
-import type { Activity, ProcessInfo, RecentRequest } from "./types.ts";
-import { createUpstreamHealth, failureText } from "./upstream-health.ts";
+import { type Counters, createCounters, type Kind } from "./counters.ts";
+import { createRecent, type Recent } from "./recent.ts";
 
 export interface RecorderOptions {
   readonly clock: Clock;
-  readonly process: ProcessInfo;
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
   /** Why a request needed no upstream call of its own. */
   readonly savingOf: (record: RequestRecord) => string | undefined;
 }
 
-export interface Recorder {
+/** How the latest calls for a resource ended. Instants are epoch milliseconds. */
+export interface Health {
+  readonly lastAnswerAt: number | null;
+  readonly lastFailureAt: number | null;
+  readonly lastFailure: string | null;
+  /** The first failure after the latest answer; `null` if no call has failed since. */
+  readonly failingSince: number | null;
+}
+
+const UNKNOWN: Health = {
+  lastAnswerAt: null,
+  lastFailureAt: null,
+  lastFailure: null,
+  failingSince: null,
+};
+
+export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "read" | "historyOf"> {
   /** @returns an observer that records each report and passes it on */
   readonly recording: (observer: Observer) => Observer;
-  /** @returns everything but the queue, which the recorder does not know */
-  readonly activity: () => Omit<Activity, "queue">;
-  readonly historyOf: (query: string) => QueryHistory;
+  readonly health: () => Readonly<Partial<Record<Resource, Health>>>;
   readonly start: () => void;
   readonly stop: () => void;
 }
 
-export interface QueryHistory {
-  /** The latest requests that were not hits, newest first. */
-  readonly requests: readonly RecentRequest[];
-  /** Its requests in the last hour, hits included; 0 if it is not among the queries that are counted. */
-  readonly asked: number;
-}
-
 const TICK_MS = 1_000;
 
-const BUDGET_PROBLEMS: ReadonlySet<string | undefined> = new Set([
-  "quota-exceeded",
-  "temporary-reduced-capacity",
-]);
-
-export function createRecorder({ clock, process, savingOf }: RecorderOptions): Recorder {
-  const series = createSeries(process.startedAt);
-  const hour = createHour(process.startedAt, series.outcomes);
-  const problems = createProblemList(clock.now);
-  const outages = createOutageList(clock.now, problems.warned);
-  const health = createUpstreamHealth();
-  const history = createHistory();
+export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions): Recorder {
+  const { add, tick, hour, series } = createCounters(startedAt);
+  const recent = createRecent(clock.now);
+  const health = new Map<Resource, Health>();
   let cancel = (): void => undefined;
 
-  function tick(): void {
-    series.tick(clock.now());
-    hour.tick(clock.now());
-    cancel = clock.after(TICK_MS, tick);
+  function repeat(): void {
+    tick(clock.now());
+    cancel = clock.after(TICK_MS, repeat);
   }
 
   function request(record: RequestRecord): void {
-    const { outcome, query, app, problem, durationMs } = record;
-    const counts = hour.app(app);
+    const { outcome, query, app, problem } = record;
+    const kind = kindOf(record);
+    add("requests", kind);
+    add(`app ${app}`, kind);
     const saving = savingOf(record);
-    series.add(outcome);
-    counts.requests++;
-    if (query !== undefined) hour.asked(query);
-    if (saving !== undefined) {
-      counts.saved++;
-      hour.saved(saving);
-    }
+    if (saving !== undefined) add("saved", saving);
+    if (query !== undefined) add("asked", query);
     if (outcome === "hit") return;
+    recent.request(record);
+    if (problem === undefined) return;
+    recent.problem({ from: "caller", what: problem, query: query ?? null, app });
+    if (kind === "failed") add(`failures ${app}`, problem);
+  }
+
+  function upstreamCall({ resource, status, durationMs, query }: UpstreamCallRecord): void {
     const at = clock.now();
-    history.add(record, at);
-    if (outcome === "miss" && query !== undefined) hour.slow({ query, app, durationMs, at });
-    if (BUDGET_PROBLEMS.has(problem)) counts.refused++;
-    if (problem !== undefined) problems.add({ from: "caller", what: problem, query: query ?? null, app });
+    const before = health.get(resource) ?? UNKNOWN;
+    add("calls", originOf(resource));
+    add(`calls ${resource}`, "calls");
+    // It says nothing about the API.
+    if (status === "given-up") return;
+    if (isAnswer(status)) {
+      add(`calls ${resource}`, "answeredMs", durationMs);
+      health.set(resource, { ...before, lastAnswerAt: at, failingSince: null });
+      return;
+    }
+    const lastFailure = typeof status === "number" ? `status ${status}` : status;
+    const failingSince = before.failingSince ?? at;
+    add(`calls ${resource}`, "failed");
+    health.set(resource, { ...before, lastFailureAt: at, lastFailure, failingSince });
+    recent.problem({ from: "upstream", what: `${resource}: ${lastFailure}`, query, app: null });
   }
 
-  function upstreamCall(call: UpstreamCallRecord): void {
-    const { resource, status, durationMs, query } = call;
-    const isAnswer = health.ended(call, clock.now());
-    hour.called(resource, isAnswer ? durationMs : undefined);
-    series.called(originOf(resource));
-    const what = `${resource}: ${failureText(status)}`;
-    if (!isAnswer) problems.add({ from: "upstream", what, query, app: null });
-  }
-
-  const { began: outOfOrder, ended: backInOrder } = outages;
-  const records = { request, upstreamCall, warned: problems.warned, outOfOrder, backInOrder };
+  const warned = (what: string): void => recent.problem({ from: "gateway", what, query: null, app: null });
+  const reports = { request, upstreamCall, outOfOrder: recent.outageBegan, backInOrder: recent.outageEnded };
   return {
-    recording: (observer) => recording(observer, records),
-    activity: () => ({
-      processes: [process],
-      ...hour.read(),
-      ...series.read(clock.now()),
-      upstream: Object.fromEntries(
-        [...health.all()].map(([resource, state]) => [resource, { ...hour.callsOf(resource), ...state }]),
-      ),
-      outages: outages.list(),
-      problems: problems.list(),
-    }),
-    historyOf: (query) => ({ requests: history.of(query), asked: hour.timesAsked(query) }),
-    start: () => void (cancel = clock.after(TICK_MS, tick)),
+    hour,
+    series,
+    read: recent.read,
+    historyOf: recent.historyOf,
+    health: () => Object.fromEntries(health),
+    start: () => void (cancel = clock.after(TICK_MS, repeat)),
     stop: () => cancel(),
+    recording: (observer) => ({
+      ...observer,
+      ...both(observer, { ...reports, warn: warned, error: warned }),
+    }),
   };
 }
 
-interface Records extends Pick<Observer, "request" | "upstreamCall" | "outOfOrder" | "backInOrder"> {
-  readonly warned: (message: string) => void;
-}
+type Reports = Pick<Observer, "request" | "upstreamCall" | "outOfOrder" | "backInOrder" | "warn" | "error">;
 
-function recording(observer: Observer, records: Records): Observer {
+/** @returns reports that go to both observers */
+function both(one: Reports, other: Reports): Reports {
   return {
-    ...observer,
-    request(...record) {
-      observer.request(...record);
-      records.request(record[0]);
+    request(record, caller) {
+      one.request(record, caller);
+      other.request(record);
     },
-    upstreamCall(record) {
-      observer.upstreamCall(record);
-      records.upstreamCall(record);
+    upstreamCall(call) {
+      one.upstreamCall(call);
+      other.upstreamCall(call);
     },
     outOfOrder(outage) {
-      observer.outOfOrder(outage);
-      records.outOfOrder(outage);
+      one.outOfOrder(outage);
+      other.outOfOrder(outage);
     },
     backInOrder(what) {
-      observer.backInOrder(what);
-      records.backInOrder(what);
+      one.backInOrder(what);
+      other.backInOrder(what);
     },
     warn(message, fields) {
-      observer.warn(message, fields);
-      records.warned(message);
+      one.warn(message, fields);
+      other.warn(message, fields);
     },
     error(message, fields) {
-      observer.error(message, fields);
-      records.warned(message);
+      one.error(message, fields);
+      other.error(message, fields);
     },
   };
+}
+
+const BUDGET_PROBLEMS: ReadonlySet<string> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
+
+function kindOf({ outcome, problem, status }: RequestRecord): Kind {
+  if (outcome === "abandoned") return "gone";
+  if (problem !== undefined && BUDGET_PROBLEMS.has(problem)) return "refused";
+  if (problem === "not-in-cache") return "mistakes";
+  if (status >= 500) return "failed";
+  // A record that does not exist is an answer.
+  if (status >= 400 && status !== 404) return "mistakes";
+  if (outcome === "refused" || outcome === "failed") return status < 500 ? "mistakes" : "failed";
+  if (outcome === "stale") return "stale";
+  return outcome === "miss" || outcome === "bypass" ? "fetched" : "cached";
+}
+
+/** Whether the upstream answered the query. A 404 is an answer; a rejection of the credentials is not. */
+function isAnswer(status: UpstreamCallRecord["status"]): boolean {
+  return typeof status === "number" && status < 500 && ![401, 403, 429].includes(status);
 }

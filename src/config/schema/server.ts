@@ -108,8 +108,8 @@ export const admin = z.strictObject({
     env: "ADMIN_TOKEN_FILE",
     secretEnv: "ADMIN_TOKEN",
     description:
-      "The path of a file that holds only the token that protects the admin port, except /livez, /readyz and the static " +
-      "page /docs. Send it as Authorization: Bearer. Set either this or ADMIN_TOKEN.",
+      "The path of a file that holds only the token that protects the admin port, except /livez, /readyz and /metrics. " +
+      "Send it as Authorization: Bearer, or as the password of Basic authentication. Set either this or ADMIN_TOKEN.",
   }),
   tls: tls("the operators' port", "ADMIN_"),
 });

@@ -1,11 +1,10 @@
 /** What the status page is made of. */
 import { describe, expect, it } from "vitest";
 
-import { forecast } from "../../../src/admin/status/forecast.ts";
-import { merge } from "../../../src/admin/status/merge.ts";
+import { type Activity, createCollect, merge } from "../../../src/admin/status/activity.ts";
+import { createCounters } from "../../../src/admin/status/counters.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
-import { createTop } from "../../../src/admin/status/top.ts";
-import type { Activity } from "../../../src/admin/status/types.ts";
+import { emptyInMs } from "../../../src/admin/status/status.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
@@ -20,8 +19,9 @@ const CALL: UpstreamCallRecord = {
   durationMs: 100,
   bytes: 10,
 };
-/** The beginning of a step of the series, so that counts fall into known steps. */
+/** The beginning of a step of each series, so that counts fall into known steps. */
 const NOON = Date.UTC(2026, 0, 15, 12);
+const MINUTE = 60_000;
 
 interface Recording {
   readonly clock: FakeClock;
@@ -34,8 +34,7 @@ interface Recording {
 
 function record(id = "one", startedAt = NOON): Recording {
   const clock = createFakeClock(startedAt);
-  const process = { id, host: "host", version: "1.2.3", startedAt };
-  const recorder = createRecorder({ clock, process, savingOf });
+  const recorder = createRecorder({ clock, startedAt, savingOf });
   const observer = recorder.recording(SILENT);
   recorder.start();
   return {
@@ -44,83 +43,80 @@ function record(id = "one", startedAt = NOON): Recording {
     request: (fields) => observer.request({ ...HIT, ...fields }),
     call: (fields) => observer.upstreamCall({ ...CALL, ...fields }),
     observer,
-    activity: () => ({ ...recorder.activity(), queue: { api: { interactive: 1 }, images: {} } }),
+    activity: () => ({
+      process: { id, host: "host", version: "1.2.3", startedAt },
+      ...recorder.hour(),
+      series: recorder.series(),
+      health: recorder.health(),
+      queue: { api: { interactive: 1 }, images: {} },
+      ...recorder.read(),
+    }),
   };
 }
 
-describe("the most frequent keys", () => {
-  it("are found among more keys than fit, with counts that are never too low", () => {
-    const top = createTop(20);
-    for (let at = 0; at < 5_000; at++) {
-      top.add(`rare ${at}`);
-      if (at % 2 === 0) top.add("often");
-      if (at % 5 === 0) top.add("sometimes");
-    }
-    expect(top.list(2).map(({ key }) => key)).toEqual(["often", "sometimes"]);
-    expect(top.countOf("often")).toBeGreaterThanOrEqual(2_500);
-    expect(top.countOf("rare 1")).toBe(0);
-    expect(top.list(100).length).toBeLessThanOrEqual(20);
-  });
-});
-
 describe("the recorder", () => {
-  it("counts requests by outcome, app, query and saving, for an hour", async () => {
+  it.each([
+    ["cached", { outcome: "hit" }],
+    ["cached", { outcome: "collapsed" }],
+    ["cached", { outcome: "updating" }],
+    ["stale", { outcome: "stale", detail: "upstream-error" }],
+    ["fetched", { outcome: "miss" }],
+    ["fetched", { outcome: "miss", status: 404, problem: "not-found" }],
+    ["refused", { outcome: "refused", status: 429, problem: "quota-exceeded" }],
+    ["refused", { outcome: "refused", status: 503, problem: "temporary-reduced-capacity" }],
+    ["failed", { outcome: "failed", status: 502, problem: "upstream-error" }],
+    ["failed", { outcome: "refused", status: 503, problem: "upstream-unavailable" }],
+    ["mistakes", { outcome: "refused", status: 400, problem: "invalid-query" }],
+    ["mistakes", { outcome: "miss", status: 400, problem: "upstream-rejected" }],
+    ["mistakes", { outcome: "refused", status: 504, problem: "not-in-cache" }],
+    ["gone", { outcome: "abandoned", status: 499 }],
+  ] as const)("counts as %s: %o", (kind, fields) => {
+    const { request, activity } = record();
+    request(fields);
+    const { counts } = activity();
+    expect([counts["requests"], counts["app web"]]).toEqual([{ [kind]: 1 }, { [kind]: 1 }]);
+  });
+
+  it("counts queries, savings and the causes of failures, for an hour", async () => {
     const { clock, request, activity } = record();
     for (let at = 0; at < 10; at++) request();
     request({ outcome: "miss", tier: undefined, app: "feed", durationMs: 300 });
-    request({ outcome: "refused", status: 429, problem: "quota-exceeded", app: "feed" });
+    request({ outcome: "failed", status: 502, problem: "upstream-error", app: "feed" });
     await clock.advance(5_000);
     const now = activity();
     expect(now).toMatchObject({
       sinceAt: NOON,
-      outcomes: { hit: 10, miss: 1, refused: 1 },
-      saved: { hit: 10 },
-      apps: [
-        { app: "web", requests: 10, saved: 10, refused: 0 },
-        { app: "feed", requests: 2, saved: 0, refused: 1 },
-      ],
-      asked: [{ key: "listings?offset=0", count: 12 }],
+      counts: {
+        saved: { hit: 10 },
+        asked: { "listings?offset=0": 12 },
+        "failures feed": { "upstream-error": 1 },
+      },
       slowest: [{ query: "listings?offset=0", app: "feed", durationMs: 300 }],
-      perSecond: { hit: 2, miss: 0.2, refused: 0.2 },
+      problems: [{ from: "caller", what: "upstream-error", count: 1, app: "feed" }],
     });
-    expect(now.series.counts.hit?.at(-1)).toBe(10);
-    expect(now.problems).toMatchObject([{ from: "caller", what: "quota-exceeded", count: 1, app: "feed" }]);
-    await clock.advance(70 * 60_000);
-    expect(activity()).toMatchObject({
-      outcomes: {},
-      saved: {},
-      apps: [],
-      asked: [],
-      slowest: [],
-      problems: [],
-    });
+    expect(now.series.map(({ counts }) => counts["cached"])).toEqual([[10], undefined, undefined]);
+    await clock.advance(70 * MINUTE);
+    const { counts, problems, slowest } = activity();
+    expect([counts, problems, slowest]).toEqual([{}, [], []]);
   });
 
-  it("samples the queries above a number of requests per second", () => {
-    const { request, activity } = record();
-    for (let at = 0; at < 20_000; at++) request({ query: at % 4 === 0 ? "rare" : "often" });
-    const [often, rare] = activity().asked.map(({ count }) => count);
-    expect([often, rare]).toEqual([expect.closeTo(15_000, -2.5), expect.closeTo(5_000, -2.5)]);
-  });
-
-  it("shows since when calls fail, until they succeed", async () => {
+  it("shows since when calls fail, until they succeed; a call that was given up says nothing", async () => {
     const { clock, call, activity } = record();
     call();
     await clock.advance(1_000);
     call({ status: 503 });
     await clock.advance(1_000);
     call({ status: "reset" });
-    expect(activity().upstream.sold).toEqual({
-      calls: 3,
-      failed: 2,
-      answeredMs: 100,
+    call({ status: "given-up" });
+    expect(activity().health.sold).toEqual({
       lastAnswerAt: NOON,
       lastFailureAt: NOON + 2_000,
       lastFailure: "reset",
       failingSince: NOON + 1_000,
     });
+    expect(activity().counts["calls sold"]).toEqual({ calls: 4, failed: 2, answeredMs: 100 });
     call({ status: 404 });
-    expect(activity().upstream.sold).toMatchObject({ failed: 2, failingSince: null });
+    expect(activity().health.sold).toMatchObject({ failingSince: null });
   });
 
   it("remembers why the latest requests of a query were no hits", () => {
@@ -129,109 +125,119 @@ describe("the recorder", () => {
     request();
     request({ outcome: "stale", forwarded: undefined, detail: "quota-exceeded" });
     request({ outcome: "miss", forwarded: "miss", query: "sold?offset=0" });
-    const { requests, asked } = recorder.historyOf("listings?offset=0");
-    expect(asked).toBe(3);
-    expect(requests.map(({ why }) => why)).toEqual([
+    expect(recorder.historyOf("listings?offset=0").map(({ why }) => why)).toEqual([
       "The cached answer had expired. It was served because no newer one was available (quota-exceeded).",
       "The cached answer had expired, or was purged.",
     ]);
   });
 
-  it("counts a problem once for each kind, with its first and last time", async () => {
+  it("counts a problem once for each kind, and shows an outage until it ends", async () => {
     const { clock, request, observer, activity } = record();
     for (const app of ["web", "feed"]) {
       request({ outcome: "failed", status: 502, problem: "upstream-error", app });
-      await clock.advance(60_000);
+      await clock.advance(MINUTE);
     }
     observer.warn("Something is odd.", {});
+    const outage = { what: "Redis", cause: "timeout", meanwhile: "Callers get answers." };
+    observer.outOfOrder(outage);
+    observer.outOfOrder({ ...outage, cause: "another" });
+    observer.outOfOrder({ ...outage, what: "upstream api/sold" });
+    expect(activity().outages).toEqual([{ ...outage, since: NOON + 2 * MINUTE }]);
+    observer.backInOrder("Redis");
+    expect(activity().outages).toEqual([]);
     expect(activity().problems).toMatchObject([
+      { what: "upstream api/sold is out of order: timeout." },
+      { what: "Redis is out of order: timeout.", count: 1 },
       { from: "gateway", what: "Something is odd.", count: 1 },
-      { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + 60_000, app: "feed" },
+      { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + MINUTE, app: "feed" },
     ]);
   });
 });
 
-describe("an outage", () => {
-  it("is shown until it ends, and stays in the list of problems", async () => {
-    const { clock, observer, activity } = record();
-    const outage = { what: "Redis", cause: "timeout", meanwhile: "Callers get answers." };
-    observer.outOfOrder(outage);
-    await clock.advance(1_000);
-    observer.outOfOrder({ ...outage, cause: "another" });
-    expect(activity().outages).toEqual([{ ...outage, since: NOON }]);
-    observer.backInOrder("Redis");
-    expect(activity()).toMatchObject({
-      outages: [],
-      problems: [{ from: "gateway", what: "Redis is out of order: timeout.", count: 1 }],
-    });
+describe("the counters", () => {
+  it("find the frequent names among more than they keep", () => {
+    const { add, hour } = createCounters(NOON);
+    for (let at = 0; at < 5_000; at++) {
+      add("asked", `rare ${at}`);
+      if (at % 2 === 0) add("asked", "often");
+    }
+    const asked = hour().counts["asked"] ?? {};
+    expect([asked["often"], Object.keys(asked).length <= 400]).toEqual([2_500, true]);
+  });
+
+  it("have a series for each period, and begin again if the clock jumps", async () => {
+    const { add, tick, series } = createCounters(NOON);
+    for (let at = NOON; at < NOON + 30 * MINUTE; at += 1_000) {
+      tick(at);
+      add("requests", "cached");
+    }
+    tick(NOON + 30 * MINUTE);
+    const [quarter, hour, day] = series();
+    expect(quarter?.counts["cached"]).toEqual(Array.from({ length: 180 }, () => 5));
+    expect(hour?.counts["cached"]).toEqual(Array.from({ length: 90 }, () => 20));
+    expect(day?.counts["cached"]).toEqual([480, 480, 480]);
+    tick(NOON - MINUTE);
+    expect(series().map(({ counts }) => counts)).toEqual([{}, {}, {}]);
   });
 });
 
-describe("the sum of several processes", () => {
-  it("adds counts, and aligns series that are a step apart", async () => {
-    const [own, other] = [record("one"), record("two", NOON + 5_000)];
-    own.request();
-    await own.clock.advance(5_000);
-    own.request({ app: "feed" });
-    await own.clock.advance(5_000);
-    other.request({ outcome: "miss" });
-    await other.clock.advance(5_000);
-    const sum = merge([own.activity(), other.activity()]);
-    expect(sum.processes.map(({ id }) => id)).toEqual(["one", "two"]);
-    expect(sum).toMatchObject({
-      outcomes: { hit: 2, miss: 1 },
-      apps: [{ app: "web", requests: 2 }, { app: "feed" }],
-      asked: [{ count: 3 }],
+describe("the activities of several processes", () => {
+  it("are added up, step by step", async () => {
+    const [one, two] = [record("one"), record("two", NOON - 5_000)];
+    one.request();
+    two.request({ app: "feed", outcome: "miss", durationMs: 50 });
+    two.call({ status: 503 });
+    one.call();
+    for (const { clock } of [one, two]) await clock.advance(10_000);
+    const together = merge([one.activity(), two.activity()]);
+    expect(together).toMatchObject({
+      processes: [{ id: "one" }, { id: "two" }],
+      sinceAt: NOON - 5_000,
+      counts: { requests: { cached: 1, fetched: 1 }, "app web": { cached: 1 }, "app feed": { fetched: 1 } },
+      health: { sold: { lastAnswerAt: NOON, failingSince: null } },
       queue: { api: { interactive: 2 } },
+      slowest: [{ app: "feed" }],
     });
-    expect(sum.series.counts.hit?.slice(-2)).toEqual([1, 1]);
-    expect(sum.series.counts.miss?.slice(-2)).toEqual([0, 1]);
+    expect(together.series[0]?.counts).toMatchObject({ cached: [1, 0], fetched: [0, 0] });
   });
 
-  it("shows the API as failing until some process gets an answer after the latest failure", async () => {
-    const [own, other] = [record("one"), record("two")];
-    own.call({ status: 500 });
-    await own.clock.advance(1_000);
-    own.call({ status: 500 });
-    expect(merge([own.activity(), other.activity()]).upstream.sold).toMatchObject({ failingSince: NOON });
-    await other.clock.advance(2_000);
-    other.call();
-    expect(merge([own.activity(), other.activity()]).upstream.sold).toMatchObject({
-      calls: 3,
-      failed: 2,
-      failingSince: null,
-    });
+  it("are ignored if they are damaged, too large, or of another release", async () => {
+    const { activity, clock } = record();
+    const own = activity();
+    const good = { ...activity(), process: { ...own.process, id: "peer" } };
+    const [series] = own.series;
+    const bad = [
+      "no json",
+      "[]",
+      JSON.stringify({ at: 1 }),
+      JSON.stringify({ activity: { ...good, sinceAt: "now" } }),
+      JSON.stringify({ activity: { ...good, counts: { requests: { cached: -1 } } } }),
+      JSON.stringify({ activity: { ...good, series: [{ ...series, counts: { x: Array(1_000).fill(1) } }] } }),
+      JSON.stringify({ activity: { ...good, process: { ...good.process, host: "x".repeat(2 ** 20) } } }),
+    ];
+    const texts = [...bad, JSON.stringify({ activity: good })];
+    const board = { show: () => undefined, look: async () => texts };
+    const collected = createCollect(() => own, board, clock)();
+    await clock.advance(200);
+    const { processes, scope } = await collected;
+    expect([scope, processes.map(({ id }) => id)]).toEqual(["all", ["one", "peer"]]);
   });
 });
 
 describe("the forecast of a window", () => {
-  const window = { limit: 100, windowMs: 60_000, periodsMs: [10_000, 60_000] };
-
+  const window = { name: "1d", limit: 2_400, windowMs: 24 * 60 * MINUTE, comesBack: [] };
+  const perHour = (calls: number): number => calls / (60 * MINUTE);
   it.each([
-    ["no calls", { spent: 0, remaining: 100, callsPerSecond: [0, 0] }, { load: 0, emptyInMs: null }],
-    [
-      "half of the rate",
-      { spent: 50, remaining: 50, callsPerSecond: [5 / 6, 9] },
-      { load: 0.5, emptyInMs: null },
-    ],
-    [
-      "twice the rate",
-      { spent: 50, remaining: 50, callsPerSecond: [20 / 6, 0] },
-      { load: 2, emptyInMs: 20_000 },
-    ],
-    [
-      "more coming back",
-      { spent: 100, remaining: 0, callsPerSecond: [1.7, 0] },
-      { load: 1.02, emptyInMs: 0 },
-    ],
-  ])("shows with %s when it is empty", (_name, input, expected) => {
-    const { load, emptyInMs } = forecast({ ...window, ...input });
-    expect([load, emptyInMs]).toEqual([expect.closeTo(expected.load), expected.emptyInMs]);
+    ["a rate that the limit allows", 100, 0, null],
+    ["an empty window", 200, 0, 12 * 60 * MINUTE],
+    ["a half-full window", 200, 1_200, 8 * 60 * MINUTE],
+  ])("%s", (_name, calls, spent, expected) => {
+    const forecast = emptyInMs({ ...window, spent, remaining: window.limit - spent }, perHour(calls));
+    expect(forecast).toBe(expected);
   });
 
-  it("uses the rate of a longer period for a longer window", () => {
-    const day = { limit: 100, windowMs: 86_400_000, spent: 0, remaining: 100 };
-    const { load } = forecast({ ...day, callsPerSecond: [9, 0], periodsMs: [10_000, 60_000] });
-    expect(load).toBe(0);
+  it("says nothing about a window shorter than an hour", () => {
+    const minute = { ...window, limit: 60, windowMs: MINUTE, spent: 50, remaining: 10 };
+    expect(emptyInMs(minute, 1)).toBeNull();
   });
 });

@@ -174,7 +174,6 @@ describe("the observer", () => {
     const observer = createObserver(log, metrics, {
       labelOf: (app) => app,
       trustedProxies: [],
-      servedAges: { count: () => undefined },
       logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
       now: () => 0,
     });

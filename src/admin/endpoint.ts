@@ -1,0 +1,171 @@
+/**
+ * The machinery of the admin port: an endpoint says its method, path, parameters and body, and answers what it was asked.
+ * Zod checks what was asked. Unknown parameters and members are refused, because an operator would believe that they work.
+ */
+import express, { type Express, type Request, type Response } from "express";
+import { z } from "zod";
+
+import { Problem } from "../errors.ts";
+
+export interface Endpoint {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly query: z.ZodRawShape;
+  /** @returns a JSON value, or an `Answer` */
+  readonly answer: (request: Request, response: Response) => unknown;
+}
+
+/** An answer that is not JSON. */
+export interface Answer {
+  readonly type: string;
+  readonly text: string | Buffer;
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+class Sent {
+  readonly answer: Answer;
+  constructor(answer: Answer) {
+    this.answer = answer;
+  }
+}
+
+/** Marks an answer as one that is not JSON. */
+export function send(answer: Answer): unknown {
+  return new Sent(answer);
+}
+
+export function get<Shape extends z.ZodRawShape>(
+  path: string,
+  query: Shape,
+  answer: (query: z.output<z.ZodObject<Shape>>, request: Request) => unknown,
+): Endpoint {
+  const schema = z.object(query);
+  return {
+    method: "GET",
+    path,
+    query,
+    answer: (request) => answer(checked(schema, parametersOf(request), "parameter"), request),
+  };
+}
+
+const MOST_BODY = "16kb";
+const readJson = express.json({ limit: MOST_BODY, type: () => true });
+
+export function post<Body extends z.ZodType>(
+  path: string,
+  body: Body,
+  answer: (body: z.output<Body>) => unknown,
+): Endpoint {
+  return {
+    method: "POST",
+    path,
+    query: {},
+    async answer(request, response) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      readJson(request, response, (error: unknown) => (error === undefined ? resolve() : reject(error)));
+      await promise;
+      const given: unknown = request.body;
+      return answer(checked(body, given ?? {}, "member"));
+    },
+  };
+}
+
+/** Every path accepts it: JSON with line breaks. Browsers get line breaks without it. */
+const PRETTY = z.enum(["true", "false", ""]).optional();
+
+/** Adds endpoints to the server. Other methods at their paths get 405 (RFC 9110, section 15.5.6). */
+export function mount(app: Express, endpoints: readonly Endpoint[]): void {
+  for (const [path, of] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
+    const allow = of.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
+    app.all(path, async (request, response) => {
+      const method = request.method === "HEAD" ? "GET" : request.method;
+      const endpoint = of.find((one) => one.method === method);
+      if (endpoint === undefined) {
+        const detail = `This path takes ${allow.replace(/,(?=[^,]*$)/, " and")} only.`;
+        const remedy = `Use ${allow.replace(/,(?=[^,]*$)/, " or")} at this path.`;
+        throw new Problem("method-not-allowed", { detail, remedy, headers: { Allow: allow } });
+      }
+      checked(z.strictObject({ ...endpoint.query, pretty: PRETTY }), parametersOf(request), "parameter");
+      const answer = await endpoint.answer(request, response);
+      if (answer instanceof Sent) {
+        const { type, text, status = 200, headers = {} } = answer.answer;
+        // Express adds the ETag, and answers 304 if the browser has the file.
+        response
+          .status(status)
+          .set({ "Content-Type": type, "Cache-Control": "no-store", ...headers })
+          .send(text);
+        return;
+      }
+      const indent = indentFor(request);
+      const json = JSON.stringify(answer, undefined, indent) + (indent > 0 ? "\n" : "");
+      response.vary("Accept").set("Cache-Control", "no-store").type("application/json").send(json);
+    });
+  }
+}
+
+/** @returns by how many spaces JSON is indented for this request. 0: everything in one line */
+export function indentFor(request: Request): number {
+  const pretty = searchOf(request).get("pretty") ?? undefined;
+  // Only a browser that shows the answer prefers HTML to JSON.
+  const isForPeople =
+    pretty === undefined
+      ? request.accepts(["application/json", "text/html"]) === "text/html"
+      : pretty === "" || pretty === "true";
+  return isForPeople ? 2 : 0;
+}
+
+/** The query of a request's target. Any target has one: `//` and `http://x:99999/` are no URLs, but may be sent. */
+function searchOf({ url }: Pick<Request, "url">): URLSearchParams {
+  const [beforeFragment = ""] = url.split("#", 1);
+  const mark = beforeFragment.indexOf("?");
+  return new URLSearchParams(mark === -1 ? "" : beforeFragment.slice(mark + 1));
+}
+
+function parametersOf(request: Request): Readonly<Record<string, string>> {
+  const parameters = new Map<string, string>();
+  for (const [name, value] of searchOf(request)) {
+    if (parameters.has(name)) throw mistake(`Give the parameter ${name.slice(0, MOST_SHOWN)} once.`);
+    parameters.set(name, value);
+  }
+  return Object.fromEntries(parameters);
+}
+
+/** @returns the problem of a malformed admin request */
+export function mistake(detail: string): Problem {
+  return new Problem("invalid-admin-request", { detail });
+}
+
+const MOST_SHOWN = 100;
+
+function checked<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  word: "parameter" | "member",
+): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  throw mistake(issue === undefined ? "" : sentenceOf(issue, word, known));
+}
+
+function sentenceOf(issue: z.core.$ZodIssue, word: string, known: readonly string[]): string {
+  const name = issue.path.join(".");
+  if (issue.code === "unrecognized_keys") {
+    const hint = known.includes("url") && word === "parameter" ? " Percent-encode the whole URL." : "";
+    const unknown = JSON.stringify((issue.keys[0] ?? "").slice(0, MOST_SHOWN));
+    return `Unknown ${word} ${unknown}. Known: ${known.join(", ")}.${hint}`;
+  }
+  if (name === "") return issue.message;
+  if (issue.code === "invalid_value") {
+    const values = issue.values.map((value) => (value === "" ? "empty" : String(value)));
+    return `The ${word} ${name} must be ${values.join(", ").replace(/, (?=[^,]*$)/, " or ")}.`;
+  }
+  if (issue.code === "invalid_type") {
+    return issue.message.endsWith("received undefined")
+      ? `Give the ${word} ${name}.`
+      : `The ${word} ${name} must be a ${issue.expected}.`;
+  }
+  return `The ${word} ${name} ${issue.message}.`;
+}

@@ -1,0 +1,78 @@
+// Makes and updates elements. Text is always set as text, so nothing that a caller sent can become markup.
+
+export const byId = (id) => document.getElementById(id);
+
+/** Makes an element. `properties` are set as properties; `children` are elements or texts. */
+export function h(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+/** Sets the text of an element if it differs. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Shows items as children of an element. The child of an item stays the same element, so focus and selection stay.
+ * @param key identifies an item
+ * @param make makes the element of a new item
+ * @param update shows an item in its element
+ */
+export function showItems(parent, items, { key, make, update }) {
+  const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const children = items.map((item) => {
+    const name = String(key(item));
+    const child = before.get(name) ?? make(item);
+    child.dataset.key = name;
+    update(child, item);
+    return child;
+  });
+  const isSame =
+    children.length === parent.children.length &&
+    children.every((child, at) => child === parent.children[at]);
+  if (!isSame) parent.replaceChildren(...children);
+}
+
+/**
+ * Shows rows in a table. The text of the first column, and its note, identify a row.
+ * @param columns `[title, kind, text, note, level]`: kind is "number", "query" or ""; text, note and level are functions
+ * @param onQuery called with the text of a cell of kind "query" that was chosen
+ */
+export function showTable(table, items, { columns, empty, onQuery }) {
+  const [head, body] = [table.tHead ?? table.createTHead(), table.tBodies[0] ?? table.createTBody()];
+  if (head.rows.length === 0)
+    head.append(
+      h(
+        "tr",
+        {},
+        ...columns.map(([textContent, className]) => h("th", { scope: "col", className, textContent })),
+      ),
+    );
+  head.hidden = items.length === 0;
+  if (items.length === 0) {
+    const cell = h("td", { className: "empty", textContent: empty, colSpan: columns.length });
+    if (body.textContent !== empty) body.replaceChildren(h("tr", {}, cell));
+    return;
+  }
+  showItems(body, items, {
+    key: (item) => columns[0][2](item) + (columns[0][3]?.(item) ?? ""),
+    make: () => h("tr", {}, ...columns.map(([, kind]) => makeCell(kind, onQuery))),
+    update: (row, item) =>
+      columns.forEach(([, , text, note, level], at) => {
+        const cell = row.cells[at];
+        setText(cell.firstChild, text(item));
+        setText(cell.lastChild, note?.(item) ?? "");
+        cell.dataset.level = level?.(item) ?? "";
+      }),
+  });
+}
+
+function makeCell(kind, onQuery) {
+  const note = h("small", { className: "note" });
+  if (kind !== "query") return h("td", { className: kind }, h("span", { className: "text" }), note);
+  const button = h("button", { type: "button", className: "text link", title: "Explain this query" });
+  button.addEventListener("click", () => button.textContent && onQuery(button.textContent));
+  return h("td", { className: kind }, button, note);
+}

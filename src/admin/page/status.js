@@ -1,0 +1,37 @@
+// The status page: asks for the status every second, and shows it.
+import { byId, setText } from "./dom.js";
+import { ask, createExplain } from "./explain.js";
+import { createPanels } from "./panels.js";
+import { clockTime } from "./words.js";
+
+const EVERY_MS = 1_000;
+const SILENT_MS = 5_000;
+
+const show = createPanels(createExplain());
+let lastAt;
+
+/** @param state "live" or "disconnected" */
+function setState(state, text) {
+  document.body.dataset.state = state;
+  setText(byId("connection"), text);
+  byId("status").hidden = lastAt === undefined;
+}
+
+async function follow() {
+  try {
+    const span = byId("span").value;
+    const status = await ask(`status?span=${span}`, { signal: AbortSignal.timeout(SILENT_MS) });
+    lastAt = Date.now();
+    setState("live", "Live");
+    show(status);
+  } catch ({ status }) {
+    // The browser would ask for the token again and again.
+    if (status === 401)
+      return setState("disconnected", "The token is wrong or has changed. Load the page again.");
+    const since = lastAt === undefined ? "" : ` since ${clockTime(lastAt)}: the numbers below are old`;
+    setState("disconnected", `Disconnected${since}. Trying again…`);
+  }
+  setTimeout(follow, EVERY_MS);
+}
+
+void follow();

@@ -1,0 +1,183 @@
+/**
+ * What one process saw in the last hour. Replicas show each other their activities through Redis, so each is checked and
+ * bounded before it is used: whoever can write to Redis must not be able to stop a gateway.
+ */
+import { z } from "zod";
+
+import { type Resource, RESOURCES } from "../../interface/resources.ts";
+import { type Clock, pause } from "../../process/clock.ts";
+import { ORIGINS } from "../../types.ts";
+import { MOST_STEPS, SPANS, sumCounts, sumOf, sumSeries } from "./counters.ts";
+import { type CurrentOutage, MOST_PROBLEMS, MOST_SLOW, type RecentProblem, slowestOf } from "./recent.ts";
+import type { Health } from "./recorder.ts";
+
+/** The most queries that are listed, and the most processes whose activities are read. */
+export const MOST_ASKED = 30;
+const MOST_PROCESSES = 100;
+const MOST_BYTES = 1024 * 1024;
+
+const name = z.string().max(10_000);
+const count = z.number().nonnegative();
+const instant = z.number();
+const counts = z.record(name, count);
+const HEALTH = z.object({
+  lastAnswerAt: instant.nullable(),
+  lastFailureAt: instant.nullable(),
+  lastFailure: name.nullable(),
+  failingSince: instant.nullable(),
+});
+const ACTIVITY = z.object({
+  process: z.object({ id: name, host: name, version: name, startedAt: instant }),
+  /** How far back the counts go: an hour, or less after a start. */
+  sinceAt: instant,
+  counts: z.record(name, counts),
+  series: z
+    .array(
+      z.object({
+        stepMs: z.number(),
+        lastStep: z.number(),
+        counts: z.record(name, z.array(count).max(MOST_STEPS)),
+      }),
+    )
+    .length(Object.keys(SPANS).length),
+  health: z.partialRecord(z.enum(RESOURCES), HEALTH),
+  /** Waiting calls, by origin and priority. */
+  queue: z.record(z.enum(ORIGINS), counts),
+  outages: z.array(z.object({ what: name, cause: name, meanwhile: name, since: instant })).max(MOST_PROBLEMS),
+  problems: z
+    .array(
+      z.object({
+        from: z.enum(["caller", "upstream", "gateway"]),
+        what: name,
+        count,
+        firstAt: instant,
+        lastAt: instant,
+        query: name.nullable(),
+        app: name.nullable(),
+      }),
+    )
+    .max(MOST_PROBLEMS),
+  slowest: z.array(z.object({ query: name, app: name, durationMs: count, at: instant })).max(MOST_SLOW),
+});
+
+export type Activity = z.infer<typeof ACTIVITY>;
+export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
+
+/** Each replica publishes a text here, which the others read (src/redis/board.ts). */
+export interface Board {
+  readonly show: (write: () => string) => void;
+  readonly look: () => Promise<readonly string[]>;
+}
+
+/**
+ * Where the numbers come from. `alone`: the only process, as there is no Redis. `all`: all replicas. `cut-off`: this replica
+ * only, because Redis does not answer.
+ */
+export type Scope = "alone" | "all" | "cut-off";
+
+/** The other processes publish their activities within this time. */
+const PEERS_MS = 200;
+/** For this long after a look, the next look finds the texts of the other processes on the board. */
+const LOOKED_MS = 3_000;
+
+/**
+ * @param board `undefined`: there are no other replicas
+ * @returns a function that adds up the activities of all processes. It never rejects.
+ */
+export function createCollect(
+  own: () => Activity,
+  board: Board | undefined,
+  clock: Clock,
+): () => Promise<Together & { readonly scope: Scope }> {
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  // The board takes a text that does not change for the text of a dead process. The instant changes it.
+  board?.show(() => JSON.stringify({ at: clock.now(), activity: own() }));
+
+  async function others(from: Board): Promise<Activity[]> {
+    const isFirst = clock.monotonic() > lookedAt + LOOKED_MS;
+    let texts = await from.look();
+    if (isFirst) {
+      await pause(clock, PEERS_MS);
+      texts = await from.look();
+    }
+    lookedAt = clock.monotonic();
+    return texts.slice(0, MOST_PROCESSES).flatMap(activityIn);
+  }
+
+  return async () => {
+    if (board === undefined) return { ...merge([own()]), scope: "alone" };
+    try {
+      return { ...merge([own(), ...(await others(board))]), scope: "all" };
+    } catch {
+      return { ...merge([own()]), scope: "cut-off" };
+    }
+  };
+}
+
+/** @returns nothing for a text in another form, such as that of another release */
+function activityIn(text: string): Activity[] {
+  if (text.length > MOST_BYTES) return [];
+  try {
+    return [z.object({ activity: ACTIVITY }).parse(JSON.parse(text)).activity];
+  } catch {
+    return [];
+  }
+}
+
+/** Adds up activities. Pure. @param all the first one is that of this process */
+export function merge(all: readonly [Activity, ...Activity[]]): Together {
+  const [own] = all;
+  return {
+    processes: all.map(({ process }) => process),
+    sinceAt: Math.min(...all.map(({ sinceAt }) => sinceAt)),
+    counts: sumCounts(all.map((one) => one.counts)),
+    series: own.series.map((series, at) =>
+      sumSeries([series, ...all.slice(1).flatMap((one) => one.series[at] ?? [])]),
+    ),
+    health: Object.fromEntries(RESOURCES.flatMap((resource) => healthOf(resource, all))),
+    queue: {
+      api: sumOf(all.map(({ queue }) => queue.api)),
+      images: sumOf(all.map(({ queue }) => queue.images)),
+    },
+    outages: earliestOf(all.flatMap(({ outages }) => outages)),
+    problems: latestOf(all.flatMap(({ problems }) => problems)),
+    slowest: slowestOf(all.flatMap(({ slowest }) => slowest)),
+  };
+}
+
+/** A resource is failing if no process has got an answer since the latest failure in any process. */
+function healthOf(resource: Resource, all: readonly Activity[]): [Resource, Health][] {
+  const states = all.flatMap(({ health }) => health[resource] ?? []);
+  if (states.length === 0) return [];
+  const latest = (instants: readonly (number | null)[]): number | null =>
+    instants.reduce((a, b) => (a === null || b === null ? (a ?? b) : Math.max(a, b)), null);
+  const lastAnswerAt = latest(states.map((state) => state.lastAnswerAt));
+  const lastFailureAt = latest(states.map((state) => state.lastFailureAt));
+  const lastFailure = states.find((state) => state.lastFailureAt === lastFailureAt)?.lastFailure ?? null;
+  const isFailing = lastFailureAt !== null && lastFailureAt > (lastAnswerAt ?? 0);
+  const since = states.flatMap(({ failingSince }) =>
+    failingSince !== null && failingSince >= (lastAnswerAt ?? 0) ? [failingSince] : [],
+  );
+  const failingSince = isFailing ? Math.min(lastFailureAt, ...since) : null;
+  return [[resource, { lastAnswerAt, lastFailureAt, lastFailure, failingSince }]];
+}
+
+/** @returns each outage once, with its earliest beginning */
+function earliestOf(outages: readonly CurrentOutage[]): CurrentOutage[] {
+  const latestFirst = outages.toSorted((a, b) => b.since - a.since);
+  return [...new Map(latestFirst.map((outage) => [outage.what, outage])).values()].toReversed();
+}
+
+/** @returns each kind of problem once, the latest first */
+function latestOf(problems: readonly RecentProblem[]): RecentProblem[] {
+  const kinds = Map.groupBy(problems, ({ from, what }) => `${from} ${what}`);
+  return [...kinds.values()]
+    .flatMap((of) => {
+      const [latest] = of.toSorted((a, b) => b.lastAt - a.lastAt);
+      if (latest === undefined) return [];
+      const count = of.reduce((sum, one) => sum + one.count, 0);
+      return [{ ...latest, count, firstAt: Math.min(...of.map(({ firstAt }) => firstAt)) }];
+    })
+    .sort((a, b) => b.lastAt - a.lastAt)
+    .slice(0, MOST_PROBLEMS);
+}

@@ -1,0 +1,158 @@
+/** Remembers what went wrong lately in this process, and the latest requests that were not hits. All lists are bounded. */
+import type { Outage, RequestRecord } from "../../types.ts";
+
+/** A kind of problem, and how often it occurred. Instants are epoch milliseconds. */
+export interface RecentProblem {
+  /** `caller`: a response with a problem; `upstream`: a call that failed; `gateway`: a warning in the log. */
+  readonly from: "caller" | "upstream" | "gateway";
+  /** The code of the problem, the failure of the call, or the text of the warning. */
+  readonly what: string;
+  readonly count: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** The latest example. */
+  readonly query: string | null;
+  readonly app: string | null;
+}
+
+export interface CurrentOutage extends Pick<Outage, "what" | "cause" | "meanwhile"> {
+  readonly since: number;
+}
+
+/** A request that waited for the upstream. */
+export interface SlowRequest {
+  readonly query: string;
+  readonly app: string;
+  readonly durationMs: number;
+  readonly at: number;
+}
+
+/** A request that was not a hit. */
+interface RecentRequest extends Pick<RequestRecord, "app" | "outcome" | "status" | "durationMs"> {
+  readonly at: number;
+  /** Why it was not a hit, as a sentence. */
+  readonly why: string;
+}
+
+const HOUR_MS = 60 * 60_000;
+export const MOST_PROBLEMS = 60;
+export const MOST_SLOW = 10;
+/** The most requests that are remembered, of all queries together. */
+const MOST_REQUESTS = 2_000;
+/** The most requests that are shown of one query. */
+const MOST_SHOWN = 50;
+/** The names of circuit outages begin with this. The budgets know them (src/ratelimit/budgets.ts). */
+const UPSTREAM = "upstream ";
+
+export interface Recent {
+  readonly problem: (problem: Pick<RecentProblem, "from" | "what" | "query" | "app">) => void;
+  readonly request: (record: RequestRecord) => void;
+  readonly outageBegan: (outage: Outage) => void;
+  readonly outageEnded: (what: string) => void;
+  readonly read: () => {
+    readonly problems: RecentProblem[];
+    readonly outages: CurrentOutage[];
+    readonly slowest: SlowRequest[];
+  };
+  /** The latest requests for a query, newest first. */
+  readonly historyOf: (query: string) => readonly RecentRequest[];
+}
+
+export function createRecent(now: () => number): Recent {
+  /** Ordered by the last occurrence, oldest first. */
+  const problems = new Map<string, RecentProblem>();
+  const outages = new Map<string, CurrentOutage>();
+  const requests: { readonly record: RequestRecord; readonly at: number }[] = [];
+  let next = 0;
+
+  const isRecent = (at: number): boolean => now() - at < HOUR_MS;
+
+  function problem({ from, what, query, app }: Pick<RecentProblem, "from" | "what" | "query" | "app">): void {
+    const at = now();
+    const kind = `${from} ${what}`;
+    const known = problems.get(kind);
+    const before = known !== undefined && isRecent(known.lastAt) ? known : { count: 0, firstAt: at };
+    problems.delete(kind);
+    if (problems.size >= MOST_PROBLEMS) problems.delete(problems.keys().next().value ?? "");
+    problems.set(kind, {
+      from,
+      what,
+      query,
+      app,
+      count: before.count + 1,
+      firstAt: before.firstAt,
+      lastAt: at,
+    });
+  }
+
+  return {
+    problem,
+    request(record) {
+      requests[next] = { record, at: now() };
+      next = (next + 1) % MOST_REQUESTS;
+    },
+    outageBegan({ what, cause, meanwhile }) {
+      if (outages.has(what)) return;
+      outages.set(what, { what, cause, meanwhile, since: now() });
+      problem({ from: "gateway", what: `${what} is out of order: ${cause}.`, query: null, app: null });
+    },
+    outageEnded: (what) => void outages.delete(what),
+    read: () => ({
+      problems: [...problems.values()].filter(({ lastAt }) => isRecent(lastAt)).toReversed(),
+      outages: [...outages.values()].filter(({ what }) => !what.startsWith(UPSTREAM)),
+      slowest: slowestOf(
+        requests.flatMap(({ record: { outcome, query, app, durationMs }, at }) =>
+          outcome === "miss" && query !== undefined && isRecent(at) ? [{ query, app, durationMs, at }] : [],
+        ),
+      ),
+    }),
+    historyOf: (query) =>
+      [...requests.slice(next), ...requests.slice(0, next)]
+        .toReversed()
+        .filter(({ record }) => record.query === query)
+        .slice(0, MOST_SHOWN)
+        .map(({ record, at }) => {
+          const { app, outcome, status, durationMs } = record;
+          return { at, app, outcome, status, durationMs, why: whyNoHit(record) };
+        }),
+  };
+}
+
+/** @returns the slowest requests, each query once */
+export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
+  const slowestLast = requests.toSorted((a, b) => a.durationMs - b.durationMs);
+  const byQuery = new Map(slowestLast.map((request) => [request.query, request]));
+  return [...byQuery.values()].sort((a, b) => b.durationMs - a.durationMs).slice(0, MOST_SLOW);
+}
+
+const FORWARDED = {
+  miss: "Nothing usable was cached.",
+  stale: "The cached answer had expired, or was purged.",
+  request: "The caller asked for a newer answer (Cache-Control).",
+} as const;
+
+/** @returns why a request was not a hit, as a sentence for an operator */
+function whyNoHit({ outcome, forwarded, detail, problem }: RequestRecord): string {
+  const why = forwarded === undefined ? "" : FORWARDED[forwarded];
+  const because = detail === undefined ? "." : ` (${detail}).`;
+  switch (outcome) {
+    case "hit":
+      return "It was a hit.";
+    case "miss":
+      if (problem !== undefined) return `The API was asked, and answered with a refusal (${problem}).`;
+      return detail === undefined ? why : `${why} The new answer was not stored (${detail}).`;
+    case "collapsed":
+      return `${why} It joined the call of another request.`;
+    case "updating":
+      return `The cached answer had expired. It was served, and refreshed in the background${because}`;
+    case "stale":
+      return `The cached answer had expired. It was served because no newer one was available${because}`;
+    case "bypass":
+      return "It was passed through: the caller sent no-store, or answers at this path are not cached.";
+    case "refused":
+    case "failed":
+      return `There was no answer: ${problem ?? outcome}.`;
+    case "abandoned":
+      return "The caller hung up before the answer was ready.";
+  }
+}

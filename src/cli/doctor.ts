@@ -1,0 +1,208 @@
+/**
+ * `doctor`: one line for each thing that a start needs, with the remedy. It changes nothing, and calls the API only if it is
+ * asked to.
+ */
+import { X509Certificate } from "node:crypto";
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
+import net from "node:net";
+import { dirname } from "node:path";
+
+import type { Config } from "../config/config.ts";
+import { settingWarnings } from "../config/cross-check.ts";
+import type { Environment } from "../config/env.ts";
+import { examineConfig, type ExaminedConfig } from "../config/load.ts";
+import { ORIGINS } from "../interface/resources.ts";
+import { systemClock } from "../process/clock.ts";
+import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
+import { systemRandom } from "../process/random.ts";
+import { redisFactory } from "../redis/connect.ts";
+import { outgoingHeaders } from "../upstream/origin.ts";
+import { createSigner } from "../upstream/sign.ts";
+import { readWarmItems } from "../warm-list.ts";
+import { exchange } from "./client.ts";
+import { CommandFailure } from "./exit.ts";
+import { print } from "./print.ts";
+
+interface Finding {
+  readonly level: "ok" | "warning" | "problem";
+  readonly text: string;
+}
+
+const ok = (text: string): Finding => ({ level: "ok", text });
+const warning = (text: string): Finding => ({ level: "warning", text });
+const problem = (text: string): Finding => ({ level: "problem", text });
+
+type Check = (config: Config, examined: ExaminedConfig) => Finding | Promise<Finding>;
+
+const CHECKS: Readonly<Record<string, Check>> = {
+  BUDGET: checkBudget,
+  "secret files": checkSecretFiles,
+  certificates: checkCertificates,
+  DATA_DIR: checkDataDir,
+  Redis: checkRedis,
+  "property API": ({ upstream }) => checkReachable(upstream.url, "UPSTREAM_URL"),
+  "image server": ({ upstream }) => checkReachable(upstream.imageUrl, "UPSTREAM_IMAGE_URL"),
+  "open files": checkOpenFiles,
+};
+
+/** @throws {CommandFailure} if there is a problem */
+export async function runDoctor(env: Environment, mayCall: boolean): Promise<void> {
+  const readFile = (path: string): string => readFileSync(path, "utf8");
+  const examined = examineConfig({ env, readFile });
+  const warm = examined.usable && readWarmItems(examined.usable.settings);
+  const mistakes = [...examined.problems, ...(warm?.problems ?? [])];
+  const config = examined.usable?.config;
+  const checks: Readonly<Record<string, Check>> = { ...CHECKS, ...(mayCall && { "signed call": checkCall }) };
+  const findings: Finding[] = [];
+  const report = (name: string, finding: Finding): void => {
+    findings.push(finding);
+    print(`${finding.level.padEnd(7)}  ${name.padEnd(12)}  ${finding.text}`);
+  };
+  for (const mistake of mistakes) report("settings", problem(mistake));
+  if (mistakes.length === 0) report("settings", ok("valid"));
+  for (const text of config === undefined ? [] : settingWarnings(config)) report("settings", warning(text));
+  if (config === undefined) throw new CommandFailure("The rest is checked when the settings are valid.");
+  for (const [name, check] of Object.entries(checks)) report(name, await check(config, examined));
+  const problems = findings.filter(({ level }) => level === "problem").length;
+  if (problems > 0)
+    throw new CommandFailure(`Found ${problems === 1 ? "1 problem" : `${problems} problems`}.`);
+}
+
+function checkBudget({ budget }: Config, { assignments, overlay }: ExaminedConfig): Finding {
+  const text = budget.limit.map(({ limit, name }) => `${limit}/${name}`).join(",");
+  const isSet =
+    assignments.some(({ path }) => path.join(".") === "budget.limit") ||
+    JSON.stringify(overlay ?? "").includes('"limit"');
+  return isSet ? ok(text) : warning(`not set, so ${text} applies: set BUDGET to what the contract allows`);
+}
+
+/** The settings check has read the files already. */
+function checkSecretFiles(_config: Config, { usable }: ExaminedConfig): Finding {
+  const files = filesIn(usable?.written);
+  const open = files.filter((file) => (statSync(file).mode & 0o004) !== 0);
+  if (files.length === 0) return ok("none");
+  if (open.length === 0) return ok(files.join(", "));
+  return warning(`every user of this machine can read ${open.join(", ")}: chmod o-r`);
+}
+
+/** @returns the values of all settings whose name ends with `File` */
+function filesIn(written: unknown): string[] {
+  return Object.entries(Object(written)).flatMap(([name, value]) =>
+    typeof value === "string" ? (name.endsWith("File") && existsSync(value) ? [value] : []) : filesIn(value),
+  );
+}
+
+const SOON_DAYS = 14;
+
+function checkCertificates({ server, admin }: Config): Finding {
+  const pairs = [server.tls, admin.tls].filter((pair) => pair !== null);
+  if (pairs.length === 0) return ok("none; both ports use plain HTTP");
+  const ends = pairs.map(({ cert }) => new X509Certificate(cert).validToDate.getTime());
+  const days = Math.floor((Math.min(...ends) - Date.now()) / 86_400_000);
+  if (days < 0) return problem("one has expired: renew it");
+  return days < SOON_DAYS ? warning(`one expires in ${days} days: renew it`) : ok(`valid for ${days} days`);
+}
+
+function checkDataDir({ dataDir, redis }: Config): Finding {
+  if (dataDir === null) {
+    return redis === null
+      ? warning("not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL")
+      : ok("not set; Redis keeps the budget");
+  }
+  // The gateway creates the directory.
+  const place = existsSync(dataDir) ? dataDir : dirname(dataDir);
+  try {
+    if (!statSync(place).isDirectory())
+      return problem(`${place} is not a directory: set DATA_DIR to another path`);
+    accessSync(place, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    return problem(`${place} cannot be written (${messageOf(error)}): change its owner, or set DATA_DIR`);
+  }
+  return ok(dataDir);
+}
+
+const CONNECT_MS = 3_000;
+
+async function checkRedis({ redis }: Config): Promise<Finding> {
+  if (redis === null) return ok("not set; this process keeps the budget alone");
+  const client = redisFactory(() => redis, {}).client();
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  let latest = `no answer within ${CONNECT_MS} ms`;
+  client.on("error", (error: unknown) => void (latest = messageOf(error)));
+  client.on(
+    "ready",
+    () =>
+      void client.ping().then(
+        () => resolve(undefined),
+        (error: unknown) => resolve(messageOf(error)),
+      ),
+  );
+  const cancel = systemClock.after(CONNECT_MS, () => resolve(latest));
+  const fault = await promise;
+  cancel();
+  client.disconnect();
+  return fault === undefined
+    ? ok("answers")
+    : problem(`does not answer (${fault}): check REDIS_URL and the network`);
+}
+
+async function checkReachable(url: string, variable: string): Promise<Finding> {
+  const { protocol, hostname, port } = new URL(url);
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const socket = net.connect({
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port) || (protocol === "https:" ? 443 : 80),
+    timeout: CONNECT_MS,
+  });
+  socket.once("connect", () => resolve(undefined));
+  socket.once("timeout", () => resolve(`no connection within ${CONNECT_MS} ms`));
+  socket.once("error", (error) => resolve(error.message || messageOf(error)));
+  const fault = await promise;
+  socket.destroy();
+  return fault === undefined
+    ? ok(`${hostname} accepts connections`)
+    : problem(`${hostname} cannot be reached (${fault}): check ${variable}, DNS and the firewall`);
+}
+
+function checkOpenFiles({ server, budget }: Config): Finding {
+  const limit = openFilesLimit();
+  if (limit === undefined) return ok("no limit known");
+  const fitting = connectionsThatFit(limit, budget.concurrency * ORIGINS.length);
+  if (fitting >= server.maxConnections) return ok(`at most ${limit}`);
+  return warning(
+    `at most ${limit}, enough for ${fitting} of ${server.maxConnections} connections: raise the limit (ulimit -n), or ` +
+      "lower server.maxConnections",
+  );
+}
+
+/** A call that costs little. The ledger does not record it. */
+const TARGET = "/areas?q=a&limit=1";
+const CALL_MS = 10_000;
+
+async function checkCall({ upstream }: Config): Promise<Finding> {
+  const sign = createSigner({
+    callerId: upstream.callerId,
+    privateKey: () => upstream.privateKey.reveal(),
+    now: systemClock.now,
+    unique16: systemRandom.unique16,
+  });
+  try {
+    const url = upstream.url.replace(/\/$/, "") + sign(TARGET);
+    const { status } = await exchange(url, {
+      timeoutMs: CALL_MS,
+      headers: outgoingHeaders("json", upstream),
+    });
+    if (status === 200) return ok("the API answered 200");
+    if (status === 401 || status === 403)
+      return problem(
+        `the API refuses the key (${status}): check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY`,
+      );
+    return problem(`the API answered ${status}: ask its owner`);
+  } catch (error) {
+    return problem(`the API gave no answer (${messageOf(error)}): check UPSTREAM_URL`);
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

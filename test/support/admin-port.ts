@@ -1,0 +1,46 @@
+/** An admin port without a gateway behind it: a test says what the parts answer. */
+import { onTestFinished } from "vitest";
+
+import { type AdminOptions, createAdminServer } from "../../src/admin/server.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { listen } from "../../src/process/listen.ts";
+import { createRouter } from "../../src/query/route.ts";
+import { gatewayEnv } from "./gateway.ts";
+import { SILENT } from "./silent-observer.ts";
+
+const unasked = (): Promise<never> => Promise.reject(new Error("not asked"));
+
+/** @returns the address of the port, which closes when the test ends */
+export async function startAdminPort(options: Partial<AdminOptions>): Promise<string> {
+  const config = loadConfig({ env: gatewayEnv(), readFile: () => "" });
+  const server = createAdminServer({
+    usage: unasked,
+    status: unasked,
+    purge: unasked,
+    replicas: async () => [],
+    warm: () => [],
+    budget: () => ({}),
+    historyOf: () => [],
+    renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
+    readiness: () => "ready",
+    reload: () => ({ kind: "applied", changes: [] }),
+    requestId: () => "request-1",
+    version: { version: "1", node: "v1" },
+    observer: SILENT,
+    route: createRouter(config.upstream),
+    parse: config.query,
+    pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
+    inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
+    expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
+    apps: { isListed: () => false, isKnown: () => false },
+    limits: config.server,
+    now: systemClock.now,
+    after: systemClock.after,
+    token: undefined,
+    ...options,
+  });
+  const { url, close } = await listen(server, 0, "127.0.0.1");
+  onTestFinished(() => close(systemClock, 0));
+  return url;
+}
