@@ -6,6 +6,7 @@ import { listen } from "../../src/process/listen.ts";
 import { command } from "../support/command.ts";
 
 const SETTINGS = {
+  BUDGET: "60/1m",
   UPSTREAM_URL: "http://upstream.example.com",
   UPSTREAM_IMAGE_URL: "http://upstream.example.com",
   UPSTREAM_SERVICE: "propertyservice",
