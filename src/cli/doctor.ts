@@ -187,7 +187,7 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
     unique16: systemRandom.unique16,
   });
   try {
-    const url = upstream.url.replace(/\/$/, "") + sign(TARGET);
+    const url = upstream.url.replace(/\/$/, "") + sign(TARGET).target;
     const { status } = await exchange(url, {
       timeoutMs: CALL_MS,
       headers: outgoingHeaders("json", upstream),
