@@ -207,7 +207,7 @@ function createContext(options: GatewayOptions): Context {
   const { config } = source.first;
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
-  const settings = createLiveSettings(source, restartReasons(config));
+  const settings = createLiveSettings(source, restartReasons);
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
   const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });

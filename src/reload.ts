@@ -59,19 +59,11 @@ function keptMs(windows: Config["budget"]["limit"]): number {
 }
 
 /** @returns why valid settings cannot be applied while the process runs */
-export function restartReasons(started: Config): (current: Config, next: Config) => string[] {
-  return (current, next) => {
-    const windows = (["limit", "images"] as const).filter(
-      (name) => keptMs(next.budget[name]) > keptMs(current.budget[name]),
+export function restartReasons(current: Config, next: Config): string[] {
+  return (["limit", "images"] as const)
+    .filter((name) => keptMs(next.budget[name]) > keptMs(current.budget[name]))
+    .map(
+      (name) =>
+        `budget.${name}: the window is longer than a day and than all windows so far. Requests are not remembered that long.`,
     );
-    return [
-      ...windows.map(
-        (name) =>
-          `budget.${name}: the window is longer than a day and than all windows so far. Requests are not remembered that long.`,
-      ),
-      ...(next.cache.retentionMs > started.cache.retentionMs
-        ? ["cache.retention: longer than at the start. Purges are not remembered that long."]
-        : []),
-    ];
-  };
 }

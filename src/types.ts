@@ -303,7 +303,7 @@ export type Priority = (typeof PRIORITIES)[number];
 
 export { ORIGINS, type OriginName } from "./interface/resources.ts";
 
-/** The id for all requests without an app id, and for all ids beyond `apps.maxUnlisted`. */
+/** The id for all requests without an app id, and for all ids beyond 100 unlisted ones. */
 export const OTHER_APP = "other";
 
 /** Why a request gets no permit; the closed set of the metric label `reason`. */

@@ -11,8 +11,8 @@ const INTRODUCTION = `# Metrics
 With Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` show the values of all replicas together.
 
 The values of each label are a closed set, or come from the settings. So callers cannot create endless series with URLs,
-parameters or headers. The only exception is bounded: of the apps that the settings do not list, the first
-\`metrics.unlistedApps\` get a label of their own. All others are \`other\`.
+parameters or headers. The only exception is bounded: of the apps that the settings do not list, the first 20
+get a label of their own. All others are \`other\`.
 
 A series with labels appears when it is counted for the first time. A histogram has three names: its own with
 \`_bucket\` (and the label \`le\`), \`_sum\` and \`_count\`.

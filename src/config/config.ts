@@ -39,7 +39,6 @@ export interface Config extends Omit<Settings, "server" | "admin" | "upstream" |
         readonly sentinel: null | {
           readonly name: string;
           readonly nodes: Settings["redis"]["sentinel"]["nodes"];
-          readonly username: string | null;
           readonly password: Secret | null;
         };
         /** The certificate authorities to trust, as PEM; `null`: Node's own. */

@@ -44,10 +44,6 @@ const redis = z.strictObject({
       expected: "a list of Sentinels, each as host:port",
       description: "The Sentinels, each as host:port.",
     }),
-    username: setting(optional(text()), {
-      env: "REDIS_SENTINEL_USERNAME",
-      description: "The user at the Sentinels.",
-    }),
     passwordFile: setting(secretFile(), {
       env: "REDIS_SENTINEL_PASSWORD_FILE",
       secretEnv: "REDIS_SENTINEL_PASSWORD",
@@ -116,20 +112,14 @@ export const settingsSchema = z.strictObject({
         "requests.",
     }),
     access: setting(oneOf("on", "off", "sampled", "errors"), {
-      default: "sampled",
+      default: "on",
       env: "LOG_ACCESS",
       reloadable: true,
       description:
         "Which requests and upstream calls have a line in the log, at any log.level except silent. on: all. sampled: all, but " +
-        "only one of log.accessSample cache hits. errors: those with status 400 or higher, or without an answer. off: none.",
+        "only one of 100 cache hits. errors: those with status 400 or higher, or without an answer. off: none.",
     }),
-    accessSample: setting(integer(1, 1_000_000), {
-      default: 1,
-      env: "LOG_ACCESS_SAMPLE",
-      reloadable: true,
-      description:
-        "With log.access: sampled, the log contains one of this many cache hits. The metrics count all of them.",
-    }),
+    accessSample: fixed(integer(1, 1_000_000), 100),
   }),
   metrics: z.strictObject({
     unlistedApps: fixed(integer(0, 1_000), 20),

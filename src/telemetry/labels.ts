@@ -38,8 +38,7 @@ export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP: LabelValues = {
-  meaning:
-    "the id of an app in the settings, or of one of the first `metrics.unlistedApps` other apps; `other` for the rest",
+  meaning: "the id of an app in the settings, or of one of the first 20 other apps; `other` for the rest",
   values: [OTHER_APP],
 };
 export const LISTED_APP: LabelValues = { meaning: "the id of an app in the settings", pattern: /^[\w.-]+$/ };

@@ -2,7 +2,7 @@
  * Metrics for Prometheus, each declared and counted here.
  *
  * The values of each label are a closed set or come from the settings. A caller can add only the bounded number of app names
- * that `metrics.unlistedApps` permits.
+ * of which at most 20 unlisted apps have their own.
  */
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";

@@ -20,7 +20,7 @@ const app = z.strictObject({
   }),
   priority: setting(z.enum(["interactive", "background"]).default("interactive"), {
     expected: "one of interactive, background",
-    description: "interactive requests go first. background requests never use budget.reserve.",
+    description: "interactive requests go first. background requests leave a tenth of the budget to them.",
   }),
   mayForceRefresh: setting(z.boolean().default(false), {
     expected: "true or false",
@@ -38,21 +38,8 @@ const app = z.strictObject({
 /** A plain list of apps in place of this section means `listed`. */
 export const apps = shaped(
   z.strictObject({
-    default: setting(z.number().gt(0).max(1_000), {
-      default: 1,
-      env: "APPS_DEFAULT",
-      reloadable: true,
-      expected: "a number above 0, at most 1000",
-      description: "The weight of each app that is not listed.",
-    }),
-    maxUnlisted: setting(integer(0, 10_000), {
-      default: 100,
-      env: "APPS_MAX_UNLISTED",
-      reloadable: true,
-      description:
-        "How many unlisted app ids have a share and a queue of their own at a time. All further ids together are the " +
-        'app "other".',
-    }),
+    default: fixed(z.number().gt(0).max(1_000), 1),
+    maxUnlisted: fixed(integer(0, 10_000), 100),
     listed: setting(z.array(app), {
       default: [],
       reloadable: true,
@@ -65,7 +52,7 @@ export const apps = shaped(
         "You can also write the list directly below apps: `apps: [...]` means `apps: { listed: [...] }`.",
     }),
   }),
-  { expected: "a list of apps, or a section with default, maxUnlisted and listed" },
+  { expected: "a list of apps, each as `- id: name`" },
 );
 
 /** How many requests the gateway may send to the API. */
@@ -101,11 +88,7 @@ export const budget = z.strictObject({
       "What the gateway does when the budget is spent. enforce: it refuses requests. observe: it only counts and reports " +
       "them.",
   }),
-  reserve: setting(fraction(0, 0.9), {
-    default: 0.1,
-    reloadable: true,
-    description: "The part of each window that background work never uses.",
-  }),
+  reserve: fixed(fraction(0, 0.9), 0.1),
   replicas: setting(integer(1, 1_000), {
     default: 1,
     env: "REPLICAS",

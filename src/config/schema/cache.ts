@@ -14,11 +14,7 @@ export const cache = z.strictObject({
     default: "1GiB",
     description: "The most disk space for stored answers. It applies with dataDir only.",
   }),
-  retentionMs: setting(lifetime(), {
-    default: "48h",
-    reloadable: true,
-    description: "How long an answer is stored, fresh or stale. Then it is deleted.",
-  }),
+  retentionMs: fixed(lifetime(), "48h"),
   ttlMs: perKind({
     default: { listings: "5m", sold: "1h", areas: "24h", records: "10m", images: "24h" },
     env: "CACHE_TTL",
@@ -48,7 +44,7 @@ export const cache = z.strictObject({
     default: { listings: "1m", sold: "1m", areas: "1m", records: "1m", images: "1m" },
     description: "How long the gateway remembers that the API refused or did not find an answer.",
   }),
-  maxAgeEverMs: setting(lifetime(), {
+  maxAgeEverMs: setting(duration({ maxMs: 2 * DAY_MS }), {
     default: "24h",
     reloadable: true,
     description:
@@ -92,7 +88,7 @@ export const warm = setting(shaped(z.array(warmUrl), { expected: "", secret: tru
   description:
     "The URLs whose answers the gateway fetches before a caller asks, and again before they expire, each as " +
     "`- url: /listings?areaId=76`. every: the interval between fetches. app: the app whose share of the budget pays (other). " +
-    "format: json (the default) or v2. These fetches never use budget.reserve, and all other calls go first.",
+    "format: json (the default) or v2. These fetches leave a tenth of the budget free, and all other calls go first.",
 });
 
 /** A URL to keep warm. */

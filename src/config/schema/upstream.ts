@@ -94,10 +94,7 @@ export const upstream = z.strictObject({
   connectTimeoutMs: fixed(duration(), "2s"),
   headerTimeoutMs: fixed(duration(), "5s"),
   bodyTimeoutMs: fixed(duration(), "5s"),
-  totalTimeoutMs: setting(duration(), {
-    default: "8s",
-    description: "The longest time for a whole call to the API, including retries.",
-  }),
+  totalTimeoutMs: fixed(duration(), "8s"),
   retryDelayMs: fixed(duration({ minMs: 0 }), "200ms"),
 });
 

@@ -24,6 +24,10 @@ it("config/default.yaml has every setting with its default, and its variables", 
     for (const name of [env, secretEnv]) expect([...named, ""]).toContain(name);
 });
 
+it("there are at most 70 settings, because each one has to be understood", () => {
+  expect(SETTINGS.length).toBeLessThanOrEqual(70);
+});
+
 it.each(SETTINGS)("$name has a description and an expectation", ({ description = "", expected }) => {
   expect(description).toMatch(/^\S.{10,}\.$/s);
   expect(expected).not.toBe("");
