@@ -41,7 +41,7 @@ import type { SettingsSource } from "./config/load.ts";
 import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
 import { renewCertificate } from "./http/http-server.ts";
-import { createInFlight } from "./http/in-flight.ts";
+import { createOpenRequests } from "./http/open-requests.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
@@ -156,7 +156,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     observer,
   });
   const background = [warm, createSweep(stores.all, clock), context.recorder];
-  const inFlight = createInFlight();
+  const inFlight = createOpenRequests();
   const callers = createCallers({ ...context, ...upstream, ...stores, pages, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
 

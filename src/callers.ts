@@ -18,7 +18,7 @@ import { createServeDocument } from "./http/document.ts";
 import { createCallersApp } from "./http/callers-app.ts";
 import { createHttpServer } from "./http/http-server.ts";
 import { checkHead } from "./http/request-validation.ts";
-import type { InFlight } from "./http/in-flight.ts";
+import type { OpenRequests } from "./http/open-requests.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
@@ -53,7 +53,7 @@ export interface CallersOptions {
   readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
   readonly budgets: Budgets;
   readonly apps: Apps;
-  readonly inFlight: InFlight;
+  readonly inFlight: OpenRequests;
 }
 
 export interface CallersServer {

@@ -15,7 +15,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
-import type { InFlight } from "./http/in-flight.ts";
+import type { OpenRequests } from "./http/open-requests.ts";
 import { Problem } from "./errors.ts";
 import { ORIGINS } from "./types.ts";
 import { pause, type Clock } from "./process/clock.ts";
@@ -26,7 +26,7 @@ export interface LifecycleOptions {
   readonly clock: Clock;
   readonly budgets: Budgets;
   readonly flights: Pick<Flights<unknown>, "settled">;
-  readonly inFlight: InFlight;
+  readonly inFlight: OpenRequests;
   /** Writes all pending data and closes the stores, before the admin port closes. */
   readonly closeStore: () => Promise<void>;
 }

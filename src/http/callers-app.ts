@@ -38,12 +38,12 @@ export interface Stages {
   readonly answerAtOnce: (question: Question) => Answer | undefined;
   /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
   readonly cache: (question: Question) => Promise<Answer>;
-  readonly passThrough: (question: Asked, message: IncomingMessage, sink: StreamSink) => Promise<void>;
+  readonly passThrough: (question: AnyQuestion, message: IncomingMessage, sink: StreamSink) => Promise<void>;
   readonly respond: Respond;
   readonly refuse: Refuse;
 }
 
-type Asked = Question<Query | StreamedQuery>;
+type AnyQuestion = Question<Query | StreamedQuery>;
 
 /** A request on its journey. */
 interface Exchange {
@@ -105,7 +105,7 @@ export function createCallersApp(
 }
 
 /** Finds what a request asks for. */
-function ask({ admit, understand }: Stages, { arrival }: Exchange, message: IncomingMessage): Asked {
+function ask({ admit, understand }: Stages, { arrival }: Exchange, message: IncomingMessage): AnyQuestion {
   const question = understand(admit(arrival, message));
   arrival.query = question.canonicalQuery;
   return question;
@@ -150,7 +150,7 @@ function answerAtOnce(
 }
 
 /** Whether the answer may come from the cache and be stored there. All others are passed through. */
-function isCacheable(question: Asked): question is Question {
+function isCacheable(question: AnyQuestion): question is Question {
   const { noStore, onlyIfCached } = question.request.directives;
   return question.query.kind !== "streamed" && (!noStore || onlyIfCached);
 }

@@ -24,18 +24,18 @@ export function createUnderstand(options: ParseOptions, remember: KnownTargets["
   };
 }
 
-/** The parts of a request that determine its query. */
-type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
-
 /** @throws {Problem} `invalid-query` with every mistake */
-export function parseRequest(asked: Asked, options: ParseOptions): ParsedQuery {
-  const parsed = parseQuery(asked.route, asked.search, options);
+export function parseRequest(
+  { route, search, format }: Pick<GatewayRequest, "route" | "search" | "format">,
+  options: ParseOptions,
+): ParsedQuery {
+  const parsed = parseQuery(route, search, options);
   if (!parsed.ok) {
     throw new Problem("invalid-query", { detail: countInWords(parsed.faults.length), errors: parsed.faults });
   }
   const { query } = parsed;
   const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
-  return { query, canonicalQuery, key: cacheKey(asked.format, canonicalQuery) };
+  return { query, canonicalQuery, key: cacheKey(format, canonicalQuery) };
 }
 
 function countInWords(count: number): string {

@@ -19,7 +19,7 @@ import { createArrivals } from "../../src/http/arrive.ts";
 import { createCallersApp } from "../../src/http/callers-app.ts";
 import { createHttpServer } from "../../src/http/http-server.ts";
 import { checkHead } from "../../src/http/request-validation.ts";
-import { createInFlight, type InFlight } from "../../src/http/in-flight.ts";
+import { createOpenRequests, type OpenRequests } from "../../src/http/open-requests.ts";
 import { createRefuse, createRespond } from "../../src/http/respond.ts";
 import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
@@ -38,7 +38,7 @@ const RULES = rulesWith({ staleWhileRevalidateMs: each(20_000) });
 
 interface Gateway {
   readonly tiers: Tiers;
-  readonly inFlight: InFlight;
+  readonly inFlight: OpenRequests;
   readonly records: RequestRecord[];
   /** The keys of answers that were refreshed in the background. */
   readonly refreshed: string[];
@@ -87,7 +87,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
   });
   const knownTargets = createKnownTargets(1_000_000);
-  const inFlight = createInFlight();
+  const inFlight = createOpenRequests();
   const refuse = createRefuse(respond, { ...SILENT, ...observer });
   const serve = createCallersApp({
     arrivals: inFlight.tracking(

@@ -4,12 +4,17 @@
  *
  * The bound is CPU time of this thread, compared with a baseline of the same moment.
  */
+import { Socket } from "node:net";
+
 import { describe, expect, it } from "vitest";
 
 import { elementsOf, httpDateMs, secondsIn } from "../../src/http-fields.ts";
+import { createAppTokens } from "../../src/http/app-tokens.ts";
 import { directivesOf, deadlineOf } from "../../src/http/caller-headers.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../src/http/negotiate.ts";
+import { checkHead } from "../../src/http/request-validation.ts";
 import { recordIdsIn } from "../../src/interface/envelope.ts";
+import { createClientAddress, traceparentIn } from "../../src/telemetry/access-log.ts";
 import { cachingHeadersIn } from "../../src/upstream/caching-headers.ts";
 import { validatorsIn } from "../../src/upstream/conditional.ts";
 import { explanationIn } from "../../src/upstream/explanation.ts";
@@ -27,6 +32,22 @@ const CONFIDENTIAL = ["api.example.test", "acme", "0123456789abcdef0123456789abc
 
 type Scan = (text: string) => unknown;
 
+const HEAD_LIMITS = { maxUrlBytes: 65_536, maxHeaderBytes: 65_536, maxHeaders: 100 };
+const headWith = (host: string, url: string): Parameters<typeof checkHead>[0] => ({
+  url,
+  headers: { host },
+  httpVersion: "1.1",
+  rawHeaders: ["Host", host],
+});
+const checkAppToken = createAppTokens({
+  tokens: () => new Map([["web", "0123456789abcdef"]]),
+  now: () => 0,
+  warn: () => undefined,
+  refused: () => undefined,
+});
+const PROXY = Object.defineProperty(new Socket(), "remoteAddress", { value: "10.0.0.1" });
+const clientAddress = createClientAddress(["loopback", "10.0.0.0/8", "fe80::/10"]);
+
 const headers: readonly (readonly [name: string, scan: Scan])[] = [
   ["Cache-Control of a caller", (text) => directivesOf({ "cache-control": text })],
   ["Prefer", (text) => deadlineOf({ prefer: text }, 1000)],
@@ -34,6 +55,11 @@ const headers: readonly (readonly [name: string, scan: Scan])[] = [
   ["Accept", (text) => negotiateFormat(text, false, "acme")],
   ["Accept-Encoding", (text) => negotiateCoding(text)],
   ["If-None-Match", (text) => noneMatchNames(text, ["a"])],
+  ["Host", (text) => refused(() => checkHead(headWith(text, "/"), HEAD_LIMITS))],
+  ["the host in a URL", (text) => refused(() => checkHead(headWith("x", `http://${text}/`), HEAD_LIMITS))],
+  ["Authorization of an app", (text) => checkAppToken("web", `Bearer ${text}`)],
+  ["X-Forwarded-For", (text) => clientAddress({ headers: { "x-forwarded-for": text }, socket: PROXY })],
+  ["traceparent", (text) => traceparentIn({ traceparent: text })],
   ["a list", (text) => elementsOf(text)],
   ["a date", (text) => httpDateMs(text, 0)],
   ["seconds", (text) => secondsIn(text)],

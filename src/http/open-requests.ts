@@ -8,7 +8,7 @@ import type { Problem } from "../errors.ts";
 import type { Arrival, Arrivals } from "./arrive.ts";
 import type { Refuse } from "./respond.ts";
 
-export interface InFlight {
+export interface OpenRequests {
   /** @returns the same stages, which now also track each request until its response ends */
   readonly tracking: (arrivals: Arrivals, refuse: Refuse) => Arrivals;
   /**
@@ -20,7 +20,7 @@ export interface InFlight {
   readonly refuseAll: (problem: Problem) => void;
 }
 
-export function createInFlight(): InFlight {
+export function createOpenRequests(): OpenRequests {
   const tracked = new Map<ServerResponse, { readonly arrival: Arrival; readonly refuse: Refuse }>();
   let isDraining = false;
 
