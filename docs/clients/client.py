@@ -1,8 +1,6 @@
-"""Walks all pages of a search. Needs Python 3.9 or newer, and no package.
-
-    python3 client.py http://127.0.0.1:8080 '/listings?areaId=76&objectType=villa'
-
-Prints one record a line. Change APP and the User-Agent to your own.
+"""Prints all records of a search, or a single record, one a line. Needs Python 3.9 or newer, and no package.
+    python3 client.py http://127.0.0.1:8080 '/listings?areaId=76&objectType=villa&limit=100'
+Change APP and the User-Agent to your own.
 """
 
 import json
@@ -15,53 +13,47 @@ import urllib.request
 
 APP = "my-app"
 HEADERS = {"X-App-Id": APP, "User-Agent": f"{APP}/1.0 (team@example.com)", "Accept": "application/json"}
-PAGE = 100
 MOST_TRIES = 5
-
-
-def wait_by_rate_limit(header):
-    """The seconds until something is left again; 0 where something is left: "1m";r=0;t=30, "1d";r=9;t=4000"""
-    windows = re.findall(r";r=(\d+);t=(\d+)", header or "")
-    return max([int(seconds) for remaining, seconds in windows if remaining == "0"], default=0)
+known = {}  # The last answer of each URL. The gateway answers 304 without a body if it is still current.
 
 
 def ask(url):
     """Asks until there is an answer. Retry-After says when to ask again."""
     for tries in range(1, MOST_TRIES + 1):
+        headers = {**HEADERS, "If-None-Match": known[url][1]["ETag"]} if url in known else HEADERS
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=HEADERS)) as response:
-                return json.load(response), response.headers
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as response:
+                answer = json.load(response), response.headers
+                if response.headers["ETag"]:
+                    known[url] = answer
+                return answer
         except urllib.error.HTTPError as error:
-            problem = json.load(error)
-            retry_after = error.headers.get("Retry-After")
-            message = f"{error.code} {problem['title']}. {problem['remedy']}"
-            if retry_after is None or tries == MOST_TRIES:
-                raise SystemExit(message)
-            print(f"{message} Waiting {retry_after} s.", file=sys.stderr)
-            time.sleep(int(retry_after))
+            if error.code == 304:
+                return known[url]
+            text, wait = error.read(), error.headers.get("Retry-After")
+            problem = json.loads(text) if text.startswith(b"{") else {}
+            if wait is None or tries == MOST_TRIES:
+                raise SystemExit(in_words(error.code, problem)) from None
+            print(f"{error.code} {problem.get('title')}. Waiting {wait} s.", file=sys.stderr)
+            time.sleep(int(wait))
 
 
-def records(base, path):
-    """Yields every record of a search."""
-    target = urllib.parse.urlsplit(urllib.parse.urljoin(base, path))
-    resource = target.path.split("/")[1]
-    query = dict(urllib.parse.parse_qsl(target.query))
-    # Areas have one page: they take a limit and no offset.
-    has_pages = resource != "areas"
-    offset = 0
-    while True:
-        if has_pages:
-            query.update(limit=str(PAGE), offset=str(offset))
-        page, headers = ask(target._replace(query=urllib.parse.urlencode(query)).geturl())
-        yield from page[resource]
-        offset += PAGE
-        if not has_pages or not page[resource] or offset >= page["totalCount"]:
-            return
-        # Cached answers are free; the next one may not be. Spread the calls instead of running into a refusal.
-        time.sleep(wait_by_rate_limit(headers.get("RateLimit")))
+def in_words(status, problem):
+    """Log this text: it names every mistake and what to do."""
+    text = " ".join([str(status), *(problem.get(name, "") for name in ("title", "detail", "remedy"))])
+    for mistake in problem.get("errors", []):
+        text += "\n  {parameter}={value}: expected {expected}. ".format(**mistake) + mistake.get("hint", "")
+    return text
 
 
-if len(sys.argv) != 3:
-    raise SystemExit("Usage: python3 client.py <gateway> <path>")
-for record in records(sys.argv[1], sys.argv[2]):
+def records(url):
+    """Yields every record. A page names the next one in Link; single records and areas have one page."""
+    while url:
+        body, headers = ask(url)
+        yield from body[urllib.parse.urlsplit(url).path.split("/")[1]]
+        link = re.search(r'<([^>]*)>; rel="next"', headers.get("Link", ""))
+        url = link and urllib.parse.urljoin(url, link[1])
+
+
+for record in records(urllib.parse.urljoin(*sys.argv[1:3])):
     print(json.dumps(record, ensure_ascii=False))

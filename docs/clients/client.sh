@@ -1,45 +1,50 @@
 #!/bin/sh
-# Walks all pages of a search. Needs curl, and no other package.
+# Prints all pages of a search, or a single record, one a line. Needs curl 7.70 or newer.
 #
-#   sh client.sh http://127.0.0.1:8080 '/listings?areaId=76&objectType=villa'
+#   sh client.sh http://127.0.0.1:8080 '/listings?areaId=76&objectType=villa&limit=100'
 #
-# The path has a question mark. Prints one page a line. Change APP and the User-Agent to your own.
+# Answers stay in the folder CACHE, so that the gateway can answer 304. Change APP and the User-Agent to your own.
 set -eu
-[ $# -eq 2 ] || { echo "Usage: sh client.sh <gateway> <path>" >&2; exit 2; }
 APP=my-app
-PAGE=100
-body=$(mktemp) head=$(mktemp)
-trap 'rm -f "$body" "$head"' EXIT
+CACHE=${CACHE:-$(mktemp -d)}
 
-header() { tr -d '\r' <"$head" | sed -n "s/^$1: //Ip" | tail -n 1; }
-
-# Asks until there is an answer. Retry-After says when to ask again.
+# Asks until there is an answer, and prints it. Retry-After says when to ask again.
 ask() {
+  file=$CACHE/$(printf %s "$1" | cksum | tr ' ' -)
   tries=1
   while :; do
-    status=$(curl -sS -o "$body" -D "$head" -w '%{http_code}' -H "X-App-Id: $APP" -A "$APP/1.0 (team@example.com)" "$1")
-    [ "$status" = 200 ] && return
+    touch "$file.etag"
+    status=$(curl -sS -o "$file.new" -D "$file.head.new" -w '%{http_code}' -A "$APP/1.0 (team@example.com)" \
+      -H "X-App-Id: $APP" -H "If-None-Match: $(cat "$file.etag")" "$1")
+    if [ "$status" = 200 ]; then
+      mv "$file.new" "$file"
+      mv "$file.head.new" "$file.head"
+      header ETag >"$file.etag"
+    fi
+    if [ "$status" = 200 ] || [ "$status" = 304 ]; then
+      cat "$file"
+      echo
+      return
+    fi
+    cp "$file.head.new" "$file.head"
     after=$(header Retry-After)
-    if [ -z "$after" ] || [ "$tries" -eq 5 ]; then cat "$body" >&2; exit 1; fi
+    if [ -z "$after" ] || [ "$tries" -eq 5 ]; then
+      # Log this text: its "errors" name every mistake.
+      cat "$file.new" >&2
+      exit 1
+    fi
     echo "$status, waiting $after s" >&2
     sleep "$after"
     tries=$((tries + 1))
   done
 }
 
-case $2 in
-  # Areas have one page: they take a limit and no offset.
-  /areas*) ask "$1$2"; cat "$body"; echo; exit 0 ;;
-esac
-offset=0
-while :; do
-  ask "$1$2&limit=$PAGE&offset=$offset"
-  cat "$body"
-  echo
-  total=$(sed -n 's/.*"totalCount":\([0-9]*\).*/\1/p' "$body")
-  offset=$((offset + PAGE))
-  [ "$offset" -ge "${total:-0}" ] && exit 0
-  # Cached answers are free; the next one may not be. Wait where a window has nothing left: "1m";r=0;t=30
-  wait=$(header RateLimit | tr ',' '\n' | sed -n 's/.*;r=0;t=\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
-  sleep "${wait:-0}"
+header() { tr -d '\r' <"$file.head" | sed -n "s/^$1: //Ip"; }
+
+# A page names the next one in Link; single records and areas have one page.
+url=$1$2
+while [ -n "$url" ]; do
+  ask "$url"
+  next=$(header Link | sed -n 's/.*<\([^>]*\)>; rel="next".*/\1/p')
+  url=${next:+${url%%\?*}$next}
 done

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { listen } from "../../src/process/listen.ts";
 import { ask } from "../support/ask.ts";
-import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
+import { EXACT_PAGES, LISTING_ID, startGateway } from "../support/gateway.ts";
 import { runProgram } from "../support/process.ts";
 
 const CLIENTS = [
@@ -28,52 +28,84 @@ function idsIn(text: string): number[] {
 }
 
 describe.each(found)("the $name client", ({ program, file }) => {
-  it("prints every record of all pages, also of areas, and sends its app id", async () => {
+  it("prints every record of all pages, of areas, and of a single record, and sends its app id", async () => {
     const gateway = await startGateway({ settings: "apps: [{ id: my-app }]", env: EXACT_PAGES });
-    const all = await ask(`${gateway.url}${PATH}&limit=500`);
-    const areas = await ask(`${gateway.url}/areas?q=Nacka`);
-    const client = runProgram(program, [file, gateway.url, PATH]);
-    const clientOfAreas = runProgram(program, [file, gateway.url, "/areas?q=Nacka"]);
-    expect([await client.ended, idsIn(client.output())]).toEqual([0, idsIn(all.text)]);
-    expect(idsIn(all.text).length).toBeGreaterThan(100);
-    expect([await clientOfAreas.ended, idsIn(clientOfAreas.output())]).toEqual([0, idsIn(areas.text)]);
-    expect(areas.text).toContain("Nacka");
+    for (const [path, whole] of [
+      [PATH, `${PATH}&limit=500`],
+      ["/areas?q=Nacka", "/areas?q=Nacka"],
+      [`/listings/${LISTING_ID}`, `/listings/${LISTING_ID}`],
+    ] as const) {
+      const all = idsIn((await ask(gateway.url + whole)).text);
+      const client = runProgram(program, [file, gateway.url, path]);
+      expect([path, await client.ended, idsIn(client.output())]).toEqual([path, 0, all]);
+    }
     const calls = await gateway.metric(
       'gateway_requests_total{app="my-app",resource="listings",outcome="miss",status="200"}',
     );
     expect(calls).toBeGreaterThan(1);
   });
+
+  it("ends with every mistake of a 400, and with a 404", async () => {
+    const gateway = await startGateway();
+    const wrong = runProgram(program, [file, gateway.url, "/listings?limit=900&areaID=76"]);
+    expect(await wrong.ended).toBe(1);
+    for (const part of ["limit", "900", "areaID", "did you mean areaId?"])
+      expect(wrong.output()).toContain(part);
+    const missing = runProgram(program, [file, gateway.url, "/sold/1"]);
+    expect([await missing.ended, missing.output()]).toEqual([1, expect.stringContaining("no such record")]);
+  });
 });
 
-it("each client waits for Retry-After, and for a RateLimit above zero, before its next request", async () => {
-  // All at the same time: each waits for two seconds.
+it("each client waits for Retry-After before it asks again, and follows Link", async () => {
   const outcomes = found.map(async ({ name, program, file }) => {
-    const asked: { at: number; agent: string | undefined }[] = [];
-    const server = createServer((request, response) => {
-      asked.push({ at: performance.now(), agent: request.headers["user-agent"] });
+    const asked: { at: number; agent: string | undefined; target: string | undefined }[] = [];
+    const server = createServer(({ headers, url }, response) => {
+      asked.push({ at: performance.now(), agent: headers["user-agent"], target: url });
       if (asked.length === 1) {
         const problem = { title: "Refused", remedy: "Wait.", status: 429 };
         response.writeHead(429, { "Retry-After": "1" }).end(JSON.stringify(problem));
         return;
       }
-      const page = { totalCount: 150, count: 1, listings: [{ serviceId: asked.length }] };
-      response.writeHead(200, { RateLimit: '"1m";r=0;t=1, "1d";r=9;t=4000' }).end(JSON.stringify(page));
+      if (asked.length === 2) response.setHeader("Link", '<?offset=1>; rel="next", <?offset=0>; rel="prev"');
+      response.end(JSON.stringify({ totalCount: 2, count: 1, listings: [{ serviceId: asked.length }] }));
     });
     onTestFinished(() => {
       server.close();
       server.closeAllConnections();
     });
     const { url } = await listen(server, 0, "127.0.0.1");
-    const client = runProgram(program, [file, url, PATH]);
+    const client = runProgram(program, [file, url, "/listings?limit=1"]);
     const code = await client.ended;
-    const waitedMs = asked.slice(1).map(({ at }, index) => at - Number(asked[index]?.at));
-    return { name, code, ids: idsIn(client.output()), waitedMs, agents: asked.map(({ agent }) => agent) };
+    return { name, code, ids: idsIn(client.output()), asked };
   });
-  for (const { name, code, ids, waitedMs, agents } of await Promise.all(outcomes)) {
-    expect([name, code, ids, waitedMs.length]).toEqual([name, 0, [2, 3], 2]);
+  for (const { name, code, ids, asked } of await Promise.all(outcomes)) {
+    expect([name, code, ids]).toEqual([name, 0, [2, 3]]);
+    const targets = asked.map(({ target }) => target);
+    expect([name, targets]).toEqual([name, ["/listings?limit=1", "/listings?limit=1", "/listings?offset=1"]]);
     // Timers may be a little early.
-    for (const waited of waitedMs) expect([name, waited]).toEqual([name, expect.toSatisfy((ms) => ms > 950)]);
-    for (const agent of agents)
-      expect([name, agent]).toEqual([name, expect.stringMatching(/^my-app\/1\.0 \(.+\)$/)]);
+    expect(Number(asked[1]?.at) - Number(asked[0]?.at)).toBeGreaterThan(950);
+    for (const { agent } of asked) expect(agent).toMatch(/^my-app\/1\.0 \(.+\)$/);
+  }
+});
+
+it("each client asks for a known answer with If-None-Match, and uses it again after a 304", async () => {
+  for (const { name, program, file } of found) {
+    const conditions: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      conditions.push(request.headers["if-none-match"] || undefined);
+      response.setHeader("ETag", '"a"').setHeader("Link", '<?offset=1>; rel="next"');
+      // The third page is the end. The second has the same URL as the first one that is linked.
+      if (conditions.length === 3) response.statusCode = 304;
+      if (conditions.length === 4) response.writeHead(400).end('{"title":"The end"}');
+      else response.end(JSON.stringify({ listings: [{ serviceId: 7 }] }));
+    });
+    onTestFinished(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    const { url } = await listen(server, 0, "127.0.0.1");
+    const client = runProgram(program, [file, url, "/listings?offset=1"]);
+    expect([name, await client.ended, idsIn(client.output())]).toEqual([name, 1, [7, 7, 7]]);
+    expect([name, conditions]).toEqual([name, [undefined, '"a"', '"a"', '"a"']]);
   }
 });
