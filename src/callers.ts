@@ -143,8 +143,8 @@ function createIdentify({ apps, keys, ...options }: CallersOptions): ArrivalOpti
 }
 
 /** @returns the OpenAPI document of the callers' port */
-function callersDocument({ upstream, server }: Config): object {
-  return createCallersDocument({ ...upstream, ...server, version: build.version });
+function callersDocument({ upstream, server, query }: Config): object {
+  return createCallersDocument({ ...upstream, ...server, ...query, version: build.version });
 }
 
 /** The rights of apps that the settings do not list. */

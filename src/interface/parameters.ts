@@ -152,7 +152,7 @@ const includeUnset: Parameter = {
 /** The default is not documented (section 4.4), so an absent limit is a query of its own. */
 const limit: Parameter = {
   name: "limit",
-  meaning: "Number of results; at most 500",
+  meaning: "Number of results",
   example: "50",
   shape: { kind: "integer", min: 0, max: MAX_LIMIT },
 };

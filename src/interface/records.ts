@@ -1,6 +1,6 @@
 /**
  * The fields of the upstream's records (interface, sections 2.1 to 2.7), as JSON Schemas. The interface does not say which
- * fields are always present, and it may get new fields. So no field is required, and further fields are allowed.
+ * fields are always present, and it may get new fields. So only the id is required, and further fields are allowed.
  */
 import type { SearchResource } from "./resources.ts";
 
@@ -18,6 +18,11 @@ const object = (properties: JsonSchema, description?: string): JsonSchema => ({
   type: "object",
   ...(description !== undefined && { description }),
   properties,
+});
+
+const record = (properties: JsonSchema, description: string): JsonSchema => ({
+  ...object(properties, description),
+  required: ["serviceId"],
 });
 
 const location = object(
@@ -58,11 +63,11 @@ const property = {
 
 /** The record of each resource. */
 export const RECORD_SCHEMAS: Readonly<Record<SearchResource, JsonSchema>> = {
-  listings: object(
+  listings: record(
     { ...property, pageviews: whole("Number of views. Only in the answer for one record.") },
     "A property for sale.",
   ),
-  sold: object(
+  sold: record(
     {
       ...property,
       soldDate: text("Date of the sale.", { examples: ["2026-05-31"] }),
@@ -70,7 +75,7 @@ export const RECORD_SCHEMAS: Readonly<Record<SearchResource, JsonSchema>> = {
     },
     "A sold property.",
   ),
-  areas: object(
+  areas: record(
     {
       serviceId: whole("Area id; usable as areaId in searches."),
       name: text("Area name."),

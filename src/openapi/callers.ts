@@ -6,8 +6,6 @@ import { mediaTypeOf } from "../interface/media-types.ts";
 import { PARAMETERS } from "../interface/parameters.ts";
 import { ENVELOPE_SCHEMAS, RECORD_SCHEMAS } from "../interface/records.ts";
 import {
-  MAX_IMAGE_HEIGHT,
-  MAX_IMAGE_WIDTH,
   RECORD_RESOURCES,
   type RecordResource,
   SEARCH_RESOURCES,
@@ -31,13 +29,19 @@ export interface CallersDocumentOptions {
   readonly recordPath: string;
   /** Header that names the app (`server.appIdHeader`). */
   readonly appIdHeader: string;
+  /** The largest page size and thumbnail (settings of `query`). */
+  readonly maxLimit: number;
+  readonly maxImageSize: { readonly width: number; readonly height: number };
 }
 
 const INTRODUCTION = `Listings, sold properties, areas and thumbnails, answered from a cache or by one call to the property service.
 
 Use GET or HEAD; other methods get 405 with \`Allow\`. Name your app in the app id header and in \`User-Agent\`. After a
 response with \`Retry-After\`, wait for that many seconds before the next request. \`RateLimit\` shows what is left of your
-app's share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.`;
+app's share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.
+
+The terms of the property service bind your app: show the service's logo wherever you use its data, and show no pictures but
+the thumbnails.`;
 
 export function createCallersDocument(options: CallersDocumentOptions): Json {
   const requestHeaders = requestHeadersOf(options.appIdHeader);
@@ -56,7 +60,7 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
           recordPath(resource, options),
         ]),
       ),
-      "/cache/primary_{serviceId}_{width}x{height}.jpg": imagePath(),
+      "/cache/primary_{serviceId}_{width}x{height}.jpg": imagePath(options),
       "/openapi.json": documentPath(),
     },
     components: {
@@ -76,17 +80,17 @@ function recordName(resource: SearchResource): string {
   return { listings: "Listing", sold: "SoldRecord", areas: "Area" }[resource];
 }
 
-function searchPath(resource: SearchResource, { service }: CallersDocumentOptions): Json {
+function searchPath(resource: SearchResource, { service, maxLimit }: CallersDocumentOptions): Json {
   const schema = {
     type: "object",
-    required: [resource],
+    required: [resource, "totalCount", "count"],
     properties: { ...ENVELOPE_SCHEMAS, [resource]: recordsOf(resource) },
   };
   return pathItem({
     name: `search${capitalized(resource)}`,
     tag: resource,
     summary: `Searches ${resource}`,
-    parameters: PARAMETERS[resource].map(parameterOf),
+    parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
     content: jsonContent(schema, service),
   });
 }
@@ -111,15 +115,15 @@ function recordPath(resource: RecordResource, { service }: CallersDocumentOption
   });
 }
 
-function imagePath(): Json {
+function imagePath({ maxImageSize: { width, height } }: CallersDocumentOptions): Json {
   return pathItem({
     name: "showThumbnail",
     tag: "images",
     summary: "Shows the thumbnail of a listing",
     parameters: [
       pathParameter("serviceId", "Id of the listing.", { type: "integer", minimum: 0 }, 4000116),
-      pathParameter("width", "Pixels.", { type: "integer", minimum: 1, maximum: MAX_IMAGE_WIDTH }, 140),
-      pathParameter("height", "Pixels.", { type: "integer", minimum: 1, maximum: MAX_IMAGE_HEIGHT }, 94),
+      pathParameter("width", "Pixels.", { type: "integer", minimum: 1, maximum: width }, 140),
+      pathParameter("height", "Pixels.", { type: "integer", minimum: 1, maximum: height }, 94),
     ],
     content: { "image/jpeg": {} },
   });

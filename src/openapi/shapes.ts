@@ -7,10 +7,13 @@ export type Json = Readonly<Record<string, unknown>>;
 /** The version of the OpenAPI standard that the documents follow. */
 export const OPENAPI_VERSION = "3.1.1";
 
-/** @returns a parameter of an OpenAPI document */
-export function parameterOf(parameter: Parameter): Json {
+/**
+ * @param maxLimit the largest page size
+ * @returns a parameter of an OpenAPI document
+ */
+export function parameterOf(parameter: Parameter, maxLimit: number): Json {
   const { name, meaning, shape, example, sameAsAbsent, onlyWith, requires } = parameter;
-  const schema = schemaOf(shape);
+  const schema: Json = { ...schemaOf(shape), ...(name === "limit" && { maximum: maxLimit }) };
   const sentences = [
     `${meaning}.`,
     sameAsAbsent !== undefined && `Its default is ${sameAsAbsent}.`,

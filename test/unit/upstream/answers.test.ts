@@ -1,3 +1,6 @@
+/**
+ * The contract: what the upstream answers, and what the caller gets. This is the place to look up every verdict.
+ */
 import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
@@ -5,7 +8,7 @@ import nock from "nock";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Fetched } from "../../../src/types.ts";
+import type { Fetched, SendEnd, Throttled } from "../../../src/types.ts";
 import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
 import { wholeAnswer } from "../../../src/upstream/fetch.ts";
 import { attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
@@ -18,70 +21,221 @@ afterEach(() => {
   nock.enableNetConnect();
 });
 
+interface Answer {
+  readonly status: number;
+  readonly body?: string | Buffer;
+  readonly headers?: Record<string, string>;
+}
+
+interface Asked {
+  readonly result: Fetched | Problem;
+  readonly heads: Record<string, string>[];
+  readonly ends: SendEnd[];
+  readonly watcher: ReturnType<typeof attempting>["watcher"];
+}
+
 /** Asks one question of an upstream with these answers. */
-async function asked(
-  answers: { status: number; body?: string | Buffer; headers?: Record<string, string> }[],
-  question: UpstreamQuestion = LISTINGS,
-): Promise<{
-  result: Fetched | Problem;
-  times: number;
-  queries: URLSearchParams[];
-  heads: Record<string, string>[];
-  watcher: ReturnType<typeof attempting>["watcher"];
-}> {
-  const queries: URLSearchParams[] = [];
+async function asked(answers: readonly Answer[], question: UpstreamQuestion = LISTINGS): Promise<Asked> {
   const heads: Record<string, string>[] = [];
+  const ends: SendEnd[] = [];
   for (const { status, body = "", headers = {} } of answers) {
     nock(UPSTREAM)
       .get((uri) => uri.startsWith(question.target))
-      .reply(({ url, headers: sent }: Request) => {
-        queries.push(new URL(url).searchParams);
-        heads.push(Object.fromEntries(sent));
+      .reply((request: Request) => {
+        heads.push(Object.fromEntries(request.headers));
         return [status, body, headers];
       });
   }
-  const { attempt, watcher } = attempting({ baseUrl: UPSTREAM });
+  const throttled: Throttled = (_order, job) => job((end) => void ends.push(end), {});
+  const { attempt, watcher } = attempting({ baseUrl: UPSTREAM, throttled });
   const result = await attempt(question, NO_DEADLINE).catch((error: unknown) => {
     if (error instanceof Problem) return error;
     throw error;
   });
-  return { result, times: queries.length, queries, heads, watcher };
+  return { result, heads, ends, watcher };
 }
 
-function problemIn({ result }: { result: Fetched | Problem }): Problem {
-  if (!(result instanceof Problem)) throw new TypeError("an answer where a problem was expected");
-  return result;
+/** For example `502 upstream-error, Retry-After 5` or `404: No such area`. */
+function inBrief(result: Fetched | Problem): string {
+  if (result instanceof Problem) {
+    const { retryAfterSeconds: wait } = result.details;
+    return `${result.status} ${result.code}${wait === undefined ? "" : `, Retry-After ${wait}`}`;
+  }
+  if (result.status === 304) return "the cached answer";
+  const { detail } = Object(JSON.parse(result.body.toString()));
+  return result.status === 200 ? "the body" : `${result.status}: ${detail}`;
 }
+
+const JSON_TYPE = { "content-type": "application/json" };
+const UNUSABLE = "502 upstream-invalid-response";
+const AGAIN_IN_5 = "503 upstream-unavailable, Retry-After 5";
+const HTTP_DATE = new Date(Date.now() + 3_600_000_000).toUTCString();
+
+/** Status, headers, body; what the caller gets; how many calls were made. The upstream answers each call alike. */
+const TABLE: readonly (readonly [number, Record<string, string>, string, string, number])[] = [
+  [200, JSON_TYPE, PAGE, "the body", 1],
+  [200, { "content-type": "text/html" }, PAGE, "the body", 1],
+  [200, JSON_TYPE, '{"listings":[]}', "the body", 1],
+  [200, JSON_TYPE, '{"count":"1","listings":[{}]}', "the body", 1],
+  [200, JSON_TYPE, '{"count":2,"listings":[{}]}', UNUSABLE, 1],
+  [200, JSON_TYPE, '{"count":0,"sold":[]}', UNUSABLE, 1],
+  [200, JSON_TYPE, '{"listings":{}}', UNUSABLE, 1],
+  [200, JSON_TYPE, '{"error":"no"}', UNUSABLE, 1],
+  [200, JSON_TYPE, "[]", UNUSABLE, 1],
+  [200, JSON_TYPE, "null", UNUSABLE, 1],
+  [200, JSON_TYPE, "<html>", UNUSABLE, 1],
+  [200, JSON_TYPE, "", UNUSABLE, 1],
+  [201, {}, PAGE, UNUSABLE, 1],
+  [204, {}, "", UNUSABLE, 1],
+  [206, {}, PAGE, UNUSABLE, 1],
+  [301, { location: "/x" }, PAGE, UNUSABLE, 1],
+  [304, {}, "", UNUSABLE, 1],
+  [400, {}, "FAILURE_MISSING_PARAM - areaId", "400: FAILURE_MISSING_PARAM - areaId", 1],
+  [400, {}, '{"message":"Bad"}', "400: Bad", 1],
+  [400, {}, "<html>", "400: undefined", 1],
+  [401, {}, "", "502 upstream-authentication-failed", 1],
+  [403, JSON_TYPE, "FAILURE_HASH - no", "502 upstream-authentication-failed", 1],
+  [404, {}, "No such area", "404: No such area", 1],
+  [405, {}, "", UNUSABLE, 1],
+  [406, {}, "", UNUSABLE, 1],
+  [412, {}, "", UNUSABLE, 1],
+  [418, {}, PAGE, UNUSABLE, 1],
+  [429, {}, "", AGAIN_IN_5, 1],
+  [429, { "retry-after": "30" }, "", "503 upstream-unavailable, Retry-After 30", 1],
+  [500, {}, PAGE, "502 upstream-error, Retry-After 5", 2],
+  [502, {}, PAGE, UNUSABLE, 1],
+  [503, {}, "", AGAIN_IN_5, 2],
+  [503, { "retry-after": "soon" }, "", AGAIN_IN_5, 2],
+  [503, { "retry-after": "-5" }, "", AGAIN_IN_5, 2],
+  [503, { "retry-after": "5, 10" }, "", AGAIN_IN_5, 2],
+  [503, { "retry-after": "0" }, "", "503 upstream-unavailable, Retry-After 1", 1],
+  [503, { "retry-after": " 120 " }, "", "503 upstream-unavailable, Retry-After 120", 1],
+  // At most budget.maxCoolOff, an hour here.
+  [503, { "retry-after": "3601" }, "", "503 upstream-unavailable, Retry-After 3600", 1],
+  [503, { "retry-after": HTTP_DATE }, "", "503 upstream-unavailable, Retry-After 3600", 1],
+  [504, {}, PAGE, UNUSABLE, 1],
+];
+
+it.each(TABLE)("%i %o %s becomes %s, after %i call(s)", async (status, headers, body, expected, calls) => {
+  const answer = { status, headers, body };
+  const { result, heads } = await asked([answer, answer, answer]);
+  expect([inBrief(result), heads.length]).toEqual([expected, calls]);
+});
+
+describe("a record, and a thumbnail", () => {
+  const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 1, 2, 3, 0xff, 0xd9]);
+  const record = { ...LISTINGS, target: "/listings/7", serviceId: "7" };
+  const image = { ...LISTINGS, resource: "images", target: "/cache/x.jpg", format: "jpeg" } as const;
+
+  it.each<[UpstreamQuestion, string | Buffer, boolean]>([
+    [record, '{"listings":[{"serviceId":7}]}', true],
+    [record, '{"listings":[{"serviceId":"7"}]}', true],
+    [record, '{"listings":[{}]}', true],
+    [record, '{"listings":[{"serviceId":8}]}', false],
+    [record, '{"listings":[]}', false],
+    [record, '{"listings":[{"serviceId":7},{"serviceId":7}]}', false],
+    [record, '{"listings":[7]}', false],
+    [image, JPEG, true],
+    [image, JPEG.subarray(0, -1), false],
+    [image, JPEG.subarray(1), false],
+    [image, PAGE, false],
+  ])("%#: of this body is an answer or not", async (question, body, isAnswer) => {
+    const { result } = await asked([{ status: 200, body }], question);
+    expect(result.status).toBe(isAnswer ? 200 : 502);
+  });
+});
+
+describe("the answer", () => {
+  it.each([
+    ["application/json; charset=utf-8", "application/json; charset=utf-8"],
+    ["application/vnd.propertyservice-v2+json", "application/vnd.propertyservice-v2+json"],
+    ["text/html", "application/json; charset=utf-8"],
+    ["application/jsonp", "application/json; charset=utf-8"],
+  ])("with Content-Type %s has %s, and its body byte for byte", async (given, contentType) => {
+    const body = ' {"count":1, "listings":[{"a":"http:\\/\\/x","b":"\\u00e4"}]}\n';
+    const { result } = await asked([{ status: 200, body, headers: { "content-type": given } }]);
+    expect(result).toMatchObject({ contentType, body: Buffer.from(body) });
+  });
+
+  it.each([
+    [429, undefined, { cause: "too-many-requests", forMs: undefined }],
+    [429, "7", { cause: "too-many-requests", forMs: 7_000 }],
+    [503, "7", { cause: "unavailable", forMs: 7_000 }],
+    [500, "7", undefined],
+    [404, "7", undefined],
+  ])("%i with Retry-After %s asks for the pause %o", async (status, wait, slowDown) => {
+    const headers = wait === undefined ? {} : { "retry-after": wait };
+    const { ends } = await asked([500, 500].map(() => ({ status, headers })));
+    expect(ends[0]?.slowDown).toEqual(slowDown);
+  });
+
+  it.each([401, 403, 405, 406, 500, 503])("%i has its explanation in the log", async (status) => {
+    const answer = { status, body: "FAILURE_X - because" };
+    const { watcher } = await asked([answer, answer]);
+    expect(watcher.calls[0]?.note).toBe(`the upstream answered ${status}: FAILURE_X - because`);
+    const explanations = watcher.errors.map(({ fields }) => fields["explanation"]);
+    expect(explanations).toEqual(status < 404 ? ["FAILURE_X - because"] : []);
+  });
+
+  it.each<Record<string, string>>([{ etag: "*" }, { etag: "unquoted" }, { "last-modified": "2099" }])(
+    "drops a malformed validator: %o",
+    async (headers) => {
+      const { result } = await asked([{ status: 200, body: PAGE, headers }]);
+      expect(result).toMatchObject({ validators: { etag: undefined, lastModified: undefined } });
+    },
+  );
+});
 
 describe("an upstream that fails for a moment", () => {
   it.each([
-    [[500, 503, 200], 503, "upstream-unavailable"],
-    [[503, 500, 200], 502, "upstream-error"],
-  ])("%j is retried once: %i %s", async (statuses, expected, code) => {
-    const outcome = await asked(statuses.map((status) => ({ status, body: PAGE })));
-    expect(problemIn(outcome)).toMatchObject({ status: expected, code });
-    expect(outcome.times).toBe(2);
-  });
-
-  it.each([400, 404] as const)("and answers the retry with %i gives that answer", async (status) => {
-    const { result, times } = await asked([{ status: 500 }, { status }, { status: 200, body: PAGE }]);
-    expect([result.status, times]).toEqual([status, 2]);
+    [[500, 503, 200], AGAIN_IN_5],
+    [[503, 500, 200], "502 upstream-error, Retry-After 5"],
+    [[500, 404], "404: undefined"],
+    [[500, 200], "the body"],
+  ])("%j is retried once: %s", async (statuses, expected) => {
+    const body = (status: number): string => (status === 404 ? "" : PAGE);
+    const { result, heads } = await asked(statuses.map((status) => ({ status, body: body(status) })));
+    expect([inBrief(result), heads.length]).toEqual([expected, 2]);
   });
 });
 
-it.each<Record<string, string>>([
-  { etag: "*" },
-  { etag: "unquoted" },
-  { etag: '"one", "two"' },
-  { "last-modified": "2099" },
-])("a malformed validator is dropped: %o", async (headers) => {
-  const { result } = await asked([{ status: 200, body: PAGE, headers }]);
-  expect(result).toMatchObject({ status: 200, validators: { etag: undefined, lastModified: undefined } });
+describe("a conditional request", () => {
+  const DATE = "Thu, 15 Jan 2026 11:00:00 GMT";
+  const [strong, weak, date] = [
+    { etag: '"a"', lastModified: undefined },
+    { etag: 'W/"a"', lastModified: DATE },
+    { etag: undefined, lastModified: DATE },
+  ];
+
+  it.each([
+    [strong, undefined, "the cached answer"],
+    [strong, '"a"', "the cached answer"],
+    [strong, 'W/"a"', "the cached answer"],
+    [weak, '"a"', "the cached answer"],
+    [date, '"b"', "the cached answer"],
+    [strong, '"b"', "the body"],
+  ])("with %o, answered 304 with the tag %s, gives %s", async (cached, etag, expected) => {
+    const unchanged = { status: 304, headers: etag === undefined ? {} : { etag } };
+    const { result, heads } = await asked([unchanged, { status: 200, body: PAGE }], { ...LISTINGS, cached });
+    expect(inBrief(result)).toBe(expected);
+    // A 304 for another answer is asked again, without the condition.
+    const conditions = heads.map((head) => head["if-none-match"] ?? head["if-modified-since"]);
+    const first = cached.etag ?? cached.lastModified;
+    expect(conditions).toEqual(expected === "the body" ? [first, undefined] : [first]);
+  });
+
+  it("is retried without the condition after a failure", async () => {
+    const { heads } = await asked([{ status: 500 }, { status: 200, body: PAGE }], {
+      ...LISTINGS,
+      cached: strong,
+    });
+    expect(heads.map((head) => head["if-none-match"])).toEqual(['"a"', undefined]);
+  });
 });
 
-describe("a body in gzip", () => {
-  const [first, second] = [gzipSync(PAGE.slice(0, 20)), gzipSync(PAGE.slice(20))];
+describe("a body in a content coding", () => {
   const whole = gzipSync(PAGE);
+  const largest = PAGE.padEnd(LIMITS.maxBodyBytes, " ");
   /** The same body, but its last four bytes contain another length. */
   const named = (length: number): Buffer => {
     const bytes = Buffer.from(whole);
@@ -89,22 +243,29 @@ describe("a body in gzip", () => {
     return bytes;
   };
 
-  it.each<[string, Buffer, string]>([
-    ["in several members is decoded as a whole", Buffer.concat([first, second]), PAGE],
-    ["followed by an empty member is decoded as a whole", Buffer.concat([whole, gzipSync("")]), PAGE],
-    ["of a few bytes is not accepted", whole.subarray(0, 3), "upstream-invalid-response"],
-    [
-      "whose last bytes contain a huge length is not accepted",
-      named(0xffff_ffff),
-      "upstream-invalid-response",
-    ],
-    ["whose last bytes contain a length of 0 is not accepted", named(0), "upstream-invalid-response"],
-  ])("%s", async (_name, body, expected) => {
-    const headers = { "content-encoding": "gzip" };
-    const { result } = await asked([200, 200].map((status) => ({ status, body, headers })));
-    expect(result instanceof Problem ? result.code : "body" in result && result.body.toString()).toBe(
-      expected,
-    );
+  it.each<[string, string, string | Buffer, number | string]>([
+    ["as it is", "gzip", whole, 200],
+    ["in capitals", "GZIP", whole, 200],
+    ["of the old name", "x-gzip", whole, 200],
+    ["in several members", "gzip", Buffer.concat([gzipSync(PAGE.slice(0, 9)), gzipSync(PAGE.slice(9))]), 200],
+    ["before an empty member", "gzip", Buffer.concat([whole, gzipSync("")]), 200],
+    ["as large as upstream.maxBody", "gzip", gzipSync(largest), 200],
+    ["none", "identity", PAGE, 200],
+    ["none, and as large as upstream.maxBody", "", largest, 200],
+    ["none, and too large", "", `${largest} `, "too-large"],
+    ["small, but a bomb", "gzip", gzipSync(`${largest} `), "too-large"],
+    ["broken", "gzip", "not gzip at all", "bad-encoding"],
+    ["cut short", "gzip", whole.subarray(0, -9), "bad-encoding"],
+    ["of a few bytes", "gzip", whole.subarray(0, 3), "bad-encoding"],
+    ["that names a huge length", "gzip", named(0xffff_ffff), "bad-encoding"],
+    ["that names no length", "gzip", named(0), "bad-encoding"],
+    ["unknown", "br", PAGE, "bad-encoding"],
+    ["twice", "gzip, gzip", gzipSync(whole), "bad-encoding"],
+  ])("%s (%s) is decoded, or refused without a retry", async (_name, coding, body, status) => {
+    const answer = { status: 200, body, headers: { "content-encoding": coding } };
+    const { result, watcher } = await asked([answer, answer]);
+    expect(inBrief(result)).toBe(status === 200 ? "the body" : UNUSABLE);
+    expect(watcher.calls.map((call) => call.status)).toEqual([status]);
   });
 
   it("in several members is not decoded in very small pieces", async () => {
@@ -118,72 +279,5 @@ describe("a body in gzip", () => {
     allocated.mockRestore();
     expect(answer.body.toString()).toBe(body);
     expect(pieces).toBeLessThan(10);
-  });
-});
-
-describe("a conditional request", () => {
-  const cached = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
-
-  it("is repeated without the condition after a 304 for another answer", async () => {
-    const { result, heads } = await asked(
-      [
-        { status: 304, headers: { etag: '"8"' } },
-        { status: 200, body: PAGE },
-      ],
-      { ...LISTINGS, cached },
-    );
-    expect(heads.map((head) => head["if-none-match"])).toEqual([cached.etag, undefined]);
-    expect(result).toMatchObject({ status: 200, body: Buffer.from(PAGE) });
-  });
-
-  it("is retried without the condition after a failure", async () => {
-    const { result, heads } = await asked([{ status: 500 }, { status: 200, body: PAGE }], {
-      ...LISTINGS,
-      cached,
-    });
-    expect(heads.map((head) => head["if-none-match"])).toEqual([cached.etag, undefined]);
-    expect(result).toMatchObject({ status: 200 });
-  });
-});
-
-describe("a body that cannot be used", () => {
-  const bomb = gzipSync(Buffer.alloc(LIMITS.maxBodyBytes + 1, " "));
-  const gzip = { "content-encoding": "gzip" };
-  it.each<[string, string | Buffer, Record<string, string>, number | string]>([
-    ["too large", Buffer.alloc(LIMITS.maxBodyBytes + 1, " "), {}, "too-large"],
-    ["small, but a bomb", bomb, gzip, "too-large"],
-    ["broken gzip", Buffer.from("not gzip at all"), gzip, "bad-encoding"],
-    ["gzip cut short", gzipSync(PAGE).subarray(0, -9), gzip, "bad-encoding"],
-    ["of an unknown coding", PAGE, { "content-encoding": "br" }, "bad-encoding"],
-    ["coded twice", gzipSync(gzipSync(PAGE)), { "content-encoding": "gzip, gzip" }, "bad-encoding"],
-  ])("(%s) gives 502 without a retry, and is recorded", async (_name, body, headers, recorded) => {
-    const outcome = await asked([
-      { status: 200, body, headers },
-      { status: 200, body: PAGE },
-    ]);
-    expect(problemIn(outcome)).toMatchObject({ status: 502, code: "upstream-invalid-response" });
-    expect(outcome.times).toBe(1);
-    expect(outcome.watcher.calls).toEqual([
-      expect.objectContaining({ status: recorded, note: expect.any(String) }),
-    ]);
-  });
-
-  it.each([
-    ["gzip", gzipSync(PAGE)],
-    ["GZIP", gzipSync(PAGE)],
-    ["x-gzip", gzipSync(PAGE)],
-    ["identity", Buffer.from(PAGE)],
-    ["", Buffer.from(PAGE)],
-  ])("is not one with Content-Encoding: %s", async (coding, body) => {
-    const { result } = await asked([{ status: 200, body, headers: { "content-encoding": coding } }]);
-    expect(result).toMatchObject({ status: 200, body: Buffer.from(PAGE) });
-  });
-
-  it("is not one of exactly upstream.maxBody", async () => {
-    const body = PAGE.padEnd(LIMITS.maxBodyBytes, " ");
-    const plain = await asked([{ status: 200, body }]);
-    expect(plain.result).toMatchObject({ status: 200 });
-    const coded = await asked([{ status: 200, body: gzipSync(body), headers: gzip }]);
-    expect(coded.result).toMatchObject({ status: 200 });
   });
 });
