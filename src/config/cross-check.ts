@@ -5,37 +5,57 @@ import { isIP } from "node:net";
 
 import type { Settings } from "./schema.ts";
 import type { Conflict } from "./secrets.ts";
-import type { SettingSources } from "./sources.ts";
+import type { SettingPath, SettingSources } from "./sources.ts";
 import { formatDuration } from "./units.ts";
 
-type ReadableSettings = Partial<Settings>;
-
-/** @returns the conflicts between settings. Settings that could not be read are not checked. */
-export function crossCheck(settings: ReadableSettings, sources: SettingSources): Conflict[] {
-  return [
-    ...portConflict(settings),
-    ...missingBudget(settings, sources),
-    ...redisConflicts(settings),
-    ...repeatedApps(settings, sources),
-    ...retentionConflicts(settings),
-  ];
+/** @returns the conflicts between settings. Sections with mistakes are missing, and are not checked. */
+export function crossCheck(
+  { server, admin, upstream, redis, apps }: Partial<Settings>,
+  sources: SettingSources,
+): Conflict[] {
+  const conflicts: Conflict[] = [];
+  const add = (explanation: string, ...paths: SettingPath[]): void =>
+    void conflicts.push({ paths, explanation });
+  if (server && admin && server.port === admin.port && server.port !== 0) {
+    const ports: SettingPath[] = [
+      ["admin", "port"],
+      ["server", "port"],
+    ];
+    add(`both ports are ${server.port}; expected two different ones, or 0 for any free port`, ...ports);
+  }
+  // The budget is the contract with the API's owner, so it has a default for the sandbox only.
+  if (upstream && !isSandbox(upstream.url) && !sources.isSet(["budget", "limit"])) {
+    add(
+      "budget.limit is missing: set BUDGET, or budget.limit in the configuration file, to the limits that you have " +
+        "agreed on with the API's owner, such as 60/1m,10000/1d",
+    );
+  }
+  const fault = redis && redisFault(redis);
+  if (fault) add(fault.expected, fault.path);
+  const ids = (apps?.listed ?? []).map(({ id }) => id);
+  for (const [index, id] of ids.entries()) {
+    const first = ids.indexOf(id);
+    if (first === index) continue;
+    const other = sources.pathOf(["apps", "listed", first]);
+    const at = ["apps", "listed", index, "id"];
+    add(`${JSON.stringify(id)} is the id of ${other} already; expected each id once`, at);
+  }
+  return conflicts;
 }
 
-function portConflict({ server, admin }: ReadableSettings): Conflict[] {
-  const port = server?.port;
-  if (port === undefined || port === 0 || port !== admin?.port) return [];
-  const explanation = `both ports are ${port}; expected two different ones, or 0 for any free port`;
-  return conflict(["admin.port", "server.port"], explanation);
+function redisFault({ url, mode, nodes, sentinel }: Settings["redis"]): RedisFault | undefined {
+  if (url === null && (mode !== "single" || nodes.length + sentinel.nodes.length > 0)) {
+    const expected = "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
+    return { path: ["redis", "url"], expected };
+  }
+  if (mode !== "sentinel" || (sentinel.master !== null && sentinel.nodes.length > 0)) return undefined;
+  const expected = "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
+  return { path: ["redis", "sentinel"], expected };
 }
 
-/** The budget is the contract with the API's owner, so it has a default for the sandbox only. */
-function missingBudget({ upstream }: ReadableSettings, sources: SettingSources): Conflict[] {
-  if (upstream === undefined || isSandbox(upstream.url)) return [];
-  if (sources.isSet(["budget", "limit"])) return [];
-  const explanation =
-    "budget.limit is missing: set BUDGET, or budget.limit in the configuration file, to the limits that you have agreed " +
-    "on with the API's owner, such as 60/1m,10000/1d";
-  return [{ paths: [], explanation }];
+interface RedisFault {
+  readonly path: SettingPath;
+  readonly expected: string;
 }
 
 /** The sandbox runs on this machine, or on a host with the name `sandbox`, as in compose.yaml. */
@@ -82,50 +102,4 @@ export function settingWarnings({ upstream, cache }: Warned): string[] {
           `${name} is ${formatDuration(ms)}. The terms of use want moderate caching: at most 1d.`,
       ),
   ];
-}
-
-function redisConflicts({ redis }: ReadableSettings): Conflict[] {
-  if (redis === undefined) return [];
-  const { mode, url, nodes, sentinel } = redis;
-  const isElsewhere = mode !== "single" || nodes.length > 0 || sentinel.nodes.length > 0;
-  if (url === null && isElsewhere) {
-    const explanation =
-      "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
-    return conflict(["redis.url"], explanation);
-  }
-  if (mode === "sentinel" && (sentinel.master === null || sentinel.nodes.length === 0)) {
-    const explanation =
-      "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
-    return conflict(["redis.sentinel"], explanation);
-  }
-  return [];
-}
-
-function repeatedApps({ apps }: ReadableSettings, sources: SettingSources): Conflict[] {
-  const ids = (apps?.listed ?? []).map((app) => app.id);
-  return ids.flatMap((id, index): Conflict[] => {
-    const first = ids.indexOf(id);
-    if (first === index) return [];
-    const other = sources.pathOf(["apps", "listed", first]);
-    const explanation = `${JSON.stringify(id)} is the id of ${other} already; expected each id once`;
-    return [{ paths: [["apps", "listed", index, "id"]], explanation }];
-  });
-}
-
-/** The ledger must keep each request for as long as a window counts it. */
-function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
-  if (ledger === undefined) return [];
-  const { retentionMs } = ledger;
-  return (["limit", "images"] as const).flatMap((name): Conflict[] => {
-    const longestMs = Math.max(0, ...(budget?.[name] ?? []).map(({ windowMs }) => windowMs));
-    if (retentionMs >= longestMs) return [];
-    const explanation =
-      `a window is ${formatDuration(longestMs)} long, but the ledger keeps requests for ` +
-      `${formatDuration(retentionMs)}; expected windows of at most that`;
-    return conflict([`budget.${name}`], explanation);
-  });
-}
-
-function conflict(names: readonly string[], explanation: string): Conflict[] {
-  return [{ paths: names.map((name) => name.split(".")), explanation }];
 }

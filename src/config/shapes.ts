@@ -104,6 +104,9 @@ export function oneOf<const Words extends readonly string[]>(
   return shaped(z.enum(words), { expected: `one of ${words.join(", ")}` });
 }
 
+/** The ledger keeps each call for as long. */
+const LONGEST_WINDOW_MS = 35 * DAY_MS;
+
 /** Requests per window. */
 export function budget(): Shape<readonly BudgetWindow[]> {
   const shape = z
@@ -111,10 +114,11 @@ export function budget(): Shape<readonly BudgetWindow[]> {
     .regex(BUDGET_PATTERN)
     .transform((text, context) => {
       const windows = parseBudget(text);
-      if (windows) return windows;
+      if (windows?.every(({ windowMs }) => windowMs <= LONGEST_WINDOW_MS)) return windows;
       context.addIssue("not a budget");
       return z.NEVER;
     });
-  const expected = 'requests per window such as "60/1m,10000/1d": whole numbers above zero, each window once';
+  const expected =
+    'requests per window such as "60/1m,10000/1d": whole numbers above zero, each window once and at most 35d';
   return shaped(shape, { expected });
 }

@@ -79,11 +79,26 @@ it("base addresses have no trailing slash, and keep a path", () => {
 
 it("an app has weight 1, no perDay, interactive priority and no forced refreshes by default", () => {
   const sync = "{ id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }";
-  const web = { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false };
+  const web = {
+    id: "web",
+    weight: 1,
+    perDay: null,
+    priority: "interactive",
+    mayForceRefresh: false,
+    tokenFile: null,
+  };
   for (const yaml of [`apps: [{ id: web }, ${sync}]`, `apps: { listed: [{ id: web }, ${sync}] }`]) {
     expect(overlay(yaml).apps).toEqual([
       { ...web, token: null },
-      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true, token: null },
+      {
+        id: "sync",
+        weight: 0.5,
+        perDay: 2_000,
+        priority: "background",
+        mayForceRefresh: true,
+        tokenFile: null,
+        token: null,
+      },
     ]);
   }
 });
