@@ -374,7 +374,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect(tiers, () => settings.current().cache, now),
+    inspect: createInspect({ ...stores, rules: () => settings.current().cache, now }),
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,

@@ -75,8 +75,9 @@ function costOf({ next, why, entry }: Inspection, wait: PredictedWait): Cost {
   };
 }
 
-function cachedText({ entry, why }: Inspection): string {
-  if (entry === null) return `Not cached (${why}).`;
+function cachedText({ entry, why, failure }: Inspection): string {
+  const failed = failure === undefined ? "" : ` The latest call failed: ${failure}.`;
+  if (entry === null) return `Not cached (${why}).${failed}`;
   const { tier, status, ageSeconds, freshForSeconds, bodyBytes } = entry;
   const left =
     freshForSeconds > 0
@@ -84,7 +85,7 @@ function cachedText({ entry, why }: Inspection): string {
       : `expired ${inWords(-freshForSeconds * 1_000)} ago`;
   const state = why === "purged" ? "purged" : left;
   const age = ageSeconds < 1 ? "less than a second" : inWords(ageSeconds * 1_000);
-  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${bodyBytes.toLocaleString("en")} bytes.`;
+  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${bodyBytes.toLocaleString("en")} bytes.${failed}`;
 }
 
 const NEXT = {

@@ -10,6 +10,8 @@ export interface Failures {
   readonly isAny: () => boolean;
   /** The failure of a key, if it is too early for the next try. */
   readonly recent: (key: string, now: number) => Problem | undefined;
+  /** The failure of the latest fetch of a key. */
+  readonly latest: (key: string) => Problem | undefined;
   /** A flight failed, here or in another replica. The same failure reported twice counts once. */
   readonly failed: (key: string, problem: Problem, now: number) => void;
   /** A flight takes so long that no other caller should wait for it. */
@@ -50,6 +52,7 @@ export function createFailures(): Failures {
       const failure = failures.get(key);
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
     },
+    latest: (key) => failures.get(key)?.problem,
     failed(key, problem, now) {
       const { waitMs: before = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
       if (before > 0 && now - failedAt < SAME_WITHIN_MS) return;

@@ -1,5 +1,6 @@
 import { type ContentCoding, type Entry, NO_DIRECTIVES, type Tier } from "../types.ts";
 import type { Query } from "../query/query.ts";
+import type { Failures } from "./failures.ts";
 import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
 import { decide } from "./policy.ts";
 import type { Tiers } from "./store/tiered.ts";
@@ -11,6 +12,8 @@ export interface Inspection {
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   readonly entry: InspectedEntry | null;
+  /** Why the latest call failed, as in the log; absent if it did not. */
+  readonly failure?: string;
 }
 
 interface InspectedEntry {
@@ -29,10 +32,19 @@ interface InspectedEntry {
 /** Inspects a key. It reads the stores and never calls the upstream. */
 export type Inspect = (query: Query, key: string) => Promise<Inspection>;
 
-export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => number): Inspect {
+export interface InspectOptions {
+  readonly tiers: Tiers;
+  readonly rules: () => CacheRules;
+  readonly failures: Pick<Failures, "latest">;
+  readonly now: () => number;
+}
+
+export function createInspect({ tiers, rules, failures, now }: InspectOptions): Inspect {
   return async function inspect(query, key) {
     const found = await tiers.lookup(key);
-    if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };
+    const message = failures.latest(key)?.message;
+    const failure = message === undefined ? {} : { failure: message };
+    if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null, ...failure };
     const { entry, tier, isPurged } = found;
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
     // With this random number and no budget left, a fresh entry is never refreshed early.
@@ -43,6 +55,7 @@ export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => 
       next: NEXT[decision.kind],
       why: isPurged ? "purged" : isFresh(entry, rules(), now()) ? "fresh" : "expired",
       entry: inspected(entry, tier, now()),
+      ...failure,
     };
   };
 }

@@ -10,6 +10,7 @@ import { ask, type Reply } from "../support/ask.ts";
 import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
+import { startUpstream } from "../support/upstream.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 const OTHER = "/sold?areaId=76&limit=5";
@@ -49,6 +50,17 @@ describe("/cache/entry", () => {
       },
     });
     expect((await entry(gateway, PATH, "&format=v2")).json()).toMatchObject({ why: "not stored" });
+  });
+
+  it("shows the API's own explanation of a failure", async () => {
+    const upstream = await startUpstream(
+      (response) => void response.writeHead(405).end("FAILURE_METHOD - GET"),
+    );
+    const gateway = await startGateway({ env: { ...upstream.env, ...EXACT_PAGES } });
+    await gateway.get(PATH);
+    const failure = "the upstream answered 405: FAILURE_METHOD - GET";
+    const says = `Not cached (not stored). The latest call failed: ${failure}.`;
+    expect((await entry(gateway, PATH)).json()).toMatchObject({ says, failure });
   });
 
   it.each([
