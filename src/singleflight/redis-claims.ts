@@ -3,8 +3,8 @@
  *
  * A claim is a key with the name of its holder as value. It expires unless the holder renews it, so a holder that dies blocks
  * a key for at most one lease. If another replica holds the claim, a replica waits for the message that the flight has ended.
- * It listens before it claims, so it cannot miss the message. The message names the holder, so it cannot be confused with the
- * end of an earlier flight.
+ * It remembers the latest messages, so it cannot miss one that arrives before the reply to its claim. The message names the
+ * holder, so it cannot be confused with the end of an earlier flight.
  */
 import type { ClientContext, Result } from "ioredis";
 
@@ -63,17 +63,28 @@ export interface RedisClaimsOptions {
 }
 
 type Lead = (key: string, holder: string) => Claim;
-type Follow = (key: string, listener: Listener, holder: string, leftMs: number) => Claim;
+
+const VACANT: ClaimEnd = { kind: "vacant" };
+/** How many ends are remembered for followers whose claim has not been answered yet. */
+const MOST_ENDED = 1_000;
 
 export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   const { redis, newHolder, seal, onFailed } = options;
   const keyOf = claimKeyIn(options.namespace);
   const channel = `${options.namespace}flights`;
-  const listeners = createListeners();
+  /** How the latest flights ended, by holder, the oldest first. */
+  const ended = new Map<string, ClaimEnd>();
+  const followers = new Set<Follower>();
+  let gaps = 0;
   /** Functions that stop the renewal of the leases of this replica. */
   const renewals = new Set<() => void>();
   const lead = createLead(options, channel, renewals);
-  const follow = createFollow(options);
+
+  /** Ends all waits, because messages may be lost. */
+  function vacateAll(): void {
+    gaps++;
+    for (const follower of followers) follower.end(VACANT);
+  }
 
   redis.defineScripts(SCRIPTS);
   redis.subscribe({
@@ -82,33 +93,38 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
       const message = readEndedMessage(seal, text);
       if (message === undefined) return;
       const { key, holder, end } = message;
-      listeners.ended(key, holder, end);
+      ended.set(holder, end);
+      if (ended.size > MOST_ENDED) ended.delete(ended.keys().next().value ?? "");
+      for (const follower of followers) if (follower.holder === holder) follower.end(end);
       if (end.kind === "failed") onFailed(key, end.problem);
     },
-    onDown: listeners.vacateAll,
+    onDown: vacateAll,
   });
 
   return {
     async claim(key) {
-      const mayFollow = redis.isListening();
-      const listener = listeners.listen(key);
+      const [mayFollow, gapsBefore] = [redis.isListening(), gaps];
       const claimant = newHolder();
       try {
         const [holder, leftMs] = await redis.run("claim", key, (client) =>
           client.claimFlight(keyOf(key), claimant, LEASE_MS),
         );
-        if (holder !== claimant && mayFollow) return follow(key, listener, holder, leftMs);
-        listener.stop();
+        if (holder === claimant) return lead(key, holder);
         // Without messages, this replica would notice the end only when the lease expires.
-        return holder === claimant ? lead(key, holder) : { kind: "unavailable" };
+        if (!mayFollow) return { kind: "unavailable" };
+        const follower = createFollower(options, key, holder, leftMs);
+        followers.add(follower);
+        void follower.ended.then(() => followers.delete(follower));
+        const earlier = gaps === gapsBefore ? ended.get(holder) : VACANT;
+        if (earlier !== undefined) follower.end(earlier);
+        return { kind: "follower", ended: follower.ended, stop: () => follower.end(VACANT) };
       } catch {
-        listener.stop();
         return { kind: "unavailable" };
       }
     },
     close() {
       for (const stop of renewals) stop();
-      listeners.vacateAll();
+      vacateAll();
     },
   };
 }
@@ -151,92 +167,46 @@ function createLead(
   };
 }
 
-function createFollow({ redis, namespace, clock }: RedisClaimsOptions): Follow {
-  const keyOf = claimKeyIn(namespace);
-  return function follow(key, listener, holder, leftMs) {
-    let cancel = (): void => undefined;
-    const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
-    const stop = (): void => {
-      cancel();
-      listener.stop();
-    };
-    const end = (how: ClaimEnd): void => {
-      stop();
-      resolve(how);
-    };
-    const waitForLease = (ms: number): void =>
-      void (cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void checkLease()));
-    async function checkLease(): Promise<void> {
-      const [now, left] = await redis
-        .run("claim", key, (client) => client.readClaim(keyOf(key)))
-        .catch(() => ["", 0] as const);
-      if (listener.isStopped()) return;
-      if (now === holder) waitForLease(left);
-      else end({ kind: "vacant" });
-    }
+/** A wait for the flight of a holder. */
+interface Follower {
+  readonly holder: string;
+  readonly ended: Promise<ClaimEnd>;
+  /** Ends the wait. Only the first call counts. */
+  readonly end: (end: ClaimEnd) => void;
+}
 
-    waitForLease(leftMs);
-    listener.onEnd(holder, end);
-    return { kind: "follower", ended, stop };
-  };
+/** @returns a follower. It ends by itself when the holder has lost its lease. */
+function createFollower(
+  { redis, namespace, clock }: RedisClaimsOptions,
+  key: string,
+  holder: string,
+  leftMs: number,
+): Follower {
+  const claim = claimKeyIn(namespace)(key);
+  const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
+  let hasEnded = false;
+  let cancel = (): void => undefined;
+  function end(how: ClaimEnd): void {
+    hasEnded = true;
+    cancel();
+    resolve(how);
+  }
+  function waitForLease(ms: number): void {
+    cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void checkLease());
+  }
+  async function checkLease(): Promise<void> {
+    const [now, left] = await redis
+      .run("claim", key, (client) => client.readClaim(claim))
+      .catch(() => ["", 0] as const);
+    if (hasEnded) return;
+    if (now === holder) waitForLease(left);
+    else end(VACANT);
+  }
+  waitForLease(leftMs);
+  return { holder, ended, end };
 }
 
 /** A claim has the hash tag of its entry, so both are in the same slot of a Cluster. */
 function claimKeyIn(namespace: string): (key: string) => string {
   return (key) => `${keyIn(namespace, key)}:flight`;
-}
-
-/** Receives how the flights of a key end, from its creation on. */
-interface Listener {
-  /** Calls back when the flight of a holder has ended; immediately if it has already ended. */
-  readonly onEnd: (holder: string, listen: (end: ClaimEnd) => void) => void;
-  readonly stop: () => void;
-  readonly isStopped: () => boolean;
-}
-
-interface Listeners {
-  readonly listen: (key: string) => Listener;
-  readonly ended: (key: string, holder: string, end: ClaimEnd) => void;
-  /** Ends all waits as `vacant`, because messages may be lost. */
-  readonly vacateAll: () => void;
-}
-
-const VACANT: ClaimEnd = { kind: "vacant" };
-
-function createListeners(): Listeners {
-  const byKey = new Map<string, Set<(holder: string | undefined, end: ClaimEnd) => void>>();
-  return {
-    listen(key) {
-      /** The ends that were received before `onEnd`, by holder. */
-      const earlier = new Map<string, ClaimEnd>();
-      let isVacated = false;
-      let receive = (holder: string | undefined, end: ClaimEnd): void => {
-        if (holder === undefined) isVacated = true;
-        else earlier.set(holder, end);
-      };
-      const listener = (holder: string | undefined, end: ClaimEnd): void => receive(holder, end);
-      const ofKey = byKey.get(key) ?? new Set();
-      byKey.set(key, ofKey.add(listener));
-      return {
-        onEnd(holder, listen) {
-          const end = isVacated ? VACANT : earlier.get(holder);
-          if (end !== undefined) return listen(end);
-          receive = (endedHolder, end) => {
-            if (endedHolder === undefined || endedHolder === holder) listen(end);
-          };
-        },
-        stop() {
-          ofKey.delete(listener);
-          if (ofKey.size === 0 && byKey.get(key) === ofKey) byKey.delete(key);
-        },
-        isStopped: () => !ofKey.has(listener),
-      };
-    },
-    ended(key, holder, end) {
-      for (const listener of byKey.get(key) ?? []) listener(holder, end);
-    },
-    vacateAll() {
-      for (const ofKey of byKey.values()) for (const listener of ofKey) listener(undefined, VACANT);
-    },
-  };
 }
