@@ -33,7 +33,6 @@ export const LIFETIME_MS = RULES.ttlMs.listings;
 export const KEY = cacheKey("json", "listings?offset=0");
 
 export const FOUND = fetchedWith({ recordIds: ["4711"] });
-export const NOT_FOUND = fetchedWith({ status: 404, contentType: "application/problem+json" });
 
 /** How the upstream was asked. */
 interface Asking {
