@@ -1,7 +1,6 @@
 /**
  * Wires the callers' server: the pipeline with its stages.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -58,8 +57,6 @@ export interface CallersOptions {
 
 export interface CallersServer {
   readonly server: HttpServer;
-  /** Serves a request that another server received. */
-  readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
 }
 
 /** @returns the callers' server, not yet listening */
@@ -111,7 +108,7 @@ export function createCallers(options: CallersOptions): CallersServer {
     now,
     warn: observer.warn,
   });
-  return { server, serve };
+  return { server };
 }
 
 function arrivals(options: CallersOptions): Arrivals {

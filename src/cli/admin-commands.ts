@@ -179,12 +179,7 @@ function statusSections(status: Status): Section[] {
     ["", sentences.map(({ level, text }) => `${MARKS[level]}: ${text}`)],
     ["", { countedBy: scope, processes: processes.length, since: sinceAt, budget: mode, queue }],
     ["Apps in the last hour", apps.map((app) => without(app, "shares", "weight", "userAgent"))],
-    [
-      "Budget",
-      origins.flatMap(([origin, { windows }]) =>
-        windows.map((window) => ({ origin, ...without(window, "windowMs") })),
-      ),
-    ],
+    ["Budget", origins.flatMap(([origin, { windows }]) => windows.map((window) => ({ origin, ...window })))],
     ["Property API", Object.entries(upstream).map(([resource, state]) => ({ resource, ...state }))],
     ["Circuits", origins.flatMap(([, { circuits }]) => circuits)],
     ["Requests that needed no call", saved],

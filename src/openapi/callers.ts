@@ -70,7 +70,7 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
       },
       headers: RESPONSE_HEADERS,
       parameters: requestHeaders,
-      responses: problemResponses("callers"),
+      responses: problemResponses(),
     },
   };
 }
@@ -175,7 +175,7 @@ const ANSWER_HEADERS = headerRefs([
 ]);
 
 function pathItem({ name, tag, summary, parameters, content }: Operation): Json {
-  const statuses = problemStatuses("callers");
+  const statuses = problemStatuses();
   const unchanged = { description: "The caller already has the current answer.", headers: ANSWER_HEADERS };
   return {
     parameters: [
@@ -204,7 +204,7 @@ function pathItem({ name, tag, summary, parameters, content }: Operation): Json 
         ...Object.fromEntries(
           statuses.map((status) => [
             status,
-            { description: "The headers of a problem.", headers: problemHeaders("callers", status) },
+            { description: "The headers of a problem.", headers: problemHeaders(status) },
           ]),
         ),
       },

@@ -1,4 +1,4 @@
-/** The response headers of both ports (docs/http.md). */
+/** The response headers of the callers' port (docs/http.md). */
 import type { Json } from "./shapes.ts";
 
 const text = (description: string, example: string, more: Json = {}): Json => ({
@@ -49,9 +49,6 @@ export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
     example: 30,
   },
   Allow: text("The methods that the path accepts.", "GET, HEAD"),
-  "Set-Cookie": text("The session of the browser.", "property-gateway-session=…; HttpOnly; SameSite=Strict"),
-  "X-Accel-Buffering": text("Makes proxies forward events at once.", "no"),
-  "WWW-Authenticate": text("How to send the token.", 'Bearer realm="property-gateway"'),
 };
 
 /** @returns references to headers of `components.headers` */

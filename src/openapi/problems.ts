@@ -3,41 +3,17 @@ import { Problem, PROBLEM_CODES, PROBLEM_CONTENT_TYPE, problemBody, type Problem
 import { headerRefs } from "./headers.ts";
 import type { Json } from "./shapes.ts";
 
-type Port = "callers" | "admin";
+/** Problems that occur on the admin port only. */
+const OPERATORS: ReadonlySet<ProblemCode> = new Set([
+  "invalid-admin-request",
+  "admin-token-required",
+  "foreign-page",
+  "store-unavailable",
+  "invalid-settings",
+  "restart-needed",
+]);
 
-/** The ports on which each problem occurs. A new problem must be added here. */
-const PORTS: Readonly<Record<ProblemCode, readonly Port[]>> = {
-  "malformed-request": ["callers", "admin"],
-  "invalid-query": ["callers", "admin"],
-  "unknown-path": ["callers", "admin"],
-  "method-not-allowed": ["callers", "admin"],
-  "not-acceptable": ["callers"],
-  "request-timeout": ["callers", "admin"],
-  "uri-too-long": ["callers", "admin"],
-  "expectation-failed": ["callers", "admin"],
-  "headers-too-large": ["callers", "admin"],
-  "too-many-connections": ["callers", "admin"],
-  "upstream-rejected": ["callers"],
-  "not-found": ["callers"],
-  "upstream-authentication-failed": ["callers"],
-  "upstream-error": ["callers"],
-  "upstream-unreachable": ["callers"],
-  "upstream-invalid-response": ["callers"],
-  "upstream-unavailable": ["callers"],
-  "upstream-timeout": ["callers"],
-  "invalid-admin-request": ["admin"],
-  "admin-token-required": ["admin"],
-  "foreign-page": ["admin"],
-  "store-unavailable": ["admin"],
-  "invalid-settings": ["admin"],
-  "restart-needed": ["admin"],
-  "quota-exceeded": ["callers"],
-  "temporary-reduced-capacity": ["callers"],
-  "shutting-down": ["callers"],
-  "deadline-exceeded": ["callers"],
-  "not-in-cache": ["callers"],
-  "internal-error": ["callers", "admin"],
-};
+const CODES = PROBLEM_CODES.filter((code) => !OPERATORS.has(code));
 
 /** The body that `problemBody` writes for a code. */
 interface ProblemExample {
@@ -81,20 +57,19 @@ export const PROBLEM_SCHEMA: Json = {
   },
 };
 
-/** Responses by name (`Problem404`), one for each status that occurs on a port. */
-export function problemResponses(port: Port): Record<string, Json> {
-  const codes = PROBLEM_CODES.filter((code) => PORTS[code].includes(port));
-  const byStatus = Map.groupBy(codes, (code) => new Problem(code).status);
+/** Responses by name (`Problem404`), one for each status that occurs. */
+export function problemResponses(): Record<string, Json> {
+  const byStatus = Map.groupBy(CODES, (code) => new Problem(code).status);
   return Object.fromEntries(
     [...byStatus]
       .sort(([one], [other]) => one - other)
-      .map(([status, ofStatus]) => [problemName(status), problemResponse(port, status, ofStatus)]),
+      .map(([status, ofStatus]) => [problemName(status), problemResponse(status, ofStatus)]),
   );
 }
 
-/** The statuses of the problems on a port, except that of an unknown method. */
-export function problemStatuses(port: Port): number[] {
-  const codes = PROBLEM_CODES.filter((code) => PORTS[code].includes(port) && code !== "method-not-allowed");
+/** The statuses of the problems, except that of an unknown method. */
+export function problemStatuses(): number[] {
+  const codes = CODES.filter((code) => code !== "method-not-allowed");
   return [...new Set(codes.map((code) => new Problem(code).status))].sort((one, other) => one - other);
 }
 
@@ -104,9 +79,8 @@ export function problemName(status: number): string {
 }
 
 /** The headers of a problem's response. */
-export function problemHeaders(port: Port, status: number): Json {
+export function problemHeaders(status: number): Json {
   const more: Record<number, string[]> = {
-    401: ["WWW-Authenticate"],
     405: ["Allow"],
     429: ["Retry-After"],
     502: ["Retry-After"],
@@ -121,18 +95,17 @@ export function problemHeaders(port: Port, status: number): Json {
     "Age",
     "Cache-Control",
     "ETag",
-    // On the admin port, a browser gets indented JSON.
-    ...(port === "callers" ? ofShare : ["Vary"]),
-    ...(port === "callers" && (status === 400 || status === 404) ? ofAnswers : []),
+    ...ofShare,
+    ...(status === 400 || status === 404 ? ofAnswers : []),
     ...(more[status] ?? []),
   ]);
 }
 
-function problemResponse(port: Port, status: number, codes: readonly ProblemCode[]): Json {
+function problemResponse(status: number, codes: readonly ProblemCode[]): Json {
   const examples = codes.map((code) => [code, exampleOf(code)] as const);
   return {
     description: examples.map(([code, { title }]) => `\`${code}\`: ${title}.`).join(" "),
-    headers: problemHeaders(port, status),
+    headers: problemHeaders(status),
     content: {
       [PROBLEM_CONTENT_TYPE]: {
         schema: {

@@ -38,15 +38,4 @@ describe("schemathesis finds no answer that is not documented", () => {
     },
     LONGEST_MS,
   );
-
-  it(
-    "on the admin port",
-    async () => {
-      const { adminUrl } = await start();
-      // The answer at /status/events ends only when the client goes.
-      const endless = ["--exclude-path", "/status/events"];
-      expect(await tried(`${adminUrl}/openapi.json`, ...endless)).toEqual(WITHOUT_FINDINGS);
-    },
-    LONGEST_MS,
-  );
 });

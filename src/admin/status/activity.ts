@@ -1,67 +1,24 @@
-/**
- * What one process saw in the last hour. Replicas show each other their activities through Redis, so each is checked and
- * bounded before it is used: whoever can write to Redis must not be able to stop a gateway.
- */
+/** Collects the activities of all processes, and adds them up. */
 import { z } from "zod";
 
 import { type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
-import { ORIGINS } from "../../types.ts";
-import { MOST_STEPS, SPANS, sumCounts, sumOf, sumSeries } from "./counters.ts";
-import { type CurrentOutage, MOST_PROBLEMS, MOST_SLOW, type RecentProblem, slowestOf } from "./recent.ts";
-import type { Health } from "./recorder.ts";
+import { sumCounts, sumOf, sumSeries } from "./counters.ts";
+import { slowestOf } from "./recent.ts";
+import {
+  ACTIVITY,
+  type Activity,
+  type CurrentOutage,
+  type Health,
+  MOST_PROBLEMS,
+  type RecentProblem,
+} from "./shapes.ts";
 
-/** The most queries that are listed, and the most processes whose activities are read. */
-export const MOST_ASKED = 30;
+export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
+
+/** The most processes whose activities are read, and the longest text of one. */
 const MOST_PROCESSES = 100;
 const MOST_BYTES = 1024 * 1024;
-
-const name = z.string().max(10_000);
-const count = z.number().nonnegative();
-const instant = z.number();
-const counts = z.record(name, count);
-const HEALTH = z.object({
-  lastAnswerAt: instant.nullable(),
-  lastFailureAt: instant.nullable(),
-  lastFailure: name.nullable(),
-  failingSince: instant.nullable(),
-});
-const ACTIVITY = z.object({
-  process: z.object({ id: name, host: name, version: name, startedAt: instant }),
-  /** How far back the counts go: an hour, or less after a start. */
-  sinceAt: instant,
-  counts: z.record(name, counts),
-  series: z
-    .array(
-      z.object({
-        stepMs: z.number(),
-        lastStep: z.number(),
-        counts: z.record(name, z.array(count).max(MOST_STEPS)),
-      }),
-    )
-    .length(Object.keys(SPANS).length),
-  health: z.partialRecord(z.enum(RESOURCES), HEALTH),
-  /** Waiting calls, by origin and priority. */
-  queue: z.record(z.enum(ORIGINS), counts),
-  outages: z.array(z.object({ what: name, cause: name, meanwhile: name, since: instant })).max(MOST_PROBLEMS),
-  problems: z
-    .array(
-      z.object({
-        from: z.enum(["caller", "upstream", "gateway"]),
-        what: name,
-        count,
-        firstAt: instant,
-        lastAt: instant,
-        query: name.nullable(),
-        app: name.nullable(),
-      }),
-    )
-    .max(MOST_PROBLEMS),
-  slowest: z.array(z.object({ query: name, app: name, durationMs: count, at: instant })).max(MOST_SLOW),
-});
-
-export type Activity = z.infer<typeof ACTIVITY>;
-export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
 
 /** Each replica publishes a text here, which the others read (src/redis/board.ts). */
 export interface Board {

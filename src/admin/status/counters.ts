@@ -4,8 +4,7 @@
  */
 
 /** How a request ended for its caller. */
-export const KINDS = ["cached", "stale", "fetched", "refused", "failed", "mistakes", "gone"] as const;
-export type Kind = (typeof KINDS)[number];
+export type Kind = "cached" | "stale" | "fetched" | "refused" | "failed" | "mistakes" | "gone";
 
 /** Numbers by group and name. */
 export type Counts = Readonly<Record<string, Readonly<Record<string, number>>>>;

@@ -1,31 +1,12 @@
 /** Remembers what went wrong lately in this process, and the latest requests that were not hits. All lists are bounded. */
 import type { Outage, RequestRecord } from "../../types.ts";
-
-/** A kind of problem, and how often it occurred. Instants are epoch milliseconds. */
-export interface RecentProblem {
-  /** `caller`: a response with a problem; `upstream`: a call that failed; `gateway`: a warning in the log. */
-  readonly from: "caller" | "upstream" | "gateway";
-  /** The code of the problem, the failure of the call, or the text of the warning. */
-  readonly what: string;
-  readonly count: number;
-  readonly firstAt: number;
-  readonly lastAt: number;
-  /** The latest example. */
-  readonly query: string | null;
-  readonly app: string | null;
-}
-
-export interface CurrentOutage extends Pick<Outage, "what" | "cause" | "meanwhile"> {
-  readonly since: number;
-}
-
-/** A request that waited for the upstream. */
-export interface SlowRequest {
-  readonly query: string;
-  readonly app: string;
-  readonly durationMs: number;
-  readonly at: number;
-}
+import {
+  type CurrentOutage,
+  MOST_PROBLEMS,
+  MOST_SLOW,
+  type RecentProblem,
+  type SlowRequest,
+} from "./shapes.ts";
 
 /** A request that was not a hit. */
 interface RecentRequest extends Pick<RequestRecord, "app" | "outcome" | "status" | "durationMs"> {
@@ -35,8 +16,6 @@ interface RecentRequest extends Pick<RequestRecord, "app" | "outcome" | "status"
 }
 
 const HOUR_MS = 60 * 60_000;
-export const MOST_PROBLEMS = 60;
-export const MOST_SLOW = 10;
 /** The most requests that are remembered, of all queries together. */
 const MOST_REQUESTS = 2_000;
 /** The most requests that are shown of one query. */

@@ -7,6 +7,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../types.ts";
 import { type Counters, createCounters, type Kind } from "./counters.ts";
 import { createRecent, type Recent } from "./recent.ts";
+import type { Health } from "./shapes.ts";
 
 export interface RecorderOptions {
   readonly clock: Clock;
@@ -14,15 +15,6 @@ export interface RecorderOptions {
   readonly startedAt: number;
   /** Why a request needed no upstream call of its own. */
   readonly savingOf: (record: RequestRecord) => string | undefined;
-}
-
-/** How the latest calls for a resource ended. Instants are epoch milliseconds. */
-export interface Health {
-  readonly lastAnswerAt: number | null;
-  readonly lastFailureAt: number | null;
-  readonly lastFailure: string | null;
-  /** The first failure after the latest answer; `null` if no call has failed since. */
-  readonly failingSince: number | null;
 }
 
 const UNKNOWN: Health = {
@@ -88,7 +80,6 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
   }
 
   const warned = (what: string): void => recent.problem({ from: "gateway", what, query: null, app: null });
-  const reports = { request, upstreamCall, outOfOrder: recent.outageBegan, backInOrder: recent.outageEnded };
   return {
     hour,
     series,
@@ -99,40 +90,23 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
     stop: () => cancel(),
     recording: (observer) => ({
       ...observer,
-      ...both(observer, { ...reports, warn: warned, error: warned }),
+      request: both(observer.request, request),
+      upstreamCall: both(observer.upstreamCall, upstreamCall),
+      outOfOrder: both(observer.outOfOrder, recent.outageBegan),
+      backInOrder: both(observer.backInOrder, recent.outageEnded),
+      warn: both(observer.warn, warned),
+      error: both(observer.error, warned),
     }),
   };
 }
 
-type Reports = Pick<Observer, "request" | "upstreamCall" | "outOfOrder" | "backInOrder" | "warn" | "error">;
-
-/** @returns reports that go to both observers */
-function both(one: Reports, other: Reports): Reports {
-  return {
-    request(record, caller) {
-      one.request(record, caller);
-      other.request(record);
-    },
-    upstreamCall(call) {
-      one.upstreamCall(call);
-      other.upstreamCall(call);
-    },
-    outOfOrder(outage) {
-      one.outOfOrder(outage);
-      other.outOfOrder(outage);
-    },
-    backInOrder(what) {
-      one.backInOrder(what);
-      other.backInOrder(what);
-    },
-    warn(message, fields) {
-      one.warn(message, fields);
-      other.warn(message, fields);
-    },
-    error(message, fields) {
-      one.error(message, fields);
-      other.error(message, fields);
-    },
+function both<Args extends unknown[]>(
+  one: (...args: Args) => void,
+  other: (...args: Args) => void,
+): (...args: Args) => void {
+  return (...args) => {
+    one(...args);
+    other(...args);
   };
 }
 

@@ -76,7 +76,9 @@ function circuits(facts: Facts): string[] {
 
 /** Calls fail, and no circuit is open yet. */
 function failing(facts: Facts): string[] {
-  const open = new Set(Object.values(facts.budget).flatMap((of) => of.circuits.map(({ scope }) => scope)));
+  const open = new Set<string>(
+    Object.values(facts.budget).flatMap((of) => of.circuits.map(({ scope }) => scope)),
+  );
   return Object.entries(facts.upstream).flatMap(([resource, { failingSince, lastFailure }]) =>
     failingSince === null || open.has(resource) || open.has("origin")
       ? []

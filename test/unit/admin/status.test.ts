@@ -1,9 +1,10 @@
 /** What the status page is made of. */
 import { describe, expect, it } from "vitest";
 
-import { type Activity, createCollect, merge } from "../../../src/admin/status/activity.ts";
+import { createCollect, merge } from "../../../src/admin/status/activity.ts";
 import { createCounters } from "../../../src/admin/status/counters.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
+import type { Activity } from "../../../src/admin/status/shapes.ts";
 import { emptyInMs } from "../../../src/admin/status/status.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
