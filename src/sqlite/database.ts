@@ -10,13 +10,8 @@ import { createPrivately, openDirectory, refuseLink, UnusableData } from "./file
 
 export type Database = DatabaseSync;
 
-/** Steps that free space on a full disk. */
+/** Frees space on a full disk. */
 export interface DatabaseSpace {
-  /**
-   * Moves the content of the write-ahead log to the file, so that SQLite writes the log from its beginning again. Throws if
-   * the disk has no space for that.
-   */
-  readonly checkpoint: () => void;
   /** Evicts some cached answers. Their pages stay in the file, for new lines. @returns whether there were any */
   readonly evict: () => boolean;
 }

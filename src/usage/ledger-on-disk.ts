@@ -43,15 +43,9 @@ const MEANWHILE =
  */
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const { database, space, clock, outOfOrder, backInOrder, warn } = options;
-  const mark = openUnrecordedMark({ ...options, freeSpace: () => void space.evict() });
+  const mark = openUnrecordedMark(options);
   const ledger = createSqliteLedger(database, options);
   let failedAt: number | undefined;
-
-  function failed(error: unknown): void {
-    const cause = error instanceof Error ? error.message : String(error);
-    if (failedAt === undefined) outOfOrder({ what: LEDGER, cause, meanwhile: MEANWHILE });
-    failedAt = clock.monotonic();
-  }
 
   /** @returns whether the work was done */
   function attempt(work: () => void): boolean {
@@ -59,7 +53,9 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
     try {
       makingRoom(work, space);
     } catch (error) {
-      failed(error);
+      const cause = error instanceof Error ? error.message : String(error);
+      if (failedAt === undefined) outOfOrder({ what: LEDGER, cause, meanwhile: MEANWHILE });
+      failedAt = clock.monotonic();
       return false;
     }
     if (failedAt !== undefined) backInOrder(LEDGER);
@@ -75,16 +71,11 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   return {
     ...ledger,
     enter(entry) {
-      const enter = (): void => {
+      const isRecorded = attempt(() => {
         keepRoom(options);
         ledger.enter(entry);
-      };
-      if (attempt(enter)) return;
-      try {
-        mark.extend();
-      } catch (error) {
-        failed(error);
-      }
+      });
+      if (!isRecorded) mark.extend();
     },
     complete(id, completion) {
       // A call without its end counts longer than necessary, never too short.
@@ -109,18 +100,12 @@ function keepRoom({ database, directory, space }: LedgerOnDiskOptions): void {
 }
 
 /** @throws what the work throws, if no eviction frees enough space */
-function makingRoom(work: () => void, { checkpoint, evict }: DatabaseSpace): void {
-  for (let evictions = 0; ; evictions++) {
+function makingRoom(work: () => void, { evict }: DatabaseSpace): void {
+  for (let left = MOST_EVICTIONS; ; left = evict() ? left - 1 : 0) {
     try {
       return work();
     } catch (error) {
-      if (!isDiskFull(error) || evictions > MOST_EVICTIONS) throw error;
-      if (evictions > 0 && !evict()) throw error;
-    }
-    try {
-      checkpoint();
-    } catch {
-      // The disk has no space for that. An eviction may help.
+      if (!isDiskFull(error) || left <= 0) throw error;
     }
   }
 }

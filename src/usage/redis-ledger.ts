@@ -112,7 +112,5 @@ function appIn(id: string): string {
 
 /** Turns the flat list of a stream entry's fields into a record. */
 function fieldsIn(flat: readonly string[]): Fields {
-  const fields: Record<string, string> = {};
-  for (let index = 0; index + 1 < flat.length; index += 2) fields[flat[index] ?? ""] = flat[index + 1] ?? "";
-  return fields;
+  return Object.fromEntries(flat.flatMap((name, at) => (at % 2 === 0 ? [[name, flat[at + 1]]] : [])));
 }

@@ -38,11 +38,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
   let untidy = 0;
 
   /** The present time in both forms. */
-  const present = (): { now: number; boot: string; up: number } => ({
-    now: now(),
-    boot: machine.boot,
-    up: machine.up(),
-  });
+  const present = () => ({ now: now(), boot: machine.boot, up: machine.up() });
 
   function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): void {
     const { now: enteredAt, boot, up } = present();
@@ -142,10 +138,10 @@ function createTidy(
        (SELECT rowid FROM ledger WHERE at <= :now - :retentionMs
           AND (boot <> :boot OR up <= :up - :retentionMs) ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
   );
-  const count = database.prepare("SELECT count(*) AS lines FROM ledger");
   // In the order of entry, which does not depend on the clock.
   const dropFirst = database.prepare(
-    "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid LIMIT ?)",
+    `DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid
+       LIMIT min(${TIDY_MOST}, max(0, (SELECT count(*) FROM ledger) - ?)))`,
   );
 
   return () => {
@@ -154,10 +150,7 @@ function createTidy(
     correctSince.run({ now: now() });
     // A clock that is set forward drops nothing that is young.
     dropOld.run({ now: now(), boot: machine.boot, up: machine.up(), retentionMs });
-    const excess = Number(count.get()?.["lines"]) - maxRecords;
-    if (excess <= 0) return;
-    onOverflow?.();
-    dropFirst.run(Math.min(excess, TIDY_MOST));
+    if (dropFirst.run(maxRecords).changes > 0) onOverflow?.();
   };
 }
 

@@ -5,22 +5,19 @@
 import { closeSync, fdatasyncSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
+import type { DatabaseSpace } from "../sqlite/database.ts";
 import { openPrivately, refuseLink, UnusableData, writeFully } from "../sqlite/files.ts";
-import type { LedgerClock, Unrecorded } from "./ledger.ts";
+import type { LedgerBounds, Unrecorded } from "./ledger.ts";
 
-export interface UnrecordedMarkOptions {
+export interface UnrecordedMarkOptions extends Pick<LedgerBounds, "retentionMs" | "clock"> {
   readonly directory: string;
-  /** A mark is forgotten after this time, in milliseconds. */
-  readonly retentionMs: number;
-  readonly clock: LedgerClock;
-  /** Frees space for the file on a full disk. */
-  readonly freeSpace: () => void;
+  readonly space: DatabaseSpace;
 }
 
 export interface UnrecordedMark {
   /** By the present clock, like the instants of `OwnLedger.recent`. */
   readonly read: () => Unrecorded | undefined;
-  /** A call that is permitted now will not be recorded. Throws if the file cannot be written. */
+  /** A call that is permitted now will not be recorded. Never throws: an unwritten mark is kept in memory. */
   readonly extend: () => void;
   readonly close: () => void;
 }
@@ -37,7 +34,7 @@ const FILE_BYTES = 4_096;
 
 /** @throws {UnusableData} if the file cannot be created */
 export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMark {
-  const { directory, retentionMs, clock, freeSpace } = options;
+  const { directory, retentionMs, clock, space } = options;
   const file = join(directory, FILE_NAME);
   refuseLink(file);
   const { now, machine } = clock;
@@ -46,16 +43,16 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMa
 
   function write(next: Content | undefined): void {
     descriptor ??= openPrivately(file);
+    content = next;
     const text = next === undefined ? "" : JSON.stringify(next);
     writeFully(descriptor, Buffer.from(`${text.padEnd(FILE_BYTES - 1)}\n`), 0);
     fdatasyncSync(descriptor);
-    content = next;
   }
 
   /** Writes the same text again, so that the file has its space. */
   function allocate(): void {
     descriptor ??= openPrivately(file);
-    write(contentOf(readFileSync(descriptor, "utf8"), options));
+    write(contentOf(readFileSync(file, "utf8"), options));
   }
 
   function read(): Unrecorded | undefined {
@@ -68,7 +65,7 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMa
   try {
     allocate();
   } catch {
-    freeSpace();
+    space.evict();
     try {
       allocate();
     } catch (error) {
@@ -77,8 +74,13 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMa
   }
   return {
     read,
-    extend: () =>
-      write({ since: read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() }),
+    extend() {
+      try {
+        write({ since: read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() });
+      } catch {
+        // The ledger has already reported that the disk does not work.
+      }
+    },
     close() {
       if (descriptor !== undefined) closeSync(descriptor);
       descriptor = undefined;

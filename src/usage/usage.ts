@@ -145,18 +145,9 @@ function keyOf(line: LedgerLine, instant: number, by: UsageGrouping): string {
   return `${new Date(Math.floor(instant / HOUR_MS) * HOUR_MS).toISOString().slice(0, 16)}Z`;
 }
 
-function classOf({ completion }: LedgerLine): Exclude<keyof SendCounts, "sends"> {
+function classOf({ completion }: LedgerLine): keyof SendCounts {
   if (completion === undefined) return "uncompleted";
-  switch (typeof completion.status === "number" ? Math.floor(completion.status / 100) : 0) {
-    case 2:
-      return "2xx";
-    case 3:
-      return "3xx";
-    case 4:
-      return "4xx";
-    case 5:
-      return "5xx";
-    default:
-      return "failed";
-  }
+  const { status } = completion;
+  const name = typeof status === "number" ? `${Math.floor(status / 100)}xx` : "failed";
+  return SEND_COUNTS.find((one) => one === name) ?? "failed";
 }

@@ -12,6 +12,7 @@ import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/ledger-on-d
 import { reportUsage, type UsageReport } from "../../src/usage/usage.ts";
 import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { createLocalLimiter } from "../../src/ratelimit/local-limiter.ts";
+import type { DatabaseSpace } from "../../src/sqlite/database.ts";
 import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
@@ -213,17 +214,15 @@ describe("the ledger on a full disk", () => {
     const disk = createSmallDisk();
     const { database, space, close } = openSqliteStore(disk.directory);
     mkdirSync(join(disk.directory, "ledger-unrecorded"));
-    expect(() => openMark(disk.directory, space.evict)).toThrow(
-      /ledger-unrecorded is a directory.*Move it away/,
-    );
+    expect(() => openMark(disk.directory, space)).toThrow(/ledger-unrecorded is a directory.*Move it away/);
     rmdirSync(join(disk.directory, "ledger-unrecorded"));
     symlinkSync("elsewhere", join(disk.directory, "ledger-unrecorded"));
-    expect(() => openMark(disk.directory, space.evict)).toThrow(/ledger-unrecorded is a link.*Move it away/);
+    expect(() => openMark(disk.directory, space)).toThrow(/ledger-unrecorded is a link.*Move it away/);
     expect(database.isOpen).toBe(true);
     return close();
   });
 });
 
-function openMark(directory: string, freeSpace: () => void): void {
-  openUnrecordedMark({ directory, freeSpace, retentionMs: DAY_MS, clock: createFakeClock() }).close();
+function openMark(directory: string, space: DatabaseSpace): void {
+  openUnrecordedMark({ directory, space, retentionMs: DAY_MS, clock: createFakeClock() }).close();
 }

@@ -69,7 +69,6 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
   }
 
   return {
-    checkpoint,
     evict: evictOnFullDisk,
     make(needed) {
       const { perPage } = bytes();
