@@ -81,10 +81,8 @@ export interface LedgerBounds {
   readonly maxRecords: number;
   /** Called when lines are dropped because there are more than `maxRecords`. */
   readonly onOverflow?: () => void;
-  readonly clock: LedgerClock;
+  readonly clock: Pick<Clock, "now" | "machine">;
 }
-
-export type LedgerClock = Pick<Clock, "now" | "machine">;
 
 /**
  * No call takes longer from its permit until it reaches the upstream, because that is only connecting and

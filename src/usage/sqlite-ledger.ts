@@ -24,8 +24,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
      VALUES (:id, :origin, :at, :app, :resource, :cause, :query, :limits, :boot, :up) ON CONFLICT (id) DO NOTHING`,
   );
   const update = database.prepare(
-    `UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt, arrived_up = :arrivedUp
-     WHERE id = :id`,
+    "UPDATE ledger SET status = ?, duration_ms = ?, arrived_at = ?, arrived_up = ? WHERE id = ?",
   );
   const selectRecent = database.prepare(
     `SELECT ${lineWith("sent", "arrived")} AS line FROM (
@@ -40,10 +39,14 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
   /** The present time in both forms. */
   const present = () => ({ now: now(), boot: machine.boot, up: machine.up() });
 
-  function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): void {
-    const { now: enteredAt, boot, up } = present();
-    const sentUp = Math.round(up - enteredAt + at);
-    const line = { id, origin, at: Math.round(at), app, resource, cause, query, limits, boot, up: sentUp };
+  function enter(entry: LedgerEntry): void {
+    const { at } = entry;
+    const line = {
+      ...entry,
+      at: Math.round(at),
+      boot: machine.boot,
+      up: Math.round(machine.up() - now() + at),
+    };
     // A call must be on the disk before it is sent, also if the power fails then. The lines of answers and ends need not.
     database.exec("PRAGMA synchronous = FULL");
     try {
@@ -57,21 +60,14 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
     untidy = (untidy + 1) % TIDY_EVERY;
   }
 
-  const recent: OwnLedger["recent"] = (origin, since) =>
-    selectRecent.all({ origin, since, ...present() }).map((row) => lineOf(row["line"]));
-
   return {
     enter,
     complete(id, { status, durationMs, arrivedAt }) {
-      update.run({
-        id,
-        status: String(status),
-        durationMs: Math.round(durationMs),
-        arrivedAt: Math.round(arrivedAt),
-        arrivedUp: Math.round(machine.up() - now() + arrivedAt),
-      });
+      const arrivedUp = machine.up() - now() + arrivedAt;
+      update.run(String(status), ...[durationMs, arrivedAt, arrivedUp].map(Math.round), id);
     },
-    recent,
+    recent: (origin, since) =>
+      selectRecent.all({ origin, since, ...present() }).map((row) => lineOf(row["line"])),
     ...createReader(database, begunAt, now),
   };
 }

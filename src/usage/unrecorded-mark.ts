@@ -69,7 +69,7 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMa
     try {
       allocate();
     } catch (error) {
-      throw unusable(file, error);
+      throw new UnusableData(`${file} cannot be written (${String(error)}). Free some space on the disk`);
     }
   }
   return {
@@ -88,22 +88,14 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMa
   };
 }
 
-function unusable(file: string, error: unknown): UnusableData {
-  const reason = error instanceof Error ? error.message : String(error);
-  return new UnusableData(
-    `${file} cannot be written (${reason}). Free some space on the disk, or let the gateway write there`,
-  );
-}
-
 /** If the text is not a mark, calls of any time may be missing. */
 function contentOf(text: string, { retentionMs, clock }: UnrecordedMarkOptions): Content | undefined {
   if (text.trim() === "") return undefined;
-  const unknown = { since: clock.now() - retentionMs, until: clock.now() };
   try {
     const { since, until, boot, up } = Object(JSON.parse(text));
     if ([since, until, up].every(Number.isFinite)) return { since, until, boot: String(boot), up };
   } catch {
     // It is not a mark.
   }
-  return { ...unknown, boot: "", up: 0 };
+  return { since: clock.now() - retentionMs, until: clock.now(), boot: "", up: 0 };
 }

@@ -91,10 +91,8 @@ export async function reportUsage(options: UsageReportOptions): Promise<UsageRep
     });
   }
 
-  const longestMs = Math.max(
-    0,
-    ...Object.values(windows).flatMap((some) => some.map(({ windowMs }) => windowMs)),
-  );
+  const lengths = [...windows.api, ...windows.images].map(({ windowMs }) => windowMs);
+  const longestMs = Math.max(0, ...lengths);
   // The windows must be full when the period begins, and a call counts from its arrival.
   for await (const lines of ledger.read(from - longestMs - LONGEST_ARRIVAL_MS, to)) {
     for (const line of lines) if (line.completion?.status !== "unsent") count(line);
