@@ -19,7 +19,6 @@ const OBTAINING_MS = 300_000;
 
 const compose = composeFile();
 const services = Object.entries(compose.services);
-const OURS = ["gateway", "sandbox"];
 
 function service(name: string): Service {
   const found = compose.services[name];
@@ -48,104 +47,45 @@ describe("compose.yaml", () => {
     ]);
   });
 
-  it("starts a gateway behind a proxy, a sandbox, a Redis, a Prometheus and a Grafana", () => {
-    expect(services.map(([name]) => name).sort()).toEqual([
-      "gateway",
-      "grafana",
-      "prometheus",
-      "proxy",
-      "redis",
-      "sandbox",
+  it.each(services)("gives %s no more than it needs", (name, one) => {
+    const { read_only, cap_drop, security_opt, ports = [], volumes = [], image, build } = one;
+    expect([name, read_only, cap_drop, security_opt]).toEqual([
+      name,
+      true,
+      ["ALL"],
+      ["no-new-privileges:true"],
     ]);
-  });
-
-  it.each(services)(
-    "gives %s no more rights than it needs",
-    (name, { read_only, cap_drop, security_opt }) => {
-      expect([name, read_only, cap_drop, security_opt]).toEqual([
-        name,
-        true,
-        ["ALL"],
-        ["no-new-privileges:true"],
-      ]);
-    },
-  );
-
-  it.each(services)("publishes ports of %s on this machine only", (_, { ports = [] }) => {
     for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
-  });
-
-  it("publishes no two services on one port", () => {
-    const published = services.flatMap(([, { ports = [] }]) => ports.map((port) => port.split(":")[1]));
-    expect(new Set(published).size).toBe(published.length);
-  });
-
-  it.each(services.filter(([, { volumes = [] }]) => volumes.length > 0))(
-    "mounts only what is there into %s, and no file so that it could be changed",
-    (_, { volumes = [] }) => {
-      for (const { source, isFile, readOnly } of volumes.map(toMount)) {
-        expect(isFile ? existsSync(source) : Object.keys(compose.volumes).includes(source), source).toBe(
-          true,
-        );
-        expect(readOnly, source).toBe(isFile);
-      }
-    },
-  );
-
-  it.each(services)("names every image of %s by its version", (_, { image, build }) => {
     expect(image).toMatch(build ? /^property-gateway:local$/ : /:v?\d+\.\d+[\w.-]*$/);
-  });
-
-  it("waits only for services that can say how they are", () => {
-    for (const [name, { depends_on = {} }] of services) {
-      for (const [other, { condition }] of Object.entries(depends_on)) {
-        expect([name, other, condition]).toEqual([name, other, "service_healthy"]);
-        // The gateway's own check is in the image (image.test.ts).
-        expect(other === "gateway" || service(other).healthcheck !== undefined, other).toBe(true);
-      }
+    for (const { source, isFile, readOnly } of volumes.map(toMount)) {
+      const isThere = isFile ? existsSync(source) : Object.keys(compose.volumes).includes(source);
+      expect([source, isThere, readOnly]).toEqual([source, true, isFile]);
+    }
+    for (const [other, { condition }] of Object.entries(one.depends_on ?? {})) {
+      expect([other, condition]).toEqual([other, "service_healthy"]);
+      // The gateway's own check is in the image (image.test.ts).
+      expect(other === "gateway" || service(other).healthcheck !== undefined, other).toBe(true);
     }
   });
 });
 
-describe("the gateway in compose.yaml", () => {
-  it("is given settings by their names, and can start with them", () => {
-    const names = SETTINGS.flatMap(({ env = [], secretEnv = [] }) => [env, secretEnv].flat());
-    expect(names).toEqual(expect.arrayContaining(Object.keys(service("gateway").environment ?? {})));
-    const { admin, redis } = gatewayConfig();
-    expect(admin.host).toBe("0.0.0.0");
-    expect(redis?.url?.reveal()).toBe("redis://redis:6379");
-  });
-
-  it("is let in by the sandbox, without any account", () => {
-    const { command = [], environment = {} } = service("sandbox");
-    expect(environment).toEqual({});
-    const { upstream } = gatewayConfig();
-    for (const argument of [
+it("the gateway in compose.yaml can start, three times, and is let in by the sandbox", () => {
+  const names = SETTINGS.flatMap(({ env = [], secretEnv = [] }) => [env, secretEnv].flat());
+  const { environment = {}, stop_grace_period: grace = "", ...gateway } = service("gateway");
+  expect(names).toEqual(expect.arrayContaining(Object.keys(environment)));
+  expect(gateway).not.toHaveProperty("ports");
+  const { admin, redis, budget, server, upstream } = gatewayConfig();
+  expect([admin.host, redis?.url.reveal(), budget.replicas]).toEqual(["0.0.0.0", "redis://redis:6379", 3]);
+  expect(parseDuration(grace)).toBeGreaterThan(server.stopDelayMs + server.drainTimeoutMs);
+  expect(new URL(upstream.url).hostname).toBe("sandbox");
+  expect(service("sandbox").command).toEqual(
+    expect.arrayContaining([
       `--service=${upstream.service}`,
       `--caller-id=${upstream.callerId}`,
       `--private-key=${upstream.privateKey.reveal()}`,
       `--port=${new URL(upstream.url).port}`,
-    ]) {
-      expect(command).toContain(argument);
-    }
-    expect(new URL(upstream.url).hostname).toBe("sandbox");
-  });
-
-  it("can run several times: it publishes no port, and the budget counts on three", () => {
-    expect(service("gateway")).not.toHaveProperty("ports");
-    expect(service("gateway")).not.toHaveProperty("container_name");
-    expect(gatewayConfig().budget.replicas).toBe(3);
-  });
-
-  it("has more time to stop than requests in flight need", () => {
-    const grace = parseDuration(service("gateway").stop_grace_period ?? "");
-    const { stopDelayMs, drainTimeoutMs } = gatewayConfig().server;
-    expect(grace).toBeGreaterThan(stopDelayMs + drainTimeoutMs);
-  });
-
-  it("is built from this tree, as the sandbox is", () => {
-    for (const name of OURS) expect(service(name).build?.context).toBe(".");
-  });
+    ]),
+  );
 });
 
 describe("the proxy in compose.yaml", () => {
@@ -225,16 +165,6 @@ describe("Prometheus in compose.yaml", () => {
     );
     const { status, output } = promtool("check", "config", file);
     expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
-  });
-
-  it("scrapes the gateway where its metrics are", () => {
-    const {
-      scrape_configs: jobs,
-    }: { scrape_configs: { dns_sd_configs: { names: string[]; port: number }[] }[] } = parse(
-      readFileSync("deploy/prometheus/prometheus.yml", "utf8"),
-    );
-    const targets = jobs.flatMap(({ dns_sd_configs }) => dns_sd_configs);
-    expect(targets).toMatchObject([{ names: ["gateway"], port: gatewayConfig().admin.port }]);
   });
 });
 

@@ -48,19 +48,6 @@ describe("the Dockerfile", () => {
   );
 });
 
-describe("the reading of .dockerignore", () => {
-  it.each([
-    ["*\n!src", "src/app.ts", false],
-    ["*\n!src\nsrc/*.md", "src/notes.md", true],
-    ["# a comment\n\n/data/", "data/a/b", true],
-    ["**/*.log", "a/b/c.log", true],
-    ["*.log", "a/c.log", false],
-    ["*", ".npmrc", true],
-  ])("%j keeps %s out: %s", (file, path, out) => {
-    expect(ignoredBy(file)(path)).toBe(out);
-  });
-});
-
 describe("every command that starts Node", () => {
   it.each([
     "package.json",

@@ -9,13 +9,10 @@ import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile } from "../support/compose.ts";
 import { CALLER } from "../support/gateway.ts";
-import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
 import { buildImage, HAS_NAMESPACES, type Image, IS_ROOT } from "../support/image.ts";
 
 const BUILD_MS = 300_000;
 const FREE_PORTS = { PORT: "0", ADMIN_PORT: "0" };
-/** For a gateway that no balancer has to notice. */
-const STOPS_AT_ONCE = { STOP_DELAY: "0s" };
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 interface Manifest {
@@ -121,59 +118,6 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
     expect(readdirSync(join(image.root, "data"))).toContain("property-gateway.sqlite");
     expect(readdirSync(temporary)).toEqual([]);
     expect(listing(image.root)).toEqual(untouched);
-  });
-
-  it("needs nothing that can be written to if DATA_DIR is empty: it then keeps answers in memory", async () => {
-    const { url: upstream } = await startSandbox();
-    const env = {
-      ...settings(upstream),
-      ...FREE_PORTS,
-      ...STOPS_AT_ONCE,
-      DATA_DIR: "",
-    };
-    const gateway = image.run([...image.entrypoint, ...image.command], env);
-    const [, url = ""] = await gateway.says(READY);
-    expect((await ask(`${url}/listings?limit=3`)).status).toBe(200);
-    expect((await ask(`${url}/listings?limit=3`)).headers["cache-status"]).toContain("hit");
-    gateway.signal("SIGTERM");
-    expect(await gateway.ended).toBe(0);
-  });
-
-  it("opens no inspector at SIGUSR1, and goes on", async () => {
-    const { url: upstream } = await startSandbox();
-    const { port, env } = await inspectorSettings();
-    const gateway = image.run([...image.entrypoint, ...image.command], {
-      ...settings(upstream),
-      ...FREE_PORTS,
-      ...STOPS_AT_ONCE,
-      DATA_DIR: "",
-      ...env,
-    });
-    const [, url = ""] = await gateway.says(READY);
-    await expectNoInspector(gateway, url, port);
-    gateway.signal("SIGTERM");
-    expect(await gateway.ended).toBe(0);
-  });
-
-  it("told to stop before it is ready ends all the same", async () => {
-    const { url: upstream } = await startSandbox();
-    // The signal comes when the first server is about to listen.
-    const signalled = `import { Server } from "node:net";
-      const { listen } = Server.prototype;
-      Server.prototype.listen = function (...address) {
-        Server.prototype.listen = listen;
-        process.kill(process.pid, "SIGTERM");
-        return this.listen(...address);
-      };`;
-    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(signalled)}`;
-    const gateway = image.run([...image.entrypoint, ...image.command], {
-      ...settings(upstream),
-      ...FREE_PORTS,
-      ...STOPS_AT_ONCE,
-      NODE_OPTIONS,
-    });
-    expect(await gateway.ended).toBe(0);
-    expect(gateway.output()).toMatch(/"signal":"SIGTERM"/);
   });
 
   it("without its settings is not healthy, and says why", async () => {
