@@ -46,7 +46,5 @@ export const LAYOUT: DatabaseLayout = {
       UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
     END;
     -- One row: the owner of the data (src/identity.ts).
-    CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT;
-    -- Facts that the gateway has learned about the upstream (src/pages/derive/trust.ts).
-    CREATE TABLE learned (fact TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT`,
+    CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT`,
 };

@@ -38,7 +38,7 @@ export function claimFile(database: Database, owner: Owner): boolean {
 export function adopt(database: Database, owner: Owner): boolean {
   database.exec("BEGIN IMMEDIATE");
   try {
-    database.exec("DELETE FROM entries; DELETE FROM learned; DELETE FROM owner");
+    database.exec("DELETE FROM entries; DELETE FROM owner");
     write(database, owner);
     database.exec("COMMIT");
   } catch (error) {

@@ -118,18 +118,6 @@ describe("a flight", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("that was abandoned and withdrawn has no value for the callers that joined meanwhile", async () => {
-    const { clock, calls, join } = setup();
-    await Promise.all([
-      expect(join(1_000)).rejects.toMatchObject({ code: "deadline-exceeded" }),
-      clock.advance(1_000),
-    ]);
-    const late = join();
-    await clock.advance(0);
-    calls[0]?.landing.reject(new Error("withdrawn"));
-    expect(await late).toEqual({ value: undefined, collapsed: true });
-  });
-
   it("has the priority of its most urgent waiter so far, and reports when that rises", async () => {
     const { clock, calls, join } = setup();
     const leaving = new AbortController();
@@ -218,18 +206,6 @@ describe("a waiter whose deadline passes", () => {
     calls[0]?.landing.resolve("landed");
     expect((await patient).value).toBe("landed");
     expect(queue.refused).toHaveLength(1);
-  });
-
-  it("is refused alone, and the call is withdrawn with the last one", async () => {
-    const { clock, calls, join } = setup();
-    const both = [errorOf(join(1_000)), errorOf(join(1_000, undefined, "background"))];
-    await clock.advance(0);
-    const queue = queueWith();
-    calls[0]?.waiting.inQueue(queue.refuseLate);
-    await clock.advance(1_000);
-    expect(await Promise.all(both)).toEqual([REFUSED, REFUSED]);
-    expect(queue.refused).toEqual(["web interactive", "web background"]);
-    expect([calls.length, calls[0]?.waiting.abandoned.aborted]).toEqual([1, true]);
   });
 
   it("gets deadline-exceeded once the call has left the queue, and the next queue's reason in the next queue", async () => {
