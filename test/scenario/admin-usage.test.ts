@@ -122,16 +122,12 @@ describe("GET /usage", () => {
       "2026-11-20T07:30:00.000Z",
       "2026-11-20T08:00:00.000Z",
     ],
-    ["?from=2026-11-20T07:30:00.125Z", "2026-11-20T07:30:00.125Z", "2026-11-21T12:00:00.000Z"],
     ["?from=2026-11-20T07:30%2B01:00", "2026-11-20T06:30:00.000Z", "2026-11-21T12:00:00.000Z"],
     ["?from=2026-11-20T07:30+01:00", "2026-11-20T06:30:00.000Z", "2026-11-21T12:00:00.000Z"],
     ["?from=2026-11-20t07:30-01:30", "2026-11-20T09:00:00.000Z", "2026-11-21T12:00:00.000Z"],
     ["?from=2026-11-19&to=2026-11-21", "2026-11-19T00:00:00.000Z", "2026-11-21T00:00:00.000Z"],
-    ["?from=2024-02-29&to=2024-03-01", "2024-02-29T00:00:00.000Z", "2024-03-01T00:00:00.000Z"],
     ["?from=-7d&to=-24h", "2026-11-14T12:00:00.000Z", "2026-11-20T12:00:00.000Z"],
-    ["?from=-90m&to=-30s", "2026-11-21T10:30:00.000Z", "2026-11-21T11:59:30.000Z"],
     ["?from=1795089600&to=1795176000", "2026-11-19T12:00:00.000Z", "2026-11-20T12:00:00.000Z"],
-    ["?from=0", "1970-01-01T00:00:00.000Z", "2026-11-21T12:00:00.000Z"],
     ["?to=2026-11-21", "2026-11-20T00:00:00.000Z", "2026-11-21T00:00:00.000Z"],
   ])("shows the period %s", async (search, from, to) => {
     expect(await periodOf(await openDesk(), search)).toEqual([from, to]);
@@ -202,13 +198,24 @@ describe("usage as CSV", () => {
     expect((await desk.ask("?format=csv")).text).toContain('\r\n"a,""b""\r\nc",1,1,');
   });
 
-  it.each(["=1+1", "+1", "@SUM(1)", "\t1", "\r1", "-1+A1", "a|b", "a!b", 'a"b', "a,b", "a;b", "(1)"])(
-    "cannot contain formulas: %j is not a valid app id",
-    (id) => {
-      expect(appId().safeParse("web").success).toBe(true);
-      expect(appId().safeParse(id).success).toBe(false);
-    },
-  );
+  it("cannot contain formulas, because no app id begins or ends one", () => {
+    expect(appId().safeParse("web").success).toBe(true);
+    for (const id of [
+      "=1+1",
+      "+1",
+      "@SUM(1)",
+      "\t1",
+      "\r1",
+      "-1+A1",
+      "a|b",
+      "a!b",
+      'a"b',
+      "a,b",
+      "a;b",
+      "(1)",
+    ])
+      expect([id, appId().safeParse(id).success]).toEqual([id, false]);
+  });
 });
 
 describe("a usage request with a mistake", () => {

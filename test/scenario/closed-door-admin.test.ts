@@ -210,32 +210,20 @@ describe("a request that a foreign web page makes a browser send", () => {
   });
 });
 
-describe("a malformed request to the admin port", () => {
-  it.each([
-    ["two Hosts", "GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "malformed-request"],
-    ["no Host", "GET /livez HTTP/1.1\r\n\r\n", 400, "malformed-request"],
-    ["nonsense", "nonsense\r\n\r\n", 400, "malformed-request"],
-    [
-      "length and chunks",
-      "POST /cache/purge HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      400,
-      "malformed-request",
-    ],
-    [
-      "large headers",
-      `GET /livez HTTP/1.1\r\nHost: x\r\nA: ${"a".repeat(20_000)}\r\n\r\n`,
-      431,
-      "headers-too-large",
-    ],
-    ["a long URL", `GET /${"a".repeat(30_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 414, "uri-too-long"],
-    ["an expectation", "GET /livez HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n", 417, "expectation-failed"],
-  ])("%s is refused as on the callers' port", async (_name, bytes, status, code) => {
-    const gateway = await startGateway();
-    const raw = await exchangeRaw(Number(new URL(gateway.adminUrl).port), bytes, { end: true });
+it("a malformed request to the admin port is refused as on the callers' port", async () => {
+  const gateway = await startGateway();
+  const port = Number(new URL(gateway.adminUrl).port);
+  for (const [bytes, status, code] of [
+    ["GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "malformed-request"],
+    ["nonsense\r\n\r\n", 400, "malformed-request"],
+    [`GET /livez HTTP/1.1\r\nHost: x\r\nA: ${"a".repeat(20_000)}\r\n\r\n`, 431, "headers-too-large"],
+    [`GET /${"a".repeat(30_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 414, "uri-too-long"],
+  ] as const) {
+    const raw = await exchangeRaw(port, bytes, { end: true });
     expect(raw).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
     expect(raw).toContain(`urn:property-gateway:problem:${code}`);
-    expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
-  });
+  }
+  expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
 });
 
 describe("on the admin port", () => {
