@@ -9,7 +9,7 @@ import { pause, type Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import type { Fetched, Observer, SendEnd, Trace, UpstreamRequest, Validators, Waiting } from "../types.ts";
 import { cachingHeadersIn } from "./caching-headers.ts";
-import { conditionHeaders, createRefusedConditions, validatorsIn } from "./conditional.ts";
+import { conditionHeaders, validatorsIn } from "./conditional.ts";
 import { UpstreamFault } from "./fetch.ts";
 import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
 import { recordCall } from "./record.ts";
@@ -61,10 +61,8 @@ export type Attempt = (question: UpstreamQuestion, waiting: Waiting) => Promise<
 
 export function createAttempt(options: AttemptOptions): Attempt {
   const { clock, random, retryDelayMs } = options;
-  const refusedConditions = createRefusedConditions();
 
-  return async function attempt(wanted, waiting) {
-    const question = refusedConditions.without(wanted);
+  return async function attempt(question, waiting) {
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
     const send = (asked: UpstreamQuestion, waiters = waiting): Promise<Outcome> => {
@@ -73,9 +71,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
         wait?.end();
         total.start();
         asked.departing();
-        const answered: Departure["answered"] = (status, isUsable) =>
-          refusedConditions.answered(asked, status, isUsable);
-        return call(asked, origin, { timedOut: total.signal, answered, ended, sendBy }, options);
+        return call(asked, origin, { timedOut: total.signal, ended, sendBy }, options);
       });
       return sent.finally(() => wait?.end());
     };
@@ -162,7 +158,6 @@ function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
 
 interface Departure {
   readonly timedOut: AbortSignal;
-  readonly answered: (status: number, isUsable: boolean) => void;
   readonly ended: (end: SendEnd) => void;
   readonly sendBy: number | undefined;
 }
@@ -171,7 +166,7 @@ interface Departure {
 async function call(
   question: UpstreamQuestion,
   origin: Origin,
-  { timedOut, answered, ended, sendBy }: Departure,
+  { timedOut, ended, sendBy }: Departure,
   options: AttemptOptions,
 ): Promise<Outcome> {
   const { clock, observer, confidential } = options;
@@ -207,7 +202,6 @@ async function call(
       explanation: () => explanationOf(answer, asked),
     };
     const verdict = areRenewed(refusal, options, now) ? withRetry(judged) : judged;
-    answered(status, judged.kind !== "failed");
     record.begun(status, slowDownIn(answer, now), headAt);
     record.ended(status, body.length, noteOf(verdict));
     if (verdict.kind === "failed") return verdict;

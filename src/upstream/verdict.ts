@@ -13,7 +13,7 @@
  * | 401, 403                     | 502 upstream-authentication-failed   | once, if the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it has Retry-After |
- * | 412, 431 to a conditional request | 502 upstream-invalid-response   | no; the next call has no condition |
+ * | 412, 431 to a conditional request | 502 upstream-invalid-response   | once, without the condition |
  * | other status, invalid body   | 502 upstream-invalid-response        | no           |
  * | an idle connection was closed | 502 upstream-unreachable            | once         |
  * | no connection                | 502 upstream-unreachable             | no           |
@@ -117,8 +117,11 @@ export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
     case 429:
     case 503:
       return unavailable(answer, asked, answered);
-    default:
-      return failed("upstream-invalid-response", answered);
+    default: {
+      // The condition itself failed, or made the headers too large. The retry has none.
+      const isAboutCondition = (status === 412 || status === 431) && asked.cached !== undefined;
+      return failed("upstream-invalid-response", answered, isAboutCondition);
+    }
   }
 }
 

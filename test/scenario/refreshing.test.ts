@@ -65,7 +65,7 @@ describe("an answer that has just expired", () => {
 
 describe("a refresh", () => {
   it.each([412, 431])(
-    "whose condition the upstream refuses (%i) is sent without a condition the next time",
+    "whose condition the upstream refuses (%i) is sent again without it",
     async (status) => {
       const { gateway, clock } = await start();
       gateway.sandbox.set({ validators: "etag" });
@@ -75,20 +75,19 @@ describe("a refresh", () => {
       gateway.sandbox.clearRequests();
       gateway.sandbox.faults.add({ status, times: 1 });
       expect(cacheStatus(await gateway.get(PATH))).toMatchObject(UPDATING);
+      const calls = (): number => {
+        clock.pass(1_000);
+        return gateway.sandbox.requests().length;
+      };
+      await expect.poll(calls).toBe(2);
       await landed(gateway);
-      expect(gateway.sandbox.requests()).toMatchObject([{ conditional: true, status }]);
-      clock.pass(5_000);
-      expect((await gateway.get(PATH)).text).toBe(text);
-      await landed(gateway);
-      expect(gateway.sandbox.requests()).toMatchObject([{}, { conditional: false, status: 200 }]);
+      expect(gateway.sandbox.requests()).toMatchObject([
+        { conditional: true, status },
+        { conditional: false },
+      ]);
       const next = await gateway.get(PATH);
-      expect(cacheStatus(next)).toMatchObject({ hit: true, ttl: "300" });
+      expect(cacheStatus(next)).toMatchObject({ hit: true });
       expect(next.text).not.toBe(text);
-      // The new answer has other validators, which were not refused.
-      clock.pass(TTL_MS);
-      await gateway.get(PATH);
-      await landed(gateway);
-      expect(gateway.sandbox.requests().at(-1)).toMatchObject({ conditional: true, status: 304 });
     },
   );
 
