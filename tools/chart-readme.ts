@@ -17,6 +17,7 @@ kubectl create secret generic upstream --from-file=private-key=./private-key.txt
 helm install gateway helm/property-gateway \\
   --set config.upstream.url=https://api.example.com \\
   --set config.upstream.callerId=acme \\
+  --set config.budget.limit='60/1m\\,10000/1d' \\
   --set privateKey.existingSecret=upstream \\
   --set image.registry=registry.example.com
 \`\`\`
