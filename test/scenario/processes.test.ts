@@ -19,7 +19,15 @@ describe("the gateway's process", () => {
   it("without its settings ends with one line for each missing one", async () => {
     const { code, output } = await command(["gateway"]);
     expect(code).toBe(1);
-    for (const name of ["url", "imageUrl", "service", "callerId", "userAgent", "referrer", "privateKey"]) {
+    for (const name of [
+      "url",
+      "imageUrl",
+      "service",
+      "callerId",
+      "userAgent",
+      "referrer",
+      "privateKeyFile",
+    ]) {
       const lines = output.split("\n").filter((line) => new RegExp(`upstream\\.${name}\\b`).test(line));
       expect([name, lines.length]).toEqual([name, 1]);
     }
