@@ -1,0 +1,96 @@
+/**
+ * Which app sent how many calls, of all replicas. Read from the ledger as it grows, and roughly right: fairness needs it,
+ * the limits do not.
+ */
+import { DAY_MS } from "../limiter.ts";
+import type { RedisPurse } from "./redis-script.ts";
+import { createWindowLog, type WindowLog } from "./window-log.ts";
+
+export interface AppCounts {
+  readonly log: WindowLog;
+  /** Calls that count in a window, of the largest apps. */
+  readonly byApp: (windowMs: number, now: number) => ReadonlyMap<string, number>;
+  /** A call of this replica, which the ledger may not have yet. */
+  readonly sent: (id: string, app: string, at: number) => void;
+  /** The call was not sent. */
+  readonly released: (id: string, app: string) => void;
+  /**
+   * Reads on in the ledger.
+   * @param redisMs Redis' clock minus the own monotonic clock
+   */
+  readonly follow: (redisMs: number, now: number, keptMs: number) => Promise<void>;
+  /** The ledger was lost. */
+  readonly restart: () => void;
+}
+
+/** Entries in one reply. */
+const MOST_ENTRIES = 500;
+const MOST_APPS = 100;
+/** The largest apps are found again after this time. */
+const COUNTED_FOR_MS = 250;
+
+export function createAppCounts(read: RedisPurse["follow"]): AppCounts {
+  const log = createWindowLog();
+  const counted = new Map<number, { readonly at: number; readonly counts: Map<string, number> }>();
+  let after: string | undefined;
+  let isReading = false;
+
+  function change(app: string, by: number): void {
+    for (const { counts } of counted.values()) counts.set(app, Math.max(0, (counts.get(app) ?? 0) + by));
+  }
+
+  function enter(fields: ReadonlyMap<string, string>, redisMs: number): void {
+    const id = fields.get("i") ?? "";
+    // The app is at the end of an id.
+    const app = id.slice(id.lastIndexOf("@") + 1);
+    if (fields.get("s") === "unsent") log.drop(id);
+    else log.enter(id, app, Number(fields.get("t")) - redisMs);
+  }
+
+  return {
+    log,
+    byApp(windowMs, now) {
+      const last = counted.get(windowMs);
+      if (last !== undefined && now < last.at + COUNTED_FOR_MS) return last.counts;
+      const largest = [...log.byApp(windowMs, now)].toSorted((a, b) => b[1] - a[1]).slice(0, MOST_APPS);
+      const counts = new Map(largest);
+      counted.set(windowMs, { at: now, counts });
+      return counts;
+    },
+    sent(id, app, at) {
+      log.enter(id, app, at);
+      change(app, 1);
+    },
+    released(id, app) {
+      log.drop(id);
+      change(app, -1);
+    },
+    async follow(redisMs, now, keptMs) {
+      if (isReading) return;
+      isReading = true;
+      log.forget(now - keptMs);
+      try {
+        for (;;) {
+          after ??= `${Math.max(0, Math.floor(now + redisMs - Math.max(DAY_MS, keptMs)))}-0`;
+          const entries = await read(after, MOST_ENTRIES);
+          for (const [, flat] of entries) enter(pairsIn(flat), redisMs);
+          after = entries.at(-1)?.[0] ?? after;
+          if (entries.length < MOST_ENTRIES) return;
+        }
+      } catch {
+        // Redis is away. The next reading goes on from here.
+      } finally {
+        isReading = false;
+      }
+    },
+    restart() {
+      after = undefined;
+    },
+  };
+}
+
+function pairsIn(flat: readonly string[]): ReadonlyMap<string, string> {
+  const pairs = new Map<string, string>();
+  for (let index = 0; index + 1 < flat.length; index += 2) pairs.set(flat[index] ?? "", flat[index + 1] ?? "");
+  return pairs;
+}

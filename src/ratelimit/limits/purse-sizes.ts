@@ -1,0 +1,46 @@
+/**
+ * How each limit is divided into the shared purse and the own purses, and by how much clocks and messages may be wrong.
+ * Pure.
+ */
+import type { RateWindow } from "../../usage/rate-window.ts";
+
+export interface PurseSettings {
+  /** Most replicas at once (REPLICAS). Each has a slot with an own purse. */
+  readonly replicas: number;
+  /** All own purses together, as a fraction of each limit. */
+  readonly degradedReserve: number;
+}
+
+/** limit = replicas × own + shared purse */
+export interface PurseWindow {
+  readonly ms: number;
+  readonly limit: number;
+  /** The size of each own purse. */
+  readonly own: number;
+}
+
+/** @returns the windows, the shortest first */
+export function pursesOf(
+  windows: readonly RateWindow[],
+  { replicas, degradedReserve }: PurseSettings,
+): PurseWindow[] {
+  return windows
+    .map(({ windowMs: ms, limit }) => ({ ms, limit, own: Math.floor((limit * degradedReserve) / replicas) }))
+    .toSorted((a, b) => a.ms - b.ms);
+}
+
+/** How much two monotonic clocks may differ in speed. */
+export const DRIFT = 0.001;
+/** Clocks are cut to whole milliseconds. */
+export const ROUNDING_MS = 2;
+
+/** @returns a duration on one clock that is certainly as long on another one */
+export const atLeast = (ms: number): number => Math.ceil(ms * (1 + DRIFT));
+/** @returns a duration on one clock that is certainly not longer on another one */
+export const atMost = (ms: number): number => Math.floor(ms * (1 - DRIFT));
+
+/** The part of `arrivalMs` that is left for the transfer from the socket to the upstream. */
+const TRANSIT = 0.25;
+
+/** @returns the latest instant at which a call may be written to a socket if its permit was granted now */
+export const sendByOf = (now: number, arrivalMs: number): number => now + arrivalMs * (1 - TRANSIT);

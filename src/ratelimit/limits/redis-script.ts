@@ -1,0 +1,217 @@
+/** The script of the shared purse (shared-purse.lua): its requests and its replies, and its keys. */
+import { readFileSync } from "node:fs";
+
+import type { ClientContext, Result } from "ioredis";
+
+import type { RedisClient, RedisScripts } from "../../redis/connect.ts";
+import type { Cause, OriginName, Priority } from "../../types.ts";
+import type { LedgerCompletion } from "../../usage/ledger.ts";
+import type { LimitReason } from "../limiter.ts";
+import type { PurseWindow } from "./purse-sizes.ts";
+
+declare module "ioredis" {
+  interface RedisCommander<Context extends ClientContext> {
+    sharedPurse(numberOfKeys: number, ...keysAndRequest: string[]): Result<string, Context>;
+  }
+}
+
+export const PURSE_SCRIPTS: RedisScripts = {
+  sharedPurse: { lua: readFileSync(new URL("./shared-purse.lua", import.meta.url), "utf8") },
+};
+
+/** Sends a command to Redis. Rejects when Redis does not answer, or refuses the command. */
+export type RunLimiter = <T>(
+  operation: "take" | "ledger",
+  key: string,
+  command: (client: RedisClient) => Promise<T>,
+) => Promise<T>;
+
+/** What the ledger records of a call. */
+export interface CallRecord {
+  readonly resource: string;
+  readonly cause: Cause;
+  readonly query: string;
+}
+
+export interface Take extends CallRecord {
+  readonly id: string;
+  readonly app: string;
+  /** Permits that the shared purse must keep after this one, the shortest window first. */
+  readonly leave: readonly number[];
+  readonly perDay: number | undefined;
+  /** The app's calls of the day that this replica knows of. */
+  readonly dayAtLeast: number;
+  /** Granted also beyond the limits (`budget.mode: observe`). */
+  readonly ignoresLimits: boolean;
+}
+
+/** A call that the own purse paid for. */
+export interface OwnCall extends Partial<CallRecord> {
+  readonly id: string;
+  readonly app: string;
+  readonly slot: number;
+  /** Time since the instant it counts from. */
+  readonly ageMs: number;
+  /** Time since its permit. */
+  readonly sentMs: number;
+  /** The app has a limit for the day. */
+  readonly hasDay: boolean;
+}
+
+export interface EndedCall {
+  readonly id: string;
+  readonly app: string;
+  /** Of the own purse that paid for it. */
+  readonly slot: number | undefined;
+  /** Time since its arrival. */
+  readonly ageMs: number;
+  readonly status: LedgerCompletion["status"];
+  readonly durationMs: number;
+}
+
+/** All that a replica has to ask and to report. */
+export interface Request {
+  readonly process: string;
+  /** Numbers the commands of this process. */
+  readonly number: number;
+  /** [5] The sequence number in the last reply. */
+  readonly seen: number;
+  /** [5] What counted in the shared purse then, by window, and how long ago that was. */
+  readonly counts: Readonly<Record<string, number>>;
+  readonly countsMs: number;
+  /** [6] */
+  readonly latest: number | undefined;
+  /** The time stood still while this process watched: this command moves it only if it still has this value. */
+  readonly stoodAt: number | undefined;
+  /** The command changes nothing. */
+  readonly isWatching: boolean;
+  /** By how much this process has lowered its anchor in all, in this epoch. */
+  readonly lowered: number;
+  readonly epoch: string;
+  /** The slot that this process holds, as far as it knows, and its debts. */
+  readonly slot: number | undefined;
+  readonly debts: readonly { readonly ms: number; readonly count: number; readonly forMs: number }[];
+  readonly isLeaving: boolean;
+  readonly calls: readonly OwnCall[];
+  /** `calls` are all calls of the own purse that are known. Then a slot that was lost can be claimed. */
+  readonly isFull: boolean;
+  readonly ended: readonly EndedCall[];
+  readonly takes: readonly Take[];
+  /** The calls that wait here; absent if that has not changed. */
+  readonly waiting: readonly (readonly [app: string, priority: Priority, count: number])[] | undefined;
+  readonly wantsState: boolean;
+  readonly isTidying: boolean;
+}
+
+/** The settings in each request. */
+export interface RequestSettings {
+  readonly windows: readonly PurseWindow[];
+  readonly limits: string;
+  readonly replicas: number;
+  /** All that decides the sizes of own purses. */
+  readonly purses: { readonly name: string; readonly replicas: number; readonly windows: readonly PurseWindow[] };
+  readonly drift: number;
+  readonly slackMs: number;
+  /** [6] A larger difference between clocks is no matter of delays. */
+  readonly silentMs: number;
+  /** From a grant until the latest arrival. */
+  readonly countMs: number;
+  /** [3] The holder of a slot may spend its purse for this long after the last renewal that it knows of. */
+  readonly rightMs: number;
+  /** [3] A slot is free when it was not renewed for this long. */
+  readonly holdMs: number;
+  readonly settleMs: number;
+  /** The wait of a permit when the script does not know when one is free. */
+  readonly pollMs: number;
+  /** How long calls are kept. */
+  readonly keepMs: number;
+  readonly retentionMs: number;
+  readonly maxRecords: number;
+}
+
+type TakeResult =
+  | { readonly isGranted: true }
+  | { readonly isGranted?: false; readonly reason: LimitReason; readonly waitMs: number };
+
+export type Reply =
+  /** A later command of this process came first. */
+  | { readonly kind: "late" }
+  | {
+      readonly kind: "done";
+      readonly time: number;
+      readonly seq: number;
+      /** Changes when data were lost. */
+      readonly epoch: string;
+      /** [6] This process must watch. */
+      readonly isWatching: boolean;
+      /** By how much it must lower its anchor now, and how much that is in all. */
+      readonly lowerBy: number;
+      readonly lowered: number;
+      readonly slot?: number;
+      /** [4] What counts in the purse of the slot, if that is new to this process. */
+      readonly inherited?: {
+        readonly calls: readonly (readonly [id: string, at: number])[];
+        readonly debts: readonly { readonly ms: number; readonly count: number; readonly till: number }[];
+      };
+      readonly results: readonly TakeResult[];
+      /** By window: what the shared purse has spent, what it has left, and what own purses have reported. */
+      readonly windows: readonly (readonly [spent: number, left: number, own: number])[];
+      readonly counts: Readonly<Record<string, number>>;
+      /** The shared purse grants nothing for this long. */
+      readonly closedMs: number;
+      readonly isOldVersion: boolean;
+      readonly state?: {
+        readonly freeIn: readonly (readonly number[])[];
+        readonly waiting: readonly (readonly (readonly [string, Priority, number])[])[];
+      };
+    };
+
+/** The keys of an origin. `namespace` is the prefix of all keys and the account's fingerprint. It has no braces. */
+export function purseKeys(
+  namespace: string,
+  origin: OriginName,
+): { readonly prefix: string; readonly state: string; readonly ledger: string; readonly all: string[] } {
+  const prefix = `${namespace}{limiter:${origin}}:`;
+  const names = ["purses", "shared", "own", "queues", "ledger", "state", "sends"];
+  return {
+    prefix,
+    state: `${prefix}purses`,
+    ledger: `${prefix}ledger`,
+    all: names.map((name) => prefix + name),
+  };
+}
+
+export interface RedisPurse {
+  readonly ask: (request: Request, settings: RequestSettings) => Promise<Reply>;
+  /** Entries of the ledger after an id, oldest first, at most `most`. */
+  readonly follow: (after: string, most: number) => Promise<readonly (readonly [id: string, fields: string[]])[]>;
+  /** The slots. */
+  readonly slots: () => Promise<readonly StoredSlot[]>;
+}
+
+/** A slot in the stored state. */
+export interface StoredSlot {
+  readonly holder?: string;
+  readonly isUnknown?: true;
+  readonly renewedAt?: number;
+  readonly holdMs?: number;
+}
+
+export function createRedisPurse(run: RunLimiter, namespace: string, origin: OriginName): RedisPurse {
+  const { prefix, state, ledger, all: keys } = purseKeys(namespace, origin);
+  return {
+    async ask(request, settings) {
+      const text = JSON.stringify({ ...settings, ...request, prefix });
+      const answer = await run("take", state, (client) => client.sharedPurse(keys.length, ...keys, text));
+      // Lua encodes an empty list as an empty object.
+      const reply: Reply = JSON.parse(answer.replaceAll("{}", "[]"));
+      return reply;
+    },
+    follow: (after, most) => run("ledger", ledger, (client) => client.xrange(ledger, `(${after}`, "+", "COUNT", most)),
+    async slots() {
+      const text = await run("ledger", state, (client) => client.get(state));
+      const stored: { time: number; slots: StoredSlot[] } = JSON.parse((text ?? '{"time":0,"slots":[]}').replaceAll("{}", "[]"));
+      return stored.slots;
+    },
+  };
+}

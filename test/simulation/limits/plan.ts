@@ -1,0 +1,91 @@
+/** The plan of a history: its limits, its settings, and its kinds of faults. */
+import type { RateWindow } from "../../../src/usage/rate-window.ts";
+import type { TestRandom } from "../../support/random.ts";
+
+export const FAULTS = [
+  "partition",
+  "kill",
+  "freeze",
+  "stop",
+  "surge",
+  "redis-down",
+  "redis-slow",
+  "redis-frozen",
+  "empty",
+  "roll-back",
+  "evict",
+  "failover",
+  "clock-step",
+  "limits",
+  "replicas",
+] as const;
+export type Fault = (typeof FAULTS)[number];
+
+/** After these, only own purses pay for a while. */
+export const RARE: readonly Fault[] = ["empty", "roll-back", "evict", "failover", "limits", "replicas"];
+
+export interface Plan {
+  readonly windows: readonly RateWindow[];
+  /** New processes use these after the limits have changed. */
+  readonly laterWindows: readonly RateWindow[];
+  readonly slots: number;
+  readonly laterSlots: number;
+  readonly running: number;
+  readonly reserve: number;
+  readonly arrivalMs: number;
+  readonly timeoutMs: number;
+  readonly degradedForMs: number;
+  /** The speed of Redis' clock. */
+  readonly redisRate: number;
+  readonly lostReplies: number;
+  readonly faults: readonly Fault[];
+  readonly betweenFaultsMs: number;
+  /** How many permits each replica requests at once; 0 for an idle replica. */
+  readonly dispatchers: readonly number[];
+  readonly faultyMs: number;
+  /** The part of the calls whose end is never reported. */
+  readonly unsettled: number;
+  /** Whether to measure how much of the limits is used. That takes longer. */
+  readonly isMeasured: boolean;
+}
+
+const window = (limit: number, windowMs: number): RateWindow => ({ name: `${windowMs}ms`, limit, windowMs });
+
+const LIMITS: readonly (readonly RateWindow[])[] = [
+  [window(40, 4_000), window(120, 20_000)],
+  [window(40, 4_000), window(120, 20_000)],
+  [window(20, 4_000)],
+  [window(20, 3_000), window(50, 9_000), window(100, 30_000)],
+  [window(60, 20_000), window(24, 4_000)],
+  [window(40, 10_000)],
+];
+
+export function drawPlan(random: TestRandom): Plan {
+  const windows = random.pick(LIMITS);
+  const mayRare = random.some(RARE);
+  const slots = random.pick([3, 4]);
+  const factor = random.pick([0.5, 0.8, 1.5]);
+  return {
+    windows,
+    laterWindows: windows.map((one) => ({ ...one, limit: Math.floor(one.limit * factor) })),
+    slots,
+    laterSlots: random.pick([2, 3, 5]),
+    running: 3,
+    reserve: random.pick([0.1, 0.3, 0.3, 0]),
+    arrivalMs: random.pick([100, 400]),
+    timeoutMs: 150,
+    degradedForMs: random.pick([6_000, 10_000]),
+    redisRate: random.chance(0.4) ? 1 + random.between(-100, 100) / 1_000 : 1,
+    lostReplies: random.pick([0, 0.02]),
+    faults: random.some(FAULTS).filter((fault) => !RARE.includes(fault) || mayRare.includes(fault)),
+    betweenFaultsMs: random.pick([1_500, 4_000]),
+    dispatchers: random.pick([
+      [3, 3, 3],
+      [5, 0, 0],
+      [3, 1, 0],
+    ]),
+    faultyMs: random.pick([15_000, 40_000]),
+    unsettled: random.pick([0, 0, 0.1, 1]),
+    isMeasured: random.chance(0.25),
+  };
+}

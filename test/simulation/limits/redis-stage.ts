@@ -1,0 +1,109 @@
+/**
+ * A real Redis for histories: the script runs in it, with the time of the history. Its data can be emptied, rolled back, or
+ * evicted in part.
+ */
+import { readFileSync } from "node:fs";
+
+import { Redis } from "ioredis";
+
+import { startRedis } from "../../support/redis.ts";
+
+export const LUA = readFileSync(
+  new URL("../../../src/ratelimit/limits/shared-purse.lua", import.meta.url),
+  "utf8",
+);
+
+export interface RedisStage {
+  readonly client: Redis;
+  readonly close: () => Promise<void>;
+}
+
+export async function startStage(): Promise<RedisStage> {
+  const server = await startRedis();
+  const client = new Redis({ port: server.port, disableClientInfo: true, enableAutoPipelining: true });
+  return {
+    client,
+    async close() {
+      client.disconnect();
+      await server.close();
+    },
+  };
+}
+
+/** Redis with the time of the history: the last two arguments. */
+const withClock = (lua: string): string => `
+local real = redis
+local redis = { call = function(name, ...)
+  if name == 'TIME' then return { ARGV[2], ARGV[3] } end
+  return real.call(name, ...)
+end }
+${lua}`;
+
+/** The data of one history. */
+export interface StageData {
+  readonly namespace: string;
+  /** Runs the script as one step. */
+  readonly run: (keys: readonly string[], request: string, timeMs: number) => Promise<string>;
+  readonly snapshot: () => void;
+  /** Goes on with a snapshot; the youngest is 0. */
+  readonly rollBack: (age: number) => void;
+  readonly empty: () => void;
+  /** One key is gone. */
+  readonly evict: (index: number) => void;
+  /** How many snapshots there are. */
+  readonly snapshots: () => number;
+  /** Resolves when Redis has executed everything. */
+  readonly idle: () => Promise<void>;
+  readonly remove: () => void;
+}
+
+const shas = new WeakMap<Redis, Map<string, Promise<unknown>>>();
+const MOST_SNAPSHOTS = 6;
+
+export function createStageData({ client }: RedisStage, namespace: string, lua: string): StageData {
+  const loaded = shas.get(client) ?? new Map<string, Promise<unknown>>();
+  shas.set(client, loaded);
+  const sha = loaded.get(lua) ?? client.script("LOAD", withClock(lua));
+  loaded.set(lua, sha);
+  const under = new Set<Promise<unknown>>();
+  const names = ["purses", "shared", "own"];
+  const key = (name: string): string => `${namespace}{limiter:api}:${name}`;
+  let taken = 0;
+
+  function doing<T>(work: Promise<T>): Promise<T> {
+    under.add(work);
+    void work.catch(() => undefined).finally(() => under.delete(work));
+    return work;
+  }
+
+  const empty = (): void => void doing(client.del(...names.map(key)));
+  return {
+    namespace,
+    async run(keys, request, timeMs) {
+      const time = [String(Math.floor(timeMs / 1_000)), String(Math.floor((timeMs % 1_000) * 1_000))];
+      const known = String(await doing(sha));
+      return String(await doing(client.evalsha(known, keys.length, ...keys, request, ...time)));
+    },
+    snapshot() {
+      const place = taken++ % MOST_SNAPSHOTS;
+      for (const name of names) {
+        void doing(client.del(`${key(name)}:${place}`));
+        void doing(client.copy(key(name), `${key(name)}:${place}`, "REPLACE"));
+      }
+    },
+    snapshots: () => Math.min(taken, MOST_SNAPSHOTS),
+    rollBack(age) {
+      const place = (taken - 1 - age) % MOST_SNAPSHOTS;
+      empty();
+      for (const name of names) void doing(client.copy(`${key(name)}:${place}`, key(name), "REPLACE"));
+    },
+    empty,
+    evict: (index) => void doing(client.del(key(names[index] ?? ""))),
+    async idle() {
+      while (under.size > 0) await Promise.allSettled(under);
+    },
+    remove() {
+      void client.keys(`${namespace}*`).then((keys) => (keys.length > 0 ? client.del(...keys) : 0));
+    },
+  };
+}

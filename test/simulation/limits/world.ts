@@ -1,0 +1,223 @@
+/** The world of one history: the clocks, Redis, the network, the replicas, and an upstream that records arrivals. */
+import type { Clock } from "../../../src/process/clock.ts";
+import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
+import { createRedisPurse, type RunLimiter } from "../../../src/ratelimit/limits/redis-script.ts";
+import { createSharedLimiter, type SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
+import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
+import type { TestRandom } from "../../support/random.ts";
+import type { Plan } from "./plan.ts";
+import { createStageData, LUA, type RedisStage, type StageData } from "./redis-stage.ts";
+
+interface Server {
+  readonly data: StageData;
+  isUp: boolean;
+  /** Commands wait until this instant. */
+  frozenUntil: number;
+  slowMs: number;
+  /** Of Redis' clock. */
+  skewMs: number;
+}
+
+export interface Replica {
+  readonly name: string;
+  readonly place: number;
+  readonly limiter: SharedLimiter;
+  isAlive: boolean;
+  isStopping: boolean;
+  isPartitioned: boolean;
+  frozenUntil: number;
+  /** It knows what Redis has lost. No fault hits it until Redis has heard it again. */
+  isWitness: boolean;
+  /** When one of its dispatchers last got an answer. */
+  lastAnswerAt: number;
+}
+
+export interface World {
+  readonly plan: Plan;
+  readonly random: TestRandom;
+  readonly clock: FakeClock;
+  readonly server: Server;
+  readonly replicas: Replica[];
+  readonly arrivals: { readonly at: number; readonly id: string }[];
+  readonly log: string[];
+  readonly problems: string[];
+  config: LimiterConfig;
+  slots: number;
+  started: number;
+  /** No more faults. */
+  isHealed: boolean;
+}
+
+const STARTED_AT = 1_000_000;
+let worlds = 0;
+
+export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, lua = LUA): World {
+  const data = createStageData(stage, `${++worlds}:`, lua);
+  const letRun = async (): Promise<void> => {
+    await promisesSettled();
+    await data.idle();
+    await promisesSettled();
+  };
+  const clock = createFakeClock(STARTED_AT, { letRun });
+  return {
+    plan,
+    random,
+    clock,
+    server: { data, isUp: true, frozenUntil: 0, slowMs: 0, skewMs: random.between(0, 200_000) },
+    replicas: [],
+    arrivals: [],
+    log: [],
+    problems: [],
+    config: { windows: plan.windows, perDay: new Map(), arrivalMs: plan.arrivalMs },
+    slots: plan.slots,
+    started: 0,
+    isHealed: false,
+  };
+}
+
+export function note(world: World, text: string): void {
+  world.log.push(`${world.clock.monotonic() - STARTED_AT} ${text}`);
+}
+
+export function start(world: World, place: number): Replica {
+  const { plan, clock } = world;
+  const name = `p${++world.started}`;
+  // The functions below need the replica before its limiter exists.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  const replica = {
+    ...{ name, place, isAlive: true, isStopping: false, isPartitioned: false, frozenUntil: 0, isWitness: false },
+    lastAnswerAt: clock.monotonic(),
+  } as Replica;
+  const own = clockOf(world, replica);
+  const limiter = createSharedLimiter({
+    origin: "api",
+    config: world.config,
+    redis: createRedisPurse(networkTo(world, replica), `${world.server.data.namespace}`, "api"),
+    clock: own,
+    process: name,
+    replicas: world.slots,
+    degradedReserve: plan.reserve,
+    degradedForMs: plan.degradedForMs,
+    timeoutMs: plan.timeoutMs,
+    ledger: { retentionMs: 1_000_000, maxRecords: 1_000_000 },
+    warn: (message) => note(world, `${name}: ${message}`),
+    outOfOrder: ({ what, cause }) => note(world, `${name}: ${what} is out of order: ${cause}`),
+    backInOrder: () => undefined,
+  });
+  Object.assign(replica, { limiter });
+  world.replicas.push(replica);
+  note(world, `${name} starts at place ${place}`);
+  const wake = new Set<() => void>();
+  limiter.onChange(() => {
+    for (const one of wake) one();
+  });
+  const count = plan.dispatchers[place % plan.dispatchers.length] ?? 0;
+  for (let index = 0; index < count; index++) void dispatch(world, replica, own, wake);
+  if (count > 0) limiter.announce([{ app: "app", priority: "interactive", count }]);
+  return replica;
+}
+
+/** A replica's own clock, with its own epoch and speed. Callbacks wait while the process is frozen. */
+function clockOf(world: World, replica: Replica): Clock {
+  const { clock, random } = world;
+  const offset = random.between(-1_000_000, 1_000_000);
+  const speed = 1 + random.between(-5, 5) / 10_000;
+  const monotonic = (): number => Math.floor(clock.monotonic() * speed) + offset;
+  return {
+    now: monotonic,
+    monotonic,
+    precise: monotonic,
+    after: (delayMs, callback) =>
+      clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
+  };
+}
+
+/** Runs a callback in a replica: never when it is dead, later when it is frozen. */
+function deliver(world: World, replica: Replica, callback: () => void): void {
+  if (!replica.isAlive) return;
+  const now = world.clock.monotonic();
+  if (now >= replica.frozenUntil) return callback();
+  world.clock.after(replica.frozenUntil - now, () => deliver(world, replica, callback));
+}
+
+function delay({ random, server, isHealed }: World, isWitness: boolean): number {
+  if (isWitness || isHealed) return random.between(1, 20);
+  return (
+    random.between(1, random.chance(0.03) ? 400 : 20) +
+    (server.slowMs > 0 ? random.between(0, server.slowMs) : 0)
+  );
+}
+
+function networkTo(world: World, replica: Replica): RunLimiter {
+  const { clock, server, random, plan } = world;
+  const redisTime = (): number => clock.monotonic() * plan.redisRate + server.skewMs;
+  const sharedPurse = (count: number, ...words: string[]): Promise<string> =>
+    new Promise((resolve, reject) => {
+      async function arrive(): Promise<void> {
+        const now = clock.monotonic();
+        if (replica.isPartitioned) return;
+        if (!server.isUp)
+          return void (random.chance(0.5) && clock.after(5, () => deliver(world, replica, () => reject(new Error("refused")))));
+        if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, () => void arrive());
+        const isLost = !replica.isWitness && !world.isHealed && random.chance(plan.lostReplies);
+        const delayMs = delay(world, replica.isWitness);
+        const reply = await server.data.run(words.slice(0, count), words[count] ?? "", redisTime()).catch((error: unknown) => {
+          world.problems.push(String(error));
+          return "";
+        });
+        if (process.env["DEBUG_SIM"]) { const q = JSON.parse(words[count] ?? "{}"), a = JSON.parse(reply || "{}"); note(world, `  ${replica.name}#${q.number} t=${a.time} true=${(now - STARTED_AT)} drift=${a.time - now} clock=${Math.round(redisTime())} latest=${q.latest} stood=${q.stoodAt} watch=${q.isWatching}->${a.isWatching} lower=${a.lowerBy},${a.lowered} seen=${q.seen}->${a.seq} slot=${q.slot}->${a.slot} closed=${a.closedMs} takes=${q.takes.length} ok=${(a.results?.filter?.((r: {isGranted?: boolean}) => r.isGranted) ?? []).length} w=${JSON.stringify(a.windows)} ended=${q.ended.length} ${isLost ? "LOST" : ""}`); }
+        if (isLost) return;
+        clock.after(delayMs, () => {
+          if (replica.isPartitioned) return;
+          replica.isWitness = false;
+          deliver(world, replica, () => resolve(reply));
+        });
+      }
+      if (!replica.isPartitioned) clock.after(delay(world, replica.isWitness), () => void arrive());
+    });
+  const xrange = async (): Promise<never[]> => [];
+  // The limiter uses no other command.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return (_, __, command) => command({ sharedPurse, xrange } as never);
+}
+
+/** Requests permits and sends calls, one after the other, while the replica lives. */
+async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<() => void>): Promise<void> {
+  const { plan, random } = world;
+  const request = {
+    ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const),
+    leave: plan.windows.map(() => 0),
+  };
+  while (replica.isAlive && !replica.isStopping) {
+    const acquired = await replica.limiter.acquire(request);
+    replica.lastAnswerAt = world.clock.monotonic();
+    if (acquired.kind === "permit") await send(world, replica, own, acquired.permit);
+    else
+      await new Promise<void>((resolve) => {
+        const go = (): void => {
+          wake.delete(go);
+          resolve();
+        };
+        wake.add(go);
+        own.after(Math.max(random.between(1, 5), acquired.until - own.monotonic()), go);
+      });
+  }
+}
+
+async function send(world: World, replica: Replica, own: Clock, permit: Permit): Promise<void> {
+  const { clock, random, plan, arrivals } = world;
+  if (random.chance(0.03)) return replica.limiter.release(permit);
+  // The connection takes a moment.
+  await new Promise<void>((resolve) => own.after(random.between(0, random.chance(0.1) ? 90 : 3), resolve));
+  if (own.monotonic() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
+  const departedAt = own.monotonic();
+  // The call arrives also if the process dies meanwhile.
+  const transferMs = random.between(0, random.chance(0.2) ? plan.arrivalMs / 4 - 1 : 3);
+  clock.after(transferMs, () => void arrivals.push({ at: clock.monotonic(), id: permit.id }));
+  if (random.chance(plan.unsettled)) return;
+  const ended = (): void => {
+    const ms = own.monotonic() - departedAt;
+    replica.limiter.complete(permit, { status: 200, durationMs: ms, arrivedAfterMs: ms });
+  };
+  own.after(transferMs + random.between(1, random.chance(0.1) ? 200 : 5), ended);
+}
