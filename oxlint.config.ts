@@ -29,7 +29,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/redis/**",
       "src/cache/store/redis*.ts",
       "src/singleflight/redis*.ts",
-      "src/ratelimit/redis*.ts",
+      "src/ratelimit/**/redis*.ts",
     ],
   },
   lru: {
@@ -117,10 +117,9 @@ const LAYERS: Layer[] = [
   ),
   layer(
     [
-      "src/ratelimit/sliding-window.ts",
+      "src/ratelimit/limits/{window-log,own-purse,purse-sizes,redis-time}.ts",
       "src/ratelimit/scheduler.ts",
       "src/ratelimit/prediction.ts",
-      "src/ratelimit/escrow.ts",
       "src/ratelimit/circuit-breaker.ts",
       "src/ratelimit/problems.ts",
       "src/usage/rolling-maximum.ts",

@@ -48,7 +48,7 @@ import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { type Clock, pause } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";
-import { addressOf, type HttpServer, type Listening } from "./process/listen.ts";
+import type { HttpServer, Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
@@ -170,7 +170,6 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await lifecycle.start(config, servers);
-      stores.listensAt(addressOf(addresses.admin));
       for (const part of background) part.start();
       return addresses;
     },

@@ -3,11 +3,10 @@
  */
 import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
-import { createLocalLimiter } from "./ratelimit/local-limiter.ts";
-import { oldReplicasAreGone } from "./ratelimit/old-protocol.ts";
+import { createLocalLimiter } from "./ratelimit/limits/local-limiter.ts";
+import { createRedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/redis-script.ts";
+import { createSharedLimiter, type SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/redis-circuits.ts";
-import { createRedisLimiter, LIMITER_SCRIPTS, type ReplicaSlot } from "./ratelimit/redis-limiter.ts";
-import { createSharedLimiter, type SharedLimiter } from "./ratelimit/shared-limiter.ts";
 import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
@@ -29,7 +28,6 @@ import type { SecretFiles } from "./config/secret-files.ts";
 import { UnusableData } from "./sqlite/files.ts";
 import type { Random } from "./process/random.ts";
 import { identityOf, redisNamespaces } from "./identity.ts";
-import { NAMESPACE } from "./query/key.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -52,18 +50,10 @@ export interface OpenedBackend {
   /** Creates the limiter of an origin. Called once for each origin. */
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
-  /**
-   * The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer.
-   * @param dead the name of a replica or the number of a slot whose process has ended, according to an operator
-   */
-  readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+  /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
+  readonly replicas: () => Promise<readonly ReplicaSlot[]>;
   /** Creates a board on which replicas share texts; `undefined`: there are no other replicas. */
   readonly createBoard: ((name: string) => Board) | undefined;
-  /**
-   * Call it with the address of the admin port when the port is open. This port closes after the budgets. So a process that
-   * can open the same address knows that its predecessor sends no more calls.
-   */
-  readonly listensAt: (address: string | undefined) => void;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Whether each call is stored in the ledger before it is sent; empty if the ledger is only in memory. */
@@ -104,7 +94,6 @@ function openAlone(
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
     replicas: async () => [],
-    listensAt: () => undefined,
   };
 }
 
@@ -185,38 +174,24 @@ function sharedLimits(
   replica: string,
   namespace: string,
   { config, clock, observer }: OpenBackendOptions,
-): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas" | "listensAt"> {
+): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
   const timeoutMs = config.redis?.timeoutMs ?? 0;
   const limiters = new Map<OriginName, SharedLimiter>();
-  let ownAddress: string | undefined;
-  service.defineScripts(LIMITER_SCRIPTS);
+  service.defineScripts(PURSE_SCRIPTS);
   return {
     limiterOf(origin, limits) {
-      const windowMs = Math.max(...limits.windows.map((window) => window.windowMs));
       const limiter = createSharedLimiter({
         origin,
         config: limits,
-        ask: createRedisLimiter(service.run, namespace, origin),
+        redis: createRedisPurse(service.run, namespace, origin),
         clock,
         process: replica,
-        address: () => ownAddress,
         replicas,
         degradedReserve,
         degradedForMs,
-        leaseMs: SLOT_LEASE_MS,
         timeoutMs,
         ledger: config.ledger,
-        admission: () =>
-          oldReplicasAreGone({
-            run: service.run,
-            namespace: NAMESPACE,
-            origin,
-            windowMs,
-            degradedForMs,
-            clock,
-            warn: observer.warn,
-          }),
         ...observer,
       });
       limiters.set(origin, limiter);
@@ -224,17 +199,9 @@ function sharedLimits(
       return limiter;
     },
     circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace, origin, process: replica }),
-    async replicas(dead) {
-      return (await limiters.get("api")?.replicas(dead)) ?? [];
-    },
-    listensAt(address) {
-      ownAddress = address;
-    },
+    replicas: async () => (await limiters.get("api")?.replicas()) ?? [],
   };
 }
-
-/** A slot of the budget is reserved for this long after the last message of its replica. */
-const SLOT_LEASE_MS = 1_000;
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteStore {
   const { config, clock, observer, metrics } = options;

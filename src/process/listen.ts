@@ -70,7 +70,7 @@ async function close(
  * @returns a text that is unique among running processes: the boot id of the machine, its host name and the address on which
  *   the process listens; `undefined` if the system has no boot id
  */
-export function addressOf({ host, port }: Listening): string | undefined {
+function addressOf({ host, port }: Listening): string | undefined {
   try {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     return `${boot} ${hostname()} ${host}:${port}`;

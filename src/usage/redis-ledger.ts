@@ -1,10 +1,10 @@
-/** Reads the ledger of all replicas from the streams that the limiter's script writes (lua/limiter.lua). */
+/** Reads the ledger of all replicas from the streams that the limiter's script writes (shared-purse.lua). */
 import { LRUCache } from "lru-cache";
 
 import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
 import { RESOURCES } from "../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
-import { limiterKeys, type RunLimiter } from "../ratelimit/redis-limiter.ts";
+import { purseKeys, type RunLimiter } from "../ratelimit/limits/redis-script.ts";
 
 const LINES_AT_ONCE = 1_000;
 /** The end of a call, and calls that a replica sent without Redis, are in the stream at most this long after the call. */
@@ -15,7 +15,7 @@ const MOST_ENDED = 10_000;
 
 export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerReader {
   async function completeSince(origin: OriginName): Promise<number> {
-    const { state } = limiterKeys(namespace, origin);
+    const { state } = purseKeys(namespace, origin);
     const text = await run("ledger", state, (client) => client.get(state));
     // Only the script writes this value.
     const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
@@ -25,7 +25,7 @@ export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerR
   return {
     async *read(from, to) {
       for (const origin of ORIGINS) {
-        const { ledger } = limiterKeys(namespace, origin);
+        const { ledger } = purseKeys(namespace, origin);
         yield* joined(origin, parts(run, ledger, from, to + LATEST_MS), { from, to });
       }
     },

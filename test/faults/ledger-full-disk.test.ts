@@ -11,7 +11,7 @@ import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/ledger-on-disk.ts";
 import { reportUsage, type UsageReport } from "../../src/usage/usage.ts";
 import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
-import { createLocalLimiter } from "../../src/ratelimit/local-limiter.ts";
+import { createLocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
 import type { DatabaseSpace } from "../../src/sqlite/database.ts";
 import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";

@@ -1,17 +1,16 @@
 /** Limiters that share limits through a real Redis. */
 import { expect, it, onTestFinished } from "vitest";
 
-import { systemClock } from "../../src/process/clock.ts";
+import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
+import { purseKeys } from "../../src/ratelimit/limits/redis-script.ts";
+import type { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { createLimiterLedger } from "../../src/usage/redis-ledger.ts";
-import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
-import { oldReplicasAreGone } from "../../src/ratelimit/old-protocol.ts";
-import { limiterKeys } from "../../src/ratelimit/redis-limiter.ts";
-import type { SharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
 import { redisForTest } from "../support/budget-watch.ts";
 import { type ShareOptions, shareLimits } from "../support/shared-limiter.ts";
 
 const TIMEOUT_MS = 2_000;
+/** Of 20 calls, each of the two own purses has one. */
 const windows = [{ name: "1m", limit: 20, windowMs: 60_000 }];
 const request: PermitRequest = {
   app: "app",
@@ -39,102 +38,121 @@ function join(options: Omit<ShareOptions, "windows" | "replicas">): ReturnType<t
 }
 
 const isShared = (limiter: SharedLimiter): Promise<void> =>
-  expect.poll(async () => (await limiter.acquire(request)).kind, { interval: 50 }).toBe("permit");
+  expect.poll(() => limiter.state().mode, { interval: 50 }).toBe("shared");
+
+async function take(limiter: SharedLimiter, more: Partial<PermitRequest> = {}): Promise<string> {
+  const acquired = await limiter.acquire({ ...request, ...more });
+  return acquired.kind === "permit" ? "permit" : acquired.reason;
+}
 
 /** Takes all permits. @returns how many there were */
 async function takeAll(limiter: SharedLimiter): Promise<number> {
-  for (let taken = 0; ; taken++) if ((await limiter.acquire(request)).kind === "wait") return taken;
+  for (let taken = 0; ; taken++) if ((await take(limiter)) !== "permit") return taken;
 }
 
-it("limiters in one namespace share a limit, a returned slot is free at once, and other namespaces share nothing", async () => {
+it("limiters in one namespace share a limit but for their own purses, a slot that is given back keeps its counts, and other namespaces share nothing", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two, other] = [
     join({ redisPort }),
     join({ redisPort }),
     join({ redisPort, namespace: "other:" }),
   ];
-  await isShared(one.limiter);
-  await isShared(two.limiter);
+  for (const { limiter } of [one, two, other]) await isShared(limiter);
+  // Its own purse.
+  expect(await take(one.limiter)).toBe("permit");
+  expect(await take(one.limiter)).toBe("permit");
   await one.limiter.close();
-  // The second limiter is alone. Redis reserves no escrow for the first one.
   expect(await takeAll(two.limiter)).toBe(18);
-  expect(await two.limiter.replicas()).toMatchObject([{ isLive: true }]);
-  await isShared(other.limiter);
+  expect(await two.limiter.replicas()).toHaveLength(1);
+  const next = join({ redisPort });
+  await isShared(next.limiter);
+  expect(await takeAll(next.limiter)).toBe(0);
   expect(await takeAll(other.limiter)).toBe(19);
 });
 
-it("a released permit is free at once, replicas exchange counts and waiting apps, and the ledger has the call", async () => {
+it("a released permit is free at once, replicas exchange counts and waiting apps, and the ledger has the calls of both purses", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two] = [join({ redisPort }), join({ redisPort })];
   await isShared(one.limiter);
   await isShared(two.limiter);
+  expect(await take(two.limiter)).toBe("permit");
   const acquired = await two.limiter.acquire(request);
   if (acquired.kind === "wait") throw new Error(acquired.reason);
-  await takeAll(one.limiter);
+  expect(await takeAll(one.limiter)).toBe(18);
   expect(await two.limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "budget" });
   one.limiter.announce([{ app: "quiet", priority: "background", count: 2 }]);
   two.limiter.announce([{ app: "app", priority: "interactive", count: 1 }]);
   await expect
     .poll(() => two.limiter.state().waitingElsewhere)
     .toEqual([{ app: "quiet", priority: "background", count: 2 }]);
-  expect(two.limiter.state().windows[0]).toMatchObject({
-    spent: 20,
-    remaining: 0,
-    byApp: new Map([["app", 20]]),
-  });
+  await expect
+    .poll(() => two.limiter.state().windows[0])
+    .toMatchObject({ spent: 20, remaining: 0, byApp: new Map([["app", 20]]) });
   two.limiter.release(acquired.permit);
-  await isShared(two.limiter);
-  const lines: LedgerLine[] = [];
-  for await (const piece of createLimiterLedger(one.calls.run, "test:").read(0, Date.now() + 1))
-    lines.push(...piece);
-  expect(lines).toHaveLength(21);
-  expect(lines.filter(({ completion }) => completion?.status === "unsent")).toHaveLength(1);
+  await expect.poll(() => take(two.limiter)).toBe("permit");
+  async function lines(): Promise<LedgerLine[]> {
+    const all: LedgerLine[] = [];
+    for await (const piece of createLimiterLedger(one.calls.run, "test:").read(0, Date.now() + 1))
+      all.push(...piece);
+    return all;
+  }
+  await expect.poll(async () => (await lines()).length).toBe(21);
+  expect((await lines()).filter(({ completion }) => completion?.status === "unsent")).toHaveLength(1);
 });
 
-it("when an operator reports that a replica is dead, its slot is free after a window instead of after degradedFor", async () => {
+it("the limit of an app for a day holds for all replicas together", async () => {
   const { port: redisPort } = await redisForTest();
-  const [one, two] = [join({ redisPort }), join({ redisPort })];
+  const perDay = new Map([["daily", 3]]);
+  const [one, two] = [join({ redisPort, perDay }), join({ redisPort, perDay })];
   await isShared(one.limiter);
   await isShared(two.limiter);
-  // Like a kill: the slot is not given back.
-  two.calls.close();
-  await expect.poll(async () => (await one.limiter.replicas()).map(({ isLive }) => isLive)).toContain(false);
-  const dead = (await one.limiter.replicas()).find(({ isLive }) => !isLive);
-  // Before the report: degradedForMs, the window and the latest arrival. After it: the window and the latest arrival.
-  expect(dead?.freeInMs).toBeGreaterThan(70_000);
-  const after = await one.limiter.replicas(dead?.holder);
-  expect(after.find(({ isLive }) => !isLive)?.freeInMs).toBeLessThanOrEqual(61_000 + TIMEOUT_MS);
+  const app = "daily";
+  const taken = await Promise.all(
+    [one, two, one, two, one, two].map(({ limiter }) => take(limiter, { app })),
+  );
+  expect(taken.filter((result) => result === "permit")).toHaveLength(3);
+  expect(taken).toContain("per-day");
 });
 
-it("a replica waits until replicas of version 0.1 have stopped, warns once, and counts what they sent", async () => {
-  const redis = await redisForTest();
-  const prefix = "old:{budget}:api:";
-  await redis.command("HSET", `${prefix}replicas`, "old-one", `${Date.now()}|1|0|0|0`);
-  for (let call = 0; call < 12; call++)
-    await redis.command("ZADD", `${prefix}sends`, Date.now() - 1_000, `call-${call}@app`);
-  const reports: string[] = [];
-  const { limiter } = join({
-    redisPort: redis.port,
-    onReport: (message) => void reports.push(message),
-    admission: (calls) =>
-      oldReplicasAreGone({
-        run: calls.run,
-        namespace: "old:",
-        origin: "api",
-        windowMs: 60_000,
-        degradedForMs: 20_000,
-        clock: systemClock,
-        warn: (message) => void reports.push(message),
-      }),
-  });
-  await expect
-    .poll(() => reports)
-    .toEqual([expect.stringContaining("Replicas of version 0.1 use this Redis")]);
-  expect(await limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "redis-away" });
-  await redis.command("DEL", `${prefix}replicas`);
+it("5,000 invented apps do not make a command slow", async () => {
+  const { port: redisPort, command } = await redisForTest();
+  const large = [{ name: "1d", limit: 20_000, windowMs: 86_400_000 }];
+  const { limiter } = shareLimits({ redisPort, windows: large, replicas: 1, timeoutMs: TIMEOUT_MS });
+  onTestFinished(limiter.close);
   await isShared(limiter);
+  for (let first = 0; first < 5_000; first += 100)
+    await Promise.all(
+      Array.from({ length: 100 }, (_, index) => take(limiter, { app: `app-${first + index}` })),
+    );
+  limiter.announce([{ app: "app", priority: "interactive", count: 1 }]);
+  await expect.poll(() => limiter.state().windows[0]?.byApp.size).toBe(100);
+  await command("CONFIG", "RESETSTAT");
+  await expect.poll(async () => /calls=\d\d/.test(await statsOf(command))).toBe(true);
+  // Far less than a command may take.
+  expect(Number(/usec_per_call=([\d.]+)/.exec(await statsOf(command))?.[1])).toBeLessThan(5_000);
+});
+
+async function statsOf(command: (...words: string[]) => Promise<unknown>): Promise<string> {
+  return /cmdstat_evalsha:.*/.exec(String(await command("INFO", "commandstats")))?.[0] ?? "";
+}
+
+it("while replicas of version 0.2 may still send, nothing is granted; then their calls count", async () => {
+  const { port: redisPort, command } = await redisForTest();
+  const { prefix } = purseKeys("test:", "api");
+  const old = (untilAt: number): string =>
+    JSON.stringify({ offset: 0, now: Date.now(), slots: [{ untilAt, stopAfterMs: 1_000 }] });
+  await command("SET", `${prefix}state`, old(Date.now() + 60_000));
+  for (let call = 0; call < 12; call++)
+    await command("ZADD", `${prefix}sends`, Date.now() - 1_000, `call-${call}`);
+  const reports: string[] = [];
+  const { limiter } = join({ redisPort, onReport: (message) => void reports.push(message) });
+  await expect.poll(() => reports).toEqual([expect.stringContaining("version 0.2")]);
+  expect(await take(limiter)).toBe("redis-away");
+  await command("SET", `${prefix}state`, old(Date.now() - 60_000));
+  await isShared(limiter);
+  // Twelve of the eighteen of the shared purse, and its own one.
   expect(await takeAll(limiter)).toBe(7);
-  expect(reports).toHaveLength(1);
+  expect(await command("EXISTS", `${prefix}state`)).toBe(0);
 });
 
 it("a limiter reports an outage of its own when Redis refuses only its script, and reports its end", async () => {
@@ -152,15 +170,13 @@ it("a limiter reports an outage of its own when Redis refuses only its script, a
   const sinceOutage = (): string[] => reports.slice(Math.max(0, reports.indexOf(outage)));
   await isShared(limiter);
   // The value of the state key is no JSON. So Redis refuses the script and answers all other commands.
-  const { state } = limiterKeys("test:", "api");
+  const { state } = purseKeys("test:", "api");
   await command("SET", state, "no JSON");
-  await expect
-    .poll(async () => {
-      await limiter.acquire(request);
-      return reports;
-    })
-    .toContain(outage);
+  await expect.poll(() => reports).toContain(outage);
   expect(sinceOutage()).not.toContain(end);
+  // Its own purse is not affected.
+  expect(await take(limiter)).toBe("permit");
+  expect(await take(limiter)).toBe("redis-away");
   await command("DEL", state);
   await expect.poll(sinceOutage).toContain(end);
 });

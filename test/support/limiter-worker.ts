@@ -16,7 +16,6 @@ export interface WorkerSettings {
   readonly replicas: number;
   /** Calls at once; 0: it only holds its slot. */
   readonly dispatchers: number;
-  readonly address?: string;
 }
 
 const settings: WorkerSettings = JSON.parse(process.argv[2] ?? "");
@@ -30,7 +29,6 @@ const { limiter } = shareLimits({
   replicas,
   degradedForMs: Math.max(20_000, windowMs),
   onReport: say,
-  ...(settings.address !== undefined && { address: settings.address }),
 });
 
 const agent = new Agent({ keepAlive: true });

@@ -1,11 +1,10 @@
 /** A limiter that shares its limits through a real Redis. */
 import { systemClock } from "../../src/process/clock.ts";
 import { systemRandom } from "../../src/process/random.ts";
-import type { RateWindow } from "../../src/usage/rate-window.ts";
-import { createRedisLimiter, LIMITER_SCRIPTS } from "../../src/ratelimit/redis-limiter.ts";
-import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
-import type { SharedLimiterOptions } from "../../src/ratelimit/shared-replica.ts";
+import { createRedisPurse, PURSE_SCRIPTS } from "../../src/ratelimit/limits/redis-script.ts";
+import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import { createRedisService, type RedisService } from "../../src/redis/service.ts";
+import type { RateWindow } from "../../src/usage/rate-window.ts";
 
 export interface ShareOptions {
   readonly redisPort: number;
@@ -13,8 +12,7 @@ export interface ShareOptions {
   readonly replicas: number;
   readonly degradedForMs?: number;
   readonly namespace?: string;
-  readonly admission?: (calls: RedisService) => ReturnType<NonNullable<SharedLimiterOptions["admission"]>>;
-  readonly address?: string;
+  readonly perDay?: ReadonlyMap<string, number>;
   /** Time for a command. */
   readonly timeoutMs?: number;
   readonly onReport?: (message: string) => void;
@@ -22,15 +20,8 @@ export interface ShareOptions {
 }
 
 export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisService } {
-  const { degradedForMs = 20_000, timeoutMs = 250 } = options;
-  const {
-    redisPort,
-    windows,
-    replicas,
-    namespace = "test:",
-    admission,
-    onReport = () => undefined,
-  } = options;
+  const { degradedForMs = 20_000, timeoutMs = 250, perDay = new Map<string, number>() } = options;
+  const { redisPort, windows, replicas, namespace = "test:", onReport = () => undefined } = options;
   const process = systemRandom.unique16();
   const calls = createRedisService({
     connect: () => ({ url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] }),
@@ -41,21 +32,18 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     onOperation: () => undefined,
     onBreaker: () => undefined,
   });
-  calls.defineScripts(LIMITER_SCRIPTS);
+  calls.defineScripts(PURSE_SCRIPTS);
   const limiter = createSharedLimiter({
     origin: "api",
-    config: { windows, perDay: new Map(), arrivalMs: 1_000 },
-    ask: createRedisLimiter(calls.run, namespace, "api"),
+    config: { windows, perDay, arrivalMs: 1_000 },
+    redis: createRedisPurse(calls.run, namespace, "api"),
     clock: systemClock,
     process,
-    address: () => options.address,
     replicas,
-    degradedReserve: 0.05,
+    degradedReserve: 0.1,
     degradedForMs,
-    leaseMs: 1_000,
     timeoutMs,
     ledger: { retentionMs: 60_000, maxRecords: 10_000 },
-    ...(admission && { admission: () => admission(calls) }),
     warn: onReport,
     outOfOrder: ({ what }) => onReport(`${what} is out of order`),
     backInOrder: options.onBackInOrder ?? (() => undefined),

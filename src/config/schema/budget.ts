@@ -95,14 +95,16 @@ export const budget = z.strictObject({
     description: "The most replicas that run at once.",
   }),
   degradedReserve: setting(fraction(0, 0.5), {
-    default: 0.05,
+    default: 0.1,
     description:
-      "The part of each window that the gateway holds back, so that each replica can continue immediately when Redis does " +
-      "not answer. All replicas share it.",
+      "The part of each window that the own purses of all replicas hold together. A replica can spend its own purse also " +
+      "when Redis does not answer.",
   }),
   degradedForMs: setting(duration({ maxMs: DAY_MS }), {
-    default: "5m",
-    description: "How long a replica continues without Redis. Then it sends no more requests to the API.",
+    default: "30m",
+    description:
+      "How long a replica continues without Redis. Then it sends no more requests to the API. A replica that dies keeps " +
+      "its own purse for this long.",
   }),
   maxCoolOffMs: fixed(duration(), "5m"),
 });

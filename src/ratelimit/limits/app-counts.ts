@@ -91,6 +91,7 @@ export function createAppCounts(read: RedisPurse["follow"]): AppCounts {
 
 function pairsIn(flat: readonly string[]): ReadonlyMap<string, string> {
   const pairs = new Map<string, string>();
-  for (let index = 0; index + 1 < flat.length; index += 2) pairs.set(flat[index] ?? "", flat[index + 1] ?? "");
+  for (let index = 0; index + 1 < flat.length; index += 2)
+    pairs.set(flat[index] ?? "", flat[index + 1] ?? "");
   return pairs;
 }

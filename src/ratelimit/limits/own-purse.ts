@@ -17,18 +17,28 @@ interface Debt {
 export interface OwnPurse {
   readonly log: WindowLog;
   readonly debts: readonly Debt[];
+  /** How long a window is on the clock of this process. */
+  readonly span: (ms: number) => number;
 }
 
-export const createOwnPurse = (debts: readonly Debt[] = []): OwnPurse => ({ log: createWindowLog(), debts });
+export const createOwnPurse = (debts: readonly Debt[] = [], span = (ms: number): number => ms): OwnPurse => ({
+  log: createWindowLog(),
+  debts,
+  span,
+});
 
 /** How long calls are kept. */
 export const keptMs = (windows: readonly Pick<RateWindow, "windowMs">[]): number =>
   Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 
-/** How many more calls a purse of this size may pay for in a window. */
-export function leftIn({ log, debts }: OwnPurse, ms: number, size: number, now: number): number {
-  const owed = debts.filter((debt) => debt.ms === ms && debt.till > now);
-  return size - log.spent(ms, now) - owed.reduce((sum, { count }) => sum + count, 0);
+const owedIn = ({ debts }: OwnPurse, ms: number, now: number): Debt[] =>
+  debts.filter((debt) => debt.ms === ms && debt.till > now);
+
+/** How many calls count in a window. */
+export function spentIn(purse: OwnPurse, ms: number, now: number): number {
+  return (
+    purse.log.spent(purse.span(ms), now) + owedIn(purse, ms, now).reduce((sum, { count }) => sum + count, 0)
+  );
 }
 
 export type Wait = Extract<Acquired, { kind: "wait" }>;
@@ -49,15 +59,13 @@ export function waitFor(
 ): Wait | undefined {
   let wait: Wait | undefined;
   for (const { ms, size, leave } of windows) {
-    const left = leftIn(purse, ms, size, now);
+    const left = size - spentIn(purse, ms, now);
     const count = 1 + leave - left;
+    if (count <= 0) continue;
     // Without an instant, more is to be left than the purse holds. Only new settings help.
-    if (count > 0)
-      wait = laterOf(
-        wait,
-        purse.log.freeAt(ms, now, { count }) ?? now + ms,
-        left < 1 ? "budget" : "reserved",
-      );
+    const freeAt =
+      purse.log.freeAt(purse.span(ms), now, { count }) ?? owedIn(purse, ms, now)[0]?.till ?? now + ms;
+    wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");
   }
   return wait;
 }
@@ -74,9 +82,18 @@ export function dayOf(
   return { spent, nextFreeAt: log.freeAt(DAY_MS, now, { count, app }) ?? now };
 }
 
-/** The instants at which the purse can pay for one more call, two more calls, … */
-export const freeInstants = ({ log }: OwnPurse, ms: number, now: number): number[] =>
-  log.freeInstants(ms, now, MOST_FREE_INSTANTS);
+/** The instants at which a purse of this size can pay for one more call, two more calls, … */
+export function freeInstants(purse: OwnPurse, ms: number, size: number, now: number): number[] {
+  const owed = owedIn(purse, ms, now).flatMap(({ count, till }) =>
+    Array.from({ length: Math.min(count, MOST_FREE_INSTANTS) }, () => till),
+  );
+  const instants = firstOf([...purse.log.freeInstants(purse.span(ms), now, MOST_FREE_INSTANTS), ...owed]);
+  // When more calls count than the purse holds, the first ones that leave the window free nothing.
+  return instants.slice(Math.max(0, spentIn(purse, ms, now) - size));
+}
+
+export const firstOf = (instants: number[]): number[] =>
+  instants.toSorted((a, b) => a - b).slice(0, MOST_FREE_INSTANTS);
 
 /** The state of a window, of which `remaining` are free to this process. */
 export function windowState(

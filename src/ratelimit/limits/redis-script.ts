@@ -27,7 +27,7 @@ export type RunLimiter = <T>(
 ) => Promise<T>;
 
 /** What the ledger records of a call. */
-export interface CallRecord {
+interface CallRecord {
   readonly resource: string;
   readonly cause: Cause;
   readonly query: string;
@@ -85,9 +85,6 @@ export interface Request {
   readonly stoodAt: number | undefined;
   /** The command changes nothing. */
   readonly isWatching: boolean;
-  /** By how much this process has lowered its anchor in all, in this epoch. */
-  readonly lowered: number;
-  readonly epoch: string;
   /** The slot that this process holds, as far as it knows, and its debts. */
   readonly slot: number | undefined;
   readonly debts: readonly { readonly ms: number; readonly count: number; readonly forMs: number }[];
@@ -109,7 +106,11 @@ export interface RequestSettings {
   readonly limits: string;
   readonly replicas: number;
   /** All that decides the sizes of own purses. */
-  readonly purses: { readonly name: string; readonly replicas: number; readonly windows: readonly PurseWindow[] };
+  readonly purses: {
+    readonly name: string;
+    readonly replicas: number;
+    readonly windows: readonly PurseWindow[];
+  };
   readonly drift: number;
   readonly slackMs: number;
   /** [6] A larger difference between clocks is no matter of delays. */
@@ -144,9 +145,6 @@ export type Reply =
       readonly epoch: string;
       /** [6] This process must watch. */
       readonly isWatching: boolean;
-      /** By how much it must lower its anchor now, and how much that is in all. */
-      readonly lowerBy: number;
-      readonly lowered: number;
       readonly slot?: number;
       /** [4] What counts in the purse of the slot, if that is new to this process. */
       readonly inherited?: {
@@ -159,7 +157,8 @@ export type Reply =
       readonly counts: Readonly<Record<string, number>>;
       /** The shared purse grants nothing for this long. */
       readonly closedMs: number;
-      readonly isOldVersion: boolean;
+      /** Replicas of version 0.2 may still send. */
+      readonly isOldVersion?: boolean;
       readonly state?: {
         readonly freeIn: readonly (readonly number[])[];
         readonly waiting: readonly (readonly (readonly [string, Priority, number])[])[];
@@ -184,17 +183,32 @@ export function purseKeys(
 export interface RedisPurse {
   readonly ask: (request: Request, settings: RequestSettings) => Promise<Reply>;
   /** Entries of the ledger after an id, oldest first, at most `most`. */
-  readonly follow: (after: string, most: number) => Promise<readonly (readonly [id: string, fields: string[]])[]>;
-  /** The slots. */
-  readonly slots: () => Promise<readonly StoredSlot[]>;
+  readonly follow: (
+    after: string,
+    most: number,
+  ) => Promise<readonly (readonly [id: string, fields: string[]])[]>;
+  /** The slots that are not free. A pure read. */
+  readonly slots: () => Promise<readonly ReplicaSlot[]>;
 }
 
-/** A slot in the stored state. */
-export interface StoredSlot {
-  readonly holder?: string;
-  readonly isUnknown?: true;
-  readonly renewedAt?: number;
-  readonly holdMs?: number;
+/** A slot, as operators see it. */
+export interface ReplicaSlot {
+  readonly slot: number;
+  /** The process; empty if it has not returned since Redis lost data. */
+  readonly holder: string;
+  /** When the slot is free if it is not renewed. */
+  readonly freeInMs: number;
+}
+
+/** The part of the script's state that is read here. */
+interface StoredState {
+  readonly time: number;
+  readonly slots: readonly {
+    readonly holder?: string;
+    readonly isUnknown?: true;
+    readonly renewedAt?: number;
+    readonly holdMs?: number;
+  }[];
 }
 
 export function createRedisPurse(run: RunLimiter, namespace: string, origin: OriginName): RedisPurse {
@@ -207,11 +221,17 @@ export function createRedisPurse(run: RunLimiter, namespace: string, origin: Ori
       const reply: Reply = JSON.parse(answer.replaceAll("{}", "[]"));
       return reply;
     },
-    follow: (after, most) => run("ledger", ledger, (client) => client.xrange(ledger, `(${after}`, "+", "COUNT", most)),
+    follow: (after, most) =>
+      run("ledger", ledger, (client) => client.xrange(ledger, `(${after}`, "+", "COUNT", most)),
     async slots() {
       const text = await run("ledger", state, (client) => client.get(state));
-      const stored: { time: number; slots: StoredSlot[] } = JSON.parse((text ?? '{"time":0,"slots":[]}').replaceAll("{}", "[]"));
-      return stored.slots;
+      if (text === null) return [];
+      const { time, slots }: StoredState = JSON.parse(text.replaceAll("{}", "[]"));
+      return slots.flatMap(({ holder, isUnknown, renewedAt = time, holdMs = 0 }, index) =>
+        holder !== undefined || isUnknown === true
+          ? [{ slot: index + 1, holder: holder ?? "", freeInMs: Math.max(0, renewedAt + holdMs - time) }]
+          : [],
+      );
     },
   };
 }

@@ -3,8 +3,7 @@
  * only as far as the monotonic clocks of the replicas confirm it.
  *
  * The anchor is the smallest difference between the time in a reply and the own clock at that moment. So anchor + own
- * clock + timeout is the latest time that a command can find. An error does not add up from command to command. If the time
- * is later nevertheless, another replica has a higher anchor. Then the script tells all others to lower theirs.
+ * clock + timeout is the latest time that a command can find. An error does not add up from command to command.
  *
  * A process that Redis has not answered for a while does not know whether the time stood still meanwhile. So it watches
  * first: its commands change nothing. If the time moves, other replicas move it, and this process takes its anchor from
@@ -20,8 +19,8 @@ const RETURN_MS = 1_000;
 /** Without a reply for longer, a replica must watch again. */
 export const SILENT_MS = 1_000;
 
-export type AskedTime = Pick<Request, "latest" | "stoodAt" | "isWatching" | "lowered" | "epoch">;
-type HeardTime = Pick<Extract<Reply, { kind: "done" }>, "time" | "isWatching" | "lowerBy" | "lowered" | "epoch">;
+type AskedTime = Pick<Request, "latest" | "stoodAt" | "isWatching">;
+type HeardTime = Pick<Extract<Reply, { kind: "done" }>, "time" | "isWatching">;
 
 export interface RedisTime {
   /** What a command says about time. */
@@ -43,10 +42,7 @@ interface Watch {
 /** @param timeoutMs a reply that takes longer is ignored */
 export function createRedisTime(timeoutMs: number): RedisTime {
   let anchor: { readonly offset: number; readonly at: number } | undefined;
-  let last: Omit<HeardTime, "time"> & { offset: number; askedAt: number } = {
-    ...{ offset: 0, askedAt: Number.NEGATIVE_INFINITY },
-    ...{ isWatching: true, lowerBy: 0, lowered: 0, epoch: "" },
-  };
+  let last = { offset: 0, askedAt: Number.NEGATIVE_INFINITY };
   let isWatching = true;
   let watch: Watch | undefined;
 
@@ -56,27 +52,25 @@ export function createRedisTime(timeoutMs: number): RedisTime {
     anchor = { offset: Math.min(aged(now), offset), at: now };
   };
   const settleMs = (): number => (anchor === undefined ? SETTLE_MS : RETURN_MS);
-  const asked = { latest: undefined, stoodAt: undefined, isWatching: true };
 
   return {
     ask(now) {
-      const { lowered, epoch } = last;
       if (!isWatching && now - last.askedAt > SILENT_MS) [isWatching, watch] = [true, undefined];
       if (isWatching) {
-        if (watch === undefined || now < watch.since + settleMs()) return { ...asked, lowered, epoch };
+        if (watch === undefined || now < watch.since + settleMs())
+          return { latest: undefined, stoodAt: undefined, isWatching: true };
         // The anchor is not above that of the others, or that of those who moved the time last.
         if (watch.stoodAt === undefined) anchor = { offset: watch.highest - timeoutMs, at: now };
         else if (anchor !== undefined)
           anchor = { offset: Math.max(aged(now), last.offset - timeoutMs), at: now };
       }
       const latest = anchor === undefined ? undefined : Math.floor(aged(now) + now + timeoutMs);
-      return { latest, stoodAt: isWatching ? watch?.stoodAt : undefined, isWatching: false, lowered, epoch };
+      return { latest, stoodAt: isWatching ? watch?.stoodAt : undefined, isWatching: false };
     },
-    heard({ time, ...reply }, askedAt, now) {
+    heard({ time, isWatching: mustWatch }, askedAt, now) {
       const offset = time - now;
-      if (anchor !== undefined) anchor = { ...anchor, offset: anchor.offset - reply.lowerBy };
-      last = { ...reply, offset, askedAt };
-      if (!reply.isWatching) {
+      last = { offset, askedAt };
+      if (!mustWatch) {
         [isWatching, watch] = [false, undefined];
         return lower(offset, now);
       }

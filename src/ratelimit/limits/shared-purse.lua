@@ -41,8 +41,23 @@ local function owe(debts, ms, number)
   return kept
 end
 
--- [6] Moves the time as far as Redis' clock and the asker's clock allow. If it is later than the asker's clock allows, all
--- other replicas must lower their anchors. @return by how much the asker must lower its anchor
+-- [6] The latest time that the asker's clock allows, and the clocks of the others that were heard a moment ago. Redis' clock
+-- carries what they allowed over that moment. If it stepped forward meanwhile, the asker's clock shows it.
+local function latestTime(clock)
+  local latest, me = request.latest, state.processes[request.process]
+  local step = math.max(0, me and me.ahead and me.ahead + clock - latest or 0)
+  for _, process in pairs(state.processes) do
+    if process.ahead then
+      process.ahead = process.ahead - step
+      local isRecent = process.clock <= clock and process.clock > clock - request.silentMs
+      if isRecent and process ~= me then latest = math.min(latest, process.ahead + clock) end
+    end
+  end
+  return latest
+end
+
+-- [6] Moves the time as far as Redis' clock and the replicas' clocks allow. Without a clock, an asker moves no time, unless
+-- the time stood still while it watched, because it is alone. @return what the asker's clock allows beyond Redis' clock
 local function readTime()
   local time = redis.call('TIME')
   local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -51,24 +66,21 @@ local function readTime()
     redis.call('DEL', SHARED, OWN)
     now = math.floor(math.min(clock, request.latest or clock))
     state = {
-      time = now, clock = clock, lowered = 0, seq = 0, epoch = int(now) .. request.process, since = now, openAt = now + request.settleMs,
+      time = now, clock = clock, seq = 0, epoch = int(now) .. request.process, since = now, openAt = now + request.settleMs,
       closedUntil = 0, shared = 0, own = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = DAY
     }
-    return 0
+    return clock
   end
   state = cjson.decode(text)
   now = state.time
-  local lowerBy = request.epoch == state.epoch and state.lowered - request.lowered or 0
-  local latest = request.latest and request.latest - lowerBy
-  local excess = latest and now - latest or 0
-  if (request.stoodAt or now) ~= now or not request.stoodAt and excess > request.silentMs then request.isWatching = true end
+  local isBehind = request.latest and not request.stoodAt and now - request.latest > request.silentMs
+  if isBehind or (request.stoodAt or now) ~= now then request.isWatching = true end
   if not request.isWatching then
-    state.lowered = state.lowered + math.max(0, excess)
     local to = now + math.max(0, clock - state.clock)
-    if latest then to = math.min(math.max(to, clock), latest) end
+    if request.latest then to = math.min(math.max(to, clock), latestTime(clock)) end
     now, state.clock = math.max(now, math.floor(to)), clock
   end
-  return lowerBy
+  return clock
 end
 
 -- [3] All slots have one size. Others get no slot while one of this size may be in use.
@@ -282,6 +294,7 @@ end
 
 local function work(reply)
   local isOldVersion = adoptOldBudget()
+  reply.isOldVersion = isOldVersion
   local isLeaving = request.isLeaving or isOldVersion
   local slot, isNew = ownSlot(not isLeaving)
   report()
@@ -308,7 +321,7 @@ local function work(reply)
   state.counts = reply.counts
 end
 
-local lowerBy = readTime()
+local clock = readTime()
 local me = state.processes[request.process]
 -- A command that arrives after a later one of the same process has no effect.
 if me and me.number >= request.number then return cjson.encode({ kind = 'late' }) end
@@ -316,9 +329,10 @@ noticeLoss()
 local reply = { kind = 'done', results = {}, windows = {}, counts = {}, closedMs = request.pollMs }
 if not request.isWatching then work(reply) end
 state.seq, state.time = state.seq + 1, now
-state.processes[request.process] = { seq = state.seq, number = request.number, at = now }
+local ahead = not request.isWatching and request.latest and request.latest - clock or nil
+state.processes[request.process] = { seq = state.seq, number = request.number, at = now, clock = clock, ahead = ahead }
 state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
 redis.call('SET', STATE, cjson.encode(state), 'PX', int(state.keepMs + request.holdMs))
 for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
-reply.time, reply.seq, reply.epoch, reply.isWatching, reply.lowerBy, reply.lowered = now, state.seq, state.epoch, request.isWatching, lowerBy, state.lowered
+reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, request.isWatching
 return cjson.encode(reply)

@@ -20,511 +20,322 @@
  * Only one command is under way at a time. It carries everything that there is to report and to request.
  */
 import { StoreUnavailable } from "../../errors.ts";
-import { type Clock, pause } from "../../process/clock.ts";
-import type { OriginName, Outage, SendEnd } from "../../types.ts";
-import { limitsText } from "../../usage/rate-window.ts";
+import { pause } from "../../process/clock.ts";
+import type { SendEnd } from "../../types.ts";
+import { type Acquired, DAY_MS, type Limiter, type Permit, type PermitRequest } from "../limiter.ts";
+import { keptMs } from "./own-purse.ts";
+import { answer, orAway, payFromOwn, takeOf, withoutShared } from "./permits.ts";
+import { pursesOf } from "./purse-sizes.ts";
+import type { ReplicaSlot, Reply, Request } from "./redis-script.ts";
 import {
-  type Acquired,
-  DAY_MS,
-  type Limiter,
-  type LimiterConfig,
-  type LimiterState,
-  MOST_FREE_INSTANTS,
-  type Permit,
-  type PermitRequest,
-  type WaitingApp,
-  type WindowState,
-} from "../limiter.ts";
-import { createAppCounts } from "./app-counts.ts";
-import { dayOf, freeInstants, keptMs, windowState } from "./own-purse.ts";
-import {
-  atLeast,
-  DRIFT,
-  pursesOf,
-  type PurseSettings,
-  type PurseWindow,
-  ROUNDING_MS,
-  sendByOf,
-} from "./purse-sizes.ts";
-import type { RedisPurse, Reply, RequestSettings, StoredSlot, Take } from "./redis-script.ts";
-import { createRedisTime, SETTLE_MS, SILENT_MS } from "./redis-time.ts";
-import { Slot } from "./slot.ts";
-
-export interface SharedLimiterOptions extends PurseSettings {
-  readonly origin: OriginName;
-  readonly config: LimiterConfig;
-  readonly redis: RedisPurse;
-  readonly clock: Clock;
-  /** A name that no other process has or had. */
-  readonly process: string;
-  /** [3] A replica without Redis goes on for this long. */
-  readonly degradedForMs: number;
-  /** A command that takes longer has failed. */
-  readonly timeoutMs: number;
-  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-  /** Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
-  readonly outOfOrder: (outage: Outage) => void;
-  readonly backInOrder: (what: string) => void;
-}
+  type Done,
+  type Pending,
+  RENEW_MS,
+  Replica,
+  type SharedLimiterOptions,
+  STATE_MS,
+} from "./replica.ts";
+import { stateOf } from "./shared-state.ts";
 
 export interface SharedLimiter extends Limiter {
   /** Redis may answer again: tries it now. */
   readonly check: () => void;
   /** The slots as Redis knows them. Rejects when Redis does not answer. */
-  readonly replicas: () => Promise<readonly StoredSlot[]>;
+  readonly replicas: () => Promise<readonly ReplicaSlot[]>;
 }
 
-/** A replica sends a command at least this often. */
-const RENEW_MS = 400;
-/** While calls wait, replicas exchange this often what waits. */
-const STATE_MS = 250;
 /** Time between two commands while Redis does not answer. */
 const RETRY_MS = 100;
-/** A refusal while Redis is away: it may be back by then. */
-const AWAY_MS = 1_000;
 /** How long ended calls wait for a common report. A permit is not free before a window has passed, so this costs little. */
 const REPORT_MS = 50;
 const TIDY_MS = 1_000;
 /** How often the counts by app are read when nothing waits. */
 const FOLLOW_MS = 2_000;
 
-type Done = Extract<Reply, { kind: "done" }>;
-
-interface Pending {
-  readonly take: Take;
-  readonly request: PermitRequest;
-  readonly resolve: (acquired: Acquired) => void;
-}
-
 export function createSharedLimiter(options: SharedLimiterOptions): SharedLimiter {
-  const { origin, clock, process, redis, timeoutMs, warn, outOfOrder, backInOrder } = options;
-  const now = clock.monotonic;
-  const time = createRedisTime(timeoutMs);
-  const slackMs = 2 * timeoutMs + SILENT_MS / 10 + ROUNDING_MS;
-  const slot = new Slot({ degradedForMs: options.degradedForMs, slackMs });
-  const apps = createAppCounts(redis.follow);
-  let config = options.config;
-  let next: LimiterConfig | undefined;
-  let windows = pursesOf(config.windows, options);
-  /** The last reply to a command that could change something. */
-  let last: (Done & { readonly askedAt: number }) | undefined;
-  let seen = 0;
-  let isWatching = true;
-  let described: { readonly state: NonNullable<Done["state"]>; readonly at: number } | undefined;
-  let pending: Pending[] = [];
-  let waiting: readonly WaitingApp[] = [];
-  let isWaitingReported = true;
-  /** What was left in each window when a permit was last refused. */
-  let leftAtRefusal: readonly number[] | undefined;
-  let calls = 0;
-  let commands = 0;
-  let isReachable = true;
-  let hasOpened = false;
-  let isBusy = false;
-  let isClosing = false;
-  let isClosed = false;
-  const due = { renew: now(), report: Number.POSITIVE_INFINITY, state: now(), tidy: now(), follow: now() };
-  let opensAt = now() + SETTLE_MS;
-  let cancelTimer = (): void => undefined;
-  let changed = (): void => undefined;
-  let onTurn = (): void => undefined;
-
-  const countMs = (): number => config.arrivalMs + timeoutMs;
-  const isShared = (at: number): boolean => isReachable && !isWatching && last !== undefined && at >= opensAt;
-  const needsState = (): boolean => waiting.length > 0 || leftAtRefusal !== undefined;
-  /** What the shared purse has left, as far as this process knows. */
-  const sharedLeft = (index: number, at: number): number => (isShared(at) ? (last?.windows[index]?.[1] ?? 0) : 0);
-
-  const purseName = (sizes: readonly PurseWindow[]): string =>
-    `${options.replicas}:${sizes.map(({ ms, own }) => `${own}/${ms}`).join(",")}`;
-
-  function settings(): RequestSettings {
-    const { replicas, degradedForMs, ledger } = options;
-    const shortMs = windows[0]?.ms ?? 0;
-    return {
-      windows,
-      limits: limitsText(config.windows),
-      replicas,
-      purses: { name: purseName(windows), replicas, windows },
-      drift: 3 * DRIFT,
-      slackMs,
-      silentMs: SILENT_MS,
-      countMs: countMs(),
-      rightMs: degradedForMs,
-      holdMs: Math.ceil((degradedForMs + shortMs + countMs()) * (1 + 3 * DRIFT)) + 2 * slackMs,
-      settleMs: SETTLE_MS,
-      pollMs: STATE_MS,
-      keepMs: atLeast(atLeast(atLeast(keptMs(config.windows)))) + countMs() + slackMs,
-      ...ledger,
-    };
-  }
-
-  // One command at a time.
-
-  function wake(): void {
-    if (!isBusy && !isClosed) void turn();
-  }
-
-  async function turn(): Promise<void> {
-    cancelTimer();
-    isBusy = true;
-    const again = await oneTurn().catch((error: unknown) => {
-      // The reply cannot be understood.
-      failed(error);
-      return RETRY_MS;
-    });
-    isBusy = false;
-    onTurn();
-    if (isClosed) return;
-    if (again <= 0) return void turn();
-    cancelTimer = clock.after(again, wake);
-  }
-
-  /** Sends the next command, if one is due. @returns milliseconds until the next turn */
-  async function oneTurn(): Promise<number> {
-    const at = now();
-    const hasReport = isClosing || next !== undefined || pending.length > 0 || !isWaitingReported;
-    const hasWork = !isReachable || (hasReport && !isWatching);
-    const dueAt = isWatching ? due.renew : Math.min(due.renew, due.report, needsState() ? due.state : Number.POSITIVE_INFINITY);
-    if (!hasWork && dueAt > at) return dueAt - at;
-    return (await command()) ? 1 : RETRY_MS;
-  }
-
-  /** @returns whether Redis has answered */
-  async function command(): Promise<boolean> {
-    const askedAt = now();
-    const isLeaving = isClosing || next !== undefined;
-    const asked = time.ask(askedAt);
-    if (asked.isWatching) for (const { request, resolve } of pending.splice(0)) resolve(ownPermit(request) ?? away(request));
-    const taken = isLeaving || !isReachable ? [] : pending.splice(0);
-    const announced = waiting;
-    const wantsState = askedAt >= due.state;
-    const isTidying = askedAt >= due.tidy;
-    const { fields, confirm } = slot.report(askedAt);
-    if (isLeaving) slot.stopUsing();
-    due.report = Number.POSITIVE_INFINITY;
-    commands++;
-    let refusal: unknown;
-    const reply = await within(
-      redis
-        .ask(
-          {
-            process,
-            number: commands,
-            seen,
-            counts: last?.counts ?? {},
-            countsMs: last === undefined ? 0 : askedAt - last.askedAt,
-            ...asked,
-            ...fields,
-            isLeaving,
-            takes: taken.map(({ take }) => take),
-            waiting: waitingToReport(),
-            wantsState,
-            isTidying,
-          },
-          settings(),
-        )
-        .catch((error: unknown) => {
-          refusal = error;
-          return undefined;
-        }),
-    );
-    const receivedAt = now();
-    if (reply?.kind !== "done" || receivedAt > askedAt + timeoutMs) {
-      giveUp(taken, receivedAt);
-      failed(refusal ?? new Error(`no answer within ${timeoutMs} ms`));
-      return false;
-    }
-    const wasShared = isShared(receivedAt);
-    if (!isReachable) backInOrder(outage());
-    [isReachable, isWatching, seen] = [true, reply.isWatching, reply.seq];
-    time.heard(reply, askedAt, receivedAt);
-    const isLost = slot.renewed(reply, askedAt, receivedAt);
-    if (isLost) noticeLoss();
-    opensAt = Math.max(time.settlesAt(), reply.closedMs > 0 ? receivedAt + reply.closedMs : 0);
-    due.renew = isLost ? receivedAt : askedAt + RENEW_MS;
-    if (opensAt > receivedAt) due.renew = Math.min(due.renew, opensAt);
-    if (isWatching) {
-      for (const { request, resolve } of taken) resolve(ownPermit(request) ?? away(request));
-      return true;
-    }
-    confirm();
-    last = { ...reply, askedAt };
-    if (opensAt <= receivedAt) hasOpened = true;
-    if (waiting === announced) isWaitingReported = true;
-    if (wantsState) due.state = askedAt + STATE_MS;
-    if (isTidying) {
-      due.tidy = askedAt + TIDY_MS;
-      slot.forget(askedAt - settings().keepMs);
-    }
-    if (slot.hasReports()) due.report = Math.min(due.report, receivedAt + REPORT_MS);
-    if (reply.state !== undefined) described = { state: reply.state, at: receivedAt };
-    answer(taken, reply, receivedAt);
-    if (isLeaving) left();
-    follow(receivedAt);
-    notify(wasShared !== isShared(receivedAt) || wantsState, receivedAt);
-    return true;
-  }
-
-  function within(reply: Promise<Reply | undefined>): Promise<Reply | undefined> {
-    return new Promise((resolve) => {
-      const cancel = clock.after(timeoutMs, () => resolve(undefined));
-      void reply.then(resolve).finally(cancel);
-    });
-  }
-
-  const outage = (): string => `the shared budget (${origin})`;
-
-  function failed(error: unknown): void {
-    // An outage of Redis has its own line in the log. The first failure may be the beginning of one, so it is not reported.
-    if (!isReachable && last !== undefined && !(error instanceof StoreUnavailable)) {
-      const cause = error instanceof Error ? error.message : String(error);
-      outOfOrder({ what: outage(), cause, meanwhile: MEANWHILE });
-    }
-    const wasReachable = isReachable;
-    isReachable = false;
-    for (const { request, resolve } of pending.splice(0)) resolve(ownPermit(request) ?? away(request));
-    if (wasReachable) changed();
-  }
-
-  /** Redis may have granted these permits. They are released. */
-  function giveUp(taken: readonly Pending[], at: number): void {
-    for (const { take, request, resolve } of taken) {
-      slot.ended(take.id, take.app, { arrivedAt: at, status: "unsent", durationMs: 0 });
-      resolve(ownPermit(request) ?? away(request));
-    }
-  }
-
-  /** [5] */
-  function noticeLoss(): void {
-    apps.restart();
-    // Both origins lose their data at once. One warning is enough.
-    if (origin === "api")
-      warn(
-        "Redis has lost data. The shared purse of the budget is closed until the lost calls have left the shortest window. " +
-          "The ledger has lost lines: reports count only what was sent since.",
-        {},
-      );
-  }
-
-  function waitingToReport(): (readonly [string, WaitingApp["priority"], number])[] | undefined {
-    if (waiting.length === 0 && isWaitingReported) return undefined;
-    return waiting.map(({ app, priority, count }) => [app, priority, count]);
-  }
-
-  function answer(taken: readonly Pending[], { results }: Done, at: number): void {
-    for (const [index, { take, request, resolve }] of taken.entries()) {
-      const result = results[index];
-      if (result === undefined) throw new Error("the script returned fewer results than permits were requested");
-      if (result.isGranted === true) {
-        apps.sent(take.id, take.app, at + countMs());
-        resolve({ kind: "permit", permit: { id: take.id, request, sendBy: sendByOf(at, config.arrivalMs) } });
-      } else {
-        leftAtRefusal = windows.map((window, i) => sharedLeft(i, at) + slot.left(window, at));
-        const own = slot.waitFor(windows, leaveOfOwn(request, at), at)?.until ?? at + 1;
-        resolve({ kind: "wait", until: Math.max(at + 1, Math.min(own, at + result.waitMs)), reason: result.reason });
-      }
-    }
-  }
-
-  /** Redis has confirmed that the slot is free. This process stops, or goes on with another configuration. */
-  function left(): void {
-    if (isClosing) isClosed = true;
-    if (next === undefined) return;
-    config = next;
-    windows = pursesOf(config.windows, options);
-    [next, last, described] = [undefined, last && { ...last, windows: [], counts: {} }, undefined];
-  }
-
-  function follow(at: number): void {
-    if (at < due.follow && (waiting.length === 0 || at < due.follow - FOLLOW_MS + STATE_MS)) return;
-    due.follow = at + FOLLOW_MS;
-    void apps.follow(time.estimate(at) - at, at, keptMs(config.windows) + countMs());
-  }
-
-  /** Tells the queue when more is left than when a permit was last refused, or when the described state is new. */
-  function notify(isNew: boolean, at: number): void {
-    const isMore = leftAtRefusal?.some((before, i) => sharedLeft(i, at) + slot.left(windows[i] ?? NO_WINDOW, at) > before);
-    if (isMore === true || waiting.length === 0) leftAtRefusal = undefined;
-    if (isMore === true || isNew) changed();
-  }
-
-  // Permits.
-
-  const newId = (app: string): string => `${process}.${origin}.${++calls}@${app}`;
-
-  /** What a request must leave, in the order of `windows`. */
-  const leaveOf = ({ leave }: PermitRequest): number[] =>
-    windows.map(({ ms }) => leave[config.windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0);
-
-  /** The part of it that the own purse must leave. Without the shared purse, that is in proportion. */
-  function leaveOfOwn(request: PermitRequest, at: number): number[] {
-    return leaveOf(request).map((leave, index) => {
-      const { own, limit } = windows[index] ?? NO_WINDOW;
-      return isShared(at) ? Math.max(0, leave - sharedLeft(index, at)) : Math.ceil((leave * own) / limit);
-    });
-  }
-
-  function take(request: PermitRequest, ignoresLimits: boolean): Take {
-    const at = now();
-    const { app, resource, cause, query } = request;
-    return {
-      ...{ id: newId(app), app, resource, cause, query, ignoresLimits, perDay: config.perDay.get(app) },
-      leave: leaveOf(request).map((leave, index) => Math.max(0, leave - slot.left(windows[index] ?? NO_WINDOW, at))),
-      dayAtLeast: apps.log.spent(DAY_MS, at, app),
-    };
-  }
-
-  /** [2] A permit of the own purse, if it may pay. */
-  function ownPermit(request: PermitRequest): Acquired | undefined {
-    const at = now();
-    if (slot.waitFor(windows, leaveOfOwn(request, at), at) !== undefined) return undefined;
-    const perDay = config.perDay.get(request.app);
-    if (perDay !== undefined) {
-      // The script counts the day of an app exactly.
-      if (isReachable) return undefined;
-      const { spent, nextFreeAt } = dayOf(apps.log, request.app, perDay, at);
-      if (spent >= perDay) return { kind: "wait", until: nextFreeAt, reason: "per-day" };
-    }
-    return { kind: "permit", permit: payFromOwn(request, at) };
-  }
-
-  function payFromOwn(request: PermitRequest, at: number): Permit {
-    const id = newId(request.app);
-    const latest = at + config.arrivalMs;
-    slot.spend(id, request, at, latest, config.perDay.has(request.app));
-    apps.sent(id, request.app, latest);
-    due.report = Math.min(due.report, at + RENEW_MS);
-    return { id, request, sendBy: Math.min(sendByOf(at, config.arrivalMs), slot.rightUntil()) };
-  }
-
-  /** The refusal while Redis is away. */
-  function away(request: PermitRequest): Acquired {
-    const at = now();
-    const own = slot.waitFor(windows, leaveOfOwn(request, at), at)?.until ?? at + 1;
-    const next = Math.min(own, at + AWAY_MS, isReachable ? Math.max(at + 1, opensAt) : at + AWAY_MS);
-    return { kind: "wait", until: next, reason: "redis-away" };
-  }
-
-  async function acquire(request: PermitRequest, ignoresLimits: boolean): Promise<Acquired> {
-    if (isClosing) return { kind: "wait", until: now() + DAY_MS, reason: "redis-away" };
-    const own = ownPermit(request);
-    if (own !== undefined) return own;
-    if (!isReachable || isWatching) return away(request);
-    return new Promise((resolve) => {
-      pending.push({ take: take(request, ignoresLimits), request, resolve });
-      wake();
-    });
-  }
-
-  function end(permit: Permit, ended: SendEnd | undefined): void {
-    const at = now();
-    const { id, request } = permit;
-    const arrivedAt = ended === undefined ? at : at - (ended.durationMs - ended.arrivedAfterMs);
-    slot.ended(id, request.app, { arrivedAt, status: ended?.status ?? "unsent", durationMs: ended?.durationMs ?? 0 });
-    if (ended === undefined) apps.released(id, request.app);
-    due.report = Math.min(due.report, ended === undefined ? at : at + REPORT_MS);
-    wake();
-    if (ended === undefined) changed();
-  }
-
-  // State.
-
-  function windowOf(one: LimiterConfig["windows"][number], at: number): WindowState {
-    const index = windows.findIndex(({ ms }) => ms === one.windowMs);
-    const window = windows[index] ?? NO_WINDOW;
-    const own = slot.left(window, at);
-    const ownFreeAt = freeInstants(slot.purse, window.ms, at);
-    const byApp = apps.byApp(one.windowMs, at);
-    // Redis grants permits in a moment. Calls wait for it.
-    if (isReachable && !isShared(at) && opensAt <= at + SETTLE_MS)
-      return windowState(one, { spent: 0, remaining: one.limit, freeAt: [], byApp: new Map() });
-    if (!isShared(at)) {
-      const opening = isReachable ? Array.from({ length: MOST_FREE_INSTANTS }, () => opensAt) : [];
-      const freeAt = firstOf([...ownFreeAt, ...opening]);
-      return windowState(one, { spent: slot.purse.log.spent(window.ms, at), remaining: own, freeAt, byApp });
-    }
-    const [spent = 0, left = 0, reported = 0] = last?.windows[index] ?? [];
-    return windowState(one, {
-      spent: spent + reported + slot.unreportedSince(at - window.ms),
-      remaining: own + left,
-      freeAt: firstOf([...ownFreeAt, ...sharedFreeAt(index, spent, at)]),
-      byApp,
-    });
-  }
-
-  /** Permits that the last description does not know are free a window after it at the latest. */
-  function sharedFreeAt(index: number, spent: number, at: number): number[] {
-    const ms = windows[index]?.ms ?? 0;
-    const freeIn = described?.state.freeIn[index] ?? [];
-    const known = freeIn.map((inMs) => inMs + (described?.at ?? 0)).filter((instant) => instant > at);
-    const missing = Math.min(spent, MOST_FREE_INSTANTS) - known.length;
-    const later = Math.max(at + 1, (described?.at ?? at) + ms);
-    return [...known, ...Array.from({ length: Math.max(0, missing) }, () => later)];
-  }
-
-  function state(): LimiterState {
-    const at = now();
-    const elsewhere = described !== undefined && at - described.at <= AWAY_MS ? described.state.waiting : [];
-    return {
-      mode: isShared(at) ? "shared" : hasOpened ? "degraded" : "joining",
-      windows: config.windows.map((window) => windowOf(window, at)),
-      today: new Map([...config.perDay].map(([app, perDay]) => [app, dayOf(apps.log, app, perDay, at)])),
-      waitingElsewhere: elsewhere.flatMap((all) => all.map(([app, priority, count]) => ({ app, priority, count }))),
-    };
-  }
-
-  async function close(): Promise<void> {
-    isClosing = true;
-    const giveUpAt = now() + 2 * timeoutMs;
-    while (!isClosed && last !== undefined && now() < giveUpAt) {
-      const turned = new Promise<void>((resolve) => (onTurn = resolve));
-      wake();
-      await turned;
-      if (!isClosed) await pause(clock, RETRY_MS / 4);
-    }
-    isClosed = true;
-    cancelTimer();
-    const until = now() + DAY_MS;
-    for (const { resolve } of pending.splice(0)) resolve({ kind: "wait", until, reason: "redis-away" });
-  }
-
-  wake();
+  const replica = new Replica(options);
+  wake(replica);
   return {
-    acquire: (request) => acquire(request, false),
+    acquire: (request) => acquire(replica, request, false),
     async acquireAnyway(request) {
-      const acquired = await acquire(request, true);
-      return acquired.kind === "permit" ? acquired.permit : payFromOwn(request, now());
+      const acquired = await acquire(replica, request, true);
+      return acquired.kind === "permit" ? acquired.permit : payFromOwn(replica, request);
     },
-    complete: (permit, ended) => end(permit, ended),
-    release: (permit) => end(permit, undefined),
-    state,
-    announce(announced) {
-      if (announced.length === 0 && waiting.length === 0) return;
-      waiting = announced;
-      isWaitingReported = false;
-      wake();
+    complete: (permit, ended) => end(replica, permit, ended),
+    release: (permit) => end(replica, permit, undefined),
+    state: () => stateOf(replica),
+    announce(waiting) {
+      if (waiting.length === 0 && replica.waiting.length === 0) return;
+      Object.assign(replica, { waiting, isWaitingReported: false });
+      wake(replica);
     },
-    onChange(listener) {
-      changed = listener;
-    },
-    configure(wanted) {
+    onChange: (listener) => void (replica.changed = listener),
+    configure(config) {
+      const windows = pursesOf(config.windows, options);
       // [3] Purses of another size need a new slot.
-      const isSame = purseName(pursesOf(wanted.windows, options)) === purseName(windows);
-      if (next === undefined && isSame) [config, windows] = [wanted, pursesOf(wanted.windows, options)];
-      else next = wanted;
-      wake();
+      const isSame = replica.purseName(windows) === replica.purseName(replica.windows);
+      Object.assign(replica, replica.next === undefined && isSame ? { config, windows } : { next: config });
+      wake(replica);
     },
-    check: wake,
-    replicas: redis.slots,
-    close,
+    check: () => wake(replica),
+    replicas: options.redis.slots,
+    close: () => close(replica),
   };
 }
 
-const NO_WINDOW: PurseWindow = { ms: 1, limit: 1, own: 0 };
+async function acquire(replica: Replica, request: PermitRequest, ignoresLimits: boolean): Promise<Acquired> {
+  if (replica.isClosing) return { kind: "wait", until: replica.now() + DAY_MS, reason: "redis-away" };
+  const decided = withoutShared(replica, request);
+  if (decided !== undefined) return decided;
+  return new Promise((resolve) => {
+    replica.pending.push({ take: takeOf(replica, request, ignoresLimits), request, resolve });
+    wake(replica);
+  });
+}
 
-const firstOf = (instants: number[]): number[] => instants.toSorted((a, b) => a - b).slice(0, MOST_FREE_INSTANTS);
+/** A call has ended. Without `ended`, it was not sent. */
+function end(replica: Replica, { id, request: { app } }: Permit, ended: SendEnd | undefined): void {
+  const { slot, apps, due } = replica;
+  const at = replica.now();
+  const arrivedAt = ended === undefined ? at : at - (ended.durationMs - ended.arrivedAfterMs);
+  slot.ended(id, app, { arrivedAt, status: ended?.status ?? "unsent", durationMs: ended?.durationMs ?? 0 });
+  due.report = Math.min(due.report, ended === undefined ? at : at + REPORT_MS);
+  wake(replica);
+  if (ended !== undefined) return;
+  apps.released(id, app);
+  replica.changed();
+}
 
+// Turns: one command at a time.
+
+/** Takes the next turn now, unless a command is under way. */
+function wake(replica: Replica): void {
+  if (!replica.isBusy && !replica.isClosed) void turn(replica);
+}
+
+async function turn(replica: Replica): Promise<void> {
+  replica.cancelTimer();
+  replica.isBusy = true;
+  const again = await oneTurn(replica).catch((error: unknown) => {
+    // The reply cannot be understood.
+    failed(replica, error);
+    return RETRY_MS;
+  });
+  replica.isBusy = false;
+  replica.onTurn();
+  if (!replica.isClosed) replica.cancelTimer = replica.options.clock.after(again, () => wake(replica));
+}
+
+const needsState = ({ waiting, leftAtRefusal }: Replica): boolean =>
+  waiting.length > 0 || leftAtRefusal !== undefined;
+
+/** Sends the next command, if one is due. @returns milliseconds until the next turn */
+async function oneTurn(replica: Replica): Promise<number> {
+  const { due, isWatching, isReachable } = replica;
+  const at = replica.now();
+  const hasReport =
+    replica.isClosing ||
+    replica.next !== undefined ||
+    replica.pending.length > 0 ||
+    !replica.isWaitingReported;
+  const stateAt = needsState(replica) ? due.state : Number.POSITIVE_INFINITY;
+  const dueAt = isWatching ? due.renew : Math.min(due.renew, due.report, stateAt);
+  if (isReachable && (isWatching || !hasReport) && dueAt > at) return dueAt - at;
+  return (await command(replica)) ? 1 : RETRY_MS;
+}
+
+/** @returns whether Redis has answered */
+async function command(replica: Replica): Promise<boolean> {
+  const { slot, due, waiting } = replica;
+  const askedAt = replica.now();
+  const isLeaving = replica.isClosing || replica.next !== undefined;
+  const wantsState = askedAt >= due.state;
+  const isTidying = askedAt >= due.tidy;
+  const asked = replica.time.ask(askedAt);
+  if (asked.isWatching) refuseAll(replica, replica.pending.splice(0));
+  const taken = isLeaving || !replica.isReachable ? [] : replica.pending.splice(0);
+  const { fields, confirm } = slot.report(askedAt);
+  // The slot may be free from now on, also when the reply is lost.
+  if (isLeaving) slot.stopUsing();
+  due.report = Number.POSITIVE_INFINITY;
+  const takes = taken.map(({ take }) => take);
+  const reply = await ask(replica, askedAt, { ...asked, ...fields, isLeaving, takes, wantsState, isTidying });
+  if (reply === undefined) {
+    giveUp(replica, taken);
+    return false;
+  }
+  const at = replica.now();
+  const wasShared = replica.isShared(at);
+  heard(replica, reply, askedAt);
+  if (reply.isWatching) {
+    refuseAll(replica, taken);
+    return true;
+  }
+  confirm();
+  replica.last = { ...reply, askedAt };
+  if (replica.opensAt <= at) replica.hasOpened = true;
+  if (replica.waiting === waiting) replica.isWaitingReported = true;
+  if (wantsState) due.state = askedAt + STATE_MS;
+  if (isTidying) tidy(replica, askedAt);
+  if (slot.hasReports()) due.report = Math.min(due.report, at + REPORT_MS);
+  if (reply.state !== undefined) replica.described = { state: reply.state, at };
+  answer(replica, taken, reply, at);
+  if (isLeaving) left(replica);
+  follow(replica, at);
+  notify(replica, wasShared !== replica.isShared(at) || wantsState, at);
+  return true;
+}
+
+/** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
+async function ask(
+  replica: Replica,
+  askedAt: number,
+  fields: Omit<Request, "process" | "number" | "seen" | "counts" | "countsMs" | "waiting">,
+): Promise<Done | undefined> {
+  const { options, last, seen } = replica;
+  const { clock, process, redis, timeoutMs } = options;
+  let refusal: unknown;
+  const known = {
+    seen,
+    counts: last?.counts ?? {},
+    countsMs: last === undefined ? 0 : askedAt - last.askedAt,
+  };
+  const request = {
+    process,
+    number: ++replica.commands,
+    ...known,
+    ...fields,
+    waiting: waitingToReport(replica),
+  };
+  const reply = await new Promise<Reply | undefined>((resolve) => {
+    const cancel = clock.after(timeoutMs, () => resolve(undefined));
+    void redis
+      .ask(request, replica.settings())
+      .catch((error: unknown) => {
+        refusal = error;
+        return undefined;
+      })
+      .then(resolve)
+      .finally(cancel);
+  });
+  if (reply?.kind === "done" && replica.now() <= askedAt + timeoutMs) return reply;
+  failed(replica, refusal ?? new Error(`no answer within ${timeoutMs} ms`));
+  return undefined;
+}
+
+function waitingToReport({ waiting, isWaitingReported }: Replica): Request["waiting"] {
+  if (waiting.length === 0 && isWaitingReported) return undefined;
+  return waiting.map(({ app, priority, count }) => [app, priority, count]);
+}
+
+/** Takes over what every reply says. */
+function heard(replica: Replica, reply: Done, askedAt: number): void {
+  const { time, slot, due, options } = replica;
+  const at = replica.now();
+  if (!replica.isReachable) options.backInOrder(outageOf(replica));
+  Object.assign(replica, { isReachable: true, isWatching: reply.isWatching, seen: reply.seq });
+  time.heard(reply, askedAt, at);
+  const isLost = slot.renewed(reply, askedAt, at);
+  if (isLost) noticeLoss(replica);
+  noticeOldVersion(replica, reply);
+  replica.opensAt = Math.max(time.settlesAt(), reply.closedMs > 0 ? at + reply.closedMs : 0);
+  due.renew = isLost ? at : askedAt + RENEW_MS;
+  if (replica.opensAt > at) due.renew = Math.min(due.renew, replica.opensAt);
+}
+
+/** The name in the log of an outage that only the budget has. */
+const outageOf = ({ options }: Replica): string => `the shared budget (${options.origin})`;
 const MEANWHILE =
   "This replica makes calls to the API within its own purse of the budget, and refuses the rest. Answers are still shared.";
+
+function failed(replica: Replica, error: unknown): void {
+  const wasReachable = replica.isReachable;
+  // An outage of Redis has its own line in the log. The first failure may be the beginning of one, so it is not reported.
+  if (!wasReachable && replica.last !== undefined && !(error instanceof StoreUnavailable)) {
+    const cause = error instanceof Error ? error.message : String(error);
+    replica.options.outOfOrder({ what: outageOf(replica), cause, meanwhile: MEANWHILE });
+  }
+  replica.isReachable = false;
+  refuseAll(replica, replica.pending.splice(0));
+  if (wasReachable) replica.changed();
+}
+
+/** Redis may have granted these permits. They are released. */
+function giveUp(replica: Replica, taken: readonly Pending[]): void {
+  const arrivedAt = replica.now();
+  for (const { take } of taken)
+    replica.slot.ended(take.id, take.app, { arrivedAt, status: "unsent", durationMs: 0 });
+  refuseAll(replica, taken);
+}
+
+/** Only the own purse may pay. */
+function refuseAll(replica: Replica, pending: readonly Pending[]): void {
+  for (const { request, resolve } of pending) resolve(orAway(replica, request));
+}
+
+/** [5] */
+function noticeLoss({ apps, options: { origin, warn } }: Replica): void {
+  apps.restart();
+  // Both origins lose their data at once. One warning is enough.
+  if (origin !== "api") return;
+  warn(
+    "Redis has lost data. The shared purse of the budget is closed until the lost calls have left the shortest window. " +
+      "The ledger has lost lines: reports count only what was sent since.",
+    {},
+  );
+}
+
+function noticeOldVersion(replica: Replica, { isOldVersion = false }: Done): void {
+  const { warn, origin } = replica.options;
+  if (isOldVersion && !replica.isOldVersionKnown)
+    warn("Replicas of version 0.2 use this Redis. This replica sends nothing until they have stopped.", {
+      origin,
+    });
+  replica.isOldVersionKnown = isOldVersion;
+}
+
+function tidy(replica: Replica, at: number): void {
+  replica.due.tidy = at + TIDY_MS;
+  replica.slot.forget(at - replica.keptMs());
+}
+
+/** Reads the counts by app, more often while calls wait. */
+function follow({ apps, due, waiting, config, time }: Replica, at: number): void {
+  const everyMs = waiting.length > 0 ? STATE_MS : FOLLOW_MS;
+  if (at < due.follow + everyMs) return;
+  due.follow = at;
+  void apps.follow(time.estimate(at) - at, at, keptMs(config.windows));
+}
+
+/** Tells the queue when more is left than when a permit was last refused, or when the described state is new. */
+function notify(replica: Replica, isNew: boolean, at: number): void {
+  const before = replica.leftAtRefusal;
+  const isMore = before !== undefined && replica.left(at).some((left, index) => left > (before[index] ?? 0));
+  if (isMore || replica.waiting.length === 0) replica.leftAtRefusal = undefined;
+  if (isMore || isNew) replica.changed();
+}
+
+/** Redis has confirmed that the slot is free. This process stops, or goes on with another configuration. */
+function left(replica: Replica): void {
+  const { next, options, isClosing } = replica;
+  if (isClosing) replica.isClosed = true;
+  if (next === undefined) return;
+  Object.assign(replica, { config: next, windows: pursesOf(next.windows, options), next: undefined });
+  Object.assign(replica, { last: replica.last && { ...replica.last, windows: [] }, described: undefined });
+}
+
+async function close(replica: Replica): Promise<void> {
+  const { clock, timeoutMs } = replica.options;
+  replica.isClosing = true;
+  const giveUpAt = replica.now() + 2 * timeoutMs;
+  while (!replica.isClosed && replica.last !== undefined && replica.now() < giveUpAt) {
+    const turned = new Promise<void>((resolve) => (replica.onTurn = resolve));
+    wake(replica);
+    await turned;
+    await pause(clock, replica.isClosed ? 0 : RETRY_MS / 4);
+  }
+  replica.isClosed = true;
+  replica.cancelTimer();
+  const until = replica.now() + DAY_MS;
+  for (const { resolve } of replica.pending.splice(0)) resolve({ kind: "wait", until, reason: "redis-away" });
+}

@@ -2,7 +2,7 @@
  * The slot of this replica: its right to an own purse [3], and the calls that it has to report [4].
  */
 import type { PermitRequest } from "../limiter.ts";
-import { createOwnPurse, leftIn, type OwnPurse, type Wait, waitFor } from "./own-purse.ts";
+import { createOwnPurse, spentIn, type OwnPurse, type Wait, waitFor } from "./own-purse.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { EndedCall, OwnCall, Reply, Request } from "./redis-script.ts";
 
@@ -36,7 +36,7 @@ export class Slot {
   #renewedAt = Number.NEGATIVE_INFINITY;
   #epoch: string | undefined;
   #isFullDue = false;
-  #purse: OwnPurse = createOwnPurse();
+  #purse: OwnPurse = createOwnPurse([], atLeast);
   readonly #unreported = new Map<string, Unreported>();
   readonly #paidBy = new Map<string, number>();
   readonly #ends = new Map<string, End>();
@@ -58,18 +58,23 @@ export class Slot {
 
   /** How many calls the purse can still pay for in a window. */
   left({ ms, own }: PurseWindow, now: number): number {
-    return now > this.rightUntil() ? 0 : Math.max(0, leftIn(this.#purse, atLeast(ms), own, now));
+    return now > this.rightUntil() ? 0 : Math.max(0, own - spentIn(this.#purse, ms, now));
   }
 
   /** @returns nothing if the purse may pay for a call now */
   waitFor(windows: readonly PurseWindow[], leave: readonly number[], now: number): Wait | undefined {
-    if (now > this.rightUntil()) return { kind: "wait", until: Number.POSITIVE_INFINITY, reason: "redis-away" };
-    const sizes = windows.map(({ ms, own }, index) => ({ ms: atLeast(ms), size: own, leave: leave[index] ?? 0 }));
+    if (now > this.rightUntil())
+      return { kind: "wait", until: Number.POSITIVE_INFINITY, reason: "redis-away" };
+    const sizes = windows.map(({ ms, own }, index) => ({ ms, size: own, leave: leave[index] ?? 0 }));
     return waitFor(this.#purse, sizes, now);
   }
 
   /** @param latest the latest instant at which the call can arrive */
-  spend(id: string, { app, resource, cause, query }: PermitRequest, now: number, latest: number, hasDay: boolean): void {
+  spend(
+    id: string,
+    { app, resource, cause, query }: PermitRequest,
+    { now, latest, hasDay }: { readonly now: number; readonly latest: number; readonly hasDay: boolean },
+  ): void {
     const slot = this.#number ?? NO_SLOT;
     this.#purse.log.enter(id, app, latest);
     this.#paidBy.set(id, slot);
@@ -118,7 +123,9 @@ export class Slot {
     return {
       fields: {
         slot: this.#number,
-        debts: isFull ? this.#purse.debts.map(({ till, ...debt }) => ({ ...debt, forMs: atLeast(till - now) })) : [],
+        debts: isFull
+          ? this.#purse.debts.map(({ till, ...debt }) => ({ ...debt, forMs: atLeast(till - now) }))
+          : [],
         calls: isFull ? [...this.#reportedBefore(now), ...reported] : reported,
         isFull,
         ended: ends.map(({ arrivedAt, ...end }) => ({ ...end, ageMs: ageOf(Math.max(0, now - arrivedAt)) })),
@@ -140,7 +147,11 @@ export class Slot {
   }
 
   /** @returns whether data were lost, and this replica knows it for the first time */
-  renewed({ slot, inherited, epoch, time }: Extract<Reply, { kind: "done" }>, askedAt: number, now: number): boolean {
+  renewed(
+    { slot, inherited, epoch, time }: Extract<Reply, { kind: "done" }>,
+    askedAt: number,
+    now: number,
+  ): boolean {
     const isLost = this.#epoch !== undefined && this.#epoch !== epoch;
     this.#epoch = epoch;
     if (isLost && slot === undefined) this.#isFullDue = true;
@@ -148,8 +159,11 @@ export class Slot {
     if (inherited !== undefined) {
       // [4] The script's time may have been ahead by as much as a command may take.
       const slack = this.#options.slackMs + ROUNDING_MS;
-      const debts = inherited.debts.map(({ till, ...debt }) => ({ ...debt, till: now + atLeast(till - time) + slack }));
-      this.#purse = { log: this.#purse.log, debts };
+      const debts = inherited.debts.map(({ till, ...debt }) => ({
+        ...debt,
+        till: now + atLeast(till - time) + slack,
+      }));
+      this.#purse = { ...this.#purse, debts };
       this.#isFullDue = false;
       for (const [id, at] of inherited.calls)
         if (!this.#purse.log.calls().has(id)) this.#purse.log.enter(id, "", now - atMost(time - at) + slack);

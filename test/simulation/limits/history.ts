@@ -63,16 +63,23 @@ export async function playHistory(
 
 /** After the faults, everyone gets answers, and the busy replicas use what they may. */
 function checkUse({ replicas, plan, config, slots, arrivals, clock, problems }: World, from: number): void {
-  const isAsking = ({ place }: Replica): boolean => (plan.dispatchers[place % plan.dispatchers.length] ?? 0) > 0;
+  const isAsking = ({ place }: Replica): boolean =>
+    (plan.dispatchers[place % plan.dispatchers.length] ?? 0) > 0;
   for (const replica of replicas)
-    if (replica.isAlive && isAsking(replica) && replica.lastAnswerAt < from) problems.push(`${replica.name} got no answer`);
+    if (replica.isAlive && isAsking(replica) && replica.lastAnswerAt < from)
+      problems.push(`${replica.name} got no answer`);
   if (plan.unsettled === 1) return;
   const to = clock.monotonic();
   const busy = replicas.filter((replica) => replica.isAlive && isAsking(replica)).length;
-  const used = pursesOf(config.windows, { replicas: slots, degradedReserve: plan.reserve }).map(({ limit, ms, own }) => {
-    const counted = arrivals.map(({ at }) => Math.max(0, Math.min(to, at + ms) - Math.max(from, at)));
-    return counted.reduce((sum, part) => sum + part, 0) / (to - from) / (limit - Math.max(0, slots - busy) * own);
-  });
+  const used = pursesOf(config.windows, { replicas: slots, degradedReserve: plan.reserve }).map(
+    ({ limit, ms, own }) => {
+      const counted = arrivals.map(({ at }) => Math.max(0, Math.min(to, at + ms) - Math.max(from, at)));
+      const mean = counted.reduce((sum, part) => sum + part, 0) / (to - from);
+      // The script counts a call for as long as a command and the clocks may be wrong.
+      const counts = ms + plan.arrivalMs + 4 * plan.timeoutMs + 100;
+      return (mean / (limit - Math.max(0, slots - busy) * own)) * (counts / ms);
+    },
+  );
   // Windows of a few seconds are not used completely: commands and calls take a part of them.
   if (Math.max(...used) < 0.8) problems.push(`only ${Math.round(Math.max(...used) * 100)} % used`);
 }
@@ -80,9 +87,14 @@ function checkUse({ replicas, plan, config, slots, arrivals, clock, problems }: 
 /** Notes the calls of the first window that exceeds its limit. */
 function noteOverrun(world: World, limit: number, windowMs: number): void {
   const { arrivals } = world;
-  const end = arrivals.findIndex(({ at }, index) => at - (arrivals[index - limit]?.at ?? at - windowMs) < windowMs);
+  const end = arrivals.findIndex(
+    ({ at }, index) => at - (arrivals[index - limit]?.at ?? at - windowMs) < windowMs,
+  );
   const within = arrivals.slice(end - limit, end + 1);
-  note(world, `overrun of ${windowMs}: ${within.map(({ at, id }) => `${at - 1_000_000}:${id.replace("@app", "")}`).join(" ")}`);
+  note(
+    world,
+    `overrun of ${windowMs}: ${within.map(({ at, id }) => `${at - 1_000_000}:${id.replace("@app", "")}`).join(" ")}`,
+  );
 }
 
 /** The limits that must hold all the time. While the limits change, the higher ones must hold. */
@@ -108,7 +120,8 @@ async function faultyTime(world: World): Promise<void> {
   }
 }
 
-const alive = ({ replicas }: World): Replica[] => replicas.filter(({ isAlive, isStopping }) => isAlive && !isStopping);
+const alive = ({ replicas }: World): Replica[] =>
+  replicas.filter(({ isAlive, isStopping }) => isAlive && !isStopping);
 
 type Later = (mostMs: number, run: () => void) => void;
 
@@ -141,8 +154,14 @@ function cause(world: World, fault: Fault): void {
     case "replicas":
       world.slots = random.pick([plan.slots, plan.laterSlots]);
       return;
-    default:
-      if (!world.replicas.some(({ isWitness, isAlive }) => isWitness && isAlive)) hitRedis(world, fault, later);
+    case "redis-down":
+    case "redis-frozen":
+    case "empty":
+    case "roll-back":
+    case "evict":
+    case "failover":
+      if (!world.replicas.some(({ isWitness, isAlive }) => isWitness && isAlive))
+        hitRedis(world, fault, later);
   }
 }
 
@@ -198,8 +217,14 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
       !isPartitioned && frozenUntil <= clock.monotonic() && limiter.state().mode === "shared",
   );
   if (knowing.length === 0 || (fault === "failover" && knowing.length < alive(world).length)) return;
-  server.slowMs = 0;
   for (const witness of fault === "failover" ? knowing : [random.pick(knowing)]) witness.isWitness = true;
+  loseData(world, fault);
+  // A process that starts at this moment does not know the data.
+  if (random.chance(0.3) && alive(world).length < 5) start(world, random.between(0, 2));
+}
+
+function loseData({ server, random, clock }: World, fault: Fault): void {
+  server.slowMs = 0;
   if (fault === "empty") server.data.empty();
   if (fault === "evict") server.data.evict(random.between(0, 2));
   // The youngest snapshots are not older than the last command of an idle replica.
@@ -214,8 +239,6 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
       clock.after(random.between(1_200, 3_000), () => void (server.isUp = true));
     });
   }
-  // A process that starts at this moment does not know the data.
-  if (random.chance(0.3) && alive(world).length < 5) start(world, random.between(0, 2));
 }
 
 function heal(world: World): void {

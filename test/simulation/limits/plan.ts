@@ -2,7 +2,7 @@
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import type { TestRandom } from "../../support/random.ts";
 
-export const FAULTS = [
+const FAULTS = [
   "partition",
   "kill",
   "freeze",
@@ -22,7 +22,7 @@ export const FAULTS = [
 export type Fault = (typeof FAULTS)[number];
 
 /** After these, only own purses pay for a while. */
-export const RARE: readonly Fault[] = ["empty", "roll-back", "evict", "failover", "limits", "replicas"];
+const RARE: readonly Fault[] = ["empty", "roll-back", "evict", "failover", "limits", "replicas"];
 
 export interface Plan {
   readonly windows: readonly RateWindow[];

@@ -85,14 +85,20 @@ export function start(world: World, place: number): Replica {
   // The functions below need the replica before its limiter exists.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   const replica = {
-    ...{ name, place, isAlive: true, isStopping: false, isPartitioned: false, frozenUntil: 0, isWitness: false },
+    name,
+    place,
+    isAlive: true,
+    isStopping: false,
+    isPartitioned: false,
+    frozenUntil: 0,
+    isWitness: false,
     lastAnswerAt: clock.monotonic(),
   } as Replica;
   const own = clockOf(world, replica);
   const limiter = createSharedLimiter({
     origin: "api",
     config: world.config,
-    redis: createRedisPurse(networkTo(world, replica), `${world.server.data.namespace}`, "api"),
+    redis: createRedisPurse(networkTo(world, replica), world.server.data.namespace, "api"),
     clock: own,
     process: name,
     replicas: world.slots,
@@ -127,6 +133,7 @@ function clockOf(world: World, replica: Replica): Clock {
     now: monotonic,
     monotonic,
     precise: monotonic,
+    machine: clock.machine,
     after: (delayMs, callback) =>
       clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
   };
@@ -157,15 +164,19 @@ function networkTo(world: World, replica: Replica): RunLimiter {
         const now = clock.monotonic();
         if (replica.isPartitioned) return;
         if (!server.isUp)
-          return void (random.chance(0.5) && clock.after(5, () => deliver(world, replica, () => reject(new Error("refused")))));
+          return void (
+            random.chance(0.5) &&
+            clock.after(5, () => deliver(world, replica, () => reject(new Error("refused"))))
+          );
         if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, () => void arrive());
         const isLost = !replica.isWitness && !world.isHealed && random.chance(plan.lostReplies);
         const delayMs = delay(world, replica.isWitness);
-        const reply = await server.data.run(words.slice(0, count), words[count] ?? "", redisTime()).catch((error: unknown) => {
-          world.problems.push(String(error));
-          return "";
-        });
-        if (process.env["DEBUG_SIM"]) { const q = JSON.parse(words[count] ?? "{}"), a = JSON.parse(reply || "{}"); note(world, `  ${replica.name}#${q.number} t=${a.time} true=${(now - STARTED_AT)} drift=${a.time - now} clock=${Math.round(redisTime())} latest=${q.latest} stood=${q.stoodAt} watch=${q.isWatching}->${a.isWatching} lower=${a.lowerBy},${a.lowered} seen=${q.seen}->${a.seq} slot=${q.slot}->${a.slot} closed=${a.closedMs} takes=${q.takes.length} ok=${(a.results?.filter?.((r: {isGranted?: boolean}) => r.isGranted) ?? []).length} w=${JSON.stringify(a.windows)} ended=${q.ended.length} ${isLost ? "LOST" : ""}`); }
+        const reply = await server.data
+          .run(words.slice(0, count), words[count] ?? "", redisTime())
+          .catch((error: unknown) => {
+            world.problems.push(String(error));
+            return "";
+          });
         if (isLost) return;
         clock.after(delayMs, () => {
           if (replica.isPartitioned) return;

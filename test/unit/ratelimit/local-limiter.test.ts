@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { LimiterConfig, Permit, PermitRequest } from "../../../src/ratelimit/limiter.ts";
-import { createLocalLimiter } from "../../../src/ratelimit/local-limiter.ts";
+import { createLocalLimiter } from "../../../src/ratelimit/limits/local-limiter.ts";
 import { createMemoryLedger } from "../../../src/usage/sqlite-ledger.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { createSlidingWindowLog } from "../../../src/ratelimit/sliding-window.ts";
+import { createWindowLog } from "../../../src/ratelimit/limits/window-log.ts";
 
 const calls = fc.array(
   fc.record({
@@ -19,7 +19,7 @@ it("counts the same calls as a plain list, and returns when each leaves the wind
       fc.integer({ min: 0, max: 120 }),
       fc.integer({ min: 1, max: 60 }),
       (all, now, windowMs) => {
-        const log = createSlidingWindowLog();
+        const log = createWindowLog();
         const plain = new Map<string, { app: string; at: number }>();
         for (const { id, app, at, isDropped } of all) {
           if (isDropped) {

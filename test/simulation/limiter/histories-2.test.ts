@@ -1,3 +1,0 @@
-import { playPart } from "./play.ts";
-
-playPart(1, { parts: 2, histories: 180 });

@@ -1,0 +1,51 @@
+/**
+ * Plays histories of the shared limiter as a test. `FIRST` is the first seed. `SEED` plays only that history and shows its
+ * log.
+ *
+ * No history covers a loss of data while all replicas that know the data are dead or cut off. The design does not either.
+ */
+import { beforeAll, describe, expect, it } from "vitest";
+
+import { type Outcome, playHistory } from "./history.ts";
+import { type RedisStage, startStage } from "./redis-stage.ts";
+
+const { FIRST, SEED } = process.env;
+/** Histories that are played at the same time: while one waits for Redis, another goes on. */
+const LANES = 16;
+
+/** @param part of `parts`: each file plays one part, on a core of its own */
+export function playPart(part: number, { parts, histories }: { parts: number; histories: number }): void {
+  const first = Number(SEED ?? FIRST ?? 1);
+  const all = Array.from({ length: SEED === undefined ? histories : 1 }, (_, index) => first + index);
+  const seeds = all.filter((seed) => seed % parts === part);
+  let stage: RedisStage;
+  beforeAll(async () => {
+    stage = await startStage();
+    return stage.close;
+  });
+  describe("replicas that share the limits", () => {
+    it.skipIf(seeds.length === 0)(
+      `never exceed them, use them, and always get an answer (${seeds.length} histories)`,
+      { timeout: 60_000 + seeds.length * 5_000 },
+      async () => {
+        const failed: string[] = [];
+        const left = seeds.values();
+        await Promise.all(
+          Array.from({ length: LANES }, async () => {
+            for (const seed of left) {
+              const outcome = await playHistory(stage, seed);
+              if (SEED !== undefined) process.stdout.write(`${outcome.log.join("\n")}\n`);
+              if (outcome.problems.length > 0) failed.push(describeFailure(outcome));
+            }
+          }),
+        );
+        expect(failed, "to see one history: SEED=… npx vitest run test/simulation/limits").toEqual([]);
+      },
+    );
+  });
+}
+
+function describeFailure({ seed, plan, problems }: Outcome): string {
+  const windows = plan.windows.map(({ limit, name }) => `${limit}/${name}`).join(", ");
+  return `SEED=${seed}: ${problems.join("; ")} (${windows}; ${plan.faults.join(" ")})`;
+}
