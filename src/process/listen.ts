@@ -1,8 +1,6 @@
 /** Listens on a port, closes the server again, and explains the error if the port is in use. */
-import { readFileSync } from "node:fs";
 import type http from "node:http";
 import type https from "node:https";
-import { hostname } from "node:os";
 
 import type { Clock } from "./clock.ts";
 
@@ -64,19 +62,6 @@ async function close(
   });
   await promise;
   cancel();
-}
-
-/**
- * @returns a text that is unique among running processes: the boot id of the machine, its host name and the address on which
- *   the process listens; `undefined` if the system has no boot id
- */
-function addressOf({ host, port }: Listening): string | undefined {
-  try {
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    return `${boot} ${hostname()} ${host}:${port}`;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A configured port, and how to change it. */

@@ -57,7 +57,7 @@ interface BudgetOverview {
     readonly limit: number;
     readonly windowMs: number;
     readonly spent: number;
-    /** Escrow of other replicas. It is not free for this process. */
+    /** Own purses of other replicas. They are not free for this process. */
     readonly reserved: number;
     readonly remaining: number;
     /** After `inMs`, this many spent calls are free again. Empty if none is spent. */

@@ -6,8 +6,8 @@
  *
  * | Implementation       | Decides                                                                |
  * |----------------------|------------------------------------------------------------------------|
- * | `local-limiter.ts`   | in this process: no Redis                                              |
- * | `shared-limiter.ts`  | in Redis, by one atomic script; by its own escrow while Redis is away  |
+ * | `limits/local-limiter.ts` | in this process: no Redis                                         |
+ * | `limits/shared-purse.ts`  | in Redis, by one atomic script, and in the own purse of a replica |
  *
  * The queue (`dispatcher.ts`) asks with the rules of `scheduler.ts`: which app is next, and how many permits must be
  * left for others. These rules are approximate. They work on the counts that `state` returns.
@@ -91,7 +91,7 @@ export interface WaitingApp {
 export interface WindowState extends RateWindow {
   /** Calls that count now, of all replicas. */
   readonly spent: number;
-  /** Escrow of other replicas. It is not free for this process. */
+  /** Own purses of other replicas. They are not free for this process. */
   readonly reserved: number;
   /** max(0, limit - spent - reserved). */
   readonly remaining: number;
@@ -104,7 +104,7 @@ export interface WindowState extends RateWindow {
 export interface LimiterState {
   /**
    * `alone`: there is no Redis, this process decides. `shared`: Redis decides. `joining`: nothing is granted yet.
-   * `degraded`: Redis does not answer, the escrow decides.
+   * `degraded`: Redis does not answer or has lost data, only the own purse pays.
    */
   readonly mode: "alone" | "shared" | "joining" | "degraded";
   readonly windows: readonly WindowState[];

@@ -88,7 +88,9 @@ describe("two gateways on one Redis", () => {
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
     const refused = replies.filter(({ status }) => status !== 200);
-    for (const reply of refused) expect(problemCode(reply)).toBe("quota-exceeded");
+    // The first ones may be predicted to wait for calls in flight.
+    const codes = refused.map(problemCode);
+    expect(codes.filter((code) => code === "quota-exceeded").length).toBeGreaterThan(20);
     // Twelve are its share. It may borrow one, or two if both are requested at the same moment.
     expect(replies.length - refused.length).toBeOneOf([12, 13, 14]);
     for (const app of ["other", "web"])
@@ -220,7 +222,11 @@ describe("a gateway without its Redis", () => {
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     await own.kill();
     await expect.poll(() => modeOf(gateway)).toBe("degraded");
-    const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => gateway.get(`/areas?q=off-${n}`)));
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, (_, n) =>
+        gateway.get(`/areas?q=off-${n}`, { headers: { "x-request-deadline-ms": "2000" } }),
+      ),
+    );
     const alone = replies.map(({ status }) => status);
     const sent = 2 + alone.filter((status) => status === 200).length;
     expect(sent).toBeGreaterThan(2);

@@ -49,8 +49,6 @@ const RETRY_MS = 100;
 /** How long ended calls wait for a common report. A permit is not free before a window has passed, so this costs little. */
 const REPORT_MS = 50;
 const TIDY_MS = 1_000;
-/** How often the counts by app are read when nothing waits. */
-const FOLLOW_MS = 2_000;
 
 export function createSharedLimiter(options: SharedLimiterOptions): SharedLimiter {
   const replica = new Replica(options);
@@ -299,11 +297,10 @@ function tidy(replica: Replica, at: number): void {
   replica.slot.forget(at - replica.keptMs());
 }
 
-/** Reads the counts by app, more often while calls wait. */
-function follow({ apps, due, waiting, config, time }: Replica, at: number): void {
-  const everyMs = waiting.length > 0 ? STATE_MS : FOLLOW_MS;
-  if (at < due.follow + everyMs) return;
-  due.follow = at;
+/** Reads on in the ledger: which apps sent how many calls. */
+function follow({ apps, due, config, time }: Replica, at: number): void {
+  if (at < due.follow) return;
+  due.follow = at + STATE_MS;
   void apps.follow(time.estimate(at) - at, at, keptMs(config.windows));
 }
 

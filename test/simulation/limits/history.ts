@@ -57,7 +57,8 @@ export async function playHistory(
     problems.push(`${most} of ${limit} within ${windowMs} ms`);
   }
   for (const replica of world.replicas) replica.isAlive = false;
-  server.data.remove();
+  await server.data.idle();
+  await server.data.remove();
   return { seed, plan, problems, log: world.log, arrivals: arrivals.length };
 }
 

@@ -54,7 +54,7 @@ export interface StageData {
   readonly snapshots: () => number;
   /** Resolves when Redis has executed everything. */
   readonly idle: () => Promise<void>;
-  readonly remove: () => void;
+  readonly remove: () => Promise<void>;
 }
 
 const shas = new WeakMap<Redis, Map<string, Promise<unknown>>>();
@@ -102,8 +102,9 @@ export function createStageData({ client }: RedisStage, namespace: string, lua: 
     async idle() {
       while (under.size > 0) await Promise.allSettled(under);
     },
-    remove() {
-      void client.keys(`${namespace}*`).then((keys) => (keys.length > 0 ? client.del(...keys) : 0));
+    async remove() {
+      const keys = await client.keys(`${namespace}*`);
+      if (keys.length > 0) await client.del(...keys);
     },
   };
 }
