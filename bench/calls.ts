@@ -21,7 +21,7 @@ const AREAS = DATA.areas.map(({ record }) => record.serviceId).slice(0, 60);
 const SEARCHES = 250;
 
 /** Only the first request for an answer causes an upstream call. */
-const LASTING = "cache: { ttl: 24h, earlyRefreshAbove: 1, maxBytes: 1GiB }\n";
+const LASTING = "cache: { ttl: 24h, maxBytes: 1GiB }\n";
 
 interface Cache {
   readonly url: string;

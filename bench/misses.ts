@@ -6,7 +6,7 @@ import { startGatewayProcess, startOrigin } from "./servers.ts";
 import { micros, printTable, quantile } from "./table.ts";
 
 /** With these settings, every new request is one upstream call. */
-const SETTINGS = "pages: { fold: off }\ncache: { ttl: 1h, maxBytes: 64MiB }\n";
+const SETTINGS = "pages: { fold: off }\ncache: { ttl: 1h, maxBytes: 64MiB }\nquery: { allow: [same] }\n";
 const PATHS = { "15 KB": "/listings?limit=25", "340 KB": "/sold?limit=500" };
 
 /** @param count the number of misses of each size */

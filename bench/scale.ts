@@ -100,7 +100,7 @@ function heapBytes(): number {
 
 const MANY_CONNECTIONS = `
 server: { maxConnections: 50000, keepAliveTimeout: 10m, headersTimeout: 10m, requestTimeout: 10m }
-cache: { ttl: 24h, earlyRefreshAbove: 1, honourUpstream: false }
+cache: { ttl: 24h, honourUpstream: false }
 `;
 const PATH = "/listings?limit=25&areaId=76";
 
