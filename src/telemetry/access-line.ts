@@ -48,3 +48,48 @@ const PLAIN = /^[ !#-[\]-~]*$/;
 function quoted(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
 }
+
+export interface Lines {
+  /** Writes the waiting lines and this one at once. */
+  readonly write: (line: string) => void;
+  /** Writes a line a little later, together with others. */
+  readonly writeSoon: (line: string) => void;
+  /** Writes the waiting lines. */
+  readonly flush: () => void;
+}
+
+/** How long a line may wait for others. */
+const SOON_MS = 50;
+/** If more characters than this wait, they are written at once. */
+const MOST_WAITING = 65_536;
+
+/** Calls back once after a delay. @returns a function that cancels the call */
+type After = (delayMs: number, callback: () => void) => () => void;
+
+/** @param write writes one or more whole lines */
+export function createLines(write: (lines: string) => void, after: After): Lines {
+  let waiting = "";
+  let cancel: (() => void) | undefined;
+
+  function flush(): void {
+    cancel?.();
+    cancel = undefined;
+    if (waiting === "") return;
+    const lines = waiting;
+    waiting = "";
+    write(lines);
+  }
+
+  return {
+    flush,
+    write(line) {
+      waiting += line;
+      flush();
+    },
+    writeSoon(line) {
+      waiting += line;
+      if (waiting.length > MOST_WAITING) flush();
+      else cancel ??= after(SOON_MS, flush);
+    },
+  };
+}

@@ -8,29 +8,26 @@
 import { pino, type Logger as PinoLogger } from "pino";
 
 import type { RequestRecord } from "../types.ts";
-import { type CallerFields, createRequestLine } from "./access-line.ts";
+import { type CallerFields, createLines, createRequestLine } from "./access-line.ts";
 
 export interface Logger extends PinoLogger {
-  /** Logs a request at any level. */
+  /** Logs a request at any level. The line of a cache hit may wait a moment, so that many lines are written together. */
   readonly request: (record: RequestRecord, caller: CallerFields) => void;
-}
-
-/** Receives each line. */
-interface Destination {
-  write(line: string): void;
 }
 
 export interface LogOptions {
   readonly level: string;
-  /** The default is standard output. */
-  readonly destination?: Destination;
+  /** Receives each line at once. The default is standard output. */
+  readonly destination?: { write(line: string): unknown };
   /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
 }
 
-export function createLogger({ level, destination = standardOutput(), secrets }: LogOptions): Logger {
+export function createLogger({ level, destination, secrets }: LogOptions): Logger {
+  const sink = destination ?? standardOutput();
   const redact = createRedact(secrets);
-  const write = (line: string): void => destination.write(redact(line));
+  const lines = createLines((text) => void sink.write(redact(text)), soon);
+  if (destination === undefined) process.once("exit", lines.flush);
   const options = {
     level,
     base: null,
@@ -38,20 +35,24 @@ export function createLogger({ level, destination = standardOutput(), secrets }:
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const lineOf = createRequestLine(Date.now);
-  return Object.assign(pino(options, { write }), {
-    request: (record: RequestRecord, caller: CallerFields) => write(lineOf(record, caller)),
+  return Object.assign(pino(options, { write: lines.write }), {
+    request(record: RequestRecord, caller: CallerFields) {
+      const mayWait = destination === undefined && record.outcome === "hit";
+      (mayWait ? lines.writeSoon : lines.write)(lineOf(record, caller));
+    },
   });
 }
 
-/** Lines are written together: when they have this many bytes, and after this time in milliseconds. */
-const MOST_WAITING = 4_096;
-const LONGEST_WAIT_MS = 50;
-
-function standardOutput(): Destination {
-  if (!process.stdout.isTTY)
-    return pino.destination({ minLength: MOST_WAITING, periodicFlush: LONGEST_WAIT_MS, sync: false });
+/** On a terminal, lines are formatted for people. */
+function standardOutput(): { write(line: string): unknown } {
+  if (!process.stdout.isTTY) return process.stdout;
   const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
   return pino.transport({ target: "pino-pretty", options });
+}
+
+function soon(delayMs: number, callback: () => void): () => void {
+  const timer = setTimeout(callback, delayMs);
+  return () => clearTimeout(timer);
 }
 
 const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;

@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
+import { createLines } from "../../../src/telemetry/access-line.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/log.ts";
 import type { RequestRecord } from "../../../src/types.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
 
 const KEY = "K3y-that-nobody-may-see";
 const HASH = "0123456789abcdef0123456789abcdef01234567";
@@ -73,6 +75,32 @@ describe("the line of a request", () => {
       log.request({ ...given, receivedAt: 0 }, {});
     }).map((line) => line.replace(/"time":"[^"]*"/, ""));
     expect(found).toBe(expected);
+  });
+});
+
+describe("lines that may wait", () => {
+  it("are written together after a moment, in order, and before any line that may not wait", async () => {
+    const clock = createFakeClock();
+    const batches: string[] = [];
+    const { write, writeSoon, flush } = createLines((text) => batches.push(text), clock.after);
+    writeSoon("a\n");
+    writeSoon("b\n");
+    expect(batches).toEqual([]);
+    await clock.advance(50);
+    expect(batches).toEqual(["a\nb\n"]);
+    writeSoon("c\n");
+    write("d\n");
+    writeSoon("e\n");
+    flush();
+    await clock.advance(1_000);
+    expect(batches).toEqual(["a\nb\n", "c\nd\n", "e\n"]);
+  });
+
+  it("are written at once if there are many", () => {
+    const batches: string[] = [];
+    const { writeSoon } = createLines((text) => batches.push(text), createFakeClock().after);
+    for (let line = 0; line < 100; line++) writeSoon("x".repeat(1_000));
+    expect(batches.join("").length).toBeGreaterThan(60_000);
   });
 });
 
