@@ -39,7 +39,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
     { path: "docs/upgrading.md", content: await upgradingGuide(inProject("docs/upgrading.md")) },
-    { path: "docs/licences.md", content: licences() },
+    { path: "docs/internals/licences.md", content: licences() },
     { path: "helm/property-gateway/README.md", content: chartReadme() },
     { path: "helm/property-gateway/files/rules.yaml", content: alertRules() },
     {

@@ -1,33 +1,23 @@
-import { productionPackages } from "./production-packages.ts";
+import { type ProductionPackage, productionPackages } from "./production-packages.ts";
 
 const INTRODUCTION = `# Licences
 
 <!-- Written by \`npm run generate\` from package-lock.json. -->
 
-The licences of all packages that run in production, as each package states it. The image contains these packages, but not
-the optional ones: these are the pinned Node, which the base image contains. \`sbom.cdx.json\` lists the same packages as a
-software bill of materials, with their checksums ([delivery.md](delivery.md#releases)).
+The licences of all packages that run in production, as each package states it. The image does not contain the optional ones: the
+pinned Node, which its base image contains. \`sbom.cdx.json\` lists the same packages with their checksums.
 `;
 
-/** @returns the text of docs/licences.md */
+/** @returns the text of docs/internals/licences.md */
 export function licences(): string {
   const packages = productionPackages();
-  const counts = new Map<string, number>();
-  for (const { licence } of packages) counts.set(licence, (counts.get(licence) ?? 0) + 1);
-  const summary = [...counts]
-    .toSorted((a, b) => b[1] - a[1])
-    .map(([licence, count]) => `${licence}: ${count}`)
-    .join(", ");
-  return [
-    INTRODUCTION,
-    `${packages.length} packages. ${summary}.`,
-    "",
-    "| Package | Version | Licence | |",
-    "| --- | --- | --- | --- |",
-    ...packages.map(
-      ({ name, version, licence, isOptional }) =>
-        `| ${name} | ${version} | ${licence} | ${isOptional ? "optional" : ""} |`,
-    ),
-    "",
-  ].join("\n");
+  const byLicence = Map.groupBy(packages, ({ licence }) => licence);
+  const sections = [...byLicence]
+    .toSorted(([, a], [, b]) => b.length - a.length)
+    .map(([licence, of]) => `## ${licence}: ${of.length}\n\n${of.map(named).join(", ")}\n`);
+  return [INTRODUCTION, ...sections].join("\n");
+}
+
+function named({ name, version, isOptional }: ProductionPackage): string {
+  return `${name}@${version}${isOptional ? " (optional)" : ""}`;
 }

@@ -1,6 +1,6 @@
 /**
  * The cache's rules: decides how a request is answered, given the cached entry, the caller's directives and the
- * state of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/caching.md shows them as a table,
+ * state of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/internals/cache-policy.md shows them as a table,
  * and the tests read that table.
  */
 import { Problem, type ProblemCode } from "../errors.ts";

@@ -1,4 +1,4 @@
-/** Executes the rows of the table in docs/outages.md: what a caller gets in each state of API, budget and store. */
+/** Executes the last table of docs/runbook.md: what a caller gets in each state of API, budget and store. */
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -68,7 +68,7 @@ const OF_PROCESSES = [
 
 /** The cells of each row, by the first one. */
 const ROWS = new Map(
-  readFileSync("docs/outages.md", "utf8")
+  readFileSync("docs/runbook.md", "utf8")
     .split("| State |")[1]
     ?.split("\n\n")[0]
     ?.split("\n")
@@ -95,7 +95,7 @@ async function bringAbout(
   if (server !== undefined) await redis?.(server);
 }
 
-describe("the table in docs/outages.md", () => {
+describe("the table in docs/runbook.md", () => {
   it("has a row for each state that this test or test/faults executes", () => {
     expect([...ROWS.keys()].toSorted()).toEqual([...Object.keys(STATES), ...OF_PROCESSES].toSorted());
   });

@@ -1,6 +1,6 @@
 /**
  * What an operator has to know first: who is hurt, by what, since when, why, and what to do. The page, the command
- * `status` and `/status` show the same sentences. docs/page.md lists them.
+ * `status` and `/status` show the same sentences. docs/runbook.md lists them.
  */
 import { inWords, many, sinceText, waitText } from "../words.ts";
 import type { AppStatus, Status } from "./status.ts";

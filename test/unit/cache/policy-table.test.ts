@@ -16,7 +16,7 @@ import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 
 /**
- * Plays the table of rules in docs/caching.md. Each word in its columns has a meaning here; a word without one is an
+ * Plays the table of rules in docs/internals/cache-policy.md. Each word in its columns has a meaning here; a word without one is an
  * error in the table.
  */
 
@@ -134,7 +134,7 @@ interface Row {
 }
 
 function rowsOfTable(): Row[] {
-  const text = readFileSync(new URL("../../../docs/caching.md", import.meta.url), "utf8");
+  const text = readFileSync(new URL("../../../docs/internals/cache-policy.md", import.meta.url), "utf8");
   return [...text.matchAll(/^\| ([A-Z]\d+) \|(.*)\|$/gm)].map(([, id = "", rest = ""]) => {
     const [cached = "", caller = "", fetch = "", decision = "", says = ""] = rest
       .split("|")
@@ -185,7 +185,7 @@ function inWords(decision: Decision, { upstream }: Case): { decision: string; sa
 
 const ROWS = rowsOfTable();
 
-describe("the table in docs/caching.md", () => {
+describe("the table in docs/internals/cache-policy.md", () => {
   it("has rows with unique ids, and uses every known word", () => {
     expect(ROWS.length).toBeGreaterThan(50);
     expect(new Set(ROWS.map(({ id }) => id)).size).toBe(ROWS.length);

@@ -15,9 +15,9 @@ function anchorOf(heading: string): string {
 }
 
 function anchorsIn(page: string): string[] {
-  return [...readFileSync(page, "utf8").matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = ""]) =>
-    anchorOf(heading),
-  );
+  const text = readFileSync(page, "utf8");
+  const headings = [...text.matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = ""]) => anchorOf(heading));
+  return [...headings, ...[...text.matchAll(/<a id="([^"]+)">/g)].map(([, id = ""]) => id)];
 }
 
 /** Links to files of the project; code blocks have none. */
