@@ -14,7 +14,7 @@ const OPEN_TELEMETRY = ["api", "exporter-trace-otlp-http", "exporter-trace-otlp-
 /** A library and the only files that may import it. */
 const HOMES: Record<string, { names: string[]; at: string[] }> = {
   express: { names: ["express"], at: ["src/http/**", "src/admin/**", "src/sandbox/**"] },
-  bottleneck: { names: ["bottleneck"], at: ["src/ratelimit/dispatcher.ts"] },
+  bottleneck: { names: ["bottleneck"], at: ["src/ratelimit/calls.ts"] },
   proxy: { names: ["http-proxy-middleware"], at: ["src/upstream/pass-through.ts"] },
   prometheus: { names: ["prom-client"], at: ["src/telemetry/**"] },
   pino: { names: ["pino"], at: ["src/telemetry/**"] },
@@ -118,10 +118,10 @@ const LAYERS: Layer[] = [
   layer(
     [
       "src/ratelimit/limits/{window-log,own-purse,purse-sizes,redis-time}.ts",
-      "src/ratelimit/scheduler.ts",
-      "src/ratelimit/prediction.ts",
-      "src/ratelimit/circuit-breaker.ts",
-      "src/ratelimit/problems.ts",
+      "src/ratelimit/fairness/**",
+      "src/ratelimit/circuits/opening.ts",
+      "src/ratelimit/circuits/probes.ts",
+      "src/ratelimit/refusals.ts",
       "src/usage/rolling-maximum.ts",
       "src/usage/rate-window.ts",
     ],

@@ -4,10 +4,16 @@
 import type { Config } from "./config/config.ts";
 import { originOf, type Resource } from "./interface/resources.ts";
 import type { Apps, AppsConfig } from "./ratelimit/apps.ts";
-import { type Budget, type BudgetConfig, type BudgetOptions, createBudget } from "./ratelimit/budgets.ts";
-import type { SharedCircuits } from "./ratelimit/circuits.ts";
+import {
+  type Budget,
+  type BudgetConfig,
+  type BudgetOptions,
+  createBudget,
+} from "./ratelimit/origin-budget.ts";
+import type { SharedCircuits } from "./ratelimit/circuits/circuits.ts";
+import { circuitLabel, resourcesOf } from "./ratelimit/circuits/outages.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
-import { refusalOf } from "./ratelimit/problems.ts";
+import { refusalOf } from "./ratelimit/refusals.ts";
 import type { BudgetSources } from "./telemetry/budget-metrics.ts";
 import {
   type OriginName,
@@ -56,6 +62,7 @@ export function appsConfigOf({ apps, unlistedApps, metrics }: Config): AppsConfi
     listed: apps,
     defaultWeight: unlistedApps.weight,
     maxUnlisted: unlistedApps.max,
+    unlistedShare: unlistedApps.share,
     unlistedLabels: metrics.unlistedApps,
   };
 }
@@ -68,7 +75,9 @@ function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config):
     perDay: new Map(origin === "api" ? limits : []),
     arrivalMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
     concurrency: budget.concurrency,
+    spacingMs: budget.spacingMs,
     mode: budget.mode,
+    replicas: budget.replicas,
     reserve: budget.reserve,
     maxCoolOffMs: budget.maxCoolOffMs,
   };
@@ -167,6 +176,7 @@ export function budgetSources(budgets: Budgets, current: () => Config): BudgetSo
         priority,
         length: ORIGINS.reduce((sum, origin) => sum + budgets[origin].queueLength(priority), 0),
       })),
+    inFlight: () => ORIGINS.reduce((sum, origin) => sum + budgets[origin].inFlight(), 0),
     circuits: () => ORIGINS.flatMap((origin) => circuitsOf(origin, budgets[origin])),
   };
 }
@@ -174,10 +184,8 @@ export function budgetSources(budgets: Budgets, current: () => Config): BudgetSo
 /** @returns all possible circuits, so that each has a metric before it opens for the first time */
 function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSources["circuits"]> {
   const { circuits } = budget.overview();
-  const scopes =
-    origin === "api" ? (["origin", "listings", "sold", "areas"] as const) : (["origin", "images"] as const);
-  return scopes.map((scope) => ({
-    circuit: scope === "origin" ? `${origin}/all` : `${origin}/${scope}`,
+  return (["origin", ...resourcesOf(origin)] as const).map((scope) => ({
+    circuit: circuitLabel(origin, scope),
     state: circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed",
   }));
 }

@@ -165,6 +165,11 @@ const KINDS = {
     remedy: "Try again after the seconds in Retry-After. Answers that are cached are still served.",
     registered: true,
   },
+  "budget-unavailable": {
+    status: 503,
+    title: "The gateway cannot reach the store of the shared budget",
+    remedy: "Try again after the seconds in Retry-After. Answers that are cached are still served.",
+  },
   "shutting-down": {
     status: 503,
     title: "This gateway process is stopping",

@@ -116,7 +116,7 @@ async function drain(
 ): Promise<void> {
   const closeQueues = (): Problem => {
     const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
-    for (const origin of ORIGINS) budgets[origin].stop(problem);
+    for (const origin of ORIGINS) void budgets[origin].stop(problem);
     return problem;
   };
   const endsAt = clock.monotonic() + drainMs;

@@ -1,12 +1,12 @@
 /**
  * Opens the store that the settings name, with the ledger and the limiters that use it.
  */
-import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits.ts";
+import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits/circuits.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
 import { createLocalLimiter } from "./ratelimit/limits/local-limiter.ts";
 import { createRedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/redis-script.ts";
 import { createSharedLimiter, type SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
-import { createRedisCircuits } from "./ratelimit/redis-circuits.ts";
+import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
 import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";

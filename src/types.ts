@@ -307,7 +307,7 @@ export { ORIGINS, type OriginName } from "./interface/resources.ts";
 export const OTHER_APP = "other";
 
 /** Why a request gets no permit; the closed set of the metric label `reason`. */
-export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
+export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "redis-away", "deadline"] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
 /** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */

@@ -45,7 +45,7 @@ export function toConfig(settings: Settings, secrets: SecretValues) {
     /** The listed apps. `token`: `null` if requests need none to use the id. */
     apps: apps.listed.map((app) => ({ ...app, token: secrets.appTokens.get(app.id) ?? null })),
     /** The weight of each unlisted app, and how many of them can have their own share at the same time. */
-    unlistedApps: { weight: apps.default, max: apps.maxUnlisted },
+    unlistedApps: { weight: apps.default, max: apps.maxUnlisted, share: apps.unlistedShare },
     /** `null`: no Redis. */
     redis: redis.url === null ? null : toRedis(redis, redis.url, secrets),
   });

@@ -26,6 +26,8 @@ export interface AppsConfig {
   /** Weight of an app that is not listed (`apps.default`). */
   readonly defaultWeight: number;
   readonly maxUnlisted: number;
+  /** The part of a long window that all unlisted ids together may use, if apps are listed. */
+  readonly unlistedShare: number;
   readonly unlistedLabels: number;
 }
 
@@ -59,6 +61,7 @@ export interface Apps {
   /** The apps that were seen, in the order in which they were first seen. */
   readonly identities: () => readonly AppIdentity[];
   readonly weightOf: (app: string) => number;
+  readonly unlistedShare: () => number;
   /** Most calls of the app in any 24 hours. */
   readonly perDayOf: (app: string) => number | null;
   /** The value of the metric label `app`. */
@@ -122,6 +125,7 @@ export function createApps(initial: AppsConfig): Apps {
     listed: () => [...listed.keys()],
     isKnown: (app) => listed.has(app) || seenAt.has(app) || app === OTHER_APP,
     weightOf: (app) => listed.get(app)?.weight ?? config.defaultWeight,
+    unlistedShare: () => config.unlistedShare,
     perDayOf: (app) => listed.get(app)?.perDay ?? null,
     labelOf: (app) => (listed.has(app) || labelled.has(app) ? app : OTHER_APP),
     configure(next) {

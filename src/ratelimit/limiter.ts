@@ -9,7 +9,7 @@
  * | `limits/local-limiter.ts` | in this process: no Redis                                         |
  * | `limits/shared-purse.ts`  | in Redis, by one atomic script, and in the own purse of a replica |
  *
- * The queue (`dispatcher.ts`) asks with the rules of `scheduler.ts`: which app is next, and how many permits must be
+ * The queue (`calls.ts`) asks with the rules in `fairness/`: which app is next, and how many permits must be
  * left for others. These rules are approximate. They work on the counts that `state` returns.
  *
  * Instants are milliseconds of the monotonic clock (`Clock.monotonic`) of this process; durations are milliseconds.

@@ -65,6 +65,7 @@ async function lead<T>(
       error instanceof Problem &&
       error.code !== "quota-exceeded" &&
       error.code !== "temporary-reduced-capacity" &&
+      error.code !== "budget-unavailable" &&
       error.details.ofBackground !== true &&
       !(waiting.abandoned.aborted && mayBeWithdrawn(error));
     await release(concernsAll ? { kind: "failed", problem: error } : { kind: "vacant" });

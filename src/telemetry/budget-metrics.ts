@@ -17,6 +17,7 @@ export interface BudgetSources {
   readonly apps: () => readonly (WindowLeft & { readonly app: string })[];
   readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
   readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
+  readonly inFlight: () => number;
 }
 
 export interface BudgetMetrics {
@@ -84,6 +85,9 @@ function declareWindows({ sampled }: Instruments, read: Read<BudgetSources>): vo
     "Calls that a listed app has left in a window.",
     { app, window: appWindow },
     ofApps(({ remaining }) => remaining),
+  );
+  sampled("gauge", "gateway_calls_in_flight", "Requests to the upstream in flight.", {}, () =>
+    read((budget) => [[{}, budget.inFlight()]]),
   );
   sampled(
     "gauge",

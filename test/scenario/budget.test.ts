@@ -46,8 +46,8 @@ describe("the RateLimit headers", () => {
     // Others whose calls count have their shares, listed or not.
     for (const app of ["batch", "unlisted"]) await gateway.get(`/areas?q=${app}`, from(app));
     const { headers } = await gateway.get("/areas?q=1", from("web"));
-    expect(headers["ratelimit-policy"]).toBe('"1m";q=20;w=60, "1d";q=200;w=86400');
-    expect(headers["ratelimit"]).toMatch(/^"1m";r=18;t=\d+, "1d";r=198;t=\d+$/);
+    expect(headers["ratelimit-policy"]).toBe('"1m";q=20;w=60, "1d";q=373;w=86400');
+    expect(headers["ratelimit"]).toMatch(/^"1m";r=18;t=\d+, "1d";r=371;t=\d+$/);
     expect((await gateway.get(PATH, from("batch"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=10;w=60,/);
     // Every call that goes is seen at once.
     const left = async (q: string): Promise<string | undefined> =>
@@ -90,18 +90,17 @@ describe("an app", () => {
       settings: APPS,
     });
     expect((await gateway.get("/areas?q=a", from("somebody"))).status).toBe(200);
-    // Its share, and one of what others leave; of that it gets no more at once while others are about.
+    // Its share, and what others leave, but for a tenth.
     for (const q of ["1", "2", "3", "4", "5", "6"])
       expect((await gateway.get(`/areas?q=${q}`, from("web"))).status).toBe(200);
     const refused = await gateway.get("/areas?q=d", from("web"));
     expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
-    // The one permit that is left is kept for others. The app may borrow it when it is likely that they leave it.
-    expect(refused.headers["retry-after"]).toBe("1492");
+    // A tenth of the window is kept for others.
+    expect(refused.headers["retry-after"]).toBe("3601");
     expect(cacheStatus(refused)).toMatchObject({ detail: "quota-exceeded" });
     expect(await gateway.metric('gateway_refused_total{app="web",reason="share"}')).toBe(1);
-    clock.pass(1_400_000);
-    expect((await gateway.get("/areas?q=d", from("web"))).headers["retry-after"]).toBe("92");
-    clock.pass(92_000);
+    expect((await gateway.get("/areas?q=b", from("somebody"))).status).toBe(200);
+    clock.pass(3_601_000);
     expect((await gateway.get("/areas?q=d", from("web"))).status).toBe(200);
   });
 

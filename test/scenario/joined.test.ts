@@ -28,16 +28,23 @@ async function startTimed(env: Readonly<Record<string, string>>): Promise<Timed>
   return { gateway, clock, get };
 }
 
-/** The greedy app has used its share of the minute (4 of 12), and the one call that it may borrow. */
+/** The greedy app has used its share of the minute (7 of 22), and all but a tenth of what others leave. */
 async function startWithHog(): Promise<Timed> {
-  const timed = await startTimed({ BUDGET: "12/1m", BUDGET_MAX_WAIT: "5m" });
-  await haveHadTurns(timed.get);
+  const timed = await startTimed({ BUDGET: "22/1m", BUDGET_MAX_WAIT: "5m" });
+  // It leaves a tenth.
+  expect(await haveHadTurns(timed)).toBe(18);
   return timed;
 }
 
-async function haveHadTurns(get: (app: string, path: string) => Promise<Reply>): Promise<void> {
-  for (const app of ["quiet", "third"]) expect((await get(app, `/areas?q=${app}`)).status).toBe(200);
-  for (const q of ["1", "2", "3", "4", "5"]) expect((await get("hog", `/areas?q=${q}`)).status).toBe(200);
+/** @returns how many calls the greedy app got, until it was refused */
+async function haveHadTurns({ gateway }: Pick<Timed, "gateway">): Promise<number> {
+  const hasty = { "x-request-deadline-ms": "1000" };
+  const answered = async (app: string, q: string): Promise<boolean> =>
+    (await gateway.get(`/areas?q=${q}`, { headers: { ...hasty, "x-app-id": app } })).status === 200;
+  for (const app of ["quiet", "third"]) expect(await answered(app, app)).toBe(true);
+  let calls = 0;
+  while (await answered("hog", `hog-${calls}`)) calls++;
+  return calls;
 }
 
 /** Resolves when this number of calls is in the queue. */
@@ -60,25 +67,25 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     const { gateway, clock, get } = await startWithHog();
     const popular = ["a", "b", "c"].map((q) => get("hog", `/areas?q=${q}`));
     await queued(gateway, 3);
-    expect(gateway.sandbox.requests()).toHaveLength(7);
+    expect(gateway.sandbox.requests()).toHaveLength(20);
 
     // The last in the hog's queue, and no time passes.
     const reply = await get("quiet", "/areas?q=c");
     expect(reply.status).toBe(200);
     expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", collapsed: true });
     expect((await popular[2])?.body).toEqual(reply.body);
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([5, 2]);
+    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([18, 2]);
     await queued(gateway, 2);
 
     // The hog is served as before, and once for each question.
-    await clock.advance(60_000);
+    await clock.advance(60_001);
     for (const reply of popular) expect((await reply).status).toBe(200);
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([7, 2]);
-    expect(gateway.sandbox.requests()).toHaveLength(10);
+    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([20, 2]);
+    expect(gateway.sandbox.requests()).toHaveLength(23);
     await clock.advance(1);
     expect(await ledgerOf(gateway)).toMatchObject({
       rows: [
-        { app: "hog", sends: 7 },
+        { app: "hog", sends: 20 },
         { app: "quiet", sends: 2 },
         { app: "third", sends: 1 },
       ],
@@ -96,7 +103,7 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     hangUp.abort();
     for (const reply of replies) expect((await reply).status).toBe(200);
     await settled;
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([5, 2]);
+    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([18, 2]);
   });
 
   it("also pays for the retry if it is its turn", async () => {
@@ -109,11 +116,11 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
       await clock.advance(2);
       return gateway.sandbox.requests().length;
     };
-    await expect.poll(sent).toBe(9);
+    await expect.poll(sent).toBe(22);
     expect([(await asked).status, (await joined).status]).toEqual([200, 200]);
     const retries = 'gateway_budget_spent_total{app="quiet",cause="retry"}';
     expect([await spentBy(gateway, "quiet"), await gateway.metric(retries)]).toEqual([2, 1]);
-    expect(await spentBy(gateway, "hog")).toBe(5);
+    expect(await spentBy(gateway, "hog")).toBe(18);
   });
 
   it("that is not listed is answered at once, and pays under its id", async () => {
@@ -122,7 +129,7 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     await queued(gateway, 1);
     expect((await get("somebody", "/areas?q=a")).status).toBe(200);
     expect((await asked).status).toBe(200);
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "somebody")]).toEqual([5, 1]);
+    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "somebody")]).toEqual([18, 1]);
   });
 });
 
@@ -136,38 +143,38 @@ describe("with a shared budget", () => {
       env: {
         REDIS_URL: `redis://127.0.0.1:${redis.port}`,
         REPLICAS: "1",
-        BUDGET: "12/1h",
-        BUDGET_MAX_WAIT: "1h",
+        BUDGET: "22/1h",
+        BUDGET_MAX_WAIT: "3h",
       },
     });
     const get = (app: string, path: string): Promise<Reply> =>
       gateway.get(path, { headers: { "x-app-id": app } });
     const budget = async (): Promise<unknown> => (await ask(`${gateway.adminUrl}/budget`)).json();
     await expect.poll(budget).toMatchObject({ api: { mode: "shared" } });
-    await haveHadTurns(get);
+    const spent = await haveHadTurns({ gateway });
     const asked = get("hog", "/areas?q=a");
     await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });
     const reply = await get("quiet", "/areas?q=a");
     expect([reply.status, (await asked).status]).toEqual([200, 200]);
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([5, 2]);
+    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([spent, 2]);
     await expect
       .poll(() => ledgerOf(gateway))
       .toMatchObject({
         rows: [
-          { app: "hog", sends: 5, "2xx": 5 },
+          { app: "hog", sends: spent, "2xx": spent },
           { app: "quiet", sends: 2, "2xx": 2 },
           { app: "third", sends: 1, "2xx": 1 },
         ],
       });
     await expect.poll(budget).toMatchObject({
-      api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: 5, quiet: 2, third: 1 } }] },
+      api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: spent, quiet: 2, third: 1 } }] },
     });
   });
 });
 
 describe("a call that several apps wait for", () => {
   it("is charged once, to the app whose turn is first: the one with fewer calls", async () => {
-    const { gateway, clock, get } = await startTimed({ BUDGET: "1/5s" });
+    const { gateway, clock, get } = await startTimed({ BUDGET: "1/5s,100/1h" });
     expect((await get("quiet", "/areas?q=before")).status).toBe(200);
     expect(await spentBy(gateway, "quiet")).toBe(1);
     const asked = get("quiet", "/areas?q=a");

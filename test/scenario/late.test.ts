@@ -60,16 +60,16 @@ describe("a caller whose permit goes to a more urgent one", () => {
     const urgent = gateway.get("/areas?q=urgent", as("web"));
     await gateway.admitted();
     await clock.advance(2_000);
-    // Its turn would come a window after that of the other one, in 28 seconds less 1.
+    // Its turn would come a window after that of the other one, in 28 seconds.
     for (const reply of late)
-      expect(refusalIn(await reply)).toEqual([503, "temporary-reduced-capacity", "27"]);
+      expect(refusalIn(await reply)).toEqual([503, "temporary-reduced-capacity", "28"]);
     expect(await gateway.metric('gateway_refused_total{app="nightly",reason="budget"}')).toBe(1);
     expect(await gateway.metric('gateway_refused_total{app="web",reason="budget"}')).toBe(0);
     await clock.advance(6_001);
     expect((await urgent).status).toBe(200);
     expect(gateway.sandbox.requests().map(({ query }) => query)).toEqual(["q=first", "q=urgent"]);
     // The time was honest.
-    await clock.advance(20_500);
+    await clock.advance(21_000);
     expect((await gateway.get("/areas?q=late", as("nightly"))).status).toBe(200);
   });
 

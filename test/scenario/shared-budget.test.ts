@@ -85,14 +85,14 @@ describe("two gateways on one Redis", () => {
     const [first] = await startTwo(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
     expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
     const replies = await Promise.all(
-      Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
+      Array.from({ length: 60 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
     const refused = replies.filter(({ status }) => status !== 200);
-    // The first ones may be predicted to wait for calls in flight.
     const codes = refused.map(problemCode);
-    expect(codes.filter((code) => code === "quota-exceeded").length).toBeGreaterThan(20);
-    // Twelve are its share. It may borrow one, or two if both are requested at the same moment.
-    expect(replies.length - refused.length).toBeOneOf([12, 13, 14]);
+    expect(codes).toContain("quota-exceeded");
+    // It borrows what others leave, but for a tenth.
+    expect(replies.length - refused.length).toBeGreaterThan(40);
+    expect(replies.length - refused.length).toBeLessThanOrEqual(60 - 1 - 6);
     for (const app of ["other", "web"])
       expect(await first.metric(`gateway_refused_total{app="${app}",reason="deadline"}`)).toBe(0);
   });
@@ -206,7 +206,7 @@ describe("a gateway without its Redis", () => {
     await own.kill();
     // Without it, one is sent each minute.
     await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);
-    expect(new Set(refused)).toEqual(new Set(["temporary-reduced-capacity"]));
+    expect(new Set(refused)).toEqual(new Set(["budget-unavailable"]));
     hangUp.abort();
     await Promise.allSettled(waiting);
   });

@@ -23,7 +23,7 @@ export interface FakeLimitersOptions {
   readonly newsAfterMs?: number;
 }
 
-export interface FakeLimiter extends Limiter {
+interface FakeLimiter extends Limiter {
   /** Makes the queue ask again. */
   readonly change: () => void;
   /** What was asked for and not let go. */

@@ -20,7 +20,7 @@ const HOUR_MS = 60 * 60_000;
 const MOST_REQUESTS = 2_000;
 /** The most requests that are shown of one query. */
 const MOST_SHOWN = 50;
-/** The names of circuit outages begin with this. The budgets know them (src/ratelimit/budgets.ts). */
+/** The names of circuit outages begin with this. The budgets know them (src/ratelimit/circuits/outages.ts). */
 const UPSTREAM = "upstream ";
 
 export interface Recent {

@@ -2,7 +2,7 @@
 import { originOf, RESOURCES } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { AppIdentity } from "../../ratelimit/apps.ts";
-import type { Budget } from "../../ratelimit/budgets.ts";
+import type { Budget } from "../../ratelimit/origin-budget.ts";
 import { type OriginName, OTHER_APP } from "../../types.ts";
 import { type Board, createCollect, type Scope, type Together } from "./activity.ts";
 import { type Kind, SPANS } from "./counters.ts";

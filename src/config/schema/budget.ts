@@ -40,6 +40,12 @@ export const apps = shaped(
   z.strictObject({
     default: fixed(z.number().gt(0).max(1_000), 1),
     maxUnlisted: fixed(integer(0, 10_000), 100),
+    unlistedShare: setting(fraction(0, 1), {
+      default: 0.5,
+      reloadable: true,
+      description:
+        "The part of each window longer than an hour that all unlisted app ids together may use, if apps are listed.",
+    }),
     listed: setting(z.array(app), {
       default: [],
       reloadable: true,
@@ -69,6 +75,14 @@ export const budget = z.strictObject({
     env: "BUDGET_CONCURRENCY",
     reloadable: true,
     description: "The most requests to the API that are in flight at once.",
+  }),
+  spacingMs: setting(duration({ minMs: 0, maxMs: 10_000 }), {
+    default: "25ms",
+    env: "BUDGET_SPACING",
+    reloadable: true,
+    description:
+      "The shortest time between the starts of two requests to the API, so that a full window does not leave in one burst. " +
+      "It is never longer than half of what the shortest window allows on average, so the budget can always be used.",
   }),
   maxWaitMs: setting(duration(), {
     default: "10s",

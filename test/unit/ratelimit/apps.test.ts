@@ -8,7 +8,14 @@ const MINUTE = 60_000;
 
 function appsOf(changes: Partial<AppsConfig> = {}) {
   const listed = [{ id: "web", weight: 4, perDay: 100 }];
-  return createApps({ listed, defaultWeight: 1, maxUnlisted: 3, unlistedLabels: 2, ...changes });
+  return createApps({
+    listed,
+    defaultWeight: 1,
+    maxUnlisted: 3,
+    unlistedShare: 0.5,
+    unlistedLabels: 2,
+    ...changes,
+  });
 }
 
 describe("a request counts as", () => {

@@ -2,13 +2,14 @@
 import { describe, expect, it } from "vitest";
 
 import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
-import { type Budget, createBudget, topApps } from "../../../src/ratelimit/budgets.ts";
-import { unsharedCircuits } from "../../../src/ratelimit/circuits.ts";
+import { type Budget, createBudget } from "../../../src/ratelimit/origin-budget.ts";
+import { topApps } from "../../../src/ratelimit/overview.ts";
+import { unsharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
 import type { SendEnd } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
-import { MINUTE, SECOND } from "./dispatcher-support.ts";
+import { MINUTE, SECOND } from "../../support/calls-scene.ts";
 
 interface Scene {
   readonly budget: Budget;
@@ -24,7 +25,7 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
   );
   const windows = [{ name: "1m", limit: 60, windowMs: MINUTE }];
   const limiter = createFakeLimiters({ windows, perDay, now: clock.monotonic }).join();
-  const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedLabels });
+  const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedShare: 0.5, unlistedLabels });
   const observed: string[] = [];
   const budget = createBudget(
     {
@@ -48,6 +49,8 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
       perDay,
       arrivalMs: SECOND,
       concurrency: 4,
+      spacingMs: 0,
+      replicas: 1,
       mode: "enforce",
       reserve: 0.2,
       maxCoolOffMs: MINUTE,

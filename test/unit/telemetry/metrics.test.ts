@@ -19,7 +19,7 @@ const SOURCES: MetricSources = {
   tiers: () => [],
   flights: () => 0,
   ledgers: () => [],
-  budget: { windows: () => [], apps: () => [], queue: () => [], circuits: () => [] },
+  budget: { windows: () => [], apps: () => [], queue: () => [], circuits: () => [], inFlight: () => 0 },
   appsRegistered: () => 0,
 };
 

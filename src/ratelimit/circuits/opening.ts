@@ -10,12 +10,13 @@
  * | `unreachable`       | on 3 calls in a row that reached nothing                     | the origin   |
  * | `credentials`       | on 401 or 403 to 3 different questions in a row              | the origin   |
  *
- * An open circuit becomes half-open when its time has passed. Then one call goes as a probe. Its end closes the circuit or
- * opens it again.
+ * An open circuit becomes half-open when its time has passed. Then one call goes as a probe, and the circuit stays open for
+ * the others. The end of the probe closes the circuit or opens it for another interval.
  */
-import type { Resource } from "../interface/resources.ts";
-import type { SendEnd } from "../types.ts";
-import type { RateWindow } from "../usage/rate-window.ts";
+import type { Resource } from "../../interface/resources.ts";
+import type { SendEnd } from "../../types.ts";
+import type { RateWindow } from "../../usage/rate-window.ts";
+import { probeIntervalMs } from "./probes.ts";
 
 export type CircuitCause = "too-many-requests" | "unavailable" | "failing" | "unreachable" | "credentials";
 
@@ -30,6 +31,8 @@ export interface OpenCircuit {
   readonly failedProbes: number;
   /** The upstream itself named the time. */
   readonly isAsked: boolean;
+  /** When the probe was sent that has not ended yet. */
+  readonly probedAt?: number;
 }
 
 /** The health of an origin. Only `ended` and `close` change it. */
@@ -69,17 +72,24 @@ const OUTCOMES_MS = 5 * 60_000;
 const FAILURES_TO_OPEN = 4;
 const UNREACHABLE_TO_OPEN = 3;
 const REFUSED_TO_OPEN = 3;
-const FIRST_DELAY_MS = 1_000;
-/** The longest time between two probes, unless the budget affords fewer. */
-const LONGEST_DELAY_MS = 15_000;
-const FIRST_CREDENTIALS_DELAY_MS = 30_000;
-const LONGEST_CREDENTIALS_DELAY_MS = 15 * 60_000;
-/** After a shorter outage, probes follow each other within `LONGEST_DELAY_MS`. */
-const SHORT_OUTAGE_MS = 45_000;
-/** After a longer outage, the delay is at most the length of the outage times this. */
-const GROWTH = 1.5;
-/** Part of each window that probes may use in the long run. */
-const PROBES = 0.01;
+/** The shortest pause that the upstream can ask for. */
+const SHORTEST_ASKED_MS = 1_000;
+/** A probe that has not ended after this time counts as lost. */
+const PROBE_MS = 30_000;
+
+/** A probe starts: until it ends, the circuits are open for other calls. */
+export function beginProbe({ circuits }: Health, scopes: readonly CircuitScope[], now: number): void {
+  for (const scope of scopes) {
+    const circuit = circuits.get(scope);
+    if (circuit) circuits.set(scope, { ...circuit, until: now + PROBE_MS, probedAt: now, isAsked: false });
+  }
+}
+
+/** The next call may be a probe. */
+export function halfOpen({ circuits }: Health, scope: CircuitScope, now: number): void {
+  const { probedAt: _ended, ...circuit } = circuits.get(scope) ?? {};
+  if ("cause" in circuit) circuits.set(scope, { ...circuit, until: now, isAsked: false });
+}
 
 /**
  * Records the end of a call.
@@ -87,15 +97,18 @@ const PROBES = 0.01;
  */
 export function ended(health: Health, call: EndedCall, rules: CircuitRules, now: number): CircuitScope[] {
   const kind = kindOf(call.end);
-  if (kind === "unknown") return [];
-  count(health, call, kind, now);
   const changed = new Set<CircuitScope>();
-  for (const scope of call.probeOf) {
-    if (!health.circuits.has(scope)) continue;
-    if (kind === "answered") close(health, scope);
-    else open(health, scope, { ...causeOf(health, scope, call, kind), isProbe: true }, rules, now);
+  const probed = call.probeOf.filter((scope) => health.circuits.has(scope));
+  if (kind !== "unknown") count(health, call, kind, now);
+  for (const scope of probed) {
     changed.add(scope);
+    if (kind === "unknown") halfOpen(health, scope, now);
+    else if (kind === "answered") close(health, scope);
+    else open(health, scope, { ...causeOf(health, scope, call, kind), isProbe: true }, rules, now);
   }
+  if (kind === "unknown") return [...changed];
+  if (probed.length > 0)
+    for (const scope of shiftOthers(health, probed, kind, rules, now)) changed.add(scope);
   const found = circuitFor(health, call, kind, now);
   // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
   const isNew = found !== undefined && (!isOpen(health, found.scope, now) || found.forMs !== undefined);
@@ -106,11 +119,42 @@ export function ended(health: Health, call: EndedCall, rules: CircuitRules, now:
   return [...changed];
 }
 
+/**
+ * The open circuits of an origin take turns with their probes, so that together they cost no more than one. When one of them
+ * finds the upstream back, the others try at once.
+ */
+function shiftOthers(
+  health: Health,
+  probed: readonly CircuitScope[],
+  kind: Kind,
+  { windows }: CircuitRules,
+  now: number,
+): CircuitScope[] {
+  const others = probing(health).filter((scope) => !probed.includes(scope));
+  for (const scope of others) {
+    const circuit = health.circuits.get(scope);
+    if (circuit === undefined || circuit.probedAt !== undefined) continue;
+    if (kind === "answered") halfOpen(health, scope, now);
+    else {
+      const next = now + probeIntervalMs({ ...circuit, ageMs: now - circuit.openedAt }, windows);
+      health.circuits.set(scope, { ...circuit, until: Math.max(circuit.until, next) });
+    }
+  }
+  return others;
+}
+
+/** The open circuits that are closed by probes at intervals, not at a time that the upstream named. */
+function probing({ circuits }: Health): CircuitScope[] {
+  return [...circuits]
+    .filter(([, { isAsked, cause }]) => !isAsked && cause !== "credentials")
+    .map(([scope]) => scope);
+}
+
 export type CircuitState = "closed" | "open" | "half-open";
 
 export function stateOf(circuit: OpenCircuit | undefined, now: number): CircuitState {
   if (circuit === undefined) return "closed";
-  return now < circuit.until ? "open" : "half-open";
+  return now < circuit.until && circuit.probedAt === undefined ? "open" : "half-open";
 }
 
 /** Closes a circuit and forgets what opened it. */
@@ -181,51 +225,35 @@ function causeOf(health: Health, scope: CircuitScope, { end }: EndedCall, kind: 
 }
 
 function isOpen(health: Health, scope: CircuitScope, now: number): boolean {
-  return stateOf(health.circuits.get(scope), now) === "open";
+  return now < (health.circuits.get(scope)?.until ?? 0);
 }
 
 function open(
-  { circuits }: Health,
+  health: Health,
   scope: CircuitScope,
   { cause, forMs, isProbe }: Omit<Found, "scope"> & { readonly isProbe: boolean },
   rules: CircuitRules,
   now: number,
 ): void {
+  const { circuits } = health;
   const before = circuits.get(scope);
   const openedAt = before?.cause === cause ? before.openedAt : now;
   const failedProbes = before === undefined ? 0 : before.failedProbes + (isProbe ? 1 : 0);
-  const delayMs =
-    forMs === undefined
-      ? probeDelayMs({ cause, failedProbes, ageMs: now - openedAt, circuits: circuits.size }, rules) *
-        (1 + rules.fraction() / 10)
-      : Math.min(Math.max(forMs, FIRST_DELAY_MS), rules.maxCoolOffMs);
-  const until = Math.max(before?.until ?? 0, now + Math.ceil(delayMs));
-  circuits.set(scope, { cause, openedAt, until, failedProbes, isAsked: forMs !== undefined });
-}
-
-/**
- * Time until the next probe. It doubles with each probe, up to 15 seconds. In a longer outage it grows with the outage, so
- * that the probes of all circuits cost at most 1 % of each window.
- */
-export function probeDelayMs(
-  {
+  const turns = Math.max(1, probing(health).filter((other) => other !== scope).length + 1);
+  const intervalMs =
+    turns *
+    probeIntervalMs({ cause, failedProbes, ageMs: now - openedAt }, rules.windows) *
+    (1 + rules.fraction() / 20);
+  // Intervals count from the start of the probe, which may have waited long for its answer.
+  const next = (isProbe ? (before?.probedAt ?? now) : now) + Math.ceil(intervalMs);
+  const asked = forMs === undefined ? 0 : Math.min(Math.max(forMs, SHORTEST_ASKED_MS), rules.maxCoolOffMs);
+  const until = forMs === undefined ? Math.max(now, next) : now + Math.ceil(asked);
+  const isLonger = !isProbe && before !== undefined && before.until > until;
+  circuits.set(scope, {
     cause,
+    openedAt,
+    until: isLonger ? before.until : until,
     failedProbes,
-    ageMs,
-    circuits,
-  }: Pick<OpenCircuit, "cause" | "failedProbes"> & { readonly ageMs: number; readonly circuits: number },
-  { windows }: Pick<CircuitRules, "windows">,
-): number {
-  const isCredentials = cause === "credentials";
-  const first = isCredentials ? FIRST_CREDENTIALS_DELAY_MS : FIRST_DELAY_MS;
-  const longest = isCredentials ? LONGEST_CREDENTIALS_DELAY_MS : LONGEST_DELAY_MS;
-  const doubledMs = Math.min(first * 2 ** failedProbes, longest);
-  if (ageMs < SHORT_OUTAGE_MS) return doubledMs;
-  const affordableMs = windows.map(({ limit, windowMs }) => {
-    const probes = (limit * PROBES) / Math.max(1, circuits);
-    if (ageMs >= windowMs) return windowMs / probes;
-    // In the window that began with the first probe, the rest of the 1 % is spread over the rest of the window.
-    return (FIRST_DELAY_MS + windowMs - ageMs) / Math.max(1, probes - failedProbes);
+    isAsked: forMs !== undefined,
   });
-  return Math.max(doubledMs, Math.min(GROWTH * ageMs, Math.max(...affordableMs)));
 }

@@ -1,14 +1,12 @@
 /** The problem that a caller gets when its call cannot be sent in time. Pure. */
 import { Problem } from "../errors.ts";
-import type { CircuitCause } from "./circuit-breaker.ts";
-
-/** Why a call waits or is refused. A closed set, because it labels a metric. */
-export type RefusalReason = "budget" | "share" | "per-day" | "cool-off";
+import type { RefusalReason } from "../types.ts";
+import type { CircuitCause } from "./circuits/opening.ts";
 
 /** How long a call would wait, and for what. */
 export interface Expectation {
   readonly forMs: number;
-  readonly why: RefusalReason;
+  readonly why: Exclude<RefusalReason, "deadline">;
   /** The app has used up its share while other apps are active. */
   readonly isOverShare: boolean;
   /** What opened the circuit, if `why` is `cool-off`. */
@@ -16,7 +14,7 @@ export interface Expectation {
 }
 
 export interface Refusal {
-  readonly reason: RefusalReason;
+  readonly reason: Expectation["why"];
   readonly problem: Problem;
 }
 
@@ -30,6 +28,7 @@ const JITTER = 0.1;
  * |--------------------------------------------|-------------------------------------------------------------|
  * | the app's share, or its calls for a day    | 429 `quota-exceeded`                                        |
  * | the budget of all apps                     | 503 `temporary-reduced-capacity`                            |
+ * | Redis does not answer, and the own purse is spent | 503 `budget-unavailable`                       |
  * | the upstream fails, or asked for a pause   | 503 `upstream-unavailable`                                  |
  * | the upstream refuses our credentials       | 502 `upstream-authentication-failed`                        |
  *
@@ -59,6 +58,8 @@ export function refusalOf(
       const code = cause === "credentials" ? "upstream-authentication-failed" : "upstream-unavailable";
       return { reason, problem: new Problem(code, details) };
     }
+    case "redis-away":
+      return { reason, problem: new Problem("budget-unavailable", details) };
     case "budget":
       return { reason, problem: new Problem("temporary-reduced-capacity", details) };
   }

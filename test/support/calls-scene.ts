@@ -1,17 +1,24 @@
-import { type AppsConfig, createApps } from "../../../src/ratelimit/apps.ts";
-import { createCircuits, type SharedCircuits, unsharedCircuits } from "../../../src/ratelimit/circuits.ts";
-import type { DispatcherConfig } from "../../../src/ratelimit/departures.ts";
-import { createDispatcher, type Dispatcher } from "../../../src/ratelimit/dispatcher.ts";
-import type { RateWindow } from "../../../src/usage/rate-window.ts";
-import type { Waiting, UpstreamRequest, SendEnd } from "../../../src/types.ts";
-import { createFakeClock, type FakeClock, settled } from "../../support/fake-clock.ts";
-import { createFakeLimiters, type FakeLimiters } from "../../support/fake-limiter.ts";
-import { waitingOf } from "../../support/waiting.ts";
+/** The calls of replicas on a fake clock: the real queue, circuits and Bottleneck before limiters in memory. */
+import { onTestFinished } from "vitest";
+
+import { type AppsConfig, createApps } from "../../src/ratelimit/apps.ts";
+import { type Calls, type CallsConfig, createCalls } from "../../src/ratelimit/calls.ts";
+import {
+  type Circuits,
+  createCircuits,
+  type SharedCircuits,
+  unsharedCircuits,
+} from "../../src/ratelimit/circuits/circuits.ts";
+import type { RateWindow } from "../../src/usage/rate-window.ts";
+import type { Waiting, UpstreamRequest, SendEnd } from "../../src/types.ts";
+import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";
+import { createFakeLimiters, type FakeLimiters } from "./fake-limiter.ts";
+import { waitingOf } from "./waiting.ts";
 
 export const SECOND = 1_000;
 export const MINUTE = 60_000;
 
-export interface SceneOptions extends Partial<DispatcherConfig>, Partial<AppsConfig> {
+export interface SceneOptions extends Partial<CallsConfig>, Partial<AppsConfig> {
   readonly windows?: readonly Omit<RateWindow, "name">[];
   readonly perDay?: ReadonlyMap<string, number>;
   readonly clock?: FakeClock;
@@ -29,7 +36,8 @@ interface Call {
 }
 
 export interface Scene {
-  readonly dispatcher: Dispatcher;
+  readonly calls: Calls;
+  readonly circuits: Circuits;
   readonly clock: FakeClock;
   readonly limiters: FakeLimiters;
   /** Apps whose calls departed, in order. */
@@ -46,10 +54,17 @@ export interface Scene {
 export const ANSWERED = "answered";
 
 export function createScene(options: SceneOptions = {}): Scene {
-  const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = createFakeClock(), perDay } = options;
+  const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = fakeTime(), perDay } = options;
   const limiters =
     options.limiters ?? createFakeLimiters({ windows, now: clock.monotonic, ...(perDay && { perDay }) });
-  const apps = createApps({ listed: [], defaultWeight: 1, maxUnlisted: 100, unlistedLabels: 20, ...options });
+  const apps = createApps({
+    listed: [],
+    defaultWeight: 1,
+    maxUnlisted: 1_000,
+    unlistedShare: 0.5,
+    unlistedLabels: 20,
+    ...options,
+  });
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
   const key = { version: 1 };
@@ -65,7 +80,7 @@ export function createScene(options: SceneOptions = {}): Scene {
     },
     { windows: windows.map((window) => ({ ...window, name: "w" })), maxCoolOffMs: 5 * MINUTE },
   );
-  const dispatcher = createDispatcher(
+  const calls = createCalls(
     {
       limiter: limiters.join(),
       circuits,
@@ -79,7 +94,7 @@ export function createScene(options: SceneOptions = {}): Scene {
         departed: ({ app }) => void departed.push(app),
       },
     },
-    { concurrency: 4, mode: "enforce", reserve: 0.2, ...options },
+    { concurrency: 4, spacingMs: 0, mode: "enforce", reserve: 0.2, replicas: 1, ...options },
   );
   const call: Scene["call"] = (app, order = {}, waiting = {}) => {
     const { promise: end, resolve } = Promise.withResolvers<SendEnd>();
@@ -94,7 +109,7 @@ export function createScene(options: SceneOptions = {}): Scene {
       waiting: callers,
       ...order,
     };
-    const result = dispatcher
+    const result = calls
       .run(full, async (ended) => {
         hasStarted = true;
         ended(await end);
@@ -109,7 +124,8 @@ export function createScene(options: SceneOptions = {}): Scene {
     };
   };
   return {
-    dispatcher,
+    calls,
+    circuits,
     clock,
     limiters,
     departed,
@@ -117,28 +133,35 @@ export function createScene(options: SceneOptions = {}): Scene {
     logged,
     key,
     call,
-    ask(order = {}, end = {}) {
+    async ask(order = {}, end = {}) {
       const asked = call(order.app ?? "app", order, order.waiting ?? {});
       asked.answer(end);
-      return asked.result;
+      await clock.advance(0);
+      return await asked.result;
     },
   };
 }
 
-/** Lets time pass until a condition holds. Bottleneck uses the real clock, so each step also takes real time. */
+/** Lets time pass until a condition holds. */
 export async function passUntil(clock: FakeClock, condition: () => boolean, stepMs = 100): Promise<void> {
   for (let steps = 0; !condition(); steps++) {
-    if (steps > 2_000) throw new Error("The condition never became true.");
-    await new Promise((resolve) => setTimeout(resolve, 1));
-    await settled();
-    if (!condition()) await clock.advance(stepMs);
+    if (steps > 20_000) throw new Error("The condition never became true.");
+    await clock.advance(stepMs);
   }
 }
 
-/** Waits in real time until a condition holds that depends on promises and Bottleneck's timers. */
-export async function comeTrue(condition: () => boolean): Promise<void> {
-  for (let steps = 0; !condition(); steps++) {
-    if (steps > 2_000) throw new Error("The condition never became true.");
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+/** A fake clock that Bottleneck uses, too: until the test ends, it is the clock of the whole process. */
+export function fakeTime(): FakeClock {
+  const clock = createFakeClock(undefined, { letRun: promisesSettled });
+  const { setTimeout, clearTimeout, Date: RealDate } = globalThis;
+  const isCancel = (value: unknown): value is () => void => typeof value === "function";
+  Object.assign(globalThis, {
+    setTimeout: (callback: () => void, ms = 0) => clock.after(ms, callback),
+    clearTimeout: (timer: unknown) => (isCancel(timer) ? timer() : undefined),
+    Date: class extends RealDate {
+      static override now = clock.now;
+    },
+  });
+  onTestFinished(() => void Object.assign(globalThis, { setTimeout, clearTimeout, Date: RealDate }));
+  return clock;
 }

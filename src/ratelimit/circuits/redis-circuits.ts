@@ -1,12 +1,13 @@
 /**
- * Circuits that all replicas share through Redis. Each open circuit is a field of a hash, so that a new replica can read
- * it. Changes are published. The right to send the probe is a key that expires.
+ * Circuits that all replicas share through Redis. Each open circuit is a key that expires, so that a new replica can read it.
+ * Changes are published: also the start of a probe, so that the others send none meanwhile.
  *
  * Circuits are approximate: while Redis does not answer, each replica acts alone.
  */
-import type { RedisService } from "../redis/service.ts";
-import type { OriginName } from "../types.ts";
-import type { CircuitScope } from "./circuit-breaker.ts";
+import { originOf, RESOURCES } from "../../interface/resources.ts";
+import type { RedisService } from "../../redis/service.ts";
+import type { OriginName } from "../../types.ts";
+import type { CircuitScope } from "./opening.ts";
 import type { CircuitReport, SharedCircuits } from "./circuits.ts";
 
 interface Message {
@@ -27,9 +28,8 @@ export interface RedisCircuitsOptions {
 
 export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircuits {
   const { redis, namespace, origin, process } = options;
-  const prefix = `${namespace}{circuits:${origin}}`;
-  const key = `${prefix}:open`;
-  const probeKey = (scope: CircuitScope): string => `${prefix}:probe:${scope}`;
+  const keyOf = (scope: CircuitScope): string => `${namespace}{circuits:${origin}}:${scope}`;
+  const keys = ["origin" as const, ...RESOURCES.filter((one) => originOf(one) === origin)].map(keyOf);
   const channel = `${namespace}circuits:${origin}`;
   let listener = (_scope: CircuitScope, _report: CircuitReport | undefined): void => undefined;
 
@@ -38,8 +38,8 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
     if (message !== undefined && message.from !== process) listener(message.scope, message.circuit);
   }
   async function readAll(): Promise<void> {
-    const open = await redis.run("look", key, (client) => client.hgetall(key)).catch(() => ({}));
-    for (const text of Object.values(open)) receive(text);
+    const open = await redis.run("look", keyOf("origin"), (client) => client.mget(keys)).catch(() => []);
+    for (const text of open) if (text !== null) receive(text);
   }
 
   redis.subscribe({
@@ -52,13 +52,10 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
   return {
     publish(scope, circuit) {
       const text = JSON.stringify({ from: process, scope, circuit });
+      const key = keyOf(scope);
       const published = redis.run("settle", key, async (client) => {
-        if (circuit === undefined) await client.hdel(key, scope);
-        else {
-          await client.hset(key, scope, text);
-          await client.pexpire(key, Math.max(1, Math.ceil(circuit.openForMs)) + FORGET_MS);
-        }
-        await client.del(probeKey(scope));
+        if (circuit === undefined) await client.del(key);
+        else await client.set(key, text, "PX", Math.max(1, Math.ceil(circuit.openForMs)) + FORGET_MS);
         await client.publish(channel, text);
       });
       published.catch(() => undefined);
@@ -66,14 +63,6 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
     subscribe(listen) {
       listener = listen;
       void readAll();
-    },
-    async claimProbe(scope, forMs) {
-      const name = probeKey(scope);
-      const claim = redis.run("claim", name, (client) => client.set(name, process, "PX", forMs, "NX"));
-      return await claim.then(
-        (answer) => answer === "OK",
-        () => true,
-      );
     },
   };
 }

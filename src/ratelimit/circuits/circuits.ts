@@ -1,39 +1,41 @@
 /**
  * The circuits of an origin in this process: which calls they stop, which call is the probe, and what is published to the
- * other replicas. The rules are in circuit-breaker.ts.
+ * other replicas. What opens a circuit: opening.ts. When the next probe goes: probes.ts.
  */
-import type { Resource } from "../interface/resources.ts";
-import type { Cause, SendEnd } from "../types.ts";
+import type { Resource } from "../../interface/resources.ts";
+import type { Cause, SendEnd } from "../../types.ts";
 import {
+  beginProbe,
   type CircuitCause,
   type CircuitRules,
   type CircuitScope,
   close,
   createHealth,
   ended,
+  halfOpen,
   type Health,
   type OpenCircuit,
   stateOf,
-} from "./circuit-breaker.ts";
+} from "./opening.ts";
 
 /** The circuits that replicas share (redis-circuits.ts). Nothing rejects: without Redis, each replica acts alone. */
 export interface SharedCircuits {
-  /** Publishes that a circuit has opened, or closed (`undefined`). Also gives up the claim to its probe. */
+  /** Publishes a change of a circuit. `undefined`: it is closed. */
   readonly publish: (scope: CircuitScope, circuit: CircuitReport | undefined) => void;
   readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitReport | undefined) => void) => void;
-  /** @returns whether this replica may send the probe. No other replica may for this time */
-  readonly claimProbe: (scope: CircuitScope, forMs: number) => Promise<boolean>;
 }
 
 /** An open circuit in durations, because replicas have different clocks. */
 export interface CircuitReport extends Pick<OpenCircuit, "cause" | "failedProbes" | "isAsked"> {
   readonly openForMs: number;
   readonly ageMs: number;
+  /** Time since the start of the probe that has not ended yet. */
+  readonly probingForMs?: number;
 }
 
 /** @returns circuits that no other replica shares */
 export function unsharedCircuits(): SharedCircuits {
-  return { publish: () => undefined, subscribe: () => undefined, claimProbe: async () => true };
+  return { publish: () => undefined, subscribe: () => undefined };
 }
 
 /** A call as far as circuits are concerned. */
@@ -53,7 +55,7 @@ interface SentCall {
 
 type Passage =
   | { readonly kind: "pass" }
-  /** It may go as a probe, if `claim` succeeds. */
+  /** It may go, as the probe. */
   | { readonly kind: "probe"; readonly scopes: readonly CircuitScope[] }
   /** It waits for the end of a probe, or of a pause that the upstream asked for. */
   | { readonly kind: "wait"; readonly until: number; readonly cause: CircuitCause }
@@ -74,13 +76,8 @@ export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCool
 
 export interface Circuits {
   readonly passage: (call: CircuitCall) => Passage;
-  /** Keeps other calls of this process from probing, while a permit is acquired. */
-  readonly reserve: (scopes: readonly CircuitScope[]) => void;
-  readonly unreserve: (scopes: readonly CircuitScope[]) => void;
-  /** Claims the probe of half-open circuits for this replica. Never rejects. */
-  readonly claim: (scopes: readonly CircuitScope[]) => Promise<boolean>;
-  /** The claimed probe was not sent. */
-  readonly unclaim: (scopes: readonly CircuitScope[]) => void;
+  /** A call departs. @returns the scopes of which it is the probe */
+  readonly begin: (call: CircuitCall) => readonly CircuitScope[];
   /** A call has ended. */
   readonly ended: (call: CircuitCall, end: SendEnd, sent: SentCall) => void;
   /** Takes one retry from the retry budget. @returns whether there was one */
@@ -97,13 +94,13 @@ export interface Circuits {
     readonly sinceMs: number;
     readonly forMs: number;
   }[];
+  /** The next call is a probe of the open circuits, whatever their time. @returns the circuits that were open */
+  readonly tryNow: () => readonly CircuitScope[];
   /** Calls back when the circuits have changed. One listener. */
   readonly onChange: (listener: () => void) => void;
   readonly configure: (rules: Pick<CircuitRules, "windows" | "maxCoolOffMs">) => void;
 }
 
-/** A probe that has not ended after this time counts as lost. */
-const PROBE_MS = 30_000;
 /** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
 const PROBE_ANSWERED_MS = 1_000;
 /** Retries are at most this part of all calls. */
@@ -112,12 +109,12 @@ const RETRIES = 0.1;
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
 const LOG_EVERY_MS = 60_000;
+/** The other replicas let the one that opened a circuit send the probe. */
+const OTHERS_LATER_MS = 500;
 
 /** What the circuits of an origin remember in this process. */
 interface Memory {
   readonly health: Health;
-  /** Until when a probe counts as in flight, here or at another replica. */
-  readonly probing: Map<CircuitScope, number>;
   readonly answered: ReturnType<typeof createAnsweredQuestions>;
   /** The version of the key that the upstream refused last. */
   refusedKey: number;
@@ -131,13 +128,16 @@ export function createCircuits(
 ): Circuits {
   const { shared, now, keyVersion, probeWanted } = options;
   const memory = createMemory(options, initial);
-  const { health, probing } = memory;
-  const { mayRetry, departed } = createRetryBudget();
+  const { health } = memory;
   const log = createCredentialsLog(options);
   const notify = (scope: CircuitScope): void => options.onState(scope, health.circuits.get(scope));
   const publish = (scope: CircuitScope): void => {
     shared.publish(scope, reportOf(health.circuits.get(scope), now()));
     notify(scope);
+  };
+  const publishAll = (scopes: readonly CircuitScope[]): void => {
+    scopes.forEach(publish);
+    if (scopes.length > 0) memory.changed();
   };
   shared.subscribe((scope, report) => {
     receive(memory, scope, report, now());
@@ -154,32 +154,29 @@ export function createCircuits(
       }
       return passageIn(memory, call, now());
     },
-    reserve: (scopes) => scopes.forEach((scope) => probing.set(scope, now() + PROBE_MS)),
-    unreserve: (scopes) => scopes.forEach((scope) => probing.delete(scope)),
-    async claim(scopes) {
-      for (const scope of scopes) if (!(await shared.claimProbe(scope, PROBE_MS))) return false;
-      return true;
-    },
-    unclaim(scopes) {
-      for (const scope of scopes) probing.delete(scope);
-      scopes.forEach(publish);
-      memory.changed();
+    begin(call) {
+      const passage = passageIn(memory, call, now());
+      if (passage.kind !== "probe") return [];
+      beginProbe(health, passage.scopes, now());
+      passage.scopes.forEach(publish);
+      return passage.scopes;
     },
     ended(call, end, sent) {
-      const isRefused = end.status === 401 || end.status === 403;
       const isKeyNew = sent.keyVersion !== keyVersion();
-      if (isRefused && !isKeyNew) log.call();
-      const changed = record(memory, call, end, { ...sent, isKeyNew }, now());
-      changed.forEach(publish);
-      if (changed.length > 0) memory.changed();
+      if (isRefusal(end) && !isKeyNew) log.call();
+      publishAll(record(memory, call, end, { ...sent, isKeyNew }, now()));
     },
-    mayRetry,
-    departed,
+    ...createRetryBudget(),
     refused(cause) {
-      if (cause !== "credentials") return;
-      log.caller();
-      const isProbing = now() < (probing.get("origin") ?? 0);
-      if (stateOf(health.circuits.get("origin"), now()) === "half-open" && !isProbing) probeWanted();
+      if (cause === "credentials") log.caller();
+      if (cause === "credentials" && isHalfOpen(health.circuits.get("origin"), now())) probeWanted();
+    },
+    tryNow() {
+      const scopes = [...health.circuits.keys()];
+      for (const scope of scopes) halfOpen(health, scope, now());
+      publishAll(scopes);
+      if (scopes.length > 0) probeWanted();
+      return scopes;
     },
     overview: () => overviewOf(health, now()),
     onChange: (listener) => void (memory.changed = listener),
@@ -193,7 +190,6 @@ function createMemory(
 ): Memory {
   return {
     health: createHealth(),
-    probing: new Map(),
     answered: createAnsweredQuestions(),
     refusedKey: keyVersion(),
     rules: { ...initial, fraction },
@@ -203,14 +199,21 @@ function createMemory(
 
 /** Another replica has opened or closed a circuit. */
 function receive(
-  { health, probing }: Memory,
+  { health, rules }: Memory,
   scope: CircuitScope,
   report: CircuitReport | undefined,
   now: number,
 ): void {
-  probing.delete(scope);
-  if (report === undefined) close(health, scope);
-  else health.circuits.set(scope, { ...report, openedAt: now - report.ageMs, until: now + report.openForMs });
+  if (report === undefined) return close(health, scope);
+  const { openForMs, ageMs, probingForMs, ...circuit } = report;
+  const laterMs = openForMs > 0 ? OTHERS_LATER_MS * (1 + rules.fraction()) : 0;
+  const probed = probingForMs === undefined ? {} : { probedAt: now - probingForMs };
+  health.circuits.set(scope, {
+    ...circuit,
+    openedAt: now - ageMs,
+    until: now + openForMs + laterMs,
+    ...probed,
+  });
 }
 
 function overviewOf({ circuits }: Health, now: number): ReturnType<Circuits["overview"]> {
@@ -235,23 +238,28 @@ function passageIn(memory: Memory, call: CircuitCall, now: number): Passage {
 }
 
 function passageOf(
-  { health, probing, answered }: Memory,
+  { health, answered }: Memory,
   scope: CircuitScope,
   call: CircuitCall,
   now: number,
 ): Passage {
   const circuit = health.circuits.get(scope);
   if (circuit === undefined) return PASS;
-  const { cause, isAsked, until } = circuit;
+  const { cause, isAsked, until, probedAt } = circuit;
+  const answeredBy = probedAt === undefined ? now : probedAt + PROBE_ANSWERED_MS;
+  if (now < until && now < answeredBy) return { kind: "wait", until: answeredBy, cause };
   if (now < until) return { kind: isAsked ? "wait" : "refuse", until, cause };
-  const probeUntil = probing.get(scope) ?? 0;
-  if (now < probeUntil) {
-    const answeredBy = probeUntil - PROBE_MS + PROBE_ANSWERED_MS;
-    return { kind: "wait", until: now < answeredBy ? answeredBy : probeUntil, cause };
-  }
   if (call.cause === "retry") return { kind: "refuse", until, cause };
   if (cause !== "credentials" || answered.mayProbe(call.question)) return { kind: "probe", scopes: [scope] };
   return { kind: "refuse", until: now + 1_000, cause };
+}
+
+function isHalfOpen(circuit: OpenCircuit | undefined, now: number): boolean {
+  return circuit !== undefined && now >= circuit.until;
+}
+
+function isRefusal({ status }: SendEnd): boolean {
+  return status === 401 || status === 403;
 }
 
 /** Records the end of a call. @returns the scopes to publish to the other replicas */
@@ -263,20 +271,26 @@ function record(
   now: number,
 ): readonly CircuitScope[] {
   const { status } = end;
-  const isRefused = status === 401 || status === 403;
-  for (const scope of probeOf) memory.probing.delete(scope);
+  const isRefused = isRefusal(end);
   // The call was signed with the previous key, so it says nothing about this one.
-  if (isRefused && isKeyNew) return probeOf;
-  if (isRefused) memory.refusedKey = keyVersion;
+  const ending = isRefused && isKeyNew ? ({ ...end, status: "given-up" } as const) : end;
+  if (isRefused && !isKeyNew) memory.refusedKey = keyVersion;
   if (typeof status === "number" && status < 500 && !isRefused) memory.answered.add(question);
-  const changed = ended(memory.health, { resource, question, end, probeOf }, memory.rules, now);
-  return [...new Set([...changed, ...probeOf])];
+  return ended(memory.health, { resource, question, end: ending, probeOf }, memory.rules, now);
 }
 
 function reportOf(circuit: OpenCircuit | undefined, now: number): CircuitReport | undefined {
   if (circuit === undefined) return undefined;
-  const { cause, failedProbes, isAsked, until, openedAt } = circuit;
-  return { cause, failedProbes, isAsked, openForMs: Math.max(0, until - now), ageMs: now - openedAt };
+  const { cause, failedProbes, isAsked, until, openedAt, probedAt } = circuit;
+  const probing = probedAt === undefined ? {} : { probingForMs: now - probedAt };
+  return {
+    cause,
+    failedProbes,
+    isAsked,
+    openForMs: Math.max(0, until - now),
+    ageMs: now - openedAt,
+    ...probing,
+  };
 }
 
 /** Retries are at most a tenth of all calls, apart from those with new credentials. A few are saved. */

@@ -1,0 +1,45 @@
+/** Describes an open circuit as an outage of the upstream. */
+import { originOf, type Resource, RESOURCES } from "../../interface/resources.ts";
+import type { OriginName, Outage } from "../../types.ts";
+import type { CircuitCause, CircuitScope } from "./opening.ts";
+
+const CAUSES: Readonly<Record<CircuitCause, string>> = {
+  "too-many-requests": "it answered 429: too many requests",
+  unavailable: "it answered 503 with a time to come back",
+  failing: "most of its last answers were errors or timeouts",
+  unreachable: "no connection could be made",
+  credentials: "it refused our credentials",
+};
+
+const MEANWHILE =
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 503. From time to time one call " +
+  "tests whether the upstream is back.";
+const MEANWHILE_PAUSED =
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it. Others wait if their deadline allows it, " +
+  "else they get 503 or 429.";
+
+export function outageOf(
+  origin: OriginName,
+  scope: CircuitScope,
+  circuit: { readonly cause: CircuitCause; readonly isAsked: boolean },
+): Outage {
+  return {
+    what: outageName(origin, scope),
+    cause: CAUSES[circuit.cause],
+    meanwhile: circuit.isAsked ? MEANWHILE_PAUSED : MEANWHILE,
+    resources: scope === "origin" ? resourcesOf(origin) : [scope],
+  };
+}
+
+/** As in the label of `gateway_circuit_state`. */
+export function outageName(origin: OriginName, scope: CircuitScope): string {
+  return `upstream ${circuitLabel(origin, scope)}`;
+}
+
+export function circuitLabel(origin: OriginName, scope: CircuitScope): string {
+  return `${origin}/${scope === "origin" ? "all" : scope}`;
+}
+
+export function resourcesOf(origin: OriginName): Resource[] {
+  return RESOURCES.filter((one) => originOf(one) === origin);
+}

@@ -1,0 +1,28 @@
+/** How long an open circuit stays open before a probe. Pure. docs/circuits.md explains the rules. */
+import type { RateWindow } from "../../usage/rate-window.ts";
+import type { CircuitCause } from "./opening.ts";
+
+const FIRST_MS = 1_000;
+const LONGEST_MS = 10_000;
+/** After a longer outage, probes go less often. */
+const SHORT_OUTAGE_MS = 5 * 60_000;
+const LONG_OUTAGE_MS = 32_000;
+/** Probes use at most this part of a window in `PERIOD` of its length: 4 % of a day in three hours. */
+const PART = 0.04;
+const PERIOD = 1 / 8;
+const FIRST_CREDENTIALS_MS = 30_000;
+const LONGEST_CREDENTIALS_MS = 15 * 60_000;
+
+/** The time from the start of a probe to the next one. */
+export function probeIntervalMs(
+  { cause, failedProbes, ageMs }: { cause: CircuitCause; failedProbes: number; ageMs: number },
+  windows: readonly RateWindow[],
+): number {
+  if (cause === "credentials")
+    return Math.min(FIRST_CREDENTIALS_MS * 2 ** failedProbes, LONGEST_CREDENTIALS_MS);
+  if (ageMs < SHORT_OUTAGE_MS) return Math.min(FIRST_MS * 2 ** failedProbes, LONGEST_MS);
+  return Math.max(
+    LONG_OUTAGE_MS,
+    ...windows.map(({ limit, windowMs }) => (windowMs * PERIOD) / (limit * PART)),
+  );
+}

@@ -1,0 +1,157 @@
+/** The budget of an origin: its limiter, its circuits and its calls. */
+import type { Problem } from "../errors.ts";
+import type { Resource } from "../interface/resources.ts";
+import type { Clock } from "../process/clock.ts";
+import {
+  type Cause,
+  type Observer,
+  type OriginName,
+  PRIORITIES,
+  type Priority,
+  type RefusalReason,
+  type ShareOfWindow,
+} from "../types.ts";
+import type { Apps } from "./apps.ts";
+import { type Calls, type CallsConfig, createCalls } from "./calls.ts";
+import { type Circuits, createCircuits, type SharedCircuits } from "./circuits/circuits.ts";
+import { outageName, outageOf } from "./circuits/outages.ts";
+import type { CircuitScope } from "./circuits/opening.ts";
+import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
+import { remembered, sharesOf, type WindowOverview, windowsIn } from "./overview.ts";
+import { retryAfterSeconds } from "./refusals.ts";
+
+export interface BudgetConfig extends CallsConfig, LimiterConfig {
+  readonly maxCoolOffMs: number;
+}
+
+export interface BudgetOptions {
+  readonly origin: OriginName;
+  readonly limiter: Limiter;
+  readonly sharedCircuits: SharedCircuits;
+  readonly apps: Apps;
+  readonly clock: Clock;
+  /** From 0 up to 1: jitter. */
+  readonly fraction: () => number;
+  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> & {
+    /** @param app a metric label */
+    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+    readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
+  };
+  /** Changes when the upstream's credentials do. */
+  readonly keyVersion: () => number;
+}
+
+/** The state of an origin's budget, for operators. */
+interface BudgetOverview {
+  readonly mode: LimiterState["mode"];
+  readonly windows: readonly WindowOverview[];
+  /** Waiting calls, by priority. */
+  readonly queue: Readonly<Record<string, number>>;
+  readonly circuits: ReturnType<Circuits["overview"]>;
+}
+
+export interface Budget extends Pick<Calls, "run" | "expect" | "inFlight"> {
+  /** Whether a circuit stops a call for this question now. */
+  readonly isCoolingOff: (question: { readonly resource: Resource; readonly query: string }) => boolean;
+  /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
+  readonly retryAfterSeconds: (resource: Resource) => number | undefined;
+  readonly queueLength: (priority: Priority) => number;
+  /** What an app has left of its share of each window, and of its `perDay`. The same array for half a second. */
+  readonly shareOf: (app: string) => readonly ShareOfWindow[];
+  /** The remaining part, from 0 to 1, of the window with the least. At most half a second old. */
+  readonly left: () => number;
+  readonly overview: () => BudgetOverview;
+  readonly configure: (config: BudgetConfig) => void;
+  /**
+   * Sets the listener that sends a probe. It is called when the credentials may be tried again and no caller asks a
+   * question that was answered before, and by `tryCircuits`.
+   */
+  readonly onProbeWanted: (listener: () => void) => void;
+  /** The next call is a probe of the open circuits. @returns the circuits that were open */
+  readonly tryCircuits: () => readonly CircuitScope[];
+  /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
+  readonly stop: (why: Problem) => Promise<void>;
+  /** Gives back what this process holds. Never rejects. */
+  readonly close: () => Promise<void>;
+}
+
+export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
+  const { limiter, apps, clock, observer } = options;
+  const now = clock.monotonic;
+  let probeWanted = (): void => undefined;
+  const circuits = circuitsOf(options, config, () => probeWanted());
+  const shares = remembered<readonly ShareOfWindow[]>(now);
+  const left = remembered<number>(now);
+  const calls = createCalls(
+    {
+      ...options,
+      circuits,
+      apps: { ...apps, perDayOf: (app) => config.perDay.get(app) ?? null },
+      observer: {
+        refused: (app, reason, isEnforced) => observer.refused(apps.labelOf(app), reason, isEnforced),
+        departed({ app, cause }, waitedMs) {
+          shares.forget();
+          observer.departed(apps.labelOf(app), cause, waitedMs);
+        },
+      },
+    },
+    config,
+  );
+  return {
+    run: calls.run,
+    expect: calls.expect,
+    inFlight: calls.inFlight,
+    isCoolingOff: ({ resource, query }) =>
+      "until" in circuits.passage({ resource, question: query, cause: "miss" }),
+    retryAfterSeconds(resource) {
+      const open = circuits.overview().filter(({ scope }) => scope === "origin" || scope === resource);
+      return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
+    },
+    queueLength: calls.waiting,
+    shareOf: (app) => shares.get(app, () => sharesOf(calls.situation(), app)),
+    left: () =>
+      left.get("", () =>
+        Math.min(...limiter.state().windows.map(({ remaining, limit }) => remaining / limit)),
+      ),
+    overview: () => overviewOf(limiter.state(), calls, circuits, now()),
+    configure(next) {
+      config = next;
+      limiter.configure(next);
+      circuits.configure(next);
+      calls.configure(next);
+      shares.forget();
+    },
+    onProbeWanted: (listener) => void (probeWanted = listener),
+    tryCircuits: circuits.tryNow,
+    stop: calls.stop,
+    close: limiter.close,
+  };
+}
+
+function circuitsOf(options: BudgetOptions, config: BudgetConfig, probeWanted: () => void): Circuits {
+  const { origin, observer, sharedCircuits: shared, clock } = options;
+  return createCircuits(
+    {
+      ...options,
+      shared,
+      now: clock.monotonic,
+      probeWanted,
+      warn: observer.warn,
+      onState(scope, circuit) {
+        if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
+        else observer.outOfOrder(outageOf(origin, scope, circuit));
+      },
+    },
+    config,
+  );
+}
+
+function overviewOf(state: LimiterState, calls: Calls, circuits: Circuits, now: number): BudgetOverview {
+  const queue = PRIORITIES.map((priority) => [priority, calls.waiting(priority)] as const);
+  return {
+    mode: state.mode,
+    windows: windowsIn(state, now),
+    queue: Object.fromEntries(queue),
+    circuits: circuits.overview(),
+  };
+}

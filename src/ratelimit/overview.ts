@@ -1,0 +1,91 @@
+/** What callers, operators and metrics see of a budget. */
+import { OTHER_APP, type ShareOfWindow } from "../types.ts";
+import { isLong, sharesIn, type Situation, usedIn } from "./fairness/shares.ts";
+import { DAY_MS, type LimiterState, type WindowState } from "./limiter.ts";
+
+/** A window for operators. */
+export interface WindowOverview extends Omit<WindowState, "freeAt" | "byApp"> {
+  /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
+  readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
+  /** Calls that count now, of the apps that sent most. The rest is `other`. */
+  readonly byApp: Readonly<Record<string, number>>;
+}
+
+/** Apps that an overview names. */
+const MOST_NAMED = 20;
+/** An overview shows when this many spent calls are free again. */
+const COME_BACK = [1, 10, 100];
+
+export function windowsIn({ windows }: LimiterState, now: number): WindowOverview[] {
+  return windows.map(({ byApp, freeAt, ...window }) => ({
+    ...window,
+    comesBack: COME_BACK.flatMap((calls) => {
+      const at = freeAt[calls - 1];
+      return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
+    }),
+    byApp: topApps(byApp),
+  }));
+}
+
+/** The apps that sent most, by name. The rest is `other`. */
+export function topApps(byApp: ReadonlyMap<string, number>, most = MOST_NAMED): Record<string, number> {
+  const sorted = [...byApp]
+    .filter(([app, sent]) => sent > 0 && app !== OTHER_APP)
+    .toSorted((a, b) => b[1] - a[1]);
+  const rest = sorted.slice(most).reduce((sum, [, sent]) => sum + sent, byApp.get(OTHER_APP) ?? 0);
+  return Object.fromEntries(rest > 0 ? [...sorted.slice(0, most), [OTHER_APP, rest]] : sorted.slice(0, most));
+}
+
+/** What an app has left of its share of each window, and of its `perDay`. */
+export function sharesOf(situation: Situation, app: string): readonly ShareOfWindow[] {
+  const { state, now, apps } = situation;
+  const shares = sharesIn(situation);
+  const secondsUntil = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
+  const windows = state.windows.map((window): ShareOfWindow => {
+    const { name, windowMs, remaining, freeAt } = window;
+    const used = usedIn(window, app);
+    const share = shares.shareOf(window, app);
+    // No app is held to its share of a long window.
+    const beyond = remaining - shares.leave(window, { app, priority: "interactive" }, Math.ceil(share));
+    const limit = isLong(window) ? Math.max(share, used + beyond) : share;
+    return {
+      name,
+      limit,
+      windowSeconds: Math.ceil(windowMs / 1000),
+      remaining: Math.max(0, Math.min(limit - used, remaining)),
+      resetSeconds: secondsUntil(freeAt[0] ?? now + windowMs),
+    };
+  });
+  const perDay = apps.perDayOf(app);
+  if (perDay === null) return windows;
+  const { spent, nextFreeAt } = state.today.get(app) ?? { spent: 0, nextFreeAt: now + DAY_MS };
+  const day = { name: "per-day", limit: perDay, windowSeconds: DAY_MS / 1000 };
+  return [
+    ...windows,
+    { ...day, remaining: Math.max(0, perDay - spent), resetSeconds: secondsUntil(nextFreeAt) },
+  ];
+}
+
+const FOR_MS = 500;
+const MOST_REMEMBERED = 500;
+
+/** Remembers values for half a second, because every response asks for them. */
+export function remembered<T>(now: () => number): {
+  readonly get: (key: string, read: () => T) => T;
+  readonly forget: () => void;
+} {
+  const known = new Map<string, T>();
+  let until = 0;
+  return {
+    get(key, read) {
+      if (now() >= until || known.size >= MOST_REMEMBERED) {
+        known.clear();
+        until = now() + FOR_MS;
+      }
+      const value = known.get(key) ?? read();
+      known.set(key, value);
+      return value;
+    },
+    forget: () => known.clear(),
+  };
+}
