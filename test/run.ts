@@ -56,6 +56,7 @@ const PROGRAMS: readonly Program[] = [
     version: /version (\d[\d.]*)/,
     oldest: 2,
   })),
+  { title: "curl", command: "curl", package: "curl", version: /curl (\d[\d.]*)/, oldest: 7 },
   {
     title: "chromium",
     command: "chromium",
