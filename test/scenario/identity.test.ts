@@ -101,7 +101,7 @@ describe("a DATA_DIR", () => {
       UPSTREAM_SERVICE: CALLER.service,
       UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
       UPSTREAM_USER_AGENT: "test/1.0",
-      UPSTREAM_REFERRER: "https://www.example.com/",
+      UPSTREAM_REFERRER: "https://www.agency.test/",
     });
     expect(await adopted.ended).toBe(0);
     const second = await startGateway({ env: { ...env, ...AS_ANOTHER }, sandbox: ANOTHER });

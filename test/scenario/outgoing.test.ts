@@ -11,9 +11,9 @@ const PASS_AREAS = 'upstream: { passThrough: ["/areas/*"] }';
 
 const COMPANY = [
   ["accept", "application/json"],
-  ["user-agent", "property-gateway-test/1.0 (ops@example.com)"],
-  ["referer", "https://www.example.com/"],
-  ["referrer", "https://www.example.com/"],
+  ["user-agent", "property-gateway-test/1.0 (ops@agency.test)"],
+  ["referer", "https://www.agency.test/"],
+  ["referrer", "https://www.agency.test/"],
 ];
 
 /** A caller with many headers. */

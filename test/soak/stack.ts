@@ -69,7 +69,7 @@ export async function openStack(now: () => number): Promise<Stack> {
     UPSTREAM_SERVICE: CALLER.service,
     UPSTREAM_CALLER_ID: CALLER.callerId,
     UPSTREAM_PRIVATE_KEY_FILE: key,
-    UPSTREAM_REFERRER: "https://www.example.com/",
+    UPSTREAM_REFERRER: "https://www.agency.test/",
     BUDGET: WINDOWS.map(({ limit, windowMs }) => `${limit}/${windowMs / 1_000}s`).join(","),
     LOG_LEVEL: "warn",
     LOG_ACCESS: "off",

@@ -59,11 +59,12 @@ export function createFakeClock(
   }
 
   return {
-    now: () => now,
-    monotonic: () => now - setBy,
+    now: () => Math.floor(now),
+    monotonic: () => Math.floor(now - setBy),
     precise: () => now - setBy,
     after(delayMs, callback) {
-      const timer: Timer = { dueAt: now + Math.max(0, delayMs), callback };
+      // As with a real timer, the time has come for whoever looks at the clock in the callback.
+      const timer: Timer = { dueAt: now + Math.max(0, Math.ceil(delayMs)), callback };
       arm(timer);
       armings.add(delayMs);
       return () => cancel(timer);
@@ -86,7 +87,10 @@ export function createFakeClock(
       setBy += epochMs - now;
       now = epochMs;
     },
-    machine: { boot: "the one start of the machine", up: () => now - setBy - startAt + UP_AT_START_MS },
+    machine: {
+      boot: "the one start of the machine",
+      up: () => Math.floor(now - setBy) - startAt + UP_AT_START_MS,
+    },
     armed: (delayMs, times = 1) => armings.reached(delayMs, times),
   };
 }

@@ -42,7 +42,7 @@ export function gatewayEnv(upstreamUrl = "http://127.0.0.1:9"): Record<string, s
     UPSTREAM_CALLER_ID: CALLER.callerId,
     UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
     UPSTREAM_USER_AGENT: "test/1.0",
-    UPSTREAM_REFERRER: "https://www.example.com/",
+    UPSTREAM_REFERRER: "https://www.agency.test/",
     DATA_DIR: "",
     STOP_DELAY: "0s",
   };
@@ -103,7 +103,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     isTest: true,
     env: {
       ...gatewayEnv(upstream.url),
-      UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@example.com)",
+      UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@agency.test)",
       BUDGET: "1000000/1m",
       CONFIG_FILE: "test.yaml",
       ...options.env,
