@@ -61,6 +61,7 @@ import {
   createExpect,
   createIsCoolingOff,
   describeBudgets,
+  tryCircuits,
 } from "./budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
@@ -388,6 +389,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
       mode: () => settings.current().budget.mode,
     }),
     replicas: () => stores.replicas(),
+    tryCircuits: () => tryCircuits(budgets),
     async usage(query) {
       const { limit, images } = settings.current().budget;
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });

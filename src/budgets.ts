@@ -181,6 +181,13 @@ export function budgetSources(budgets: Budgets, current: () => Config): BudgetSo
   };
 }
 
+/** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */
+export function tryCircuits(budgets: Budgets): string[] {
+  return ORIGINS.flatMap((origin) =>
+    budgets[origin].tryCircuits().map((scope) => circuitLabel(origin, scope)),
+  );
+}
+
 /** @returns all possible circuits, so that each has a metric before it opens for the first time */
 function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSources["circuits"]> {
   const { circuits } = budget.overview();

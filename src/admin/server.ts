@@ -26,6 +26,8 @@ export interface AdminOptions extends ExplainOptions, PurgeOptions, UsageOptions
   readonly budget: () => object;
   /** The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer. */
   readonly replicas: () => Promise<readonly object[]>;
+  /** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */
+  readonly tryCircuits: () => readonly string[];
   /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
   readonly reload: () => ReloadOutcome;
@@ -72,6 +74,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     ...usageEndpoints(options),
     ...purgeEndpoints(options),
     reloadEndpoint(options),
+    post("/circuits/try", z.unknown(), () => ({ tried: options.tryCircuits() })),
   ];
   mount(app, [...pageEndpoints(), ...endpoints]);
   app.use(() => {

@@ -141,6 +141,15 @@ const COMMANDS: readonly AdminCommand[] = [
       };
     },
   },
+  {
+    name: "try",
+    description: "try at once whether the API is back: the next call is a probe of every open circuit",
+    async run(client) {
+      const answer = await client.post<{ tried: readonly string[] }>("/circuits/try", {});
+      const { tried } = answer;
+      return { answer, sections: [["", tried.length > 0 ? tried : ["No circuit is open."]]] };
+    },
+  },
 ];
 
 /** Adds the commands of the table to the program. */

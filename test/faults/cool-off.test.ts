@@ -67,6 +67,21 @@ describe("an upstream that asks to slow down", () => {
   });
 });
 
+describe("POST /circuits/try", () => {
+  it("makes the next call a probe, and asks the last answered question at once", async () => {
+    const { gateway, clock } = await startTimed();
+    await gateway.get("/areas?q=known");
+    await clock.advance(5_000);
+    gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
+    await gateway.get("/areas?q=a");
+    expect(problemCode(await gateway.get("/areas?q=b"))).toBe("upstream-unavailable");
+    const tried = await ask(`${gateway.adminUrl}/circuits/try`, { method: "POST" });
+    expect(tried.json()).toEqual({ tried: ["api/all"] });
+    await expect.poll(() => circuit(gateway, "api/all")).toBe(0);
+    expect((await gateway.get("/areas?q=b")).status).toBe(200);
+  });
+});
+
 const NO_STORE = { "cache-control": "no-store" };
 
 /** Asks, and gives the answer up when the request is at the upstream. */

@@ -19,6 +19,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     status: unasked,
     purge: unasked,
     replicas: async () => [],
+    tryCircuits: () => [],
     warm: () => [],
     budget: () => ({}),
     historyOf: () => [],

@@ -1,0 +1,93 @@
+/**
+ * A model of the queue on a fake clock, where jobs start without any delay: random apps, deadlines, callers that hang up,
+ * and an upstream that fails for a while.
+ */
+import fc from "fast-check";
+import { expect, it } from "vitest";
+
+import { createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
+import { mostWithin } from "../../support/arrivals.ts";
+import { waitingOf } from "../../support/waiting.ts";
+
+interface Ask {
+  readonly app: string;
+  readonly atMs: number;
+  readonly deadlineMs: number;
+  readonly hangsUpMs: number | undefined;
+  readonly lastsMs: number;
+  readonly status: 200 | 500;
+}
+
+const ASK: fc.Arbitrary<Ask> = fc.record({
+  app: fc.constantFrom("web", "ios", "id1", "id2", "id3"),
+  atMs: fc.integer({ min: 0, max: 2 * MINUTE }),
+  deadlineMs: fc.integer({ min: 1, max: 20 * SECOND }),
+  hangsUpMs: fc.option(fc.integer({ min: 0, max: 5 * SECOND }), { nil: undefined }),
+  lastsMs: fc.integer({ min: 0, max: 3 * SECOND }),
+  status: fc.constantFrom(200, 200, 200, 500),
+});
+const LIMITS = [
+  { limit: 5, windowMs: 10 * SECOND },
+  { limit: 12, windowMs: MINUTE },
+];
+
+it("keeps every window, answers every caller by its deadline, and loses no permit", async () => {
+  const clock = fakeTime();
+  const play = async (asks: readonly Ask[], spacingMs: number): Promise<void> => {
+    const listed = [
+      { id: "web", weight: 4, perDay: null },
+      { id: "ios", weight: 1, perDay: null },
+    ];
+    const scene = createScene({ clock, windows: LIMITS, listed, concurrency: 3, spacingMs });
+    const startedAt = clock.now();
+    let [ended, abandonedCalls] = [0, 0];
+    const start = async ({ app, deadlineMs, hangsUpMs, lastsMs, status }: Ask, n: number): Promise<void> => {
+      const hangUp = new AbortController();
+      const deadlineAt = clock.now() + deadlineMs;
+      if (hangsUpMs !== undefined) clock.after(hangsUpMs, () => hangUp.abort());
+      let departed = false;
+      const waiting = { ...waitingOf({ deadlineAt, abandoned: hangUp.signal }), apps: () => [app] };
+      await scene.calls
+        .run({ app, cause: "miss", resource: "listings", query: `q${n}`, waiting }, async (settle) => {
+          departed = true;
+          if (hangUp.signal.aborted) abandonedCalls++;
+          await new Promise<void>((resolve) => void clock.after(lastsMs, resolve));
+          settle({ status, arrivedAfterMs: 0, durationMs: lastsMs });
+        })
+        .catch(() => undefined);
+      ended++;
+      // A caller whose call was sent waits for the call, and leaves by its own deadline elsewhere.
+      if (!departed) expect(clock.now()).toBeLessThanOrEqual(deadlineAt + 1);
+    };
+    for (const [n, asked] of asks.entries()) clock.after(asked.atMs, () => void start(asked, n));
+    await clock.advance(3 * MINUTE);
+    const at = scene.limiters.sends.map((send) => send.at);
+    for (const { limit, windowMs } of LIMITS) expect(mostWithin(at, windowMs)).toBeLessThanOrEqual(limit);
+    expect([ended, abandonedCalls]).toEqual([asks.length, 0]);
+    // Every permit that was not given back belongs to a call that ended.
+    expect(scene.limiters.completed).toHaveLength(scene.limiters.sends.length);
+    expect([scene.calls.waiting("interactive"), scene.calls.inFlight()]).toEqual([0, 0]);
+    expect(clock.now() - startedAt).toBe(3 * MINUTE);
+  };
+  await fc.assert(fc.asyncProperty(fc.array(ASK, { maxLength: 60 }), fc.constantFrom(0, 25), play), {
+    numRuns: 40,
+  });
+}, 60_000);
+
+it("a caller that hangs up while its call waits never costs a call, also when jobs start without any delay", async () => {
+  for (let ticks = 0; ticks < 40; ticks++) {
+    const scene = createScene({ windows: [{ limit: 100, windowMs: MINUTE }] });
+    const hangUp = new AbortController();
+    const call = scene.call("app", {}, { abandoned: hangUp.signal });
+    // Hangs up at every step between the arrival and the departure of the call.
+    for (let tick = 0; tick < ticks; tick++) await Promise.resolve();
+    const hadStarted = call.hasStarted();
+    hangUp.abort();
+    await scene.clock.advance(SECOND);
+    expect([ticks, call.hasStarted(), scene.limiters.sends.length]).toEqual([
+      ticks,
+      hadStarted,
+      hadStarted ? 1 : 0,
+    ]);
+  }
+});
