@@ -16,8 +16,7 @@ export interface Arrival {
   readonly startedAt: number;
   /**
    * @returns the signal that aborts when the caller hangs up before the response is complete. The first call creates it,
-   *   because most hits do not need it. While earlier responses of the connection are not complete, only a further call
-   *   notices that the caller has hung up.
+   *   because most hits do not need it.
    */
   readonly gone: () => AbortSignal;
   /** `none` until the path is known. */
@@ -121,8 +120,7 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
     startedAt: options.precise(),
     gone() {
       controller ??= new AbortController();
-      // Node reports the end of the connection only to the response whose turn it is, not to those behind it.
-      if (hasHungUp || message.socket.destroyed) controller.abort();
+      if (hasHungUp) controller.abort();
       return controller.signal;
     },
     hangUp() {

@@ -95,7 +95,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /** The most bytes of finished responses that wait for their callers to read. */
-const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
+const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
 
 /**
  * Limits the memory of finished responses that callers do not read. Above the limit, the connection whose response has
@@ -138,6 +138,5 @@ export function limitUnsent(maxBytes = MAX_UNSENT_BYTES): {
  */
 export function isSent(response: ServerResponse): boolean {
   const { socket } = response;
-  // A pipelined response gets its socket only when the responses before it have ended.
   return response.writableEnded && response.writableLength === 0 && socket !== null && !socket.destroyed;
 }

@@ -4,6 +4,7 @@
  */
 import { createServer, STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
 import { Problem } from "../errors.ts";
@@ -14,6 +15,7 @@ import type { Observer } from "../types.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "./problem-response.ts";
+import { OneRequest, withEncodedUrl } from "./raw-urls.ts";
 import { parserProblem, type RequestLimits } from "./request-validation.ts";
 
 /** Times in milliseconds. */
@@ -60,16 +62,19 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const server = tls
     ? createTlsServer({ ...settings, ...tls, handshakeTimeout: limits.headersTimeoutMs })
     : createServer(settings);
-  // Node silently drops headers over this number. One more is allowed here, so that `checkHead` notices.
-  server.maxHeadersCount = limits.maxHeaders + 1;
-
+  // Never listens. It parses requests again whose URL was encoded.
+  const again = createServer(settings);
   const connections = new WeakMap<Duplex, Connection>();
   const listener = createListener(server, connections, options);
-  server.on("request", listener);
-  // Node would answer both by itself. `checkHead` refuses them with a problem.
-  server.on("checkContinue", listener);
-  server.on("checkExpectation", listener);
-  refuseNonRequests(server, connections, options);
+  for (const each of [server, again]) {
+    // Node silently drops headers over this number. One more is allowed here, so that `checkHead` notices.
+    each.maxHeadersCount = limits.maxHeaders + 1;
+    each.on("request", listener);
+    // Node would answer both by itself. `checkHead` refuses them with a problem.
+    each.on("checkContinue", listener);
+    each.on("checkExpectation", listener);
+    refuseNonRequests(each, connections, options, (one) => again.emit("connection", one));
+  }
   return server;
 }
 
@@ -125,18 +130,26 @@ function createListener(
     connection.message = message;
     connection.latest = response;
     connection.isLast =
-      connection.isTooMany || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
+      socket instanceof OneRequest ||
+      connection.isTooMany ||
+      offersUpgrade(message) ||
+      (ignoreContent === true && hasContent(message));
     if (connection.isLast) response.shouldKeepAlive = false;
     handle(message, response);
   };
 }
 
-/** Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`. */
+/**
+ * Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`.
+ * @param parseAgain gets a request that Node can parse now
+ */
 function refuseNonRequests(
   server: HttpServer,
   connections: WeakMap<Duplex, Connection>,
   { limits, ignoreContent, after, requestId }: HttpServerOptions,
+  parseAgain: (request: OneRequest) => void,
 ): void {
+  /** Connections that are not read any more. */
   const refused = new WeakSet<Duplex>();
   const refuseRaw = (socket: Duplex, problem: Problem): void => {
     // Further bytes on a refused connection cause further errors.
@@ -148,6 +161,11 @@ function refuseNonRequests(
   };
   server.on("clientError", (error, socket) => {
     const connection = connections.get(socket);
+    const head = connection?.latest.writableFinished === false ? undefined : withEncodedUrl(error);
+    if (head !== undefined && socket instanceof Socket && !refused.has(socket)) {
+      refused.add(socket);
+      return parseAgain(new OneRequest(head, socket));
+    }
     const problem = parserProblem(error, limits);
     // The open response waits for request content that does not arrive, so the refusal replaces that response.
     if (problem.code === "request-timeout" && connection?.message.complete === false && !ignoreContent) {
@@ -193,13 +211,9 @@ function offersUpgrade({ headers }: IncomingMessage): boolean {
 
 /** Limits how long a caller may read nothing of a finished response, which holds a connection and memory. */
 function limitWriting({ socket }: IncomingMessage, response: ServerResponse, timeoutMs: number): void {
-  const limit = (): void => {
-    if (response.writableEnded && response.socket !== null) socket.setTimeout(timeoutMs);
-  };
+  const limit = (): void => void socket.setTimeout(timeoutMs);
   if (response.writableEnded) limit();
   else response.once("prefinish", limit);
-  // A pipelined response gets its socket only when the responses before it have ended.
-  response.once("socket", limit);
   // Runs before Node's own listener, which sets the keep-alive timeout.
   response.prependOnceListener("finish", () => socket.setTimeout(0));
 }

@@ -102,8 +102,7 @@ const CONTENT_LENGTH = "The Content-Length is not one plain number.";
 /** Texts for the parser's error codes, because Node's own messages are not stable. */
 const DETAILS: Readonly<Record<string, string>> = {
   HPE_INVALID_METHOD: "The request does not begin with an HTTP method.",
-  HPE_INVALID_URL:
-    "The URL has a character that is not allowed. Non-ASCII characters must be percent-encoded.",
+  HPE_INVALID_URL: "The URL has a character that is not allowed. It must be percent-encoded.",
   HPE_INVALID_CONSTANT: FIRST_LINE,
   HPE_INVALID_VERSION: FIRST_LINE,
   HPE_STRICT: FIRST_LINE,

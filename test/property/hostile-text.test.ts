@@ -12,6 +12,7 @@ import { elementsOf, httpDateMs, secondsIn } from "../../src/http-fields.ts";
 import { createAppTokens } from "../../src/http/app-tokens.ts";
 import { directivesOf, deadlineOf } from "../../src/http/caller-headers.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../src/http/negotiate.ts";
+import { withEncodedUrl } from "../../src/http/raw-urls.ts";
 import { checkHead } from "../../src/http/request-validation.ts";
 import { recordIdsIn } from "../../src/interface/envelope.ts";
 import { createClientAddress, traceparentIn } from "../../src/telemetry/access-log.ts";
@@ -39,6 +40,8 @@ const headWith = (host: string, url: string): Parameters<typeof checkHead>[0] =>
   httpVersion: "1.1",
   rawHeaders: ["Host", host],
 });
+const refusedByParser = (text: string): Error =>
+  Object.assign(new Error(), { code: "HPE_INVALID_URL", rawPacket: Buffer.from(text) });
 const checkAppToken = createAppTokens({
   tokens: () => new Map([["web", "0123456789abcdef"]]),
   now: () => 0,
@@ -57,6 +60,11 @@ const headers: readonly (readonly [name: string, scan: Scan])[] = [
   ["If-None-Match", (text) => noneMatchNames(text, ["a"])],
   ["Host", (text) => refused(() => checkHead(headWith(text, "/"), HEAD_LIMITS))],
   ["the host in a URL", (text) => refused(() => checkHead(headWith("x", `http://${text}/`), HEAD_LIMITS))],
+  ["a raw URL", (text) => withEncodedUrl(refusedByParser(`GET /å${text} HTTP/1.1\r\n\r\n`))],
+  [
+    "headers behind a raw URL",
+    (text) => withEncodedUrl(refusedByParser(`GET /å HTTP/1.1\r\n${text}\r\n\r\n`)),
+  ],
   ["Authorization of an app", (text) => checkAppToken("web", `Bearer ${text}`)],
   ["X-Forwarded-For", (text) => clientAddress({ headers: { "x-forwarded-for": text }, socket: PROXY })],
   ["traceparent", (text) => traceparentIn({ traceparent: text })],

@@ -1,4 +1,5 @@
 /** The gateway in a company's network: TLS on its own ports, a proxy on the way to the API, and tokens of apps. */
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
@@ -6,6 +7,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
+import { promisify } from "node:util";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -70,6 +72,9 @@ describe("TLS on the gateway's own ports", () => {
       },
     });
     expect(await statusOf(`${gateway.url}/areas?q=a`)).toBe(200);
+    const rawUrl = `${gateway.url}/listings?objectType=gård`;
+    const { stdout } = await promisify(execFile)("curl", ["-s", "--cacert", files.path("ca.pem"), rawUrl]);
+    expect(JSON.parse(stdout)).toHaveProperty("listings");
     expect(await statusOf(`${gateway.adminUrl}/readyz`)).toBe(200);
     const before = await serialAt(gateway.url);
 
