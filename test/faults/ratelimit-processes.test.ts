@@ -1,67 +1,17 @@
 /** Processes that share limits through a real Redis, counted at the upstream. */
-import { spawn } from "node:child_process";
-import { createServer } from "node:http";
-
 import { expect, it, onTestFinished } from "vitest";
 
 import { mostWithin } from "../support/arrivals.ts";
 import { lasting, redisForTest } from "../support/budget-watch.ts";
-import type { WorkerSettings } from "../support/limiter-worker.ts";
-import { follow, type Running } from "../support/process.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { type LimiterStage, stageLimiters } from "../support/limiter-stage.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const LIMIT = 40;
 const WINDOW_MS = 1_000;
 
-interface Stage {
-  readonly redis: RedisServer;
-  readonly arrivals: number[];
-  readonly start: (settings?: Partial<WorkerSettings>) => Running;
-  /** Resolves when `count` more calls have arrived. */
-  readonly arrive: (count: number) => Promise<void>;
-}
+const stage = (): Promise<LimiterStage> => stageLimiters(LIMIT, WINDOW_MS);
 
-async function stage(): Promise<Stage> {
-  const redis = await redisForTest();
-  const arrivals: number[] = [];
-  const upstream = createServer((_, response) => {
-    arrivals.push(performance.now());
-    response.end("{}");
-  });
-  await new Promise<void>((resolve) => void upstream.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    upstream.closeAllConnections();
-    upstream.close();
-  });
-  const address = upstream.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  const common = {
-    redisPort: redis.port,
-    upstreamPort: port,
-    limit: LIMIT,
-    windowMs: WINDOW_MS,
-    replicas: 3,
-  };
-  return {
-    redis,
-    arrivals,
-    start(settings = {}) {
-      const argument = JSON.stringify({ ...common, dispatchers: 4, ...settings });
-      const child = spawn(process.execPath, ["test/support/limiter-worker.ts", argument], {
-        stdio: ["ignore", "pipe", "pipe"],
-      });
-      onTestFinished(() => void child.kill("SIGKILL"));
-      return follow(child);
-    },
-    async arrive(count) {
-      const before = arrivals.length;
-      await expect.poll(() => arrivals.length).toBeGreaterThanOrEqual(before + count);
-    },
-  };
-}
-
-const expectKept = ({ arrivals }: Stage, windowMs = WINDOW_MS): void =>
+const expectKept = ({ arrivals }: LimiterStage, windowMs = WINDOW_MS): void =>
   expect(mostWithin(arrivals, windowMs)).toBeLessThanOrEqual(LIMIT);
 
 /** A window that does not end during a test, so that the number of permits does not depend on the speed of the machine. */
@@ -74,12 +24,12 @@ it("three busy replicas use the whole limit", async () => {
   expectKept(all, windowMs);
 });
 
-it("one busy replica beside two idle ones uses all but their escrow, also after a kill and a restart", async () => {
+it("one busy replica beside two idle ones uses all but their own purses, also after a kill and a restart", async () => {
   const all = await stage();
   const idle = { windowMs, dispatchers: 0, replicas: 4 };
   const workers = [all.start(idle), all.start(idle)];
   await Promise.all(workers.map(({ says }) => says(/shared/)));
-  const busy = { windowMs, dispatchers: 1, replicas: 4, address: "here" };
+  const busy = { windowMs, dispatchers: 1, replicas: 4 };
   const first = all.start(busy);
   await all.arrive(10);
   first.child.kill("SIGKILL");
@@ -111,17 +61,17 @@ it("no limit is exceeded when Redis is frozen, emptied, or killed and restarted 
   await all.arrive(LIMIT);
   redis.freeze();
   await Promise.all(workers.map(({ says }) => says(/degraded/)));
-  // Each replica spends its part when that has been reserved for a window.
-  await all.arrive(LIMIT);
+  // Each replica goes on with its own purse.
+  await all.arrive(6);
   redis.thaw();
   await Promise.all(workers.map(({ says }) => says(/degraded[^]*shared/)));
   await all.arrive(LIMIT);
   await redis.command("FLUSHALL");
   await all.arrive(2 * LIMIT);
   await redis.kill();
-  await all.arrive(LIMIT / 2);
+  await all.arrive(6);
   await redis.restart();
-  await all.arrive(3 * LIMIT);
+  await all.arrive(2 * LIMIT);
   expectKept(all);
 });
 
@@ -145,15 +95,53 @@ it("a replica that is cut off from Redis continues beside the others, exceeds no
   expectKept(all);
 });
 
-it("no limit is exceeded when Redis restarts with older data", async () => {
+it("no limit is exceeded when Redis, which refuses INFO, restarts with older data, or evicts a key", async () => {
   const all = await stage();
+  const refuseInfo = (): Promise<unknown> => all.redis.command("ACL", "SETUSER", "default", "-info");
+  await refuseInfo();
   for (let replica = 0; replica < 3; replica++) all.start();
   await all.arrive(LIMIT);
   await all.redis.command("SAVE");
   await all.arrive(LIMIT / 2);
   await all.redis.kill();
   await all.redis.restart();
-  expect(await all.redis.command("DBSIZE")).toBeGreaterThan(0);
+  await refuseInfo();
+  await all.arrive(2 * LIMIT);
+  for (const key of ["shared", "own", "purses"]) {
+    expect(await all.redis.command("DEL", `test:{limiter:api}:${key}`)).toBe(1);
+    await all.arrive(LIMIT);
+  }
+  expectKept(all);
+});
+
+it("no limit is exceeded when Redis takes over older data of another server", async () => {
+  const all = await stage();
+  const other = await redisForTest();
+  for (let replica = 0; replica < 3; replica++) all.start();
+  await all.arrive(LIMIT);
+  await other.command("REPLICAOF", "127.0.0.1", all.redis.port);
+  await expect.poll(async () => await other.command("DBSIZE")).toBeGreaterThan(0);
+  await other.command("REPLICAOF", "NO", "ONE");
+  await all.arrive(LIMIT);
+  await all.redis.command("REPLICAOF", "127.0.0.1", other.port);
+  await expect
+    .poll(async () => String(await all.redis.command("INFO", "replication")))
+    .toContain("link_status:up");
+  await all.redis.command("REPLICAOF", "NO", "ONE");
   await all.arrive(2 * LIMIT);
   expectKept(all);
+});
+
+it("when Redis restarts with all its data, nothing closes", async () => {
+  const all = await stage();
+  const slow = { windowMs, dispatchers: 0 };
+  const workers = [all.start(slow), all.start(slow)];
+  await Promise.all(workers.map(({ says }) => says(/shared/)));
+  await all.redis.command("SHUTDOWN", "SAVE").catch(() => undefined);
+  await all.redis.kill();
+  await all.redis.restart();
+  await Promise.all(workers.map(({ says }) => says(/degraded[^]*shared/)));
+  all.start({ windowMs });
+  await all.arrive(LIMIT - 2);
+  expect(workers.map(({ output }) => output()).join("\n")).not.toContain("lost data");
 });

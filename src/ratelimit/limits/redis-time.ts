@@ -55,7 +55,7 @@ export function createRedisTime(timeoutMs: number): RedisTime {
 
   return {
     ask(now) {
-      if (!isWatching && now - last.askedAt > SILENT_MS) [isWatching, watch] = [true, undefined];
+      if (now - last.askedAt > SILENT_MS) [isWatching, watch] = [true, undefined];
       if (isWatching) {
         if (watch === undefined || now < watch.since + settleMs())
           return { latest: undefined, stoodAt: undefined, isWatching: true };

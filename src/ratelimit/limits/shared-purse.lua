@@ -102,7 +102,7 @@ local function lose(counts, ageMs)
     if i > 1 then
       local shared, short = w.limit - request.replicas * w.own, shortest.limit - request.replicas * shortest.own
       local most = (counts[int(w.ms)] or shared) + short * (math.ceil(span(ageMs) / shortest.ms) + 1)
-      debts = owe(debts, w.ms, math.max(math.min(shared, most), owed(state.debts, w.ms)))
+      debts = owe(debts, w.ms, math.max(most, owed(state.debts, w.ms)))
     end
   end
   redis.call('DEL', SHARED, OWN)
@@ -111,7 +111,7 @@ local function lose(counts, ageMs)
   end
   state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
   state.closedUntil, state.openAt, state.since = now + span(shortest.ms + request.countMs), now, now
-  state.seq, state.purses = math.max(state.seq, request.seen), request.purses
+  state.seq, state.purses, state.lostAt = math.max(state.seq, request.seen), request.purses, now
 end
 
 -- [5] A replica has seen more than Redis knows, or a key is gone.
@@ -292,7 +292,19 @@ local function tidy()
   if first then state.since = tonumber(string.match(first[1], '^%d+')) end
 end
 
+-- [5][6] The data may have been older than thought when the loss was noticed, because a command that only watches does not
+-- know the time. All that follows from the loss begins when the time is known.
+local function followTime()
+  local late = state.lostAt and now - state.lostAt or 0
+  state.lostAt = nil
+  if late <= 0 then return end
+  state.closedUntil = state.closedUntil + late
+  for _, debt in ipairs(state.debts) do debt.till = debt.till + late end
+  for _, slot in ipairs(state.slots) do slot.renewedAt = (slot.renewedAt or now) + late end
+end
+
 local function work(reply)
+  followTime()
   local isOldVersion = adoptOldBudget()
   reply.isOldVersion = isOldVersion
   local isLeaving = request.isLeaving or isOldVersion

@@ -1,0 +1,97 @@
+/** Three replicas share 60 calls a minute for seven minutes of faults, with real processes. */
+import { expect, it, onTestFinished } from "vitest";
+
+import { mostWithin } from "../support/arrivals.ts";
+import { lasting, redisForTest } from "../support/budget-watch.ts";
+import { stageLimiters } from "../support/limiter-stage.ts";
+import type { Running } from "../support/process.ts";
+import { createRandom } from "../support/random.ts";
+
+const MINUTES = Number(process.env["MINUTES"] ?? 7);
+/** A replica that has run for so long knows what was sent. */
+const KNOWS_MS = 5_000;
+
+it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, async () => {
+  const all = await stageLimiters(60, 60_000);
+  const stale = await redisForTest();
+  const { redis, arrivals } = all;
+  const random = createRandom(Number(process.env["SEED"] ?? 1));
+  const frozen = new Set<Running>();
+  let workers = [0, 1, 2].map(() => ({ running: all.start(), at: performance.now() }));
+  onTestFinished(() => {
+    for (const { child } of frozen) child.kill("SIGCONT");
+  });
+  const done: Record<string, number> = {};
+  /** The replicas that know what was sent, and can tell Redis. */
+  const knowing = (): typeof workers =>
+    workers.filter(({ running, at }) => !frozen.has(running) && performance.now() - at > KNOWS_MS);
+  const victim = (): (typeof workers)[number] | undefined => {
+    const known = knowing();
+    return known.length > 1 ? random.pick(known) : undefined;
+  };
+  const faults: Readonly<Record<string, () => unknown>> = {
+    kill() {
+      const one = victim();
+      if (one === undefined) return;
+      one.running.child.kill("SIGKILL");
+      workers = workers.map((worker) =>
+        worker === one ? { running: all.start(), at: performance.now() } : worker,
+      );
+    },
+    freeze() {
+      const one = victim();
+      if (one === undefined) return;
+      frozen.add(one.running);
+      one.running.child.kill("SIGSTOP");
+      setTimeout(
+        () => {
+          one.running.child.kill("SIGCONT");
+          one.at = performance.now();
+          frozen.delete(one.running);
+        },
+        random.between(1_000, 90_000),
+      );
+    },
+    async freezeRedis() {
+      redis.freeze();
+      await lasting(random.between(100, 20_000));
+      redis.thaw();
+    },
+    empty: () => redis.command("FLUSHALL"),
+    save: () => redis.command("SAVE"),
+    async restartOlder() {
+      await redis.kill();
+      await lasting(random.between(10, 3_000));
+      await redis.restart();
+    },
+    async copy() {
+      await stale.command("REPLICAOF", "127.0.0.1", redis.port);
+      await lasting(2_000);
+      await stale.command("REPLICAOF", "NO", "ONE");
+    },
+    async rollBack() {
+      await redis.command("REPLICAOF", "127.0.0.1", stale.port);
+      await lasting(2_000);
+      await redis.command("REPLICAOF", "NO", "ONE");
+    },
+    evict: () => redis.command("DEL", `test:{limiter:api}:${random.pick(["shared", "own", "purses"])}`),
+    read: () => redis.command("GET", "test:{limiter:api}:purses"),
+  };
+  const until = performance.now() + MINUTES * 60_000;
+  await all.arrive(30);
+  while (performance.now() < until) {
+    const name = random.pick(Object.keys(faults));
+    const losesData = !["kill", "freeze", "freezeRedis", "save", "copy", "read"].includes(name);
+    if (!losesData || knowing().length > 0) {
+      await faults[name]?.();
+      done[name] = (done[name] ?? 0) + 1;
+      // Those who know the lost data survive until they have told Redis.
+      if (losesData) await lasting(3_000);
+    }
+    await lasting(random.between(500, 15_000));
+  }
+  const most = mostWithin(arrivals, 60_000);
+  process.stderr.write(`${arrivals.length} calls, at most ${most} in a minute; ${JSON.stringify(done)}\n`);
+  expect(most).toBeLessThanOrEqual(60);
+  expect(arrivals.length).toBeGreaterThan(MINUTES * 10);
+});

@@ -1,0 +1,169 @@
+/** Each rule of the shared purse is needed: without it, one of a few random histories exceeds a limit. */
+import { beforeAll, describe, expect, it } from "vitest";
+
+import { playHistory } from "./history.ts";
+import type { Plan } from "./plan.ts";
+import { LUA, type RedisStage, startStage } from "./redis-stage.ts";
+
+interface Removal {
+  readonly rule: string;
+  readonly what: string;
+  /** The code of the rule in the script, and its replacement. */
+  readonly change: readonly [rule: string, without: string];
+  readonly plan: Partial<Plan>;
+}
+
+/** This many seeds are tried until one exceeds a limit. */
+const MOST_SEEDS = 120;
+const AT_ONCE = 6;
+
+const window = (limit: number, windowMs: number) => ({ name: `${windowMs}ms`, limit, windowMs });
+const SHORT = [window(40, 4_000)];
+const PAIR = [window(40, 4_000), window(120, 20_000)];
+/** Many calls at once, no delays that hide an overrun, and large own purses. */
+const GREEDY: Partial<Plan> = {
+  windows: PAIR,
+  reserve: 0.3,
+  slots: 3,
+  redisRate: 1,
+  lostReplies: 0,
+  arrivalMs: 100,
+  degradedForMs: 6_000,
+  dispatchers: [5, 5, 5],
+  faultyMs: 40_000,
+  betweenFaultsMs: 1_500,
+  unsettled: 0,
+  isMeasured: false,
+};
+
+const REMOVALS: readonly Removal[] = [
+  {
+    rule: "1",
+    what: "the script does not check the shared purse",
+    change: ["if missing > 0 then", "if false then"],
+    plan: { faults: [], faultyMs: 1_000, dispatchers: [5, 0, 0] },
+  },
+  {
+    rule: "1",
+    what: "the shared purse has the whole limit",
+    change: [
+      "local shared = w.limit - math.max(request.replicas * w.own, purseOf(w.ms))",
+      "local shared = w.limit",
+    ],
+    plan: { faults: [] },
+  },
+  {
+    rule: "3",
+    what: "a slot is free before its holder has certainly stopped",
+    change: ["now <= slot.renewedAt + slot.holdMs", "now <= slot.renewedAt + 1000"],
+    plan: { windows: SHORT, slots: 2, faults: ["partition", "freeze"], reserve: 0.5 },
+  },
+  {
+    rule: "3",
+    what: "slots of two sizes are held at once",
+    change: ["if slot.holder or slot.isUnknown then return false end", ""],
+    plan: {
+      windows: SHORT,
+      faults: ["replicas", "kill", "stop"],
+      reserve: 0.5,
+      laterSlots: 1,
+      dispatchers: [5, 5, 5],
+    },
+  },
+  {
+    rule: "4",
+    what: "a new holder takes over nothing",
+    change: [
+      "reply.inherited = { calls = callsOf(slot), debts = mine.debts }",
+      "reply.inherited = { calls = {}, debts = {} }",
+    ],
+    plan: { faults: ["stop", "kill"], reserve: 0.5, dispatchers: [5, 5, 5] },
+  },
+  {
+    rule: "4",
+    what: "calls that a dead holder did not report are forgotten",
+    change: ["if i > 1 then slot.debts = owe(slot.debts, w.ms, most) end", ""],
+    plan: {
+      windows: [window(40, 4_000), window(80, 60_000)],
+      faults: ["redis-down", "kill", "partition"],
+      reserve: 0.5,
+    },
+  },
+  {
+    rule: "5",
+    what: "nobody notices that data were lost",
+    change: ["< request.seen then return lose(", "< 0 then return lose("],
+    plan: { faults: ["empty", "roll-back"] },
+  },
+  {
+    rule: "5",
+    what: "nobody notices that a key is gone",
+    change: ["if not isWhole then lose(state.counts, 0) end", ""],
+    plan: { faults: ["evict"] },
+  },
+  {
+    rule: "5",
+    what: "the shared purse stays open after a loss",
+    change: [
+      "state.closedUntil, state.openAt, state.since = now + span(shortest.ms + request.countMs), now, now",
+      "state.openAt = now",
+    ],
+    plan: { windows: SHORT, faults: ["empty", "roll-back"] },
+  },
+  {
+    rule: "5",
+    what: "longer windows begin anew after a loss",
+    change: ["debts = owe(debts, w.ms, math.max(most, owed(state.debts, w.ms)))", ""],
+    plan: { faults: ["empty", "roll-back"] },
+  },
+  {
+    rule: "5",
+    what: "slots are free after a loss",
+    change: ["state.slots[k] = { isUnknown = true,", "state.slots[k] = {"],
+    plan: { windows: SHORT, faults: ["empty", "partition", "surge"], reserve: 0.5 },
+  },
+  {
+    rule: "6",
+    what: "Redis' clock counts alone",
+    change: [
+      "if request.latest then to = math.min(math.max(to, clock), latestTime(clock)) end",
+      "to = math.max(to, clock)",
+    ],
+    plan: { windows: SHORT, faults: ["clock-step"] },
+  },
+  {
+    rule: "6",
+    what: "a process that has just started or come back moves the time",
+    change: [
+      "if not request.isWatching then\n    local to",
+      "if true then\n    request.isWatching = false\n    local to",
+    ],
+    plan: { windows: SHORT, faults: ["clock-step", "surge", "kill"], betweenFaultsMs: 800 },
+  },
+];
+
+describe("without rule", () => {
+  let stage: RedisStage;
+  beforeAll(async () => {
+    stage = await startStage();
+    return stage.close;
+  });
+
+  it.each(REMOVALS)("[$rule], a limit is exceeded: $what", { timeout: 240_000 }, async ({ change, plan }) => {
+    const [rule, without] = change;
+    expect(LUA).toContain(rule);
+    const lua = LUA.replace(rule, without);
+    for (let first = 1; first <= MOST_SEEDS; first += AT_ONCE) {
+      const outcomes = await Promise.all(
+        Array.from({ length: AT_ONCE }, (_, index) =>
+          playHistory(stage, first + index, {
+            lua,
+            change: (drawn) => ({ ...drawn, ...GREEDY, laterWindows: PAIR, ...plan }),
+          }),
+        ),
+      );
+      if (outcomes.some(({ problems }) => problems.some((problem) => problem.includes("within")))) return;
+    }
+    expect.fail("no history exceeds a limit");
+  });
+});

@@ -1,0 +1,57 @@
+/** Processes that share limits through a real Redis, and an upstream that records arrivals. */
+import { spawn } from "node:child_process";
+import { createServer } from "node:http";
+
+import { expect, onTestFinished } from "vitest";
+
+import { redisForTest } from "./budget-watch.ts";
+import type { WorkerSettings } from "./limiter-worker.ts";
+import { follow, type Running } from "./process.ts";
+import type { RedisServer } from "./redis.ts";
+
+export interface LimiterStage {
+  readonly redis: RedisServer;
+  readonly arrivals: number[];
+  readonly start: (settings?: Partial<WorkerSettings>) => Running;
+  /** Resolves when `count` more calls have arrived. */
+  readonly arrive: (count: number) => Promise<void>;
+}
+
+export async function stageLimiters(limit: number, windowMs: number): Promise<LimiterStage> {
+  const redis = await redisForTest();
+  const arrivals: number[] = [];
+  const upstream = createServer((_, response) => {
+    arrivals.push(performance.now());
+    response.end("{}");
+  });
+  await new Promise<void>((resolve) => void upstream.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    upstream.closeAllConnections();
+    upstream.close();
+  });
+  const address = upstream.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const common = {
+    redisPort: redis.port,
+    upstreamPort: port,
+    limit,
+    windowMs,
+    replicas: 3,
+  };
+  return {
+    redis,
+    arrivals,
+    start(settings = {}) {
+      const argument = JSON.stringify({ ...common, dispatchers: 4, ...settings });
+      const child = spawn(process.execPath, ["test/support/limiter-worker.ts", argument], {
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      onTestFinished(() => void child.kill("SIGKILL"));
+      return follow(child);
+    },
+    async arrive(count) {
+      const before = arrivals.length;
+      await expect.poll(() => arrivals.length).toBeGreaterThanOrEqual(before + count);
+    },
+  };
+}
