@@ -17,7 +17,8 @@ const MOST_NAMED = 20;
 const COME_BACK = [1, 10, 100];
 
 export function windowsIn({ windows }: LimiterState, now: number): WindowOverview[] {
-  return windows.map(({ byApp, freeAt, ...window }) => ({
+  return windows.map(({ name, byApp, freeAt, ...window }) => ({
+    name,
     ...window,
     comesBack: COME_BACK.flatMap((calls) => {
       const at = freeAt[calls - 1];

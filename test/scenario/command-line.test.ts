@@ -219,6 +219,7 @@ describe("doctor", () => {
       UPSTREAM_PRIVATE_KEY: "",
       UPSTREAM_PRIVATE_KEY_FILE: key,
       UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
+      UPSTREAM_REFERRER: "https://www.example.com/",
       REDIS_URL: "redis://127.0.0.1:9",
       DATA_DIR: directory,
     };

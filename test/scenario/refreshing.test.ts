@@ -75,11 +75,7 @@ describe("a refresh", () => {
       gateway.sandbox.clearRequests();
       gateway.sandbox.faults.add({ status, times: 1 });
       expect(cacheStatus(await gateway.get(PATH))).toMatchObject(UPDATING);
-      const calls = (): number => {
-        clock.pass(1_000);
-        return gateway.sandbox.requests().length;
-      };
-      await expect.poll(calls).toBe(2);
+      await gateway.sandbox.waitForRequests(2);
       await landed(gateway);
       expect(gateway.sandbox.requests()).toMatchObject([
         { conditional: true, status },
