@@ -7,18 +7,10 @@ const INTRODUCTION = `# Metrics
 
 <!-- Written by \`npm run generate\` from src/telemetry/metrics.ts and src/telemetry/labels.ts. -->
 
-\`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own metrics.
-With Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` show the values of all replicas together.
-
-The values of each label are a closed set, or come from the settings. So callers cannot create endless series with URLs,
-parameters or headers. The only exception is bounded: of the apps that the settings do not list, the first 20
-get a label of their own. All others are \`other\`.
-
-A series with labels appears when it is counted for the first time. A histogram has three names: its own with
-\`_bucket\` (and the label \`le\`), \`_sum\` and \`_count\`.
-
-The project contains alerts on these metrics ([runbook.md](runbook.md)) and a dashboard
-([operations.md](operations.md#monitoring)).
+\`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own; with Redis, only
+\`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together. The values of each label are a closed
+set, or come from the settings; of the apps that the settings do not list, the first 20 get a label of their own. A series with
+labels appears when it is counted for the first time. [runbook.md](runbook.md#alerts) lists the alerts on these metrics.
 `;
 
 const CATALOGUE = createMetrics(build).catalogue;
@@ -26,22 +18,16 @@ const CATALOGUE = createMetrics(build).catalogue;
 /** The reference of all metrics: a table per part of the gateway. */
 export function metricsReference(): string {
   const sections = CATALOGUE.map(({ title, metrics }) =>
-    [
-      `## ${title}`,
-      "",
-      "| Metric | Type | Labels | Meaning |",
-      "| --- | --- | --- | --- |",
-      ...metrics.map(row),
-      "",
-    ].join("\n"),
+    [`## ${title}`, "", "| Metric | Labels | Meaning |", "| --- | --- | --- |", ...metrics.map(row), ""].join(
+      "\n",
+    ),
   );
   return [INTRODUCTION, ...sections, labelsOf(CATALOGUE.flatMap(({ metrics }) => metrics))].join("\n");
 }
 
-function row({ name, type, labels, help, buckets }: Metric): string {
+function row({ name, type, labels, help }: Metric): string {
   const named = Object.keys(labels).map(code).join(", ");
-  const meaning = buckets === undefined ? help : `${help} Buckets: ${buckets.join(", ")}.`;
-  return `| ${code(name)} | ${type} | ${named} | ${meaning} |`;
+  return `| ${code(name)} | ${named} | ${help} (${type}) |`;
 }
 
 /** If a label has different values for different metrics, it has a row for each set of values. */

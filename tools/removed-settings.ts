@@ -4,14 +4,24 @@ import { REMOVED } from "../src/config/removed.ts";
 
 const [BEGIN, END] = ["<!-- Written by `npm run generate` from src/config/removed.ts. -->", "<!-- End -->"];
 
+const CONSTANT = /^It is always (.*) now; remove it\.$/;
+
 /** @returns docs/upgrading.md with the list of removed settings */
 export async function upgradingGuide(file: URL): Promise<string> {
   const text = await readFile(file, "utf8");
   const [before = "", rest = ""] = text.split(BEGIN);
   const [, after = ""] = rest.split(END);
-  const rows = REMOVED.map(
-    ({ path, env, instead }) => `| \`${path}\`${env === undefined ? "" : `, \`${env}\``} | ${instead} |`,
+  const [constants, others] = [true, false].map((isConstant) =>
+    REMOVED.filter(({ instead }) => CONSTANT.test(instead) === isConstant),
   );
+  const list = constants
+    ?.map(({ instead, ...of }) => `${named(of)} (${CONSTANT.exec(instead)?.[1]})`)
+    .join(", ");
+  const rows = others?.map(({ instead, ...of }) => `| ${named(of)} | ${instead} |`) ?? [];
   const table = ["| Setting | What to do instead |", "|---|---|", ...rows].join("\n");
-  return `${before}${BEGIN}\n\n${table}\n\n${END}${after}`;
+  return `${before}${BEGIN}\n\nRemove these, which are constants now: ${list}.\n\n${table}\n\n${END}${after}`;
+}
+
+function named({ path, env }: { readonly path: string; readonly env?: string }): string {
+  return env === undefined ? `\`${path}\`` : `\`${path}\`, \`${env}\``;
 }

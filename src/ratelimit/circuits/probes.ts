@@ -1,4 +1,4 @@
-/** How long an open circuit stays open before a probe. Pure. docs/circuits.md explains the rules. */
+/** How long an open circuit stays open before a probe. Pure. docs/fairness.md explains the rules. */
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { CircuitCause } from "./opening.ts";
 
