@@ -27,7 +27,7 @@ it("replicas keep a lower limit, and then a higher one, from when all of them ha
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const CONFIG_FILE = join(folder, "settings.yaml");
   // A busy machine may delay Redis. No replica may go on without it because of that.
-  const settings = (limit: string): string => `budget: { limit: ${limit} }\nredis: { timeout: 10s }\n`;
+  const settings = (limit: string): string => `budget: { limit: ${limit} }\nredis: { timeout: 500ms }\n`;
   writeFileSync(CONFIG_FILE, settings("20/1s"));
   const fleet = await startFleet({
     REDIS_URL: urlOf(await redisForTest()),
