@@ -173,8 +173,10 @@ describe("an answer that has just expired, requested at three replicas", () => {
     const [first, ...others] = replicas;
     fleet.sandbox.faults.add({ status: 500, pathPrefix: "/listings" });
     expectStale(await ask(first.url + path), text);
-    await fleet.sandbox.waitForRequests(2);
+    await fleet.sandbox.waitForRequests(1);
     await landed(first);
+    // One call, or two: on a busy machine, the time for a refresh may have passed before its retry.
+    const calls = fleet.sandbox.requests().length;
     // Messages arrive in order: a replica that has the purge also has the failure.
     expect((await post(`${first.admin}/cache/purge`, `{"url":"${OTHER}"}`)).status).toBe(200);
     for (const { url, admin } of others) {
@@ -187,7 +189,7 @@ describe("an answer that has just expired, requested at three replicas", () => {
         expect(cacheStatus(reply)).toMatchObject({ hit: true, detail: "upstream-error" });
       }
     }
-    expect(fleet.sandbox.requests()).toHaveLength(2);
+    expect(fleet.sandbox.requests()).toHaveLength(calls);
   });
 
   it("is served at once and refreshed by another one when the refreshing one is killed", async () => {
