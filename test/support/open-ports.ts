@@ -1,7 +1,7 @@
 /** A gateway's process whose two ports are attacked, and callers who are served meanwhile. */
 import { expect, onTestFinished } from "vitest";
 
-import { createSandbox } from "../../src/sandbox/sandbox.ts";
+import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
 import { CALLER, gatewayEnv } from "./gateway.ts";
 import { attackPort } from "./port-attack.ts";
@@ -10,19 +10,23 @@ import { run, runProgram, type Running } from "./process.ts";
 interface GatewayProcess extends Running {
   readonly callers: string;
   readonly admin: string;
+  readonly sandbox: Sandbox;
 }
 
-/**
- * Starts a gateway as a process of its own, in front of a small sandbox. Both end with the test.
- * @param openFiles the most files and connections that the process may open
- */
-export async function startProcess({ openFiles }: { openFiles?: number } = {}): Promise<GatewayProcess> {
+interface ProcessOptions {
+  /** The most files and connections that the process may open. */
+  readonly openFiles?: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Starts a gateway as a process of its own, in front of a small sandbox. Both end with the test. */
+export async function startProcess({ openFiles, env = {} }: ProcessOptions = {}): Promise<GatewayProcess> {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 1_000, sold: 1_000 } });
   onTestFinished(sandbox.close);
-  const env = gatewayEnv((await sandbox.listen()).url);
-  const gateway = openFiles === undefined ? run(["gateway"], env) : runWithFiles(openFiles, env);
+  const all = { ...gatewayEnv((await sandbox.listen()).url), ...env };
+  const gateway = openFiles === undefined ? run(["gateway"], all) : runWithFiles(openFiles, all);
   const [, callers = "", admin = ""] = await gateway.says(/"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/);
-  return { ...gateway, callers, admin };
+  return { ...gateway, callers, admin, sandbox };
 }
 
 function runWithFiles(openFiles: number, env: Readonly<Record<string, string>>): Running {
