@@ -3,10 +3,10 @@
 #
 #   sh client.sh http://127.0.0.1:8080 '/listings?areaId=76&objectType=villa&limit=100'
 #
-# Answers stay in the folder CACHE, so that the gateway can answer 304. Change APP and the User-Agent to your own.
+# Set CACHE to a folder that keeps the answers, so that the gateway can answer 304. Change APP and the User-Agent to your own.
 set -eu
 APP=my-app
-CACHE=${CACHE:-$(mktemp -d)}
+[ -n "${CACHE:-}" ] || { CACHE=$(mktemp -d) && trap 'rm -rf "$CACHE"' EXIT; }
 
 # Asks until there is an answer, and prints it. Retry-After says when to ask again.
 ask() {

@@ -1,11 +1,11 @@
 /** Whatever is down, the gateway serves every answer that it has cached, with its age. */
 import { beforeAll, describe, expect, it } from "vitest";
 
-import type { Reply } from "../support/ask.ts";
+import { ask, type Reply } from "../support/ask.ts";
 import { LISTING_ID, EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
-import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
+import { createLeapingClock } from "../support/stepping-clock.ts";
 
 /** Requests of every kind, with and without a result. */
 const PATHS = [
@@ -27,20 +27,25 @@ interface Asked {
   readonly reply: Reply;
 }
 
-/** Asks every path once within an hour. @returns when each was asked, and what came */
-async function askAll(gateway: TestGateway, clock: SteppingClock): Promise<Asked[]> {
+type LeapingClock = ReturnType<typeof createLeapingClock>;
+
+const HOUR_MS = 3_600_000;
+
+/** Asks every path once. Then most of an hour passes. @returns when each was asked, and what came */
+async function askAll(gateway: TestGateway, clock: LeapingClock): Promise<Asked[]> {
   const asked = [];
   for (const path of PATHS) {
     const reply = await gateway.get(path);
     asked.push({ path, at: clock.now(), reply });
-    clock.pass((3_600_000 / PATHS.length) * 0.9);
   }
+  // Only now, because the limiter refuses calls while the clocks of the process and of Redis disagree.
+  clock.leap(HOUR_MS * 0.9);
   return asked;
 }
 
 describe("the gateway answers every URL asked in the last hour", () => {
   let redis: RedisServer;
-  let clock: SteppingClock;
+  let clock: LeapingClock;
   let gateway: TestGateway;
   beforeAll(async () => {
     redis = await startRedis();
@@ -51,7 +56,7 @@ describe("the gateway answers every URL asked in the last hour", () => {
   async function start(isBudgetSpent: boolean): Promise<Asked[]> {
     await redis.restart().catch(() => undefined);
     await redis.command("FLUSHALL");
-    clock = createSteppingClock();
+    clock = createLeapingClock();
     gateway = await startGateway({
       clock,
       sandbox: { now: clock.now },
@@ -62,9 +67,11 @@ describe("the gateway answers every URL asked in the last hour", () => {
         CACHE_TTL: "listings=60s,sold=60s,areas=60s,records=60s,images=60s",
         CACHE_STALE_WHILE_REVALIDATE: "listings=0s,sold=0s,areas=0s,records=0s,images=0s",
       },
-      // On a busy machine Redis may take its time; where it is dead, its port refuses at once.
-      settings: `redis: { timeout: 10s }\n${isBudgetSpent ? `budget: { images: "${IMAGES}/30d" }\n` : ""}`,
+      settings: `redis: { timeout: 1s }\n${isBudgetSpent ? `budget: { images: "${IMAGES}/30d" }\n` : ""}`,
     });
+    const mode = async (): Promise<unknown> =>
+      Object((await ask(`${gateway.adminUrl}/budget`)).json()).api.mode;
+    await expect.poll(mode).toBe("shared");
     const asked = await askAll(gateway, clock);
     expect(gateway.sandbox.requests()).toHaveLength(PATHS.length);
     return asked;
@@ -72,16 +79,18 @@ describe("the gateway answers every URL asked in the last hour", () => {
 
   /** Everything has expired, and nothing can be fetched. */
   async function expectStale(asked: readonly Asked[], trouble: string): Promise<void> {
-    clock.pass(100_000);
+    clock.leap(100_000);
     for (const { path, at, reply } of [...asked, ...asked]) {
       const again = await gateway.get(path);
       expect([trouble, path, again.status, again.text]).toEqual([trouble, path, reply.status, reply.text]);
-      const age = Math.floor((clock.now() - at) / 1000);
-      expect([trouble, path, again.headers.age, cacheStatus(again)]).toEqual([
+      // The clock goes on while the gateway answers.
+      const age = Number(again.headers.age);
+      expect(Math.abs(age - (clock.now() - at) / 1000)).toBeLessThan(5);
+      expect(Math.abs(60 - age - Number(cacheStatus(again)["ttl"]))).toBeLessThanOrEqual(1);
+      expect([trouble, path, cacheStatus(again)]).toEqual([
         trouble,
         path,
-        String(age),
-        expect.objectContaining({ hit: true, ttl: String(60 - age), detail: expect.anything() }),
+        expect.objectContaining({ hit: true, detail: expect.anything() }),
       ]);
       expect(again.headers["cache-control"]).toBe("max-age=0");
     }
@@ -113,9 +122,10 @@ describe("the gateway answers every URL asked in the last hour", () => {
     await gateway.sandbox.close();
     await expectStale(first, "the budget is spent, the upstream is dead");
 
+    await gateway.stop();
     const second = await start(false);
     await redis.kill();
-    clock.pass(100_000);
+    clock.leap(100_000);
     for (const { path, reply } of second) {
       const again = await gateway.get(path);
       expect([path, again.status, again.text]).toEqual([path, reply.status, reply.text]);
