@@ -7,7 +7,7 @@
  *
  * A process that Redis has not answered for a while does not know whether the time stood still meanwhile. So it watches
  * first: its commands change nothing. If the time moves, other replicas move it, and this process takes its anchor from
- * them. If not, this process is alone. Then its own anchor holds; without one, it trusts Redis' clock.
+ * them. If not, this process is alone. Then Redis' clock less five seconds counts, within the own anchor if there is one.
  */
 import { DRIFT } from "./purse-sizes.ts";
 import type { Reply, Request } from "./redis-script.ts";

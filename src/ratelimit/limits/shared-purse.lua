@@ -15,6 +15,8 @@
 local request = cjson.decode(ARGV[1])
 local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local DAY = 86400000
+-- [6] Redis' clock may step forward by this much while no replica watches it.
+local MOST_STEP = 5000
 local windows, shortest = request.windows, request.windows[1]
 local state, now
 
@@ -57,7 +59,8 @@ local function latestTime(clock)
 end
 
 -- [6] Moves the time as far as Redis' clock and the replicas' clocks allow. Without a clock, an asker moves no time, unless
--- the time stood still while it watched, because it is alone. @return what the asker's clock allows beyond Redis' clock
+-- the time stood still while it watched, because it is alone. Then Redis' clock may have stepped before: the time stays
+-- behind. @return Redis' clock
 local function readTime()
   local time = redis.call('TIME')
   local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -77,7 +80,8 @@ local function readTime()
   if isBehind or (request.stoodAt or now) ~= now then request.isWatching = true end
   if not request.isWatching then
     local to = now + math.max(0, clock - state.clock)
-    if request.latest then to = math.min(math.max(to, clock), latestTime(clock)) end
+    if request.stoodAt then to = math.max(now, to - MOST_STEP) else to = math.max(to, clock) end
+    if request.latest then to = math.min(to, latestTime(clock)) end
     now, state.clock = math.max(now, math.floor(to)), clock
   end
   return clock
@@ -111,7 +115,7 @@ local function lose(counts, ageMs)
   end
   state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
   state.closedUntil, state.openAt, state.since = now + span(shortest.ms + request.countMs), now, now
-  state.seq, state.purses, state.lostAt = math.max(state.seq, request.seen), request.purses, now
+  state.seq, state.purses, state.lostAt = math.max(state.seq, request.seen), state.purses or request.purses, now
 end
 
 -- [5] A replica has seen more than Redis knows, or a key is gone.

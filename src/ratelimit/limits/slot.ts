@@ -36,6 +36,8 @@ export class Slot {
   #renewedAt = Number.NEGATIVE_INFINITY;
   #epoch: string | undefined;
   #isFullDue = false;
+  /** The last reply named a slot. */
+  #isConfirmed = false;
   #purse: OwnPurse = createOwnPurse([], atLeast);
   readonly #unreported = new Map<string, Unreported>();
   readonly #paidBy = new Map<string, number>();
@@ -134,6 +136,8 @@ export class Slot {
         for (const { id } of calls) this.#unreported.delete(id);
         for (const end of ends) if (this.#ends.get(end.id) === end) this.#ends.delete(end.id);
         if (isFull) this.#isFullDue = false;
+        // [3] The script has not given the slot back: it may be another one's now, or slots have another size.
+        if (isFull && !this.#isConfirmed) this.stopUsing();
       },
     };
   }
@@ -155,6 +159,7 @@ export class Slot {
     const isLost = this.#epoch !== undefined && this.#epoch !== epoch;
     this.#epoch = epoch;
     if (isLost && slot === undefined) this.#isFullDue = true;
+    this.#isConfirmed = slot !== undefined;
     if (slot === undefined) return isLost;
     if (inherited !== undefined) {
       // [4] The script's time may have been ahead by as much as a command may take.

@@ -125,18 +125,15 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "6",
     what: "Redis' clock counts alone",
-    change: [
-      "if request.latest then to = math.min(math.max(to, clock), latestTime(clock)) end",
-      "to = math.max(to, clock)",
-    ],
+    change: ["if request.latest then to = math.min(to, latestTime(clock)) end", ""],
     plan: { windows: SHORT, faults: ["clock-step"] },
   },
   {
     rule: "6",
-    what: "a process that has just started or come back moves the time",
+    what: "a process that has just started or come back moves the time as Redis' clock says",
     change: [
       "if not request.isWatching then\n    local to",
-      "if true then\n    request.isWatching = false\n    local to",
+      "if true then\n    request.isWatching, request.stoodAt = false, nil\n    local to",
     ],
     plan: { windows: SHORT, faults: ["clock-step", "surge", "kill"], betweenFaultsMs: 800 },
   },
