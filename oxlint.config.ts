@@ -67,15 +67,23 @@ const STAGES = ["http", "admin", "pages", "cache", "singleflight", "ratelimit", 
 /** Seen by whoever needs them; they see no stage. */
 const SERVICES = ["usage", "config", "redis", "sqlite", "process", "telemetry"];
 
-/** A folder (or file) of src/ and the folders of src/ it may not see; `pure`: nothing with I/O. */
+/**
+ * A folder (or file) of src/ and the folders of src/ it may not see. `typesOf`: it may see only their types. `pure`: nothing
+ * with I/O.
+ */
 interface Layer {
   files: string[];
   mayNotSee: string[];
+  typesOf?: string[];
   pure?: boolean;
 }
 
-/** A layer that sees only these folders, besides its own and the files at the root of src/. */
-function layer(files: string[], maySee: string[], options: { pure?: boolean } = {}): Layer {
+/** A layer that sees only these folders, besides its own, the reported events and the files at the root of src/. */
+function layer(
+  files: string[],
+  maySee: string[],
+  options: { typesOf?: string[]; pure?: boolean } = {},
+): Layer {
   const own = files.map((file) => file.split("/")[1] ?? "");
   const all = ["interface", "query", "openapi", ...STAGES, ...SERVICES, "sandbox", "cli"];
   return { files, mayNotSee: all.filter((folder) => ![...own, ...maySee].includes(folder)), ...options };
@@ -85,17 +93,22 @@ const LAYERS: Layer[] = [
   layer(["src/interface/**"], [], { pure: true }),
   layer(["src/query/**"], ["interface"], { pure: true }),
   layer(["src/openapi/**"], ["interface"], { pure: true }),
-  layer(["src/http/**"], ["interface", "query", "process"]),
+  // A stage may name the types of the stages after it: a type lives beside the code that makes its values.
+  layer(["src/http/**"], ["interface", "query", "process"], {
+    typesOf: ["pages", "cache", "upstream", "ratelimit"],
+  }),
   // The operators' port shows what every part knows, so it may name the types of every part.
   layer(
     ["src/admin/**"],
     ["interface", "query", "openapi", "http", "pages", "cache", "ratelimit", "usage", "config", "process"],
   ),
-  layer(["src/pages/**"], ["interface", "query", "process"]),
-  layer(["src/cache/**"], ["interface", "query", "process"]),
-  layer(["src/singleflight/**"], ["query", "process", "redis"]),
+  layer(["src/pages/**"], ["interface", "query", "process"], { typesOf: ["cache"] }),
+  layer(["src/cache/**"], ["interface", "query", "process"], {
+    typesOf: ["singleflight", "upstream", "ratelimit"],
+  }),
+  layer(["src/singleflight/**"], ["query", "process", "redis"], { typesOf: ["ratelimit"] }),
   layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),
-  layer(["src/upstream/**"], ["interface", "query", "process"]),
+  layer(["src/upstream/**"], ["interface", "query", "process"], { typesOf: ["ratelimit"] }),
   layer(["src/usage/**"], ["interface", "ratelimit", "process", "redis", "sqlite"]),
   layer(["src/config/**"], ["interface", "process"]),
   layer(["src/redis/**"], ["config", "process"]),
@@ -113,7 +126,7 @@ const LAYERS: Layer[] = [
   layer(
     ["src/cache/policy.ts", "src/cache/freshness.ts", "src/cache/same-meaning.ts"],
     ["interface", "query"],
-    { pure: true },
+    { pure: true, typesOf: ["upstream"] },
   ),
   layer(
     [
@@ -132,11 +145,14 @@ const LAYERS: Layer[] = [
 
 type RestrictedImports = [
   "error",
-  { paths: { name: string; message: string }[]; patterns: { group: string[]; message: string }[] },
+  {
+    paths: { name: string; message: string }[];
+    patterns: { group: string[]; message: string; allowTypeImports: boolean }[];
+  },
 ];
 
 function restrictedImports(
-  layer: { mayNotSee: string[]; pure?: boolean },
+  layer: Pick<Layer, "mayNotSee" | "typesOf" | "pure">,
   libraries: string[],
 ): RestrictedImports {
   return [
@@ -147,7 +163,8 @@ function restrictedImports(
         ...(layer.pure ? IO_MODULES.map((name) => ({ name, message: "Pure layer: no I/O here." })) : []),
       ],
       patterns: layer.mayNotSee.map((folder) => ({
-        group: [`**/${folder}/**`],
+        group: [`**/${folder}/**`, "!**/telemetry/events.ts"],
+        allowTypeImports: layer.typesOf?.includes(folder) ?? false,
         message: `This layer does not see ${folder}/: see ARCHITECTURE.md.`,
       })),
     },

@@ -10,7 +10,7 @@ import { systemClock } from "../src/process/clock.ts";
 import { generateData } from "../src/sandbox/dataset/generate.ts";
 import { listBody } from "../src/sandbox/envelope.ts";
 import { search } from "../src/sandbox/search.ts";
-import type { Entry } from "../src/types.ts";
+import type { Entry } from "../src/cache/entry.ts";
 import { entryWith } from "../test/support/entries.ts";
 import { plainHitCpuMs } from "./hits.ts";
 import { measure } from "./measure.ts";

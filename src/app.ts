@@ -64,7 +64,7 @@ import {
   tryCircuits,
 } from "./budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
-import { createFlights, type Flights } from "./singleflight/flight.ts";
+import { createFlights, type Flights, type FlightResult } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createLogControl, createRedact, type LogControl, type Logger } from "./telemetry/log.ts";
@@ -73,7 +73,7 @@ import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
-import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
+import type { Observer, Tier, Tracing } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/usage.ts";
 import { createUpstream, type Upstream } from "./upstream-stage.ts";
 import { readWarmItems } from "./warm-list.ts";

@@ -2,7 +2,7 @@
  * Creates the budgets of both origins from the settings, and describes their state for operators and metrics.
  */
 import type { Config } from "./config/config.ts";
-import { originOf, type Resource } from "./interface/resources.ts";
+import { originOf, type Resource, type OriginName, ORIGINS } from "./interface/resources.ts";
 import type { Apps, AppsConfig } from "./ratelimit/apps.ts";
 import {
   type Budget,
@@ -15,14 +15,9 @@ import { circuitLabel, resourcesOf } from "./ratelimit/circuits/outages.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
 import { refusalOf } from "./ratelimit/refusals.ts";
 import type { BudgetSources } from "./telemetry/budget-metrics.ts";
-import {
-  type OriginName,
-  ORIGINS,
-  OTHER_APP,
-  type PredictedWait,
-  PRIORITIES,
-  type Question,
-} from "./types.ts";
+import { OTHER_APP, PRIORITIES } from "./telemetry/events.ts";
+import type { PredictedWait } from "./ratelimit/overview.ts";
+import type { Question } from "./query/question.ts";
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 

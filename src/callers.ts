@@ -32,7 +32,7 @@ import { createRouter } from "./query/route.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
-import type { Observer, Tracing } from "./types.ts";
+import type { Observer, Tracing } from "./telemetry/events.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface CallersOptions {

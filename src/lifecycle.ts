@@ -17,7 +17,7 @@ import type { Budgets } from "./budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
 import type { OpenRequests } from "./http/open-requests.ts";
 import { Problem } from "./errors.ts";
-import { ORIGINS } from "./types.ts";
+import { ORIGINS } from "./interface/resources.ts";
 import { pause, type Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
 import { type HttpServer, listen, type Listening } from "./process/listen.ts";

@@ -9,7 +9,7 @@ import type { LiveSettings } from "./config/live.ts";
 import { createPages, type Pages, type PagesOptions } from "./pages/pages.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
-import type { Observer } from "./types.ts";
+import type { Observer } from "./telemetry/events.ts";
 
 export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budgetLeft"> {
   readonly cache: Cache;

@@ -10,7 +10,8 @@ import { NOT_PARSED } from "./query/known-targets.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { splitTarget } from "./query/wire.ts";
-import { type GatewayRequest, NO_DIRECTIVES, OTHER_APP } from "./types.ts";
+import { type GatewayRequest, NO_DIRECTIVES } from "./query/question.ts";
+import { OTHER_APP } from "./telemetry/events.ts";
 
 /** The items of the list; empty if it has problems. */
 export interface WarmList {

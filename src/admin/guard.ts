@@ -12,7 +12,7 @@ import type { RequestHandler } from "express";
 
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 
 export interface TokenGuardOptions {
   /** `undefined`: everybody who can connect may use the port. */

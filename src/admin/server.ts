@@ -8,7 +8,7 @@ import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
 import type { HttpServer } from "../process/listen.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";

@@ -2,7 +2,17 @@
  * The cache stage: serves the cached answer if the rules allow it, and otherwise the result of one flight.
  */
 import { Problem } from "../errors.ts";
-import type { Answer, Cause, Forwarded, Question, ServeNote } from "../types.ts";
+import type {
+  Cause,
+  Forwarded,
+  ServeNote,
+  Tier,
+  CacheOutcome,
+  WhyNotStored,
+  PageSaving,
+} from "../telemetry/events.ts";
+import type { Question } from "../query/question.ts";
+import type { Entry } from "./entry.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import type { Failures } from "./failures.ts";
@@ -11,6 +21,25 @@ import type { Load } from "./load.ts";
 import { type Asked, decide, type Decision } from "./policy.ts";
 import type { Refresh } from "./refresh.ts";
 import type { Found, Tiers } from "./store/tiered.ts";
+
+/** The answer of the cache stage. */
+export interface Answer {
+  readonly entry: Entry;
+  readonly outcome: CacheOutcome;
+  /** The store that had the entry, if it was cached. */
+  readonly tier: Tier | undefined;
+  readonly stored: true | WhyNotStored;
+  /** Why the gateway asked the upstream, if it did. */
+  readonly forwarded: Forwarded | undefined;
+  /** The upstream's status if it differs from the entry's, which means 304. */
+  readonly forwardedStatus?: number | undefined;
+  /** Why the answer is not newer. The code of a problem means that the caller would otherwise have got that problem. */
+  readonly note: ServeNote | undefined;
+  /** The key of the entry in memory, if it differs from that of the question. */
+  readonly keptAs?: string;
+  /** Why the answer cost no upstream call, if the answer itself was not cached. */
+  readonly saved?: PageSaving;
+}
 
 export interface CacheOptions {
   readonly tiers: Pick<Tiers, "lookup" | "peek" | "judge">;

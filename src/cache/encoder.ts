@@ -15,8 +15,8 @@ import {
 
 import { inOwnMemory } from "../own-memory.ts";
 import { createJobs } from "../process/jobs.ts";
-import type { ContentCoding, Entry, PackedBody } from "../types.ts";
-import { withBody } from "./entry.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import { withBody, type Entry, type PackedBody } from "./entry.ts";
 
 /** Below this size, compression saves less than its header costs. */
 const MIN_COMPRESSIBLE_BYTES = 1024;

@@ -1,8 +1,62 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, PackedBody, Validators } from "../types.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
 import { inOwnMemory } from "../own-memory.ts";
 import type { Query } from "../query/query.ts";
+
+/** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */
+export type Bodies = Readonly<Partial<Record<ContentCoding, Buffer>>> & {
+  readonly packed?: PackedBody;
+};
+
+/**
+ * A body in several zstd frames, so that a part of it can be decompressed alone. It exists in memory only. Callers, Redis and
+ * SQLite get the body in one frame, because some clients stop after the first one.
+ */
+export interface PackedBody {
+  /** The frames, one after the other. Together they decompress to the whole body (RFC 8878, section 3). */
+  readonly zstd: Buffer;
+  /** Where each frame begins in `zstd`, and where the last one ends. */
+  readonly framesAt: Uint32Array;
+  /** The bytes before the first record, not compressed. */
+  readonly head: Buffer;
+  /** The bytes after the last record, not compressed. */
+  readonly tail: Buffer;
+}
+
+/** A cached answer, or one that could be cached. Instants are epoch milliseconds. */
+export interface Entry {
+  readonly status: 200 | 400 | 404;
+  readonly contentType: string;
+  readonly bodies: Bodies;
+  /** The length of the body without coding. */
+  readonly bodyBytes: number;
+  /** The strong entity tag of the body without coding (RFC 9110, section 8.8.3), without quotes. */
+  readonly etag: string;
+  /** The upstream's own validators, for conditional requests. */
+  readonly validators: Validators;
+  /** Absent if the answer is not a page of a list, or if an older version stored the entry. */
+  readonly page?: ListPage | undefined;
+  /** What the answer contains, for purging: `area:76`, `record:123`. */
+  readonly tags: readonly string[];
+  /** The latest purge when the fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
+  readonly purgeEpoch: number;
+  /** When the answer arrived, or when the upstream last confirmed it. */
+  readonly storedAt: number;
+  /** When the upstream made the answer. `Age` counts from here. */
+  readonly bornAt: number;
+  /** How long the fetch took, in milliseconds. */
+  readonly fetchMs: number;
+  readonly freshUntil: number;
+  /** How long the upstream allows the entry to be served stale, in milliseconds; absent if it does not say. */
+  readonly upstreamStale: {
+    readonly whileRevalidateMs?: number | undefined;
+    readonly ifErrorMs?: number | undefined;
+  };
+  /** After this instant the entry can be removed. */
+  readonly keepUntil: number;
+}
 
 /** When and how an answer was received, and its lifetimes. */
 export interface Receipt {

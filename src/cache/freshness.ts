@@ -1,7 +1,8 @@
 /**
  * How long an answer is fresh, and how long it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
-import type { Entry, FetchedAnswer, NotModified } from "../types.ts";
+import type { Entry } from "./entry.ts";
+import type { FetchedAnswer, NotModified } from "../upstream/fetched.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
 

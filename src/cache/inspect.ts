@@ -1,4 +1,7 @@
-import { type ContentCoding, type Entry, NO_DIRECTIVES, type Tier } from "../types.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import type { Entry } from "./entry.ts";
+import { NO_DIRECTIVES } from "../query/question.ts";
+import type { Tier } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import type { Failures } from "./failures.ts";
 import { ageMs, type CacheRules, isFresh } from "./freshness.ts";

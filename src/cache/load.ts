@@ -7,19 +7,12 @@
  * before this caller's request. The caller then joins the next flight, or starts it.
  */
 import { Problem } from "../errors.ts";
-import type {
-  Cause,
-  Entry,
-  Fetched,
-  FlightResult,
-  Observer,
-  Question,
-  Tier,
-  Validators,
-  Waiter,
-  Waiting,
-  WhyNotStored,
-} from "../types.ts";
+import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts";
+import type { Entry } from "./entry.ts";
+import type { Fetched, Validators } from "../upstream/fetched.ts";
+import type { FlightResult, Waiter } from "../singleflight/flight.ts";
+import type { Question } from "../query/question.ts";
+import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";

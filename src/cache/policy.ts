@@ -4,7 +4,9 @@
  * and the tests read that table.
  */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { CallerDirectives, Entry, Forwarded, ServeNote } from "../types.ts";
+import type { CallerDirectives } from "../query/question.ts";
+import type { Entry } from "./entry.ts";
+import type { Forwarded, ServeNote } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import { ageMs, type CacheRules, isDueEarly, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
 

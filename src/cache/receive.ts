@@ -2,10 +2,11 @@
  * Turns a fetched answer into an entry.
  */
 import { Problem } from "../errors.ts";
-import type { Change, Entry, Fetched, FetchedAnswer } from "../types.ts";
+import type { Change } from "../telemetry/events.ts";
+import type { Fetched, FetchedAnswer } from "../upstream/fetched.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
-import { confirmed, entryOf, type Receipt } from "./entry.ts";
+import { confirmed, entryOf, type Receipt, type Entry } from "./entry.ts";
 import { type CacheRules, freshnessLifetimeMs } from "./freshness.ts";
 import { sameMeaning } from "./same-meaning.ts";
 

@@ -3,7 +3,9 @@
  * the budget. A refresh that gets no permit soon is given up.
  */
 import { Problem } from "../errors.ts";
-import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
+import type { Entry } from "./entry.ts";
+import type { Observer, Priority, RefreshEnd } from "../telemetry/events.ts";
+import type { Question } from "../query/question.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";

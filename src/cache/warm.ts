@@ -4,7 +4,9 @@
  * The cached entries show which answers are due. They survive a restart in a durable or shared store, and all replicas
  * see those in a shared store. So an answer that was fetched elsewhere, or before a restart, is not fetched again.
  */
-import type { Entry, Observer, Question, RefreshEnd } from "../types.ts";
+import type { Entry } from "./entry.ts";
+import type { Observer, RefreshEnd } from "../telemetry/events.ts";
+import type { Question } from "../query/question.ts";
 import type { Format } from "../interface/media-types.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";

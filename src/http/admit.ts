@@ -5,7 +5,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
-import type { GatewayRequest } from "../types.ts";
+import type { GatewayRequest } from "../query/question.ts";
 import { type KnownTarget, type KnownTargets, NOT_PARSED } from "../query/known-targets.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";

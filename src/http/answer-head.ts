@@ -4,7 +4,10 @@
  * An entry in memory keeps prepared heads for its hits, one for each coding and kind of response (200 or 304). A hit
  * updates only the values that change with time: `Age`, `max-age` and the `ttl` of `Cache-Status`.
  */
-import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
+import type { Answer } from "../cache/cache.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { Question } from "../query/question.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";
 

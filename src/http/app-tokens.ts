@@ -5,7 +5,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 
 import { atMostEvery, type Clock } from "../process/clock.ts";
-import { OTHER_APP, type Observer } from "../types.ts";
+import { OTHER_APP, type Observer } from "../telemetry/events.ts";
 
 export interface AppTokensOptions {
   /** The tokens by app id. A change of the tokens makes a new map. */

@@ -3,7 +3,15 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Observer, Outcome, PageSaving, RequestRecord, RequestTrace, Tier, Tracing } from "../types.ts";
+import type {
+  Observer,
+  Outcome,
+  PageSaving,
+  RequestRecord,
+  RequestTrace,
+  Tier,
+  Tracing,
+} from "../telemetry/events.ts";
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./connections.ts";
 

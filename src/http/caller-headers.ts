@@ -5,7 +5,7 @@
  */
 import { Problem } from "../errors.ts";
 import { elementsOf, secondsIn } from "../http-fields.ts";
-import { type CallerDirectives, NO_DIRECTIVES } from "../types.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../query/question.ts";
 
 /** The header with the caller's deadline, in milliseconds after the arrival of the request. */
 const DEADLINE_HEADER = "x-request-deadline-ms";

@@ -16,7 +16,9 @@ import express, { type NextFunction } from "express";
 
 import { Problem } from "../errors.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import type { Answer, Question, StreamSink } from "../types.ts";
+import type { Answer } from "../cache/cache.ts";
+import type { Question } from "../query/question.ts";
+import type { StreamSink } from "../upstream/pass-through.ts";
 import type { Admit } from "./admit.ts";
 import type { Arrival, Arrivals } from "./arrive.ts";
 import type { ServePreflight } from "./cors.ts";

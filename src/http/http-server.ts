@@ -11,7 +11,7 @@ import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
 import type { TlsContext } from "../tls.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "./problem-response.ts";

@@ -4,8 +4,7 @@
  */
 import Negotiator from "negotiator";
 
-import type { ContentCoding } from "../types.ts";
-import { mediaTypeOf, type Format } from "../interface/media-types.ts";
+import { mediaTypeOf, type Format, type ContentCoding } from "../interface/media-types.ts";
 
 /** Most preferred first. The interface recommends the format without a version (section 9). */
 const JSON_FORMATS: readonly Format[] = ["json", "v2"];

@@ -2,7 +2,7 @@
  * Response headers that show an app what is left of its share (draft-ietf-httpapi-ratelimit-headers):
  * `RateLimit-Policy: "1m";q=60;w=60` and `RateLimit: "1m";r=50;t=30`.
  */
-import type { ShareOfWindow } from "../types.ts";
+import type { ShareOfWindow } from "../ratelimit/overview.ts";
 
 /** The values of the two headers. */
 export interface RateLimitHeaders {

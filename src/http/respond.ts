@@ -5,17 +5,13 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
 import { Problem, type ProblemCode } from "../errors.ts";
-import type {
-  Answer,
-  ContentCoding,
-  Entry,
-  GatewayRequest,
-  Observer,
-  Outcome,
-  Question,
-  ShareOfWindow,
-  StreamSink,
-} from "../types.ts";
+import type { Answer } from "../cache/cache.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { GatewayRequest, Question } from "../query/question.ts";
+import type { Observer, Outcome } from "../telemetry/events.ts";
+import type { ShareOfWindow } from "../ratelimit/overview.ts";
+import type { StreamSink } from "../upstream/pass-through.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";

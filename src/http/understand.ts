@@ -2,7 +2,7 @@
  * understand: turns the query string into the canonical query and its cache key, or reports every mistake in it.
  */
 import { MOST_ERRORS, Problem } from "../errors.ts";
-import type { GatewayRequest, Question } from "../types.ts";
+import type { GatewayRequest, Question } from "../query/question.ts";
 import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";

@@ -2,6 +2,9 @@
  * The formats of the upstream's answers (interface, section 9).
  */
 
+/** A content coding that the gateway can send (RFC 9110, section 8.4.1; zstd: RFC 8878). */
+export type ContentCoding = "identity" | "gzip" | "br" | "zstd";
+
 /** `json`: JSON without a version; `v2`: JSON in version 2; `jpeg`: a thumbnail. */
 const FORMATS = ["json", "v2", "jpeg"] as const;
 export type Format = (typeof FORMATS)[number];

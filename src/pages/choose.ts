@@ -1,6 +1,6 @@
 /** Which pages may be cut from a block, and from which block. */
 import type { Format } from "../interface/media-types.ts";
-import type { Entry } from "../types.ts";
+import type { Entry } from "../cache/entry.ts";
 import { blockAround, blockAt, type BlockIndex } from "./block-index.ts";
 import { holdsPage } from "./cut.ts";
 import type { Cutter, Page } from "./cutter.ts";

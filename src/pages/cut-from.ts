@@ -1,6 +1,9 @@
 /** Answers with a page that is fetched by itself, or cut from its block. */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
+import type { Answer } from "../cache/cache.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { Question } from "../query/question.ts";
 import { blockAround, type BlockIndex } from "./block-index.ts";
 import type { CuttablePage } from "./choose.ts";
 import { holdsPage } from "./cut.ts";

@@ -10,7 +10,9 @@ import { setImmediate } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 
 import { createJobs } from "../process/jobs.ts";
-import type { Bodies, ContentCoding, Entry, Observer, PackedBody } from "../types.ts";
+import type { Bodies, Entry, PackedBody } from "../cache/entry.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
+import type { Observer } from "../telemetry/events.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut.ts";
 import { bytesIn, packBlock } from "./packed.ts";

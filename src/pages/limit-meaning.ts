@@ -3,7 +3,7 @@
  * each resource from answers that were fetched page by page, and learns it again from time to time.
  */
 import type { Clock } from "../process/clock.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 import { type PagedResource, indexBlock, limitIn } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 

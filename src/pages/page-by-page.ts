@@ -3,7 +3,7 @@
  * to many searches, it applies to the whole resource.
  */
 import type { Clock } from "../process/clock.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 import type { PagedResource } from "./block-index.ts";
 
 /** The reason if a wrong page was cut. */

@@ -8,7 +8,10 @@
 import type { Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Answer, Entry, Observer, Question } from "../types.ts";
+import type { Answer } from "../cache/cache.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { Observer } from "../telemetry/events.ts";
+import type { Question } from "../query/question.ts";
 import { blocksOf, createChoose, createCuttable, type CuttablePage } from "./choose.ts";
 import { type Ask, createAskExactly, createCutFrom } from "./cut-from.ts";
 import { createCutter, type Cutter, type CutterOptions } from "./cutter.ts";

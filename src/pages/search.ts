@@ -3,7 +3,7 @@ import type { Format } from "../interface/media-types.ts";
 import { cacheKey } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
-import type { Question } from "../types.ts";
+import type { Question } from "../query/question.ts";
 import type { PagedResource, Stretch } from "./block-index.ts";
 
 /** A query of a search that has pages. */

@@ -6,7 +6,9 @@
  * after the other.
  */
 import type { Resource } from "../interface/resources.ts";
-import type { Entry, Observer, PageCheck, Question, RefreshEnd } from "../types.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { Observer, PageCheck, RefreshEnd } from "../telemetry/events.ts";
+import type { Question } from "../query/question.ts";
 import type { PagedResource } from "./block-index.ts";
 import type { CuttablePage } from "./choose.ts";
 import { holdsPage } from "./cut.ts";

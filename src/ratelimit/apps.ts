@@ -11,7 +11,7 @@
  */
 import { memoize } from "../memoize.ts";
 
-import { OTHER_APP } from "../types.ts";
+import { OTHER_APP } from "../telemetry/events.ts";
 
 /** An app as the settings list it. */
 export interface ListedApp {

@@ -10,7 +10,8 @@ import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Priority, RefusalReason, SendEnd, SendPermit, UpstreamRequest } from "../types.ts";
+import type { Priority, RefusalReason } from "../telemetry/events.ts";
+import type { SendEnd, SendPermit, UpstreamRequest } from "./throttled.ts";
 import { queryHash } from "../usage/ledger.ts";
 import type { Circuits } from "./circuits/circuits.ts";
 import { type CallKind, choose, createWaitingCalls, type Head } from "./fairness/order.ts";

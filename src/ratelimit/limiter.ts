@@ -14,7 +14,8 @@
  *
  * Instants are milliseconds of the monotonic clock (`Clock.monotonic`) of this process; durations are milliseconds.
  */
-import type { Cause, Priority, SendEnd } from "../types.ts";
+import type { Cause, Priority } from "../telemetry/events.ts";
+import type { SendEnd } from "./throttled.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { RateWindow } from "../usage/rate-window.ts";
 

@@ -1,7 +1,8 @@
 /** Which calls may wait, and what the callers of the others get. docs/fairness.md explains the rules. */
 import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
-import type { RefusalReason, UpstreamRequest } from "../types.ts";
+import type { RefusalReason } from "../telemetry/events.ts";
+import type { UpstreamRequest } from "./throttled.ts";
 import type { CircuitCall, Circuits } from "./circuits/circuits.ts";
 import { createActiveApps } from "./fairness/active-apps.ts";
 import type { CallKind } from "./fairness/order.ts";

@@ -1,23 +1,21 @@
 /** The budget of an origin: its limiter, its circuits and its calls. */
 import type { Problem } from "../errors.ts";
-import type { Resource } from "../interface/resources.ts";
+import type { Resource, OriginName } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import {
   type Cause,
   type Observer,
-  type OriginName,
   PRIORITIES,
   type Priority,
   type RefusalReason,
-  type ShareOfWindow,
-} from "../types.ts";
+} from "../telemetry/events.ts";
 import type { Apps } from "./apps.ts";
 import { type Calls, type CallsConfig, createCalls } from "./calls.ts";
 import { type Circuits, createCircuits, type SharedCircuits } from "./circuits/circuits.ts";
 import { outageName, outageOf } from "./circuits/outages.ts";
 import type { CircuitScope } from "./circuits/opening.ts";
 import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
-import { remembered, sharesOf, type WindowOverview, windowsIn } from "./overview.ts";
+import { remembered, sharesOf, type WindowOverview, windowsIn, type ShareOfWindow } from "./overview.ts";
 import { retryAfterSeconds } from "./refusals.ts";
 
 export interface BudgetConfig extends CallsConfig, LimiterConfig {

@@ -1,7 +1,29 @@
 /** What callers, operators and metrics see of a budget. */
-import { OTHER_APP, type ShareOfWindow } from "../types.ts";
+import { OTHER_APP } from "../telemetry/events.ts";
 import { isLong, sharesIn, type Situation, usedIn } from "./fairness/shares.ts";
 import { DAY_MS, type LimiterState, type WindowState } from "./limiter.ts";
+
+/** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */
+export interface ShareOfWindow {
+  /** The window as in the settings, e.g. `1m`, or `per-day` for the app's own daily limit. */
+  readonly name: string;
+  /** Requests. */
+  readonly limit: number;
+  readonly windowSeconds: number;
+  /** How many requests may be sent now. */
+  readonly remaining: number;
+  /** How long until more requests may be sent. */
+  readonly resetSeconds: number;
+}
+
+/** How long a request would wait for a permit. The prediction does not spend budget. */
+export interface PredictedWait {
+  readonly waitMs: number;
+  /** The reason for the wait. */
+  readonly why: string;
+  /** The code of the problem, if the request would be refused. */
+  readonly refusal: string | undefined;
+}
 
 /** A window for operators. */
 export interface WindowOverview extends Omit<WindowState, "freeAt" | "byApp"> {

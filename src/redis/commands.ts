@@ -19,7 +19,7 @@ import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../errors.ts";
-import type { CircuitState, Observer, StoreOperation } from "../types.ts";
+import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
 import { knownNodes, type RedisAddress, type RedisClient, type RedisScripts } from "./connect.ts";
 
 /** Redis is reachable, but refused this command. */

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 
 import type { Clock } from "../process/clock.ts";
-import type { CircuitState, StoreOperation } from "../types.ts";
+import type { CircuitState, StoreOperation } from "../telemetry/events.ts";
 import { createRedisCommands, type RedisCommandsOptions, type RunOnRedis } from "./commands.ts";
 import { type RedisScripts, type RedisSettings, redisFactory } from "./connect.ts";
 import { createRedisSubscriber, type Subscription } from "./subscriber.ts";

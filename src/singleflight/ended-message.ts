@@ -4,7 +4,7 @@
  */
 import type { Seal } from "../process/seal.ts";
 import { Problem, PROBLEM_CODES, type ProblemCode } from "../errors.ts";
-import type { ClaimEnd } from "../types.ts";
+import type { ClaimEnd } from "./replicas.ts";
 
 interface EndedMessage {
   readonly key: string;

@@ -9,8 +9,25 @@
  * joins a background refresh, or the flight of an app without budget, does not wait longer because of that.
  */
 import { Problem } from "../errors.ts";
-import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../types.ts";
+import { PRIORITIES, type Priority } from "../telemetry/events.ts";
+import type { RefuseLate, Waiting } from "../ratelimit/throttled.ts";
+import type { GatewayRequest } from "../query/question.ts";
 import type { Clock } from "../process/clock.ts";
+
+/** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
+export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
+  /** Aborted when the caller hangs up. */
+  readonly gone: AbortSignal;
+  /** When it leaves the queue, if that is earlier than its deadline. Epoch milliseconds. */
+  readonly queueDeadlineAt?: number;
+}
+
+/** The result of a flight, and its origin. */
+export interface FlightResult<T> {
+  readonly value: T;
+  /** `found`: it was already stored. `fetched`: this replica fetched it. `followed`: another replica fetched it. */
+  readonly how: "found" | "fetched" | "followed";
+}
 
 interface Joined<T> {
   /** `undefined`: the flight was withdrawn because it had no waiters. The waiter must join again. */

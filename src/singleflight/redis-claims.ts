@@ -9,7 +9,7 @@
 import type { ClientContext, Result } from "ioredis";
 
 import type { Problem } from "../errors.ts";
-import type { Claim, ClaimEnd, Claims } from "../types.ts";
+import type { Claim, ClaimEnd, Claims } from "./replicas.ts";
 import type { Clock } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import { readScript, type RedisService } from "../redis/service.ts";

@@ -5,8 +5,29 @@
  * problem, because otherwise each replica would call a failing upstream. `vacant`: the leader withdrew or died.
  */
 import { Problem } from "../errors.ts";
-import type { Claim, Claims, FlightResult, Waiting } from "../types.ts";
-import { mayBeWithdrawn } from "./flight.ts";
+import type { Waiting } from "../ratelimit/throttled.ts";
+import { mayBeWithdrawn, type FlightResult } from "./flight.ts";
+
+/** How the flight of another replica ended. */
+export type ClaimEnd =
+  /** The entry is in the shared store. */
+  | { readonly kind: "landed" }
+  | { readonly kind: "failed"; readonly problem: Problem }
+  /** The leader withdrew or died, or the end is unknown. A replica that still needs the answer claims the key again. */
+  | { readonly kind: "vacant" };
+
+/** The result of claiming a key: the right to fetch it, or a wait for the replica that has this right. */
+export type Claim =
+  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  /** `ended` resolves with the leader's message, or when its lease has expired. It never rejects. */
+  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
+  /** Claims do not work now, so each replica fetches for itself. */
+  | { readonly kind: "unavailable" };
+
+export interface Claims {
+  /** Never rejects. */
+  readonly claim: (key: string) => Promise<Claim>;
+}
 
 interface Steps<T> {
   /** Looks up the value in the store. */

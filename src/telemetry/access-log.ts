@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 
 import proxyAddr from "proxy-addr";
 
-import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "../types.ts";
+import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "./events.ts";
 import { type CallerFields, rounded } from "./access-line.ts";
 import type { Logger, LogSettings } from "./log.ts";
 

@@ -1,4 +1,4 @@
-import type { Cause, CircuitState, Priority, RefusalReason } from "../types.ts";
+import type { Cause, CircuitState, Priority, RefusalReason } from "./events.ts";
 import type { Instruments, Read } from "./instruments.ts";
 import * as label from "./labels.ts";
 

@@ -5,7 +5,6 @@
 import {
   CAUSES,
   CHANGES,
-  ORIGINS,
   PAGE_CHECKS,
   OUTCOMES,
   OTHER_APP,
@@ -15,9 +14,9 @@ import {
   STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
-} from "../types.ts";
+} from "./events.ts";
 import { PROBLEM_CODES } from "../errors.ts";
-import { originOf, RESOURCES } from "../interface/resources.ts";
+import { originOf, RESOURCES, ORIGINS } from "../interface/resources.ts";
 
 export interface LabelValues {
   /** For docs/metrics.md: what the values mean, and which values are not in `values`. */

@@ -7,7 +7,7 @@
  */
 import { pino, type Logger as PinoLogger } from "pino";
 
-import type { RequestRecord } from "../types.ts";
+import type { RequestRecord } from "./events.ts";
 import { type CallerFields, createLines, createRequestLine } from "./access-line.ts";
 
 export interface Logger extends PinoLogger {

@@ -16,7 +16,7 @@ import {
   type StoreOperation,
   type Tier,
   type UpstreamCallRecord,
-} from "../types.ts";
+} from "./events.ts";
 import { type BudgetMetrics, type BudgetSources, declareBudget } from "./budget-metrics.ts";
 import { type Catalogue, createInstruments, type Instruments, type Read } from "./instruments.ts";
 import * as label from "./labels.ts";

@@ -1,5 +1,5 @@
 /** The stages report to this observer. It writes the log and updates the metrics. */
-import type { Observer } from "../types.ts";
+import type { Observer } from "./events.ts";
 import { createAccessLog, createClientAddress } from "./access-log.ts";
 import type { Logger, LogSettings } from "./log.ts";
 import type { Metrics } from "./metrics.ts";

@@ -2,7 +2,7 @@
  * Logs outages: one warning when something goes out of order, and one line when it is back, however many requests are
  * affected.
  */
-import type { Outage, RequestRecord } from "../types.ts";
+import type { Outage, RequestRecord } from "./events.ts";
 import type { Logger } from "./log.ts";
 
 export interface Outages {

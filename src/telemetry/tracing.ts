@@ -16,7 +16,7 @@ import {
 import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
 import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 
-import type { CallerFacts, Observer, RequestRecord, Trace, Tracing } from "../types.ts";
+import type { CallerFacts, Observer, RequestRecord, Trace, Tracing } from "./events.ts";
 import { build } from "./process-metrics.ts";
 import { traceparentIn } from "./access-log.ts";
 

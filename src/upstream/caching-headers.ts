@@ -2,7 +2,7 @@
  * Reads the upstream's headers about caching (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
 import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
-import type { CachingHeaders } from "../types.ts";
+import type { CachingHeaders } from "./fetched.ts";
 
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 

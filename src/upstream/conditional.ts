@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 
 import { httpDateMs } from "../http-fields.ts";
-import type { Validators } from "../types.ts";
+import type { Validators } from "./fetched.ts";
 
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 

@@ -8,7 +8,7 @@ import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync } from "node:zlib";
 
-import type { UpstreamFaultKind } from "../types.ts";
+import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../tls.ts";
 import { resetCall } from "./connection.ts";

@@ -5,7 +5,7 @@
  * no retry. What is no answer becomes a problem, as far as its status, its beginning or a short body show that. A stream that
  * fails later is cut, so that no caller takes it for a whole answer.
  */
-import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
+import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
 import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
@@ -13,14 +13,9 @@ import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "h
 import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import type {
-  Question,
-  SendEnd,
-  SendPermit,
-  StreamSink,
-  UpstreamFaultKind,
-  UpstreamRequest,
-} from "../types.ts";
+import type { Question } from "../query/question.ts";
+import type { SendEnd, SendPermit, UpstreamRequest } from "../ratelimit/throttled.ts";
+import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { AttemptOptions } from "./attempt.ts";
 import { validatorsIn } from "./conditional.ts";
 import { resetCall } from "./connection.ts";
@@ -41,6 +36,15 @@ import {
   slowDownAfter,
   slowDownIn,
 } from "./verdict.ts";
+
+/** The destination of an answer that is not cached. */
+export interface StreamSink {
+  readonly response: ServerResponse;
+  /** Sets the status and headers of the response, from the upstream's headers. */
+  readonly start: (headers: IncomingHttpHeaders) => void;
+  /** Reports the bytes of the body. */
+  readonly passed: (bytes: number) => void;
+}
 
 export interface PassThroughOptions extends Omit<AttemptOptions, "retryDelayMs" | "random"> {
   /** @returns the path and query for the upstream, unsigned */

@@ -2,7 +2,8 @@
  * Records one call: for the budget and the circuits as soon as its head has arrived, for log, metrics and traces at its end.
  */
 import type { Clock } from "../process/clock.ts";
-import type { Observer, SendEnd, Trace, UpstreamCallRecord, UpstreamFaultKind } from "../types.ts";
+import type { Observer, Trace, UpstreamCallRecord, UpstreamFaultKind } from "../telemetry/events.ts";
+import type { SendEnd } from "../ratelimit/throttled.ts";
 
 export type CallStatus = number | UpstreamFaultKind;
 

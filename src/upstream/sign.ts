@@ -4,7 +4,7 @@
 import { hash } from "node:crypto";
 
 import { httpDateMs } from "../http-fields.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 
 export interface SignerOptions {
   readonly callerId: string;

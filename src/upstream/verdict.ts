@@ -21,7 +21,9 @@
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import type { ListPage, Observer, SendEnd, UpstreamFaultKind, Validators } from "../types.ts";
+import type { ListPage, Validators } from "./fetched.ts";
+import type { Observer, UpstreamFaultKind } from "../telemetry/events.ts";
+import type { SendEnd } from "../ratelimit/throttled.ts";
 import { envelopeFault, pageIn, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { explanationIn } from "./explanation.ts";

@@ -3,7 +3,7 @@ import { statfsSync } from "node:fs";
 import type { Database, DatabaseSpace } from "../sqlite/database.ts";
 import { isDiskFull } from "../sqlite/faults.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Observer } from "../types.ts";
+import type { Observer } from "../telemetry/events.ts";
 import type { LedgerBounds, OwnLedger } from "./ledger.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
 import { openUnrecordedMark } from "./unrecorded-mark.ts";

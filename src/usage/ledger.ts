@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 
-import type { Cause, OriginName, UpstreamFaultKind } from "../types.ts";
-import type { Resource } from "../interface/resources.ts";
+import type { Cause, UpstreamFaultKind } from "../telemetry/events.ts";
+import type { Resource, OriginName } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 
 /** A call, as it is entered before it is sent. */

@@ -1,8 +1,8 @@
 /** Reads the ledger of all replicas from the streams that the limiter's script writes (shared-purse.lua). */
 import { LRUCache } from "lru-cache";
 
-import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
-import { RESOURCES } from "../interface/resources.ts";
+import { CAUSES, UPSTREAM_FAULTS } from "../telemetry/events.ts";
+import { RESOURCES, ORIGINS, type OriginName } from "../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
 import { purseKeys, type RunLimiter } from "../ratelimit/limits/redis-script.ts";
 

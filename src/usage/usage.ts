@@ -1,7 +1,8 @@
 /** Reports the upstream calls of a period, and whether the limits were kept. */
 import { setImmediate } from "node:timers/promises";
 
-import { OTHER_APP, type OriginName } from "../types.ts";
+import { OTHER_APP } from "../telemetry/events.ts";
+import type { OriginName } from "../interface/resources.ts";
 import {
   instantOf,
   LONGEST_ARRIVAL_MS,

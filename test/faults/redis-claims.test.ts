@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
-import type { Claim, ClaimEnd } from "../../src/types.ts";
+import type { Claim, ClaimEnd } from "../../src/singleflight/replicas.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { openRedisBackend, startReplicas, type WatchedBackend } from "../support/redis-backend.ts";

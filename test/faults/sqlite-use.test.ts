@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 
 import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
-import type { Entry } from "../../src/types.ts";
+import type { Entry } from "../../src/cache/entry.ts";
 import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";

@@ -8,7 +8,7 @@ import http from "node:http";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 
-import { createCache } from "../../src/cache/cache.ts";
+import { createCache, type Answer } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
 import { createFailures } from "../../src/cache/failures.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
@@ -25,7 +25,8 @@ import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
 import { createKnownTargets } from "../../src/query/known-targets.ts";
 import { createRouter } from "../../src/query/route.ts";
-import type { Answer, Entry, RequestRecord } from "../../src/types.ts";
+import type { Entry } from "../../src/cache/entry.ts";
+import type { RequestRecord } from "../../src/telemetry/events.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { each, rulesWith } from "../support/rules.ts";

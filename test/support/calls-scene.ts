@@ -10,7 +10,7 @@ import {
   unsharedCircuits,
 } from "../../src/ratelimit/circuits/circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
-import type { Waiting, UpstreamRequest, SendEnd } from "../../src/types.ts";
+import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";
 import { createFakeLimiters, type FakeLimiters } from "./fake-limiter.ts";
 import { waitingOf } from "./waiting.ts";

@@ -1,7 +1,7 @@
 import { zstdCompressSync } from "node:zlib";
 
-import { entryOf, type Receipt } from "../../src/cache/entry.ts";
-import type { Entry, FetchedAnswer, CachingHeaders, PackedBody } from "../../src/types.ts";
+import { entryOf, type Receipt, type Entry, type PackedBody } from "../../src/cache/entry.ts";
+import type { FetchedAnswer, CachingHeaders } from "../../src/upstream/fetched.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */

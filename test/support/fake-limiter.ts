@@ -13,7 +13,7 @@ import type {
   WindowState,
 } from "../../src/ratelimit/limiter.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
-import type { SendEnd } from "../../src/types.ts";
+import type { SendEnd } from "../../src/ratelimit/throttled.ts";
 
 export interface FakeLimitersOptions {
   readonly windows: readonly (Omit<RateWindow, "name"> & { readonly name?: string })[];

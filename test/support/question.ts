@@ -1,4 +1,4 @@
-import { type GatewayRequest, NO_DIRECTIVES, type Question } from "../../src/types.ts";
+import { type GatewayRequest, NO_DIRECTIVES, type Question } from "../../src/query/question.ts";
 import type { Query } from "../../src/query/query.ts";
 import { keyOf } from "./entries.ts";
 

@@ -11,7 +11,9 @@ import { NAMESPACE } from "../../src/query/key.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { createRedisService, type RedisService, type RedisServiceOptions } from "../../src/redis/service.ts";
 import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
-import type { CircuitState, Claims, Entry } from "../../src/types.ts";
+import type { CircuitState } from "../../src/telemetry/events.ts";
+import type { Claims } from "../../src/singleflight/replicas.ts";
+import type { Entry } from "../../src/cache/entry.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 

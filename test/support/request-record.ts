@@ -1,4 +1,4 @@
-import type { RequestRecord } from "../../src/types.ts";
+import type { RequestRecord } from "../../src/telemetry/events.ts";
 
 /** A cache hit of 20 ms. */
 export const HIT: RequestRecord = {

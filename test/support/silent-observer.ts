@@ -1,4 +1,4 @@
-import type { Observer } from "../../src/types.ts";
+import type { Observer } from "../../src/telemetry/events.ts";
 
 const ignore = (): void => undefined;
 

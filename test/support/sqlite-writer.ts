@@ -6,7 +6,7 @@
  */
 import type { OwnLedger } from "../../src/usage/ledger.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
-import type { Entry } from "../../src/types.ts";
+import type { Entry } from "../../src/cache/entry.ts";
 import type { Database } from "../../src/sqlite/database.ts";
 import { createRandom } from "./random.ts";
 import { entryWith, keyOf } from "./entries.ts";

@@ -1,4 +1,5 @@
-import type { Priority, Waiting } from "../../src/types.ts";
+import type { Priority } from "../../src/telemetry/events.ts";
+import type { Waiting } from "../../src/ratelimit/throttled.ts";
 
 export interface WaitingOptions {
   /** Epoch milliseconds. */

@@ -1,5 +1,5 @@
 /** Remembers what went wrong lately in this process, and the latest requests that were not hits. All lists are bounded. */
-import type { Outage, RequestRecord } from "../../types.ts";
+import type { Outage, RequestRecord } from "../../telemetry/events.ts";
 import {
   type CurrentOutage,
   MOST_PROBLEMS,

@@ -4,7 +4,7 @@
  */
 import { originOf, type Resource } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
-import type { Observer, RequestRecord, UpstreamCallRecord } from "../../types.ts";
+import type { Observer, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { type Counters, createCounters, type Kind } from "./counters.ts";
 import { createRecent, type Recent } from "./recent.ts";
 import type { Health } from "./shapes.ts";

@@ -5,8 +5,7 @@
  */
 import { z } from "zod";
 
-import { RESOURCES } from "../../interface/resources.ts";
-import { ORIGINS } from "../../types.ts";
+import { RESOURCES, ORIGINS } from "../../interface/resources.ts";
 import { MOST_STEPS, SPANS } from "./counters.ts";
 
 export const MOST_PROBLEMS = 60;

@@ -1,9 +1,9 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
-import { originOf, RESOURCES } from "../../interface/resources.ts";
+import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { AppIdentity } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
-import { type OriginName, OTHER_APP } from "../../types.ts";
+import { OTHER_APP } from "../../telemetry/events.ts";
 import { type Board, createCollect, type Scope, type Together } from "./activity.ts";
 import { type Kind, SPANS } from "./counters.ts";
 import type { Recorder } from "./recorder.ts";

@@ -12,7 +12,8 @@
  * | rest  | the body, in the coding that the header names                     |
  */
 import { SEAL_BYTES, type Seal } from "../../process/seal.ts";
-import type { ContentCoding, Entry } from "../../types.ts";
+import type { ContentCoding } from "../../interface/media-types.ts";
+import type { Entry } from "../entry.ts";
 import { MAX_BODY_BYTES } from "./port.ts";
 
 const MAGIC = Buffer.from("PGE\u0003", "latin1");

@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
 
-import type { Entry, WhyNotStored } from "../../types.ts";
+import type { WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
-import { sizeOf } from "../entry.ts";
+import { sizeOf, type Entry } from "../entry.ts";
 import { mayReplace } from "../policy.ts";
 import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
 

@@ -2,7 +2,8 @@
  * The port of storage: a store behind the memory of this process, shared (Redis) or durable (SQLite). Each store passes
  * test/contract/store-contract.ts.
  */
-import type { Entry, Tier, WhyNotStored } from "../../types.ts";
+import type { Entry } from "../entry.ts";
+import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 /**

@@ -7,7 +7,8 @@
  */
 import { LRUCache } from "lru-cache";
 
-import type { Entry, Tier, WhyNotStored } from "../../types.ts";
+import type { Entry } from "../entry.ts";
+import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
 import { createPurges, type Purge, type PurgeScope, type Purges } from "./purges.ts";

@@ -3,7 +3,8 @@
  * other replicas. What opens a circuit: opening.ts. When the next probe goes: probes.ts.
  */
 import type { Resource } from "../../interface/resources.ts";
-import type { Cause, SendEnd } from "../../types.ts";
+import type { Cause } from "../../telemetry/events.ts";
+import type { SendEnd } from "../throttled.ts";
 import {
   beginProbe,
   type CircuitCause,

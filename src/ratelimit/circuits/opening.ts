@@ -14,7 +14,7 @@
  * the others. The end of the probe closes the circuit or opens it for another interval.
  */
 import type { Resource } from "../../interface/resources.ts";
-import type { SendEnd } from "../../types.ts";
+import type { SendEnd } from "../throttled.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import { probeIntervalMs } from "./probes.ts";
 

@@ -1,6 +1,6 @@
 /** Describes an open circuit as an outage of the upstream. */
-import { originOf, type Resource, RESOURCES } from "../../interface/resources.ts";
-import type { OriginName, Outage } from "../../types.ts";
+import { originOf, type Resource, RESOURCES, type OriginName } from "../../interface/resources.ts";
+import type { Outage } from "../../telemetry/events.ts";
 import type { CircuitCause, CircuitScope } from "./opening.ts";
 
 const CAUSES: Readonly<Record<CircuitCause, string>> = {

@@ -4,9 +4,8 @@
  *
  * Circuits are approximate: while Redis does not answer, each replica acts alone.
  */
-import { originOf, RESOURCES } from "../../interface/resources.ts";
+import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { RedisService } from "../../redis/service.ts";
-import type { OriginName } from "../../types.ts";
 import type { CircuitScope } from "./opening.ts";
 import type { CircuitReport, SharedCircuits } from "./circuits.ts";
 

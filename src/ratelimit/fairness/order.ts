@@ -1,6 +1,6 @@
 /** The waiting calls, and which of them goes next. Pure. docs/fairness.md explains the rules. */
 import type { Resource } from "../../interface/resources.ts";
-import { PRIORITIES } from "../../types.ts";
+import { PRIORITIES } from "../../telemetry/events.ts";
 import { MOST_FREE_INSTANTS, type WaitingApp, type WindowState } from "../limiter.ts";
 import { type AppCall, type Shares, sharesIn, type Situation } from "./shares.ts";
 

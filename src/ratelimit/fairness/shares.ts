@@ -5,7 +5,7 @@
  * The rules are approximate, because they use counts that may be half a second old. The limiter decides whether a call may
  * be sent at all.
  */
-import type { Priority } from "../../types.ts";
+import type { Priority } from "../../telemetry/events.ts";
 import type { LimiterState, WaitingApp, WindowState } from "../limiter.ts";
 
 /** What the fair order needs to know about apps. */

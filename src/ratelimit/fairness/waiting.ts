@@ -2,7 +2,7 @@
  * How long a call would wait for its permit, and the places of callers that were told to come back. docs/fairness.md
  * explains the rules.
  */
-import { PRIORITIES } from "../../types.ts";
+import { PRIORITIES } from "../../telemetry/events.ts";
 import type { WaitingApp, WindowState } from "../limiter.ts";
 import type { Expectation } from "../refusals.ts";
 import { type CallKind, dayFreeAt, permitFreeAt } from "./order.ts";

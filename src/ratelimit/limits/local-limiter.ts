@@ -3,7 +3,7 @@
  * writes to this ledger.
  */
 import type { Clock } from "../../process/clock.ts";
-import type { OriginName } from "../../types.ts";
+import type { OriginName } from "../../interface/resources.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger.ts";
 import { limitsText } from "../../usage/rate-window.ts";
 import type { Limiter, LimiterConfig, LimiterState, Permit, PermitRequest } from "../limiter.ts";

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import type { ClientContext, Result } from "ioredis";
 
 import type { RedisClient, RedisScripts } from "../../redis/connect.ts";
-import type { Cause, OriginName, Priority } from "../../types.ts";
+import type { Cause, Priority } from "../../telemetry/events.ts";
+import type { OriginName } from "../../interface/resources.ts";
 import type { LedgerCompletion } from "../../usage/ledger.ts";
 import type { LimitReason } from "../limiter.ts";
 import type { PurseWindow } from "./purse-sizes.ts";

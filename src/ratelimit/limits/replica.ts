@@ -1,6 +1,7 @@
 /** What a replica knows of the two purses. shared-purse.ts sends its commands, permits.ts decides which purse pays. */
 import type { Clock } from "../../process/clock.ts";
-import type { OriginName, Outage } from "../../types.ts";
+import type { OriginName } from "../../interface/resources.ts";
+import type { Outage } from "../../telemetry/events.ts";
 import { limitsText } from "../../usage/rate-window.ts";
 import type { Acquired, LimiterConfig, PermitRequest, WaitingApp } from "../limiter.ts";
 import { type AppCounts, createAppCounts } from "./app-counts.ts";

@@ -21,7 +21,7 @@
  */
 import { StoreUnavailable } from "../../errors.ts";
 import { pause } from "../../process/clock.ts";
-import type { SendEnd } from "../../types.ts";
+import type { SendEnd } from "../throttled.ts";
 import { type Acquired, DAY_MS, type Limiter, type Permit, type PermitRequest } from "../limiter.ts";
 import { keptMs } from "./own-purse.ts";
 import { answer, orAway, payFromOwn, takeOf, withoutShared } from "./permits.ts";

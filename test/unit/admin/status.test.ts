@@ -7,7 +7,7 @@ import { createRecorder, type Recorder } from "../../../src/admin/status/recorde
 import type { Activity } from "../../../src/admin/status/shapes.ts";
 import { emptyInMs } from "../../../src/admin/status/status.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
-import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
+import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { HIT } from "../../support/request-record.ts";
 import { SILENT } from "../../support/silent-observer.ts";

@@ -1,7 +1,7 @@
 /** The cache stage with all that is behind it, but for the upstream, which a test makes up. */
 import { expect } from "vitest";
 
-import { createCache } from "../../../src/cache/cache.ts";
+import { createCache, type Answer } from "../../../src/cache/cache.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
@@ -9,19 +9,12 @@ import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createWarm, type Warm } from "../../../src/cache/warm.ts";
-import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
-import { createFlights } from "../../../src/singleflight/flight.ts";
-import {
-  type Answer,
-  type Cause,
-  type Claims,
-  type Fetched,
-  type FlightResult,
-  type GatewayRequest,
-  type RefreshRecord,
-  type Validators,
-  type Waiting,
-} from "../../../src/types.ts";
+import { createLeadOrFollow, type Claims } from "../../../src/singleflight/replicas.ts";
+import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
+import type { Cause, RefreshRecord } from "../../../src/telemetry/events.ts";
+import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
+import type { GatewayRequest } from "../../../src/query/question.ts";
+import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { cacheKey } from "../../../src/query/key.ts";
 import { fetchedWith } from "../../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Claim, Claims, Fetched } from "../../../src/types.ts";
+import type { Claim, Claims } from "../../../src/singleflight/replicas.ts";
+import type { Fetched } from "../../../src/upstream/fetched.ts";
 import { fetchedWith } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { FOUND, KEY, LIFETIME_MS, RULES, setup, type Setup } from "./cache-support.ts";

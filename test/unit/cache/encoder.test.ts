@@ -10,7 +10,8 @@ import {
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
-import type { ContentCoding, Entry } from "../../../src/types.ts";
+import type { ContentCoding } from "../../../src/interface/media-types.ts";
+import type { Entry } from "../../../src/cache/entry.ts";
 import { entryWith, inFrames } from "../../support/entries.ts";
 import { countFrames } from "../../support/zstd.ts";
 

@@ -5,9 +5,11 @@ import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/me
 import { createLoad, type Load, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
-import { createFlights } from "../../../src/singleflight/flight.ts";
+import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Cause, Entry, Fetched, FlightResult, RefreshRecord, Validators } from "../../../src/types.ts";
+import type { Cause, RefreshRecord } from "../../../src/telemetry/events.ts";
+import type { Entry } from "../../../src/cache/entry.ts";
+import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
 import { entryWith, fetchedWith } from "../../support/entries.ts";
 import { storeIn } from "../../support/store.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";

@@ -11,7 +11,8 @@ import {
   type UpstreamState,
 } from "../../../src/cache/policy.ts";
 import { Problem } from "../../../src/errors.ts";
-import { type CallerDirectives, type Entry, NO_DIRECTIVES } from "../../../src/types.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/question.ts";
+import type { Entry } from "../../../src/cache/entry.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 

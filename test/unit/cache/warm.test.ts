@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 
 import { createWarm, type Warm, type WarmItem } from "../../../src/cache/warm.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
-import type { Entry, RefreshEnd } from "../../../src/types.ts";
+import type { Entry } from "../../../src/cache/entry.ts";
+import type { RefreshEnd } from "../../../src/telemetry/events.ts";
 import { entryWith } from "../../support/entries.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";

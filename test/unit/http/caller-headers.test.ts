@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { deadlineOf, directivesOf } from "../../../src/http/caller-headers.ts";
 import { Problem } from "../../../src/errors.ts";
-import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/types.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/question.ts";
 
 const MAX_WAIT_MS = 10_000;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createRateLimitHeaders, rateLimitHeaders } from "../../../src/http/rate-limit-headers.ts";
-import type { ShareOfWindow } from "../../../src/types.ts";
+import type { ShareOfWindow } from "../../../src/ratelimit/overview.ts";
 
 const MINUTE: ShareOfWindow = { name: "1m", limit: 60, windowSeconds: 60, remaining: 50, resetSeconds: 30 };
 const DAY: ShareOfWindow = {

@@ -5,7 +5,7 @@ import type * as zlib from "node:zlib";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { inStoredCoding, isCompressible, transcode } from "../../../src/cache/encoder.ts";
-import { sizeOf } from "../../../src/cache/entry.ts";
+import { sizeOf, type Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
 import { cutPage } from "../../../src/pages/cut.ts";
@@ -15,7 +15,6 @@ import type { PagedQuery } from "../../../src/pages/search.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../../src/sandbox/envelope.ts";
 import { search } from "../../../src/sandbox/search.ts";
-import type { Entry } from "../../../src/types.ts";
 import { entryWith, keyOf } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { frameEnd } from "../../support/zstd.ts";

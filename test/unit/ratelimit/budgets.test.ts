@@ -5,7 +5,7 @@ import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
 import { type Budget, createBudget } from "../../../src/ratelimit/origin-budget.ts";
 import { topApps } from "../../../src/ratelimit/overview.ts";
 import { unsharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
-import type { SendEnd } from "../../../src/types.ts";
+import type { SendEnd } from "../../../src/ratelimit/throttled.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";

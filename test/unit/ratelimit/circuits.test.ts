@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import type { CircuitScope } from "../../../src/ratelimit/circuits/opening.ts";
 import type { CircuitReport, SharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
-import type { UpstreamRequest, SendEnd } from "../../../src/types.ts";
+import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/throttled.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import {
   ANSWERED,

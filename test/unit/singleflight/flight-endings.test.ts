@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { createFlights, type Flights } from "../../../src/singleflight/flight.ts";
-import type { Waiting } from "../../../src/types.ts";
+import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 
 interface StartedCall {

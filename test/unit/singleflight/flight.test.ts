@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Waiting, Priority, RefuseLate } from "../../../src/types.ts";
+import type { Waiting, RefuseLate } from "../../../src/ratelimit/throttled.ts";
+import type { Priority } from "../../../src/telemetry/events.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 function setup(): {

@@ -1,8 +1,13 @@
 import { describe, expect, it } from "vitest";
 
-import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
+import {
+  createLeadOrFollow,
+  type Claim,
+  type ClaimEnd,
+  type Claims,
+} from "../../../src/singleflight/replicas.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Claim, ClaimEnd, Claims, Waiting } from "../../../src/types.ts";
+import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
 /** Claims that a test hands out one after the other. */

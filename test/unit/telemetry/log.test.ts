@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { createLines } from "../../../src/telemetry/access-line.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/log.ts";
-import type { RequestRecord } from "../../../src/types.ts";
+import type { RequestRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 const KEY = "K3y-that-nobody-may-see";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { UpstreamCallRecord } from "../../../src/types.ts";
+import type { UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
 import { createObserver } from "../../../src/telemetry/observer.ts";

@@ -8,7 +8,8 @@ import nock from "nock";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Fetched, SendEnd, Throttled } from "../../../src/types.ts";
+import type { Fetched } from "../../../src/upstream/fetched.ts";
+import type { SendEnd, Throttled } from "../../../src/ratelimit/throttled.ts";
 import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
 import { wholeAnswer } from "../../../src/upstream/fetch.ts";
 import { attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";

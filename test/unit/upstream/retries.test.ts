@@ -3,7 +3,7 @@ import type http from "node:http";
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { RefuseLate, Throttled } from "../../../src/types.ts";
+import type { RefuseLate, Throttled } from "../../../src/ratelimit/throttled.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, NO_DEADLINE, rawUpstream } from "./support.ts";
 

@@ -8,7 +8,8 @@ import type { AddressInfo } from "node:net";
 
 import { onTestFinished } from "vitest";
 
-import type { Observer, Throttled, UpstreamCallRecord } from "../../../src/types.ts";
+import type { Observer, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
+import type { Throttled } from "../../../src/ratelimit/throttled.ts";
 import type { Clock } from "../../../src/process/clock.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { systemRandom } from "../../../src/process/random.ts";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { fromBlob, toBlob } from "../../../../src/cache/store/codec.ts";
 import { createSeal } from "../../../../src/process/seal.ts";
-import type { Entry } from "../../../../src/types.ts";
+import type { Entry } from "../../../../src/cache/entry.ts";
 import { entryWith, inFrames } from "../../../support/entries.ts";
 
 const KEY = "a key";

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import type { Store, StoreEvent } from "../../../../src/cache/store/port.ts";
-import { entryOf } from "../../../../src/cache/entry.ts";
+import { entryOf, type Entry } from "../../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../../src/cache/store/memory.ts";
 import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
 import { createTiers, type Tiers } from "../../../../src/cache/store/tiered.ts";
-import type { Entry } from "../../../../src/types.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 import { storeIn } from "../../../support/store.ts";
 import { fetchedWith, receiptWith } from "../../../support/entries.ts";

@@ -1,0 +1,75 @@
+/**
+ * What the budget needs to know about an upstream call: who waits for it, why it is made, and how it ended.
+ */
+import type { Problem } from "../errors.ts";
+import type { Priority, Cause, UpstreamFaultKind } from "../telemetry/events.ts";
+import type { Resource } from "../interface/resources.ts";
+
+/** @returns the problem for a waiter whose deadline has passed; `undefined` if the call has left the queue */
+export type RefuseLate = (waiter: {
+  readonly app: string;
+  readonly priority: Priority;
+}) => Problem | undefined;
+
+/** What the queue needs to know about the waiters of an upstream call. */
+export interface Waiting {
+  /** Aborted when the call has no waiters left. A queued call is then withdrawn and costs nothing. */
+  readonly abandoned: AbortSignal;
+  /** The latest deadline of the waiters. A call that is still queued then is withdrawn. Epoch milliseconds. */
+  readonly deadlineAt: () => number;
+  /** The priority of the most urgent waiter so far. */
+  readonly priority: () => Priority;
+  /** The apps that wait now, the longest waiting first. Each of them may pay. */
+  readonly apps: () => readonly string[];
+  /** Calls back when `priority` becomes more urgent, or when `apps` changes and there are still waiters. */
+  readonly onChange: (listen: () => void) => void;
+  /** Call it when the call enters the queue. `refuseLate` returns the problem for a waiter whose deadline passes there. */
+  readonly inQueue: (refuseLate: RefuseLate) => void;
+}
+
+/** A request to the upstream that needs a permit. */
+export interface UpstreamRequest {
+  /** The app that started the call. This app pays, unless the queue chooses another waiting app first. */
+  readonly app: string;
+  readonly cause: Cause;
+  readonly resource: Resource;
+  /** The canonical query. The ledger stores only a hash of it. */
+  readonly query: string;
+  /** Whether this is a retry with new credentials. It does not use the retry budget, because the upstream works. */
+  readonly hasNewCredentials?: boolean | undefined;
+  readonly waiting: Waiting;
+}
+
+/** Why the gateway sends no requests to the upstream for a while. */
+type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
+
+/** How a request to the upstream ended. Durations in milliseconds, from the sending of the request. */
+export interface SendEnd {
+  /** The HTTP status, or the kind of failure. */
+  readonly status: number | UpstreamFaultKind;
+  /** When the head of the answer arrived or the request failed. The request cannot reach the upstream after that. */
+  readonly arrivedAfterMs: number;
+  readonly durationMs: number;
+  /** Set if the upstream needs a pause. */
+  readonly slowDown?: {
+    readonly cause: SlowDownCause;
+    /** The length of the pause, if the upstream specified one. */
+    readonly forMs: number | undefined;
+  };
+}
+
+/**
+ * Runs a job as soon as the budget permits the request. The job must report how the request ended. Rejects without running
+ * the job if the request gets no permit before its deadline, or cannot get one: with `temporary-reduced-capacity`,
+ * `quota-exceeded` or `upstream-unavailable`.
+ */
+export type Throttled = <T>(
+  request: UpstreamRequest,
+  job: (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>,
+) => Promise<T>;
+
+/** What a call needs to know about its permit. */
+export interface SendPermit {
+  /** The latest instant to send the call, by the monotonic clock. A later call would arrive after its permit has expired. */
+  readonly sendBy?: number | undefined;
+}

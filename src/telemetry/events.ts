@@ -1,0 +1,238 @@
+/**
+ * The events that the parts report, and the closed sets of names in them. Log, metrics, traces and the status page all read
+ * these. A set that is a metric's label must stay closed, so it is declared here.
+ */
+import type { ProblemCode } from "../errors.ts";
+import type { Resource } from "../interface/resources.ts";
+import type { IncomingMessage } from "node:http";
+
+/** Why a usable answer was not stored. */
+export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | "upstream-no-store";
+
+/** The stores of entries; the closed set of the metric label `tier`. */
+export const TIERS = ["memory", "sqlite", "redis"] as const;
+export type Tier = (typeof TIERS)[number];
+
+/** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
+export const STORE_OPERATIONS = [
+  "get",
+  "use",
+  "set",
+  "remove",
+  "sweep",
+  "purge",
+  "purges",
+  "claim",
+  "release",
+  "renew",
+  "take",
+  "settle",
+  "look",
+  "join",
+  "ledger",
+  "status",
+] as const;
+export type StoreOperation = (typeof STORE_OPERATIONS)[number];
+
+/**
+ * How the cache got an answer (RFC 9211, sections 2.1 and 2.2).
+ * - `hit`: it was cached and fresh.
+ * - `stale`: it was cached and stale; there was no fresh one, or the caller accepted it.
+ * - `updating`: it was cached and stale, and the gateway refreshes it in the background.
+ * - `miss`: the gateway fetched it from the upstream.
+ * - `collapsed`: it came from the upstream call of another request.
+ */
+const CACHE_OUTCOMES = ["hit", "stale", "updating", "miss", "collapsed"] as const;
+export type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
+
+/** Why the gateway asked the upstream (RFC 9211, section 2.2): not cached, stale, or the caller wanted a newer answer. */
+export type Forwarded = "miss" | "stale" | "request";
+
+/** Why a caller gets a cached answer although it is stale, or the caller wanted a newer one. */
+export type ServeNote =
+  | "stale-while-revalidate"
+  | "max-stale"
+  | "refresh-not-allowed"
+  | "refreshed-recently"
+  | ProblemCode;
+
+/** How a request ended: a cache outcome, or one without the cache. */
+export const OUTCOMES = [...CACHE_OUTCOMES, "bypass", "refused", "failed", "abandoned"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/**
+ * Why a page cost no upstream call.
+ * - `folded`: it was cut from a cached block.
+ * - `past_end`: a cached block shows that the list ends before this page.
+ */
+export type PageSaving = "folded" | "past_end";
+
+/** The most urgent first: requests of callers, requests of background apps, then work without a waiting caller. */
+export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
+export type Priority = (typeof PRIORITIES)[number];
+
+/** The id for all requests without an app id, and for all ids beyond 100 unlisted ones. */
+export const OTHER_APP = "other";
+
+/** Why a request gets no permit; the closed set of the metric label `reason`. */
+export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "redis-away", "deadline"] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+
+/** The state of a circuit breaker. `half-open`: one call tests whether the service is back. */
+export type CircuitState = "closed" | "half-open" | "open";
+
+/**
+ * Why an upstream call was made; the closed set of the metric label `cause`.
+ * - `miss`: the answer was not cached, or not fresh.
+ * - `retry`: the first attempt failed.
+ * - `bypass`: the answer is passed through, not cached.
+ * - `refresh`: a stale or popular answer is refreshed in the background.
+ * - `forced`: a caller asked for a newer answer.
+ * - `warm`: the answer is on the warm list.
+ */
+export const CAUSES = ["miss", "retry", "bypass", "refresh", "forced", "warm"] as const;
+export type Cause = (typeof CAUSES)[number];
+
+/** One upstream call, for the log and the metrics. Durations in milliseconds. */
+export interface UpstreamCallRecord {
+  readonly resource: Resource;
+  /** The canonical query. */
+  readonly query: string;
+  readonly cause: Cause;
+  /** The HTTP status, or the kind of failure. */
+  readonly status: number | UpstreamFaultKind;
+  readonly durationMs: number;
+  readonly bytes: number;
+  /** Why it failed, for the log only. It never contains a signed URL. */
+  readonly note?: string;
+}
+
+/** The faults that leave an upstream call without a complete answer. */
+export const UPSTREAM_FAULTS = [
+  "connect-timeout",
+  "header-timeout",
+  "body-timeout",
+  "total-timeout",
+  "unreachable",
+  "no-descriptor",
+  "reset",
+  "malformed",
+  "stale-connection",
+  "cut-body",
+  "too-large",
+  "bad-encoding",
+  /** Its caller hung up, or could not wait any longer. This says nothing about the upstream. */
+  "given-up",
+] as const;
+export type UpstreamFaultKind = (typeof UPSTREAM_FAULTS)[number];
+
+/** One caller's request, for the log and the metrics. */
+export interface RequestRecord {
+  readonly id: string;
+  readonly app: string;
+  readonly method: string;
+  readonly resource: Resource | "none";
+  /** The canonical query, if the gateway could parse it. */
+  readonly query: string | undefined;
+  readonly status: number;
+  readonly outcome: Outcome;
+  /** The store that had the answer, if it was cached. */
+  readonly tier: Tier | undefined;
+  /** The code of the problem that the caller got, if any. */
+  readonly problem: string | undefined;
+  readonly durationMs: number;
+  readonly bytes: number;
+  /** Why the page cost no upstream call, if a cached block answered it. */
+  readonly saved?: PageSaving | undefined;
+  /** For an answer that is not a hit: why the gateway asked the upstream. */
+  readonly forwarded?: Forwarded | undefined;
+  /** For an answer that is not a hit: why it is stale, or was not stored. */
+  readonly detail?: ServeNote | WhyNotStored | undefined;
+  /** When the request arrived; epoch milliseconds. */
+  readonly receivedAt: number;
+  /** The age of the answer in milliseconds, if it came from the cache. */
+  readonly ageMs?: number | undefined;
+  /** The W3C Trace Context of the request's span, if requests are traced. */
+  readonly traceparent?: string | undefined;
+}
+
+/** The parts of a request that a trace shows. */
+type SpanName = "cache lookup" | "queue wait" | "upstream call";
+
+type SpanValues = Readonly<Record<string, string | number | undefined>>;
+
+/** The trace of a request (OpenTelemetry). */
+export interface Trace {
+  /** Begins a part of the request. Only the first call of `end` counts. */
+  readonly begin: (
+    name: SpanName,
+    attributes?: SpanValues,
+  ) => { readonly end: (attributes?: SpanValues & { readonly error?: string }) => void };
+  /** The W3C Trace Context of the request's span. */
+  readonly traceparent: string;
+}
+
+/** The trace in the first stage, which ends it. */
+export interface RequestTrace extends Trace {
+  readonly end: (record: RequestRecord) => void;
+}
+
+/** Traces requests. */
+export interface Tracing {
+  readonly start: (caller: CallerFacts) => RequestTrace;
+  /** Sends the remaining spans. Never rejects. It has no time limit of its own. */
+  readonly close: () => Promise<void>;
+}
+
+/** What the access log shows about a caller. It is read only if the log writes a line. */
+export type CallerFacts = Pick<IncomingMessage, "headers" | "socket">;
+
+/** An outage of something that the gateway needs. */
+export interface Outage {
+  /** What does not work, such as `Redis` or `upstream api/listings`. */
+  readonly what: string;
+  /** The cause, as far as it is known. */
+  readonly cause: string;
+  /** Describes what callers get during the outage. */
+  readonly meanwhile: string;
+  /** The affected resources; absent: all of them. */
+  readonly resources?: readonly Resource[];
+}
+
+/** The result of comparing a page from a block with the upstream's own page. `unknown`: the check failed. */
+export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
+export type PageCheck = (typeof PAGE_CHECKS)[number];
+
+/** The result of fetching an answer that was already cached. */
+export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
+export type Change = (typeof CHANGES)[number];
+
+/** A refresh, for the metrics. */
+export interface RefreshRecord {
+  readonly resource: Resource;
+  readonly change: Change;
+}
+
+/** How a refresh ended. `skipped`: another one was in progress. */
+export const REFRESH_ENDS = ["refreshed", "refused", "failed", "skipped"] as const;
+export type RefreshEnd = (typeof REFRESH_ENDS)[number];
+
+/** Receives all events for logs and metrics. It is passed to the stages, so that they need neither the log nor the metrics. */
+export interface Observer {
+  readonly request: (record: RequestRecord, caller?: CallerFacts) => void;
+  readonly upstreamCall: (record: UpstreamCallRecord) => void;
+  readonly refreshed: (record: RefreshRecord) => void;
+  /** An answer on the warm list was due for a refresh. */
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** An outage began. Further reports of the same outage change nothing. */
+  readonly outOfOrder: (outage: Outage) => void;
+  /**
+   * An outage ended.
+   * @param what as in its outage
+   */
+  readonly backInOrder: (what: string) => void;
+  /** Log messages for operators. `fields` must not contain a secret. */
+  readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly error: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
