@@ -1,11 +1,11 @@
-/** Stores the results of runs, and writes them into docs/performance.md. */
+/** Stores the results of runs, and writes them into docs/internals/performance.md. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 
 import { markdownOf, type Table, tables } from "./table.ts";
 
-const DOCUMENT = new URL("../docs/performance.md", import.meta.url);
-const RESULTS = new URL("../docs/performance/results.json", import.meta.url);
+const DOCUMENT = new URL("../docs/internals/performance.md", import.meta.url);
+const RESULTS = new URL("../docs/internals/performance/results.json", import.meta.url);
 
 /** Tables by title, each with when and where it was measured. */
 type Results = Record<string, Table & { readonly measured: string }>;

@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: measures costs, as ratios within one run.
  *
- * - Without options it measures everything, and writes docs/performance.md.
+ * - Without options it measures everything, and writes docs/internals/performance.md.
  * - With the names of parts, for example `-- --hits --misses`, it measures only these parts.
  * - `--records=` sets the number of different records among the hits, and `--seed=` the workload for the upstream calls.
  * - With `-- --short` it runs everything for a moment and writes nothing. CI uses this.

@@ -1,4 +1,4 @@
-/** Tables of results. They are printed as Markdown, and remembered for docs/performance.md. */
+/** Tables of results. They are printed as Markdown, and remembered for docs/internals/performance.md. */
 
 export interface Table {
   readonly title: string;

@@ -25,7 +25,7 @@ export function dashboard(): object {
     uid: "property-gateway",
     title: "property-gateway",
     description:
-      "The gateway in front of the property API. Metrics: docs/metrics.md; alerts: docs/runbook.md.",
+      "The gateway in front of the property API. Metrics: docs/internals/metrics.md; alerts: docs/runbook.md.",
     tags: ["property-gateway"],
     schemaVersion: SCHEMA_VERSION,
     version: 1,

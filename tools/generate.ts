@@ -37,7 +37,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     // A chart cannot read files outside its folder.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
-    { path: "docs/metrics.md", content: metricsReference() },
+    { path: "docs/internals/metrics.md", content: metricsReference() },
     { path: "docs/upgrading.md", content: await upgradingGuide(inProject("docs/upgrading.md")) },
     { path: "docs/internals/licences.md", content: licences() },
     { path: "helm/property-gateway/README.md", content: chartReadme() },

@@ -10,7 +10,7 @@ const INTRODUCTION = `# Metrics
 \`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own; with Redis, only
 \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together. The values of each label are a closed
 set, or come from the settings; of the apps that the settings do not list, the first 20 get a label of their own. A series with
-labels appears when it is counted for the first time. [runbook.md](runbook.md#alerts) lists the alerts on these metrics.
+labels appears when it is counted for the first time. [runbook.md](../runbook.md#alerts) lists the alerts on these metrics.
 `;
 
 const CATALOGUE = createMetrics(build).catalogue;

@@ -138,7 +138,7 @@ export function withBody(entry: Entry, coding: ContentCoding, body: Buffer): Ent
   return { ...entry, bodies: { ...entry.bodies, [coding]: body } };
 }
 
-/** The size of an entry besides its bodies and tags, estimated generously (docs/performance.md shows the measurement). */
+/** The size of an entry besides its bodies and tags, estimated generously (docs/internals/performance.md shows the measurement). */
 const ENTRY_OVERHEAD_BYTES = 1_024;
 /** The response heads that memory keeps ready for a body (src/http/answer-head.ts). */
 const HEADS_BYTES = 1_024;

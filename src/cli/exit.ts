@@ -1,4 +1,4 @@
-/** Exit codes of every command (docs/cli.md). */
+/** Exit codes of every command (docs/admin.md). */
 export const EXIT = {
   done: 0,
   /** The command failed, or the result of its check is negative. */

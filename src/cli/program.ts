@@ -1,5 +1,5 @@
 /**
- * The command line. Each command loads its larger dependencies only when it runs. docs/cli.md describes the commands and
+ * The command line. Each command loads its larger dependencies only when it runs. docs/admin.md describes the commands and
  * exit codes.
  */
 import { Command, CommanderError } from "commander";

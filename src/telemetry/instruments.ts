@@ -1,4 +1,4 @@
-/** Declares metrics: each one for the library, and in the list from which docs/metrics.md is written. */
+/** Declares metrics: each one for the library, and in the list from which docs/internals/metrics.md is written. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
 import type { LabelValues } from "./labels.ts";

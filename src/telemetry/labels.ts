@@ -19,7 +19,7 @@ import { PROBLEM_CODES } from "../errors.ts";
 import { originOf, RESOURCES, ORIGINS } from "../interface/resources.ts";
 
 export interface LabelValues {
-  /** For docs/metrics.md: what the values mean, and which values are not in `values`. */
+  /** For docs/internals/metrics.md: what the values mean, and which values are not in `values`. */
   readonly meaning?: string;
   readonly values?: readonly string[];
   /** The form of values that are not in `values`. */
@@ -41,14 +41,14 @@ export const APP: LabelValues = {
   values: [OTHER_APP],
 };
 export const LISTED_APP: LabelValues = { meaning: "the id of an app in the settings", pattern: /^[\w.-]+$/ };
-export const PROBLEM: LabelValues = { meaning: "as in [problems.md](problems.md)", values: PROBLEM_CODES };
+export const PROBLEM: LabelValues = { meaning: "as in [problems.md](../problems.md)", values: PROBLEM_CODES };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {
   meaning: "`none` if a request was refused before its path was known",
   values: [...RESOURCES, "none"],
 };
 export const OUTCOME: LabelValues = {
-  meaning: "how a request ended ([http.md](http.md))",
+  meaning: "how a request ended ([http.md](../http.md))",
   values: OUTCOMES,
 };
 export const STATUS: LabelValues = {
