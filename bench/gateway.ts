@@ -8,6 +8,7 @@ import { systemClock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../src/sandbox/sandbox.ts";
 import { createLogger } from "../src/telemetry/log.ts";
+import { withConstants } from "../test/support/constants.ts";
 
 const CALLER = { service: "propertyservice", callerId: "bench", privateKey: "bench-key" };
 
@@ -44,8 +45,9 @@ export async function startGatewayAt(
   settings = "",
   logLevel = "warn",
 ): Promise<Pick<BenchGateway, "url" | "stop"> & { readonly reload: () => void; readonly adminUrl: string }> {
+  const { settings: text, constants } = withConstants(settings);
   const source = openSettings({
-    isTest: true,
+    constants,
     env: {
       HOST: "127.0.0.1",
       PORT: "0",
@@ -63,7 +65,7 @@ export async function startGatewayAt(
       LOG_ACCESS: logLevel === "info" ? "on" : "off",
       ...(settings !== "" && { CONFIG_FILE: "bench.yaml" }),
     },
-    readFile: (path) => (path === "bench.yaml" ? settings : readFileSync(path, "utf8")),
+    readFile: (path) => (path === "bench.yaml" ? text : readFileSync(path, "utf8")),
   });
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey);

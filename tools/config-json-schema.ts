@@ -58,7 +58,7 @@ function useWrittenNames(shape: z.core.$ZodType, schema: JsonSchema | undefined)
   if (schema === undefined) return;
   if (shape instanceof z.ZodArray) return useWrittenNames(shape.element, schema.items);
   if (!(shape instanceof z.ZodObject)) return;
-  const parts = partsOf(shape).filter((part) => !metaOf(part.shape)?.isFixed);
+  const parts = partsOf(shape);
   const properties = parts.map(({ key, name, shape: inner }): [string, JsonSchema] => {
     const part = schema.properties?.[key] ?? {};
     useWrittenNames(inner, part);

@@ -28,8 +28,7 @@ export function defaultsYaml(): string {
 }
 
 function linesOf(name: string, shape: z.core.$ZodType, indent: string): string[] {
-  const { description = "", env, secretEnv, isFixed, default: written = null } = metaOf(shape) ?? {};
-  if (isFixed) return [];
+  const { description = "", env, secretEnv, default: written = null } = metaOf(shape) ?? {};
   const variables = [env, secretEnv].filter((variable) => variable !== undefined).join(", ");
   const comment = variables === "" ? description : `${description} (${variables})`;
   const comments = comment === "" ? [] : wrap(comment, `${indent}# `);

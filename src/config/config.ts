@@ -1,12 +1,13 @@
 /**
  * The configuration: the validated settings, with secrets and certificates read from their files.
  */
+import type { Constants } from "./constants.ts";
 import type { Settings } from "./schema.ts";
 import type { Secret } from "./secret.ts";
 import type { SecretValues } from "./secrets.ts";
 import { isMapping } from "./sources.ts";
 
-/** The settings, with every value resolved that depends on other settings or on files. Deeply frozen. */
+/** The settings and constants, with every value resolved that depends on other settings or on files. Deeply frozen. */
 export type Config = ReturnType<typeof toConfig>;
 
 /** The settings are invalid. The message has one line for each problem. */
@@ -25,14 +26,19 @@ const LOOPBACK = "127.0.0.1";
 
 /** @throws if there is no private key, which the check of the settings has already reported */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function toConfig(settings: Settings, secrets: SecretValues) {
+export function toConfig(settings: Settings, secrets: SecretValues, constants: Constants) {
   const { privateKey, adminToken: token } = secrets;
   if (privateKey === null) throw new Error("there is no private key");
-  const { server, admin, upstream, apps, redis, warm: _warm, ...rest } = settings;
+  const { server, admin, upstream, cache, budget, log, apps, redis, warm: _warm, ...rest } = settings;
   return deepFreeze({
     ...rest,
+    ledger: constants.ledger,
+    metrics: constants.metrics,
+    cache: { ...constants.cache, ...cache },
+    budget: { ...constants.budget, ...budget },
+    log: { ...constants.log, ...log },
     /** `tls`: `null` for plain HTTP. */
-    server: { ...server, tls: secrets.serverPair },
+    server: { ...constants.server, ...server, tls: secrets.serverPair },
     /** `token`: `null` if the port needs none. */
     admin: {
       ...admin,
@@ -41,13 +47,13 @@ export function toConfig(settings: Settings, secrets: SecretValues) {
       host: admin.host ?? (token === null ? LOOPBACK : server.host),
     },
     /** `ca`: the certificate authorities to trust, as PEM; `null`: Node's own. */
-    upstream: { ...upstream, ca: secrets.upstreamCa, privateKey },
+    upstream: { ...constants.upstream, ...upstream, ca: secrets.upstreamCa, privateKey },
     /** The listed apps. `token`: `null` if requests need none to use the id. */
     apps: apps.listed.map((app) => ({ ...app, token: secrets.appTokens.get(app.id) ?? null })),
     /** The weight of each unlisted app, and how many of them can have their own share at the same time. */
-    unlistedApps: { weight: apps.default, max: apps.maxUnlisted, share: apps.unlistedShare },
+    unlistedApps: { ...constants.unlistedApps, share: apps.unlistedShare },
     /** `null`: no Redis. */
-    redis: redis.url === null ? null : toRedis(redis, redis.url, secrets),
+    redis: redis.url === null ? null : { ...constants.redis, ...toRedis(redis, redis.url, secrets) },
   });
 }
 

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 
 import { checkSettings, type SettingFault } from "./check.ts";
 import { type Config, ConfigError, toConfig } from "./config.ts";
+import { CONSTANTS, type Constants } from "./constants.ts";
 import { crossCheck } from "./cross-check.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeConflict, describeFault, maskSecrets } from "./report.ts";
@@ -19,8 +20,8 @@ export interface ConfigInput {
   readonly env: Environment;
   /** Reads a file as UTF-8 text, or throws. */
   readonly readFile: (path: string) => string;
-  /** For tests: the file may also change what is declared as `fixed`. */
-  readonly isTest?: boolean;
+  /** Tests and benches pass others. */
+  readonly constants?: Constants;
 }
 
 /** The settings, their problems, and the source of each setting. */
@@ -39,6 +40,7 @@ export interface ExaminedConfig {
 export interface UsableSettings {
   readonly config: Config;
   readonly settings: Settings;
+  readonly constants: Constants;
   readonly secrets: SecretValues;
   /** The secrets that environment variables hold, by the name of the variable. */
   readonly given: ReadonlyMap<string, string>;
@@ -54,14 +56,14 @@ export function loadConfig(input: ConfigInput): Config {
 }
 
 /** Loads the settings and reports all problems instead of throwing. */
-export function examineConfig({ env, readFile, isTest = false }: ConfigInput): ExaminedConfig {
+export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput): ExaminedConfig {
   const { assignments, given, problems } = readEnvironment(env);
   const overlay = env[CONFIG_FILE]
     ? readSettingsFile(env[CONFIG_FILE], `environment variable ${CONFIG_FILE}`, readFile)
     : undefined;
   const unreadable = overlay?.problems ?? [];
   const sources = mergeSources(DEFAULTS, overlay, assignments);
-  const { readable, faults } = checkSettings(sources, isTest);
+  const { readable, faults } = checkSettings(sources);
   const secrets = readSecrets({ settings: readable, given, readFile });
   // A missing setting may be in the file that could not be read.
   const mayBeMissing = unreadable.length > 0;
@@ -79,8 +81,15 @@ export function examineConfig({ env, readFile, isTest = false }: ConfigInput): E
   const examined = { problems: lines, ...(overlay && { overlay }), assignments };
   if (lines.length > 0 || !isComplete(readable))
     return { ...examined, readable: mayBeMissing ? {} : readable };
-  const config = toConfig(readable, secrets.values);
-  const usable = { config, settings: readable, secrets: secrets.values, given, written: sources.merged };
+  const config = toConfig(readable, secrets.values, constants);
+  const usable = {
+    config,
+    settings: readable,
+    constants,
+    secrets: secrets.values,
+    given,
+    written: sources.merged,
+  };
   return { ...examined, readable, usable };
 }
 

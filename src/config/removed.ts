@@ -10,90 +10,75 @@ interface RemovedSetting {
   readonly instead: string;
 }
 
-/** @returns the sentence for a setting that has become a constant */
-function always(value: string): string {
-  return `It is always ${value} now; remove it.`;
-}
+/** Settings that have become constants (constants.ts), and their value. */
+const CONSTANT: Readonly<Record<string, string>> = {
+  "server.maxUrlLength": "8192 bytes",
+  "server.maxHeaderSize": "16KiB",
+  "server.maxHeaders": "100",
+  "server.headersTimeout": "10s",
+  "server.requestTimeout": "30s",
+  "server.keepAliveTimeout": "75s",
+  "server.writeTimeout": "30s",
+  "upstream.maxBody": "4MiB",
+  "upstream.connections": "8",
+  "upstream.connectTimeout": "2s",
+  "upstream.headerTimeout": "5s",
+  "upstream.bodyTimeout": "5s",
+  "upstream.retryDelay": "200ms",
+  "cache.minRefreshInterval": "10s",
+  "cache.earlyRefreshAbove": "0.5",
+  "apps.default": "1",
+  "apps.maxUnlisted": "100",
+  "upstream.totalTimeout": "8s",
+  "cache.retention": "48h",
+  "budget.reserve": "0.1",
+  "budget.maxCoolOff": "5m",
+  "ledger.retention": "35d",
+  "ledger.maxRecords": "500000",
+  "redis.probeInterval": "1s",
+  "metrics.unlistedApps": "20",
+};
+
+/** Other settings, and what to do instead. */
+const GONE: Readonly<Record<string, string>> = {
+  "admin.token": "Set the variable ADMIN_TOKEN, or admin.tokenFile to the path of a file.",
+  "upstream.privateKey":
+    "Set the variable UPSTREAM_PRIVATE_KEY, or upstream.privateKeyFile to the path of a file.",
+  "admin.openMetrics": "Remove it; /metrics never needs the token.",
+  derive:
+    "Remove it; answers are no longer computed from broader searches, which saved 8 % of the remaining calls.",
+  "pages.block": "Remove it; a block has 500 records.",
+  "pages.verify": "Remove it; checks make at most one per cent of the calls that are made anyway.",
+  "pages.maxExtraLatency": "Remove it; the block is always fetched.",
+  "cache.adaptiveTtl": "Set cache.ttl by gateway_refreshes_total.",
+  "cache.ttlMin": "Set cache.ttl.",
+  "cache.ttlMax": "Set cache.ttl.",
+  "query.ignored": "Use query.ignore; names of keys and tokens are always ignored.",
+  "warm.file": "List the URLs directly below warm in the settings file.",
+  "log.accessSample": "Remove it; log.access: sampled has a line for one of 100 cache hits.",
+  "redis.sentinel.username": "Remove it; the gateway logs in at the Sentinels with a password alone.",
+  "budget.degradedShare": "It had no effect; use budget.degradedReserve.",
+  "redis.username": "Write the user into redis.url (REDIS_URL).",
+  "redis.password": "Set the variable REDIS_PASSWORD, or redis.passwordFile to the path of a file.",
+  "redis.sentinel.password":
+    "Set the variable REDIS_SENTINEL_PASSWORD, or redis.sentinel.passwordFile to the path of a file.",
+};
+
+/** The environment variables of some of them. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  "admin.openMetrics": "ADMIN_OPEN_METRICS",
+  derive: "DERIVE_MODE",
+  "warm.file": "WARM_FILE",
+  "apps.default": "APPS_DEFAULT",
+  "apps.maxUnlisted": "APPS_MAX_UNLISTED",
+  "log.accessSample": "LOG_ACCESS_SAMPLE",
+  "redis.sentinel.username": "REDIS_SENTINEL_USERNAME",
+  "redis.username": "REDIS_USERNAME",
+};
 
 export const REMOVED: readonly RemovedSetting[] = [
-  { path: "server.maxUrlLength", instead: always("8192 bytes") },
-  { path: "server.maxHeaderSize", instead: always("16KiB") },
-  { path: "server.maxHeaders", instead: always("100") },
-  { path: "server.headersTimeout", instead: always("10s") },
-  { path: "server.requestTimeout", instead: always("30s") },
-  { path: "server.keepAliveTimeout", instead: always("75s") },
-  { path: "server.writeTimeout", instead: always("30s") },
-  { path: "admin.token", instead: "Set the variable ADMIN_TOKEN, or admin.tokenFile to the path of a file." },
-  {
-    path: "upstream.privateKey",
-    instead: "Set the variable UPSTREAM_PRIVATE_KEY, or upstream.privateKeyFile to the path of a file.",
-  },
-  {
-    path: "admin.openMetrics",
-    env: "ADMIN_OPEN_METRICS",
-    instead: "Remove it; /metrics never needs the token.",
-  },
-  {
-    path: "derive",
-    env: "DERIVE_MODE",
-    instead:
-      "Remove it; answers are no longer computed from broader searches, which saved 8 % of the remaining calls.",
-  },
-  { path: "pages.block", instead: "Remove it; a block has 500 records." },
-  {
-    path: "pages.verify",
-    instead: "Remove it; checks make at most one per cent of the calls that are made anyway.",
-  },
-  { path: "pages.maxExtraLatency", instead: "Remove it; the block is always fetched." },
-  { path: "cache.adaptiveTtl", instead: "Set cache.ttl by gateway_refreshes_total." },
-  { path: "cache.ttlMin", instead: "Set cache.ttl." },
-  { path: "cache.ttlMax", instead: "Set cache.ttl." },
-  { path: "upstream.maxBody", instead: always("4MiB") },
-  { path: "upstream.connections", instead: always("8") },
-  { path: "upstream.connectTimeout", instead: always("2s") },
-  { path: "upstream.headerTimeout", instead: always("5s") },
-  { path: "upstream.bodyTimeout", instead: always("5s") },
-  { path: "upstream.retryDelay", instead: always("200ms") },
-  {
-    path: "query.ignored",
-    instead: "Use query.ignore; names of keys and tokens are always ignored.",
-  },
-  { path: "cache.minRefreshInterval", instead: always("10s") },
-  { path: "cache.earlyRefreshAbove", instead: always("0.5") },
-  {
-    path: "warm.file",
-    env: "WARM_FILE",
-    instead: "List the URLs directly below warm in the settings file.",
-  },
-  { path: "apps.default", env: "APPS_DEFAULT", instead: always("1") },
-  { path: "apps.maxUnlisted", env: "APPS_MAX_UNLISTED", instead: always("100") },
-  { path: "upstream.totalTimeout", instead: always("8s") },
-  { path: "cache.retention", instead: always("48h") },
-  { path: "budget.reserve", instead: always("0.1") },
-  {
-    path: "log.accessSample",
-    env: "LOG_ACCESS_SAMPLE",
-    instead: "Remove it; log.access: sampled has a line for one of 100 cache hits.",
-  },
-  {
-    path: "redis.sentinel.username",
-    env: "REDIS_SENTINEL_USERNAME",
-    instead: "Remove it; the gateway logs in at the Sentinels with a password alone.",
-  },
-  { path: "budget.degradedShare", instead: "It had no effect; use budget.degradedReserve." },
-  { path: "budget.maxCoolOff", instead: always("5m") },
-  { path: "ledger.retention", instead: always("35d") },
-  { path: "ledger.maxRecords", instead: always("500000") },
-  { path: "redis.username", env: "REDIS_USERNAME", instead: "Write the user into redis.url (REDIS_URL)." },
-  {
-    path: "redis.password",
-    instead: "Set the variable REDIS_PASSWORD, or redis.passwordFile to the path of a file.",
-  },
-  {
-    path: "redis.sentinel.password",
-    instead:
-      "Set the variable REDIS_SENTINEL_PASSWORD, or redis.sentinel.passwordFile to the path of a file.",
-  },
-  { path: "redis.probeInterval", instead: always("1s") },
-  { path: "metrics.unlistedApps", instead: always("20") },
-];
+  ...Object.entries(CONSTANT).map(
+    ([path, value]) => [path, `It is always ${value} now; remove it.`] as const,
+  ),
+  ...Object.entries(GONE),
+].map(([path, instead]) => ({ path, instead, ...(VARIABLES[path] && { env: VARIABLES[path] }) }));

@@ -4,13 +4,13 @@
  */
 import * as z from "zod";
 
-import { apps, budget, ledger } from "./schema/budget.ts";
+import { apps, budget } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
 import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
-import { defaultsOf, fixed, optional, setting, type Setting, settingsOf } from "./setting.ts";
-import { duration, integer, oneOf } from "./shapes.ts";
+import { defaultsOf, optional, setting, type Setting, settingsOf } from "./setting.ts";
+import { duration, oneOf } from "./shapes.ts";
 import { address, optionalPath, redisUrl, secretFile, text } from "./text-shapes.ts";
 
 const redis = z.strictObject({
@@ -79,7 +79,6 @@ const redis = z.strictObject({
     description:
       "The longest time that a Redis command may take. Then the gateway treats Redis as unavailable.",
   }),
-  probeIntervalMs: fixed(duration(), "1s"),
 });
 
 export const settingsSchema = z.strictObject({
@@ -92,7 +91,6 @@ export const settingsSchema = z.strictObject({
   warm,
   pages,
   budget,
-  ledger,
   redis,
   dataDir: setting(optionalPath("directory"), {
     default: "./data",
@@ -119,10 +117,6 @@ export const settingsSchema = z.strictObject({
         "Which requests and upstream calls have a line in the log, at any log.level except silent. on: all. sampled: all, but " +
         "only one of 100 cache hits. errors: those with status 400 or higher, or without an answer. off: none.",
     }),
-    accessSample: fixed(integer(1, 1_000_000), 100),
-  }),
-  metrics: z.strictObject({
-    unlistedApps: fixed(integer(0, 1_000), 20),
   }),
 });
 

@@ -87,7 +87,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     );
     if (changed.length === 0) return;
     secrets = values;
-    config = toConfig(inForce.settings, values);
+    config = toConfig(inForce.settings, values, inForce.constants);
     tokens = revealed(values.appTokens);
     for (const secret of secretsIn(config)) keys.mask(secret);
     keys.replace(config.upstream.privateKey);
@@ -104,7 +104,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     check,
     use(settings) {
       inForce = settings;
-      config = toConfig(settings.settings, secrets);
+      config = toConfig(settings.settings, secrets, settings.constants);
       apply(settings.secrets);
     },
     close: () => cancelPoll(),

@@ -1,18 +1,22 @@
 /**
- * Reads the secrets and certificates that the settings name.
+ * Reads the secrets and certificates that the settings name: secrets from files or environment variables, certificates and
+ * private keys from files in PEM form.
  */
-import { type CertificatePair, readAuthorities, readPair } from "./certificates.ts";
+import { createPrivateKey, X509Certificate } from "node:crypto";
+
 import type { Settings } from "./schema.ts";
 import { Secret, SECRET_TEXT } from "./secret.ts";
-import type { SettingPath } from "./sources.ts";
+import { type SettingPath, valueAt } from "./sources.ts";
 import { codeOf } from "./yaml-file.ts";
 
+/** A certificate with its chain, and its private key, both as PEM. */
+export interface CertificatePair {
+  readonly cert: string;
+  readonly key: Secret;
+}
+
 /** The secrets and certificates that the settings name; `null` for those that they do not name. */
-export interface SecretValues {
-  readonly privateKey: Secret | null;
-  readonly adminToken: Secret | null;
-  readonly redisPassword: Secret | null;
-  readonly sentinelPassword: Secret | null;
+export interface SecretValues extends Readonly<Record<SecretName, Secret | null>> {
   /** The tokens by app id. */
   readonly appTokens: ReadonlyMap<string, Secret>;
   /** Certificate authorities as PEM; `null`: Node's own. */
@@ -41,106 +45,6 @@ export interface SecretSources {
   readonly readFile: ReadFile;
 }
 
-/**
- * Reads all of them.
- * @param previous replaces a value that cannot be read
- */
-export function readSecrets(
-  sources: SecretSources,
-  previous?: SecretValues,
-): { readonly values: SecretValues; readonly problems: readonly Conflict[] } {
-  const { server, admin, upstream, redis, apps } = sources.settings;
-  const { problems, secret, token, authorities, pair } = createReader(sources, previous);
-  const appTokens = (apps?.listed ?? []).flatMap(({ id, tokenFile }, index): [string, Secret][] => {
-    const read = tokenFile === null ? undefined : (token(index, tokenFile) ?? previous?.appTokens.get(id));
-    return read ? [[id, read]] : [];
-  });
-  const values = {
-    privateKey: secret("privateKey", upstream?.privateKeyFile),
-    adminToken: secret("adminToken", admin?.tokenFile),
-    redisPassword: secret("redisPassword", redis?.passwordFile),
-    sentinelPassword: secret("sentinelPassword", redis?.sentinel.passwordFile),
-    appTokens: new Map(appTokens),
-    upstreamCa: previous ? previous.upstreamCa : authorities("upstream.caFile", upstream?.caFile),
-    redisCa: previous ? previous.redisCa : authorities("redis.caFile", redis?.caFile),
-    serverPair: pair("serverPair", "server.tls", server?.tls),
-    adminPair: pair("adminPair", "admin.tls", admin?.tls),
-    redisPair: pair("redisPair", "redis", redis),
-  };
-  return { values, problems };
-}
-
-/** Reads one value at a time, and collects the problems. */
-function createReader({ given, readFile }: SecretSources, previous?: SecretValues) {
-  const problems: Conflict[] = [];
-  const complain = (path: string, explanation: string): void =>
-    void problems.push({ paths: [path.split(".")], explanation });
-
-  function secret(name: keyof typeof SECRETS, file: string | null | undefined): Secret | null {
-    const kind = SECRETS[name];
-    const own = given.get(kind.variable);
-    if (own !== undefined && file) {
-      complain(kind.path, `${kind.variable} is set, too; expected exactly one of the two`);
-    } else if (own !== undefined) {
-      if (kind.pattern.test(own)) return new Secret(own);
-      const explanation = `environment variable ${kind.variable}: found ${SECRET_TEXT}; expected ${kind.expected}`;
-      problems.push({ paths: [], explanation });
-    } else {
-      const read = file ? readSecretFile(file, kind, readFile) : null;
-      if (typeof read !== "string") return read;
-      complain(kind.path, read);
-    }
-    return previous?.[name] ?? null;
-  }
-
-  function token(index: number, file: string): Secret | undefined {
-    const read = readSecretFile(file, SECRETS.adminToken, readFile);
-    if (typeof read !== "string") return read;
-    problems.push({ paths: [["apps", "listed", index, "tokenFile"]], explanation: read });
-    return undefined;
-  }
-
-  function authorities(path: string, file: string | null | undefined): string | null {
-    const read = file ? readAuthorities(file, readFile) : null;
-    if (read === null || "pem" in read) return read?.pem ?? null;
-    complain(path, `${read.fault}; expected the path of a file with certificates in PEM form`);
-    return null;
-  }
-
-  function pair(name: PairName, path: string, { certFile, keyFile }: PairFiles = {}): CertificatePair | null {
-    if (!certFile && !keyFile) return null;
-    if (!certFile || !keyFile) {
-      const missing = certFile ? "keyFile" : "certFile";
-      complain(`${path}.${missing}`, "is missing; expected both certFile and keyFile, or neither");
-      return null;
-    }
-    const read = readPair(certFile, keyFile, readFile);
-    if ("cert" in read) return read;
-    complain(`${path}.${read.of}`, read.fault);
-    return previous?.[name] ?? null;
-  }
-
-  return { problems, secret, token, authorities, pair };
-}
-
-type PairName = "serverPair" | "adminPair" | "redisPair";
-
-interface PairFiles {
-  readonly certFile?: string | null;
-  readonly keyFile?: string | null;
-}
-
-/** @returns the files whose content may change while the process runs */
-export function secretFilesIn({ server, admin, upstream, redis, apps }: Settings): string[] {
-  return [
-    upstream.privateKeyFile,
-    redis.passwordFile,
-    redis.sentinel.passwordFile,
-    ...apps.listed.map(({ tokenFile }) => tokenFile),
-    ...[server.tls, admin.tls, redis].flatMap(({ certFile, keyFile }) => [certFile, keyFile]),
-  ].filter((file) => file !== null);
-}
-
 /** A secret in an environment variable, or in a file that a setting names. */
 interface SecretKind {
   readonly variable: string;
@@ -152,60 +56,209 @@ interface SecretKind {
   readonly expected: string;
 }
 
-const ONE_LINE = {
+const LINE = {
   pattern: /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u,
   expected: "one line of text without blanks around it",
 };
-
-const PASSWORD = { ...ONE_LINE, what: "password" };
+/** A bearer token in a header (RFC 6750, section 2.1). A shorter one could be guessed. */
+const TOKEN = {
+  what: "token",
+  pattern: /^(?=.{16})[A-Za-z0-9._~+/-]+=*$/,
+  expected: "one line of at least 16 letters, digits and -._~+/",
+};
+const PASSWORD = { ...LINE, what: "password" };
 
 const SECRETS = {
-  privateKey: {
-    ...ONE_LINE,
-    variable: "UPSTREAM_PRIVATE_KEY",
-    path: "upstream.privateKeyFile",
-    what: "key",
-  },
-  adminToken: {
-    variable: "ADMIN_TOKEN",
-    path: "admin.tokenFile",
-    what: "token",
-    // A bearer token in a header (RFC 6750, section 2.1). A shorter one could be guessed.
-    pattern: /^(?=.{16})[A-Za-z0-9._~+/-]+=*$/,
-    expected: "one line of at least 16 letters, digits and -._~+/",
-  },
+  privateKey: { ...LINE, what: "key", variable: "UPSTREAM_PRIVATE_KEY", path: "upstream.privateKeyFile" },
+  adminToken: { ...TOKEN, variable: "ADMIN_TOKEN", path: "admin.tokenFile" },
   redisPassword: { ...PASSWORD, variable: "REDIS_PASSWORD", path: "redis.passwordFile" },
   sentinelPassword: {
     ...PASSWORD,
     variable: "REDIS_SENTINEL_PASSWORD",
     path: "redis.sentinel.passwordFile",
   },
-} as const satisfies Record<string, SecretKind>;
+} satisfies Record<string, SecretKind>;
+type SecretName = keyof typeof SECRETS;
+
+/** The sections with `certFile` and `keyFile`. */
+const PAIRS = { serverPair: "server.tls", adminPair: "admin.tls", redisPair: "redis" } as const;
+
+/** What is wrong with a file or variable. */
+class Fault extends Error {
+  /** The wrong settings; absent: the setting that names the file. */
+  readonly paths: readonly SettingPath[] | undefined;
+  constructor(explanation: string, paths?: readonly SettingPath[]) {
+    super(explanation);
+    this.paths = paths;
+  }
+}
+
+/**
+ * Reads all of them.
+ * @param previous replaces a value that cannot be read
+ */
+export function readSecrets(
+  { settings, given, readFile }: SecretSources,
+  previous?: SecretValues,
+): { readonly values: SecretValues; readonly problems: readonly Conflict[] } {
+  const problems: Conflict[] = [];
+
+  function read<T>(
+    path: SettingPath,
+    before: T | null | undefined,
+    from: (file: string) => T | null,
+  ): T | null {
+    try {
+      return from(fileAt(settings, path));
+    } catch (fault) {
+      if (!(fault instanceof Fault)) throw fault;
+      problems.push({ paths: fault.paths ?? [path], explanation: fault.message });
+      return before ?? null;
+    }
+  }
+  function secret(name: SecretName): Secret | null {
+    const kind = SECRETS[name];
+    const own = given.get(kind.variable);
+    return read(kind.path.split("."), previous?.[name], (file) => {
+      if (own === undefined) return file === "" ? null : secretIn(file, kind, readFile);
+      if (file !== "") throw new Fault(`${kind.variable} is set, too; expected exactly one of the two`);
+      if (kind.pattern.test(own)) return new Secret(own);
+      throw new Fault(
+        `environment variable ${kind.variable}: found ${SECRET_TEXT}; expected ${kind.expected}`,
+        [],
+      );
+    });
+  }
+  const authorities = (path: string): string | null =>
+    read(path.split("."), undefined, (file) => (file === "" ? null : authoritiesIn(file, readFile)));
+  const pair = (name: keyof typeof PAIRS): CertificatePair | null => {
+    const section = PAIRS[name].split(".");
+    const keyFile = fileAt(settings, [...section, "keyFile"]);
+    return read([...section, "certFile"], previous?.[name], (certFile) =>
+      pairIn(certFile, keyFile, [...section, "keyFile"], readFile),
+    );
+  };
+  const tokens = (settings.apps?.listed ?? []).map(({ id }, at): [string, Secret | null] => [
+    id,
+    read(["apps", "listed", at, "tokenFile"], previous?.appTokens.get(id), (file) =>
+      file === "" ? null : secretIn(file, TOKEN, readFile),
+    ),
+  ]);
+  const values = {
+    privateKey: secret("privateKey"),
+    adminToken: secret("adminToken"),
+    redisPassword: secret("redisPassword"),
+    sentinelPassword: secret("sentinelPassword"),
+    appTokens: new Map(tokens.flatMap(([id, token]) => (token === null ? [] : [[id, token]]))),
+    upstreamCa: previous ? previous.upstreamCa : authorities("upstream.caFile"),
+    redisCa: previous ? previous.redisCa : authorities("redis.caFile"),
+    serverPair: pair("serverPair"),
+    adminPair: pair("adminPair"),
+    redisPair: pair("redisPair"),
+  };
+  return { values, problems };
+}
+
+/** @returns the files whose content may change while the process runs */
+export function secretFilesIn(settings: Settings): string[] {
+  const paths = [
+    ...Object.values(SECRETS).map(({ path }) => path.split(".")),
+    ...Object.values(PAIRS).flatMap((section) => [
+      `${section}.certFile`.split("."),
+      `${section}.keyFile`.split("."),
+    ]),
+    ...settings.apps.listed.map((_, at) => ["apps", "listed", at, "tokenFile"]),
+  ];
+  return paths.map((path) => fileAt(settings, path)).filter((file) => file !== "");
+}
+
+/** @returns the path of a file that a setting holds; empty if there is none */
+function fileAt(settings: Partial<Settings>, path: SettingPath): string {
+  const file = valueAt(settings, path);
+  return typeof file === "string" ? file : "";
+}
 
 /**
  * Reads a file with a secret. Drops one newline at the end of the file, because editors and `echo` add it. If the file
  * cannot be read, the message shows the path only if it clearly is a path, because it may be the secret itself.
- * @returns the secret, or what is wrong with the file
  */
-function readSecretFile(
-  path: string,
-  { what, pattern, expected }: SecretKind,
+function secretIn(
+  file: string,
+  { what, pattern, expected }: Pick<SecretKind, "what" | "pattern" | "expected">,
   readFile: ReadFile,
-): Secret | string {
+): Secret {
+  const shown = JSON.stringify(file);
   let content: string;
   try {
-    content = readFile(path);
+    content = readFile(file);
   } catch (error) {
-    const shown = isPlainlyPath(path) ? JSON.stringify(path) : "the file";
-    return `${shown} cannot be read${codeOf(error)}; expected the path of a file that holds the ${what}`;
+    const named = isPlainlyPath(file) ? shown : "the file";
+    throw new Fault(
+      `${named} cannot be read${codeOf(error)}; expected the path of a file that holds the ${what}`,
+    );
   }
   const secret = content.replace(/\r?\n$/, "");
-  if (secret === "") return `${JSON.stringify(path)} is empty; expected it to hold the ${what}`;
-  if (pattern.test(secret)) return new Secret(secret);
-  return `${JSON.stringify(path)} does not hold a ${what}; expected ${expected}`;
+  if (secret === "") throw new Fault(`${shown} is empty; expected it to hold the ${what}`);
+  if (!pattern.test(secret)) throw new Fault(`${shown} does not hold a ${what}; expected ${expected}`);
+  return new Secret(secret);
 }
 
 /** Whether the text starts like a path, and has no character that is common in secrets (base64) and rare in paths. */
 function isPlainlyPath(text: string): boolean {
   return /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(text);
+}
+
+/** Reads certificates. Refuses a file without any, because TLS itself would then trust no server. */
+function authoritiesIn(file: string, readFile: ReadFile, what = "certificates"): string {
+  const expected = `expected the path of a file with ${what} in PEM form`;
+  let pem: string;
+  try {
+    pem = readFile(file);
+  } catch (error) {
+    throw new Fault(`${JSON.stringify(file)} cannot be read${codeOf(error)}; ${expected}`);
+  }
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs) ?? [];
+  const begun = pem.split("-----BEGIN CERTIFICATE-----").length - 1;
+  if (blocks.length === 0 || begun !== blocks.length || !blocks.every(isCertificate))
+    throw new Fault(`${JSON.stringify(file)} contains no certificate, or an invalid one; ${expected}`);
+  return pem;
+}
+
+function isCertificate(block: string): boolean {
+  try {
+    return new X509Certificate(block).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+/** @param keyPath the setting that names `keyFile` */
+function pairIn(
+  certFile: string,
+  keyFile: string,
+  keyPath: SettingPath,
+  readFile: ReadFile,
+): CertificatePair | null {
+  if (certFile === "" && keyFile === "") return null;
+  if (certFile === "" || keyFile === "")
+    throw new Fault(
+      "is missing; expected both certFile and keyFile, or neither",
+      certFile === "" ? undefined : [keyPath],
+    );
+  const cert = authoritiesIn(certFile, readFile, "a certificate");
+  const name = JSON.stringify(keyFile);
+  let isOwnKey: boolean;
+  let key: string;
+  try {
+    key = readFile(keyFile);
+    isOwnKey = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+  } catch (error) {
+    const why = codeOf(error);
+    throw new Fault(
+      `${name} holds no private key that can be read${why}; expected one in PEM form, not encrypted`,
+      [keyPath],
+    );
+  }
+  if (!isOwnKey) throw new Fault(`${name} holds the key of another certificate`, [keyPath]);
+  return { cert, key: new Secret(key) };
 }

@@ -45,7 +45,7 @@ interface Declaration<Written> {
   readonly expected?: string;
 }
 
-export type SettingMeta = ShapeFacts & Declaration<unknown> & { readonly isFixed?: boolean };
+export type SettingMeta = ShapeFacts & Declaration<unknown>;
 
 /** A shape that reads `Input` and yields `Output`. */
 export type Shape<Output, Input = string> = z.ZodType<Output, Input>;
@@ -71,12 +71,6 @@ export function optional<S extends z.ZodType>(shape: S): z.ZodNullable<S> {
 /** Declares a setting. */
 export function setting<S extends z.ZodType>(shape: S, declaration: Declaration<z.input<S>>): S {
   metas.add(shape, { expected: "", ...metaOf(shape), ...declaration });
-  return shape;
-}
-
-/** Declares a value of `Config` that is no setting: only tests change it. */
-export function fixed<S extends z.ZodType>(shape: S, value: z.input<S>): S {
-  metas.add(shape, { expected: "", ...metaOf(shape), default: value, isFixed: true });
   return shape;
 }
 
@@ -112,7 +106,7 @@ export function settingsOf(section: z.ZodObject, above: readonly string[] = []):
     const path = [...above, name];
     const meta = metaOf(shape) ?? { expected: "" };
     if (isSection(shape)) return settingsOf(shape, path);
-    return meta.isFixed ? [] : [{ ...meta, path, name: path.join("."), shape }];
+    return [{ ...meta, path, name: path.join("."), shape }];
   });
 }
 

@@ -27,11 +27,6 @@ interface DurationBounds {
   readonly maxMs?: number;
 }
 
-/** A duration that is only compared with the clock, so it may be longer than a timer. */
-export function lifetime(): Shape<number> {
-  return duration({ maxMs: YEAR_MS });
-}
-
 /** A duration, read to milliseconds; bounds inclusive. */
 export function duration({ minMs = 1, maxMs = LONGEST_TIMER_MS }: DurationBounds = {}): Shape<number> {
   const expected = `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as 250ms, 5m or 1h`;
@@ -66,17 +61,11 @@ export function perKind({ minMs = 1, ...declaration }: PerKindDeclaration): PerK
 
 type PerKindShape = Shape<Record<Kind, number>, Record<Kind, string>>;
 
-/** A size above zero, read to bytes; `maxBytes` inclusive. */
-export function size({ maxBytes }: { maxBytes?: number } = {}): Shape<number> {
-  const most = maxBytes === undefined ? "" : `, at most ${maxBytes / 1024}KiB`;
+/** A size above zero, read to bytes. */
+export function size(): Shape<number> {
   const toBytes = (text: string): number => parseSize(text) ?? Number.NaN;
-  const inBounds = z
-    .number()
-    .min(1)
-    .max(maxBytes ?? Number.MAX_SAFE_INTEGER);
-  const shape = z.string().regex(SIZE_PATTERN).transform(toBytes).pipe(inBounds);
-  const expected = `a size above zero with its unit, such as 512KiB or 256MiB${most}`;
-  return shaped(shape, { expected });
+  const shape = z.string().regex(SIZE_PATTERN).transform(toBytes).pipe(z.number().min(1));
+  return shaped(shape, { expected: "a size above zero with its unit, such as 512KiB or 256MiB" });
 }
 
 /** A whole number; bounds inclusive. */

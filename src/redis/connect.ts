@@ -4,7 +4,7 @@
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
-import type { CertificatePair } from "../config/certificates.ts";
+import type { CertificatePair } from "../config/secrets.ts";
 import type { Secret } from "../config/secret.ts";
 import { verifiedTls } from "../tls.ts";
 

@@ -16,6 +16,7 @@ import { type Random, systemRandom } from "../../src/process/random.ts";
 import { secretsIn } from "../../src/config/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
+import { withConstants } from "./constants.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
 import { settled } from "./fake-clock.ts";
 import { portOf } from "./ports.ts";
@@ -100,7 +101,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const sandbox = createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
   const upstream = await sandbox.listen(options.upstreamPort);
   const source = openSettings({
-    isTest: true,
+    constants: withConstants(settingsText(options)).constants,
     env: {
       ...gatewayEnv(upstream.url),
       UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@agency.test)",
@@ -108,7 +109,8 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       CONFIG_FILE: "test.yaml",
       ...options.env,
     },
-    readFile: (path) => (path === "test.yaml" ? settingsText(options) : readFileSync(path, "utf8")),
+    readFile: (path) =>
+      path === "test.yaml" ? withConstants(settingsText(options)).settings : readFileSync(path, "utf8"),
   });
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { fixed, setting, shaped } from "../setting.ts";
-import { budget as windows, DAY_MS, duration, fraction, integer, lifetime, oneOf } from "../shapes.ts";
+import { setting, shaped } from "../setting.ts";
+import { budget as windows, DAY_MS, duration, fraction, integer, oneOf } from "../shapes.ts";
 import { appId } from "../text-shapes.ts";
 
 const app = z.strictObject({
@@ -38,8 +38,6 @@ const app = z.strictObject({
 /** A plain list of apps in place of this section means `listed`. */
 export const apps = shaped(
   z.strictObject({
-    default: fixed(z.number().gt(0).max(1_000), 1),
-    maxUnlisted: fixed(integer(0, 10_000), 100),
     unlistedShare: setting(fraction(0, 1), {
       default: 0.5,
       reloadable: true,
@@ -102,7 +100,6 @@ export const budget = z.strictObject({
       "What the gateway does when the budget is spent. enforce: it refuses requests. observe: it only counts and reports " +
       "them.",
   }),
-  reserve: fixed(fraction(0, 0.9), 0.1),
   replicas: setting(integer(1, 1_000), {
     default: 1,
     env: "REPLICAS",
@@ -120,11 +117,4 @@ export const budget = z.strictObject({
       "How long a replica continues without Redis. Then it sends no more requests to the API. A replica that dies keeps " +
       "its own purse for this long.",
   }),
-  maxCoolOffMs: fixed(duration(), "5m"),
-});
-
-/** What the gateway remembers of the requests it has sent. */
-export const ledger = z.strictObject({
-  retentionMs: fixed(lifetime(), "35d"),
-  maxRecords: fixed(integer(1_000, 10_000_000), 500_000),
 });

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { fixed, setting, shaped } from "../setting.ts";
-import { DAY_MS, duration, flag, fraction, lifetime, oneOf, perKind, size } from "../shapes.ts";
+import { setting, shaped } from "../setting.ts";
+import { DAY_MS, duration, flag, oneOf, perKind, size } from "../shapes.ts";
 
 /** How long answers are stored, fresh and served. */
 export const cache = z.strictObject({
@@ -14,7 +14,6 @@ export const cache = z.strictObject({
     default: "1GiB",
     description: "The most disk space for stored answers. It applies with dataDir only.",
   }),
-  retentionMs: fixed(lifetime(), "48h"),
   ttlMs: perKind({
     default: { listings: "5m", sold: "1h", areas: "24h", records: "10m", images: "24h" },
     env: "CACHE_TTL",
@@ -56,8 +55,6 @@ export const cache = z.strictObject({
     description:
       "Whether the API's Cache-Control and Expires headers can shorten these times or forbid storing.",
   }),
-  minRefreshIntervalMs: fixed(duration({ minMs: 0, maxMs: DAY_MS }), "10s"),
-  earlyRefreshAbove: fixed(fraction(0, 1), 0.5),
 });
 
 const warmUrl = z.strictObject({

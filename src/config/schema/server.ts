@@ -1,10 +1,8 @@
 import * as z from "zod";
 
-import { fixed, optional, setting } from "../setting.ts";
-import { duration, integer, port, size } from "../shapes.ts";
+import { optional, setting } from "../setting.ts";
+import { duration, integer, port } from "../shapes.ts";
 import { headerName, host, network, optionalPath, origin, secretFile } from "../text-shapes.ts";
-
-const MIB = 1024 * 1024;
 
 /**
  * TLS on a port.
@@ -63,19 +61,12 @@ export const server = z.strictObject({
         "X-Forwarded-For. Nothing else depends on it.",
     },
   ),
-  maxUrlBytes: fixed(integer(256, 65_536), 8192),
-  maxHeaderBytes: fixed(size({ maxBytes: MIB }), "16KiB"),
-  maxHeaders: fixed(integer(10, 1_000), 100),
   maxConnections: setting(integer(1, 100_000), {
     default: 5000,
     description:
       "The most open connections on each of the two ports. Further connections get 503. It is lower if the process may " +
       "open too few files.",
   }),
-  headersTimeoutMs: fixed(duration(), "10s"),
-  requestTimeoutMs: fixed(duration(), "30s"),
-  keepAliveTimeoutMs: fixed(duration(), "75s"),
-  writeTimeoutMs: fixed(duration(), "30s"),
   stopDelayMs: setting(duration({ minMs: 0 }), {
     default: "2s",
     env: "STOP_DELAY",

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { fixed, optional, setting } from "../setting.ts";
-import { duration, integer, oneOf, size } from "../shapes.ts";
+import { optional, setting } from "../setting.ts";
+import { integer, oneOf } from "../shapes.ts";
 import {
   baseUrl,
   headerUrl,
@@ -89,13 +89,6 @@ export const upstream = z.strictObject({
     description:
       "Further paths that the gateway passes on without caching. {name} matches one segment, a final * matches any rest.",
   }),
-  maxBodyBytes: fixed(size(), "4MiB"),
-  connections: fixed(integer(1, 1_000), 8),
-  connectTimeoutMs: fixed(duration(), "2s"),
-  headerTimeoutMs: fixed(duration(), "5s"),
-  bodyTimeoutMs: fixed(duration(), "5s"),
-  totalTimeoutMs: fixed(duration(), "8s"),
-  retryDelayMs: fixed(duration({ minMs: 0 }), "200ms"),
 });
 
 /** What happens to query parameters. */

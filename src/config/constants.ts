@@ -1,0 +1,48 @@
+/**
+ * Values of `Config` that are not settings, because nobody has needed another value yet. Tests and benches pass others to
+ * `openSettings`. To make one a setting, move it into `schema/`.
+ */
+const KIB = 1_024;
+const MIB = 1_024 * KIB;
+const DAY_MS = 86_400_000;
+
+export const CONSTANTS = {
+  server: {
+    maxUrlBytes: 8_192,
+    maxHeaderBytes: 16 * KIB,
+    maxHeaders: 100,
+    headersTimeoutMs: 10_000,
+    requestTimeoutMs: 30_000,
+    /** Longer than the load balancer's own keep-alive, so that the balancer closes idle connections first. */
+    keepAliveTimeoutMs: 75_000,
+    writeTimeoutMs: 30_000,
+  },
+  upstream: {
+    maxBodyBytes: 4 * MIB,
+    connections: 8,
+    connectTimeoutMs: 2_000,
+    headerTimeoutMs: 5_000,
+    bodyTimeoutMs: 5_000,
+    totalTimeoutMs: 8_000,
+    retryDelayMs: 200,
+  },
+  cache: {
+    retentionMs: 2 * DAY_MS,
+    minRefreshIntervalMs: 10_000,
+    /** The part of the budget that must be left for an early refresh. */
+    earlyRefreshAbove: 0.5,
+  },
+  budget: {
+    /** The part of each window that background calls leave to interactive ones. */
+    reserve: 0.1,
+    maxCoolOffMs: 300_000,
+  },
+  /** The weight of an app that is not listed, and how many of them have a share of their own at the same time. */
+  unlistedApps: { weight: 1, max: 100 },
+  ledger: { retentionMs: 35 * DAY_MS, maxRecords: 500_000 },
+  redis: { probeIntervalMs: 1_000 },
+  log: { accessSample: 100 },
+  metrics: { unlistedApps: 20 },
+};
+
+export type Constants = typeof CONSTANTS;
