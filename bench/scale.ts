@@ -46,11 +46,9 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       load: () => Promise.reject(new Error("not in memory")),
       refresh: async () => "skipped",
       failures: createFailures(),
-      budgetLeft: () => 0,
       isCoolingOff: () => false,
       rules: () => RULES,
       clock,
-      random: { fraction: () => 0.5 },
     });
     const body = Buffer.from("{}");
     const before = heapBytes();

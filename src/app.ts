@@ -304,7 +304,7 @@ interface CacheParts extends Stores {
 }
 
 function createCacheStage(
-  { config, settings, clock, random, observer }: Context,
+  { config, settings, clock, observer }: Context,
   { tiers, failures, claims, budgets, flights, ask }: CacheParts,
 ): ReturnType<typeof createCache> & { readonly refresh: ReturnType<typeof createRefresh> } {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
@@ -326,8 +326,6 @@ function createCacheStage(
     failures,
     rules,
     clock,
-    random,
-    budgetLeft: createBudgetLeft(budgets),
     isCoolingOff: createIsCoolingOff(budgets),
   });
   return { ...stage, refresh };

@@ -14,7 +14,6 @@ import type {
 import type { Question } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Random } from "../process/random.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
 import type { Load } from "./load.ts";
@@ -46,13 +45,10 @@ export interface CacheOptions {
   readonly load: Load;
   readonly refresh: Refresh;
   readonly failures: Failures;
-  /** The part of a resource's budget that is left, from 0 to 1. */
-  readonly budgetLeft: (resource: Question["query"]["resource"]) => number;
   /** Whether no calls are sent to the upstream for now, because it asked for a pause or does not respond. */
   readonly isCoolingOff: (question: Question) => boolean;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
-  readonly random: Pick<Random, "fraction">;
 }
 
 /** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
@@ -145,12 +141,9 @@ interface Rulings {
   readonly firstRuling: (question: Question, cached: Found | undefined, now: number) => Decision;
 }
 
-function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOptions): Rulings {
-  const ruling: Rulings["ruling"] = (question, cached, failed, now = clock.now()) => {
-    const { resource } = question.query;
-    const upstream = { failed, budgetLeft: () => budgetLeft(resource), random: random.fraction() };
-    return decide(cached, askedBy(question), upstream, rules(), now);
-  };
+function createRulings({ failures, rules, clock }: CacheOptions): Rulings {
+  const ruling: Rulings["ruling"] = (question, cached, failed, now = clock.now()) =>
+    decide(cached, askedBy(question), failed, rules(), now);
   return {
     ruling,
     firstRuling(question, cached, now) {

@@ -46,8 +46,6 @@ export interface Entry {
   readonly storedAt: number;
   /** When the upstream made the answer. `Age` counts from here. */
   readonly bornAt: number;
-  /** How long the fetch took, in milliseconds. */
-  readonly fetchMs: number;
   readonly freshUntil: number;
   /** How long the upstream allows the entry to be served stale, in milliseconds; absent if it does not say. */
   readonly upstreamStale: {
@@ -64,8 +62,6 @@ export interface Receipt {
   readonly now: number;
   /** How old it was then, in milliseconds. */
   readonly ageMs: number;
-  /** How long the fetch took, in milliseconds. */
-  readonly fetchMs: number;
   /** How long it is fresh, in milliseconds. */
   readonly lifetimeMs: number;
   /** How long it is kept, in milliseconds. */
@@ -99,23 +95,17 @@ export function confirmed(cached: Entry, validators: Validators, receipt: Receip
   return { ...cached, validators, ...received(receipt) };
 }
 
-function received({
-  now,
-  ageMs,
-  fetchMs,
-  lifetimeMs,
-  retentionMs,
-  purgeEpoch,
-  upstreamStale,
-}: Receipt): Pick<
+/** The parts of an entry that a later answer with the same meaning renews. */
+type Renewed = Pick<
   Entry,
-  "purgeEpoch" | "storedAt" | "bornAt" | "fetchMs" | "freshUntil" | "keepUntil" | "upstreamStale"
-> {
+  "purgeEpoch" | "storedAt" | "bornAt" | "freshUntil" | "keepUntil" | "upstreamStale"
+>;
+
+function received({ now, ageMs, lifetimeMs, retentionMs, purgeEpoch, upstreamStale }: Receipt): Renewed {
   return {
     purgeEpoch,
     storedAt: now,
     bornAt: now - ageMs,
-    fetchMs,
     freshUntil: now + Math.min(lifetimeMs, retentionMs),
     keepUntil: now + retentionMs,
     upstreamStale,

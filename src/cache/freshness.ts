@@ -25,8 +25,6 @@ export interface CacheRules {
   readonly retentionMs: number;
   readonly honourUpstream: boolean;
   readonly minRefreshIntervalMs: number;
-  /** From 0 to 1. */
-  readonly earlyRefreshAbove: number;
 }
 
 export function kindOf(query: Query): Kind {
@@ -72,14 +70,4 @@ export function isWithinBounds(entry: Entry, rules: CacheRules, now: number): bo
 /** @param now epoch milliseconds */
 export function isFresh(entry: Entry, rules: CacheRules, now: number): boolean {
   return now < entry.freshUntil && isWithinBounds(entry, rules, now);
-}
-
-/**
- * Whether a fresh entry is refreshed now, before it expires (XFetch: Vattani, Chierichetti, Lowenstein, "Optimal
- * Probabilistic Cache Stampede Prevention", VLDB 2015, with a beta of 1). It becomes more likely with each request,
- * near the end and for slow fetches, so that popular answers are refreshed.
- * @param random from 0 up to, not including, 1
- */
-export function isDueEarly({ freshUntil, fetchMs }: Entry, random: number, now: number): boolean {
-  return now - fetchMs * Math.log(1 - random) >= freshUntil;
 }

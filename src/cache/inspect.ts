@@ -50,9 +50,7 @@ export function createInspect({ tiers, rules, failures, now }: InspectOptions): 
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null, ...failure };
     const { entry, tier, isPurged } = found;
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
-    // With this random number and no budget left, a fresh entry is never refreshed early.
-    const upstream = { failed: undefined, budgetLeft: () => 0, random: 0 };
-    const decision = decide(found, asked, upstream, rules(), now());
+    const decision = decide(found, asked, undefined, rules(), now());
     return {
       key,
       next: NEXT[decision.kind],

@@ -144,7 +144,6 @@ async function fetchAndStore(
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
-  const startedAt = clock.monotonic();
   const conditions: FetchConditions = {
     cause,
     cached: cached && validatorsOf(cached),
@@ -155,7 +154,7 @@ async function fetchAndStore(
   const fetched = await fetch(question, waiting, conditions).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
-  const receipt = { now: clock.now(), fetchMs: clock.monotonic() - startedAt, purgeEpoch };
+  const receipt = { now: clock.now(), purgeEpoch };
   const { entry, mayStore, change } = await receive(question.query, fetched, cached, receipt, rules());
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change });
   const forwardedStatus = fetched.status;

@@ -8,7 +8,7 @@ import type { CallerDirectives } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Forwarded, ServeNote } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
-import { ageMs, type CacheRules, isDueEarly, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
+import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
 
 /** The cached entry of a key. */
 export interface Cached {
@@ -24,16 +24,6 @@ export interface Asked {
   readonly mayForceRefresh: boolean;
 }
 
-/** The state of the upstream. */
-export interface UpstreamState {
-  /** How fetching this key failed or was refused, just now or so recently that it is not tried again yet. */
-  readonly failed: Problem | undefined;
-  /** The part of the budget that is left, from 0 to 1; called only when it matters. */
-  readonly budgetLeft: () => number;
-  /** A random number from 0 up to, not including, 1. */
-  readonly random: number;
-}
-
 export type Decision =
   /** Serve the cached entry. */
   | { readonly kind: "serve"; readonly note: ServeNote | undefined }
@@ -43,22 +33,29 @@ export type Decision =
   | { readonly kind: "fetch"; readonly why: Forwarded }
   | { readonly kind: "refuse"; readonly problem: Problem };
 
-/** @param now epoch milliseconds */
+/**
+ * @param failed how fetching this key failed or was refused, just now or so recently that it is not tried again yet
+ * @param now epoch milliseconds
+ */
 export function decide(
   cached: Cached | undefined,
   asked: Asked,
-  upstream: UpstreamState,
+  failed: Problem | undefined,
   rules: CacheRules,
   now: number,
 ): Decision {
   if (cached === undefined || !isWithinBounds(cached.entry, rules, now))
-    return withNothing(cached, asked, upstream);
+    return withNothing(cached, asked, failed);
   return !cached.isPurged && isFresh(cached.entry, rules, now)
-    ? withFresh(cached.entry, asked, upstream, rules, now)
-    : withStale(cached, asked, upstream, rules, now);
+    ? withFresh(cached.entry, asked, failed, rules, now)
+    : withStale(cached, asked, failed, rules, now);
 }
 
-function withNothing(cached: Cached | undefined, { directives }: Asked, { failed }: UpstreamState): Decision {
+function withNothing(
+  cached: Cached | undefined,
+  { directives }: Asked,
+  failed: Problem | undefined,
+): Decision {
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   if (failed !== undefined) return { kind: "refuse", problem: failed };
   return { kind: "fetch", why: cached === undefined ? "miss" : "stale" };
@@ -67,18 +64,15 @@ function withNothing(cached: Cached | undefined, { directives }: Asked, { failed
 function withFresh(
   entry: Entry,
   { directives, mayForceRefresh }: Asked,
-  { failed, budgetLeft, random }: UpstreamState,
+  failed: Problem | undefined,
   rules: CacheRules,
   now: number,
 ): Decision {
   const isNewEnough =
     isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
   if (isNewEnough) {
-    const isNearEnd = isDueEarly(entry, random, now) || isLastChance(entry, rules, now);
-    const isDue = entry.status === 200 && failed === undefined && isNearEnd;
-    return isDue && budgetLeft() > rules.earlyRefreshAbove
-      ? { kind: "serveAndRefresh", note: undefined }
-      : { kind: "serve", note: undefined };
+    const isDue = entry.status === 200 && failed === undefined && isLastChance(entry, rules, now);
+    return { kind: isDue ? "serveAndRefresh" : "serve", note: undefined };
   }
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   if (!mayForceRefresh) return { kind: "serve", note: "refresh-not-allowed" };
@@ -90,7 +84,7 @@ function withFresh(
 function withStale(
   { entry, isPurged }: Cached,
   asked: Asked,
-  { failed }: UpstreamState,
+  failed: Problem | undefined,
   rules: CacheRules,
   now: number,
 ): Decision {

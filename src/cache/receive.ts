@@ -27,7 +27,7 @@ export async function receive(
   query: Query,
   fetched: Fetched,
   cached: Entry | undefined,
-  { now, fetchMs, purgeEpoch }: Pick<Receipt, "now" | "fetchMs" | "purgeEpoch">,
+  { now, purgeEpoch }: Pick<Receipt, "now" | "purgeEpoch">,
   rules: CacheRules,
 ): Promise<Received> {
   if (fetched.caching.ageMs > rules.maxAgeEverMs)
@@ -37,7 +37,6 @@ export async function receive(
   const { caching } = fetched;
   const receipt: Receipt = {
     now,
-    fetchMs,
     purgeEpoch,
     ageMs: caching.ageMs,
     lifetimeMs: freshnessLifetimeMs(rules, query, { status, caching }),

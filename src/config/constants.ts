@@ -29,8 +29,6 @@ export const CONSTANTS = {
   cache: {
     retentionMs: 2 * DAY_MS,
     minRefreshIntervalMs: 10_000,
-    /** The part of the budget that must be left for an early refresh. */
-    earlyRefreshAbove: 0.5,
   },
   budget: {
     /** The part of each window that background calls leave to interactive ones. */

@@ -209,6 +209,6 @@ function isAsOld(page: Entry, block: Entry): boolean {
 
 /** The times of a block, which are also those of its pages. */
 function timesOf(block: Entry): Partial<Entry> {
-  const { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, keepUntil } = block;
-  return { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, keepUntil };
+  const { purgeEpoch, storedAt, bornAt, freshUntil, upstreamStale, keepUntil } = block;
+  return { purgeEpoch, storedAt, bornAt, freshUntil, upstreamStale, keepUntil };
 }

@@ -51,7 +51,6 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
           tags: ["area:76", "record:1"],
           purgeEpoch: 7,
           bornAt: clock.now() - 5_000,
-          fetchMs: 120,
           upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
         }),
       ];

@@ -69,11 +69,9 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       return "refreshed";
     },
     failures: createFailures(),
-    budgetLeft: () => 1,
     isCoolingOff: () => false,
     rules: () => RULES,
     clock,
-    random: { fraction: () => 0.5 },
   });
   const encode = createEncoder(tiers.keepInMemory);
   const respond = createRespond({

@@ -39,7 +39,6 @@ export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
   return {
     now: START,
     ageMs: 0,
-    fetchMs: 0,
     lifetimeMs: 60_000,
     retentionMs: 3_600_000,
     purgeEpoch: 0,

@@ -13,7 +13,7 @@ const BLOCK = 500;
 
 /** Nothing but the first request for something asks the upstream, and a busy machine is no reason to give up. */
 const SETTINGS = `
-cache: { ttl: { listings: 24h, sold: 24h }, earlyRefreshAbove: 1, maxBytes: 1GiB }
+cache: { ttl: { listings: 24h, sold: 24h }, maxBytes: 1GiB }
 upstream: { connectTimeout: 60s, headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 3m }
 `;
 

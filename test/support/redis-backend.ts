@@ -116,7 +116,6 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     purgeEpoch: 0,
     storedAt,
     bornAt: storedAt,
-    fetchMs: 0,
     upstreamStale: {},
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,

@@ -17,7 +17,6 @@ export function rulesWith(changes: Partial<CacheRules> = {}): CacheRules {
     retentionMs: 3_600_000,
     honourUpstream: true,
     minRefreshIntervalMs: 10_000,
-    earlyRefreshAbove: 0.5,
     ...changes,
   };
 }

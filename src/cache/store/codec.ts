@@ -88,7 +88,7 @@ function headerIn(text: string): Header | undefined {
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 
-const NUMBERS = ["bodyBytes", "purgeEpoch", "storedAt", "bornAt", "fetchMs", "freshUntil", "keepUntil"];
+const NUMBERS = ["bodyBytes", "purgeEpoch", "storedAt", "bornAt", "freshUntil", "keepUntil"];
 
 function isHeader(value: unknown): value is Header {
   return (

@@ -59,19 +59,37 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
   const purges = createPurges();
   const trust = createTrust(memory, purges);
   store?.onEvent(trust.onEvent);
-  const lookup = createLookup({ memory, store, clock }, trust, purges);
+  const isEnough = (cached: Entry | undefined): boolean =>
+    store === undefined || (cached !== undefined && trust.isConfirmed(cached));
 
   return {
-    lookup,
+    async lookup(key, since = Number.NEGATIVE_INFINITY) {
+      const cached = findInMemory(memory, key, clock.now());
+      if (store === undefined || (isEnough(cached) && cached !== undefined && cached.storedAt > since))
+        return judged(purges, key, cached, "memory");
+      const isNewest = trust.reading(key);
+      const stored = await getFrom(store, key, clock.now());
+      if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
+      if (stored === undefined || (cached !== undefined && stored.storedAt < cached.storedAt)) {
+        // The store has lost the entry, or was out of order when it was stored. Store it again.
+        if (cached !== undefined) trust.confirm(cached);
+        const found = judged(purges, key, cached, "memory");
+        if (found?.isPurged === false) void orUnavailable(store.set(key, found.entry));
+        return found;
+      }
+      if (isNewest(stored)) {
+        trust.confirm(stored);
+        memory.put(key, stored);
+      }
+      return judged(purges, key, stored, store.tier);
+    },
     peek(key, now) {
       const cached = findInMemory(memory, key, now);
-      return store === undefined || trust.isConfirmed(key)
-        ? judged(purges, key, cached, "memory")
-        : undefined;
+      return isEnough(cached) ? judged(purges, key, cached, "memory") : undefined;
     },
     judge: (key, { entry, tier }) => judged(purges, key, entry, tier),
     async keep(key, entry, onMemory) {
-      trust.confirm(key);
+      trust.confirm(entry);
       const inMemory = memory.put(key, entry);
       if (inMemory === true) onMemory?.();
       // The entry is too large to be stored, but the older one is out of date all the same.
@@ -91,7 +109,9 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
     keepInMemory(key, replace) {
       const current = memory.find(key);
       const next = current && replace(current);
-      if (next !== undefined) memory.put(key, next);
+      if (current === undefined || next === undefined) return;
+      if (trust.isConfirmed(current)) trust.confirm(next);
+      memory.put(key, next);
     },
     purgeEpoch: () => purges.epoch,
     async purge(scope, hard) {
@@ -106,68 +126,40 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
 /** Keys whose latest announcements are remembered, so that a read that was slower than an announcement changes nothing. */
 const MOST_ANNOUNCED = 10_000;
 
-/** What the events say about the entries in memory. */
+/**
+ * Which entries in memory are the newest ones: those that this process stored or read from the store since the last gap in the
+ * events. A newer one would have been announced, and the announcement would have dropped them.
+ */
 interface Trust {
   readonly onEvent: (event: StoreEvent) => void;
-  /** Whether the store need not be asked for a newer entry than the one in memory. */
-  readonly isConfirmed: (key: string) => boolean;
-  /** The entry in memory is the newest one. */
-  readonly confirm: (key: string) => void;
-  /** Call it before reading the store. @returns a function that tells whether memory may keep the entry that was read */
+  readonly isConfirmed: (entry: Entry) => boolean;
+  readonly confirm: (entry: Entry) => void;
+  /** Call it before reading the store. @returns a function that tells whether the entry that was read is the newest one */
   readonly reading: (key: string) => (entry: Entry) => boolean;
 }
 
 function createTrust(memory: MemoryStore, purges: Purges): Trust {
   /** When the newest entry that another replica announced was stored, by key. */
   const announcedAt = new LRUCache<string, number>({ max: MOST_ANNOUNCED });
-  /** Keys in memory for which the announcement of a newer entry may have been lost. */
-  let unconfirmed = new Set<string>();
-  let gaps = 0;
-
-  function stored(key: string, storedAt: number): void {
-    announcedAt.set(key, storedAt);
-    const cached = memory.find(key);
-    if (cached !== undefined && cached.storedAt < storedAt) memory.drop(key);
-  }
+  let confirmed = new WeakSet<Entry>();
 
   return {
     onEvent(event) {
-      if (event.kind === "purged") purges.add(event.purges);
-      else if (event.kind === "stored") stored(event.key, event.storedAt);
+      if (event.kind === "gap") confirmed = new WeakSet();
+      else if (event.kind === "purged") purges.add(event.purges);
       else {
-        gaps++;
-        unconfirmed = new Set(memory.keys());
+        const { key, storedAt } = event;
+        announcedAt.set(key, storedAt);
+        const cached = memory.find(key);
+        if (cached !== undefined && cached.storedAt < storedAt) memory.drop(key);
       }
     },
-    isConfirmed: (key) => !unconfirmed.has(key),
-    confirm: (key) => void unconfirmed.delete(key),
+    isConfirmed: (entry) => confirmed.has(entry),
+    confirm: (entry) => void confirmed.add(entry),
     reading(key) {
-      const gapsBefore = gaps;
-      return (entry) => gaps === gapsBefore && entry.storedAt >= (announcedAt.get(key) ?? 0);
+      const sinceGap = confirmed;
+      return (entry) => sinceGap === confirmed && entry.storedAt >= (announcedAt.get(key) ?? 0);
     },
-  };
-}
-
-function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purges: Purges): Tiers["lookup"] {
-  return async function lookup(key, since = Number.NEGATIVE_INFINITY) {
-    const cached = findInMemory(memory, key, clock.now());
-    const isEnough = cached !== undefined && trust.isConfirmed(key) && cached.storedAt > since;
-    if (store === undefined || isEnough) return judged(purges, key, cached, "memory");
-    const mayKeep = trust.reading(key);
-    const stored = await getFrom(store, key, clock.now());
-    if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
-    if (stored === undefined || (cached !== undefined && stored.storedAt < cached.storedAt)) {
-      // The store has lost the entry, or was out of order when it was stored. Store it again.
-      trust.confirm(key);
-      const found = judged(purges, key, cached, "memory");
-      if (found?.isPurged === false) void orUnavailable(store.set(key, found.entry));
-      return found;
-    }
-    if (mayKeep(stored)) {
-      trust.confirm(key);
-      memory.put(key, stored);
-    }
-    return judged(purges, key, stored, store.tier);
   };
 }
 

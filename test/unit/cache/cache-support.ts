@@ -49,20 +49,12 @@ export interface SetupOptions {
   readonly adapt?: (tiers: Tiers) => Tiers;
   readonly claims?: Claims;
   readonly rules?: Partial<CacheRules>;
-  readonly fraction?: () => number;
-  readonly budgetLeft?: () => number;
 }
 
 /** @param upstream its answer to each request */
 export function setup(
   upstream: (nth: number, asking: Asking) => Promise<Fetched>,
-  {
-    adapt = (tiers) => tiers,
-    claims,
-    rules = {},
-    fraction = () => 0,
-    budgetLeft = () => 1,
-  }: SetupOptions = {},
+  { adapt = (tiers) => tiers, claims, rules = {} }: SetupOptions = {},
 ): Setup {
   const clock = createFakeClock();
   const asked: Asking[] = [];
@@ -93,11 +85,9 @@ export function setup(
     load,
     refresh,
     failures,
-    budgetLeft,
     isCoolingOff: () => false,
     rules: ruling,
     clock,
-    random: { fraction },
   });
   return {
     clock,

@@ -8,7 +8,6 @@ const RECORD: Query = { kind: "record", resource: "sold", serviceId: "7", extras
 const RECEIPT = receiptWith({
   now: 1_000,
   ageMs: 200,
-  fetchMs: 40,
   lifetimeMs: 500,
   retentionMs: 9_000,
   purgeEpoch: 3,
@@ -30,7 +29,6 @@ describe("the entry of an answer", () => {
       purgeEpoch: 3,
       storedAt: 1_000,
       bornAt: 800,
-      fetchMs: 40,
       freshUntil: 1_500,
       keepUntil: 10_000,
       upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },

@@ -3,13 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import type { CacheRules } from "../../../src/cache/freshness.ts";
-import {
-  type Asked,
-  decide,
-  type Decision,
-  type Cached,
-  type UpstreamState,
-} from "../../../src/cache/policy.ts";
+import { type Asked, decide, type Decision, type Cached } from "../../../src/cache/policy.ts";
 import { Problem } from "../../../src/errors.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/question.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
@@ -41,7 +35,6 @@ const RULES: CacheRules = {
   retentionMs: 20_000 * SECOND,
   honourUpstream: true,
   minRefreshIntervalMs: 10 * SECOND,
-  earlyRefreshAbove: 0.5,
 };
 
 const QUERY: Query = {
@@ -60,7 +53,6 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
     bornAt: storedAt,
     freshUntil: storedAt + 100 * SECOND,
     keepUntil: storedAt + RULES.retentionMs,
-    fetchMs: 2 * SECOND,
     ...changes,
   });
 }
@@ -68,7 +60,7 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
 interface Case {
   cached: Cached | undefined;
   asked: Asked;
-  upstream: UpstreamState;
+  failed: Problem | undefined;
 }
 
 const FAILURE = new Problem("upstream-error");
@@ -87,8 +79,8 @@ function asking(changes: Partial<CallerDirectives>): (of: Case) => void {
   return (of) => (of.asked = { ...of.asked, directives: { ...of.asked.directives, ...changes } });
 }
 
-function knowing(changes: Partial<UpstreamState>): (of: Case) => void {
-  return (of) => (of.upstream = { ...of.upstream, ...changes });
+function trying(failed: Problem | undefined): (of: Case) => void {
+  return (of) => (of.failed = failed);
 }
 
 /** The words of the first three columns. Ages in seconds; an answer expires when it is 100 s old. */
@@ -100,16 +92,11 @@ const WORDS: Record<string, (of: Case) => void> = {
   "expired too long": holding(700),
   "too old": holding(5_001),
   purged: (of) => (of.cached = { entry: aged(60), isPurged: true }),
-  "about to expire": holding(99),
   "near maxAgeEver": (of) =>
     (of.cached = { entry: aged(4_500, { freshUntil: NOW + 500 * SECOND }), isPurged: false }),
   "just fetched": holding(9),
   "not found": changing({ status: 404 }),
   "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
-  // -2 s * ln(1 - 0.9) is more than the second that is left; with 0.1 it is less.
-  "random high": knowing({ random: 0.9 }),
-  "random low": knowing({ random: 0.1 }),
-  "budget low": knowing({ budgetLeft: () => 0.5 }),
   "only-if-cached": asking({ onlyIfCached: true }),
   "no-cache": asking({ noCache: true }),
   "max-age it meets": asking({ maxAgeMs: 130 * SECOND }),
@@ -121,10 +108,10 @@ const WORDS: Record<string, (of: Case) => void> = {
   "max-stale it exceeds": asking({ maxStaleMs: 299 * SECOND }),
   "stale-if-error=0": asking({ staleIfErrorMs: 0 }),
   "may force": (of) => (of.asked = { ...of.asked, mayForceRefresh: true }),
-  untried: knowing({ failed: undefined }),
-  failed: knowing({ failed: FAILURE }),
-  refused: knowing({ failed: REFUSAL }),
-  "internal error": knowing({ failed: MISTAKE }),
+  untried: trying(undefined),
+  failed: trying(FAILURE),
+  refused: trying(REFUSAL),
+  "internal error": trying(MISTAKE),
 };
 
 interface Row {
@@ -149,7 +136,7 @@ function caseOf({ words }: Row): Case {
   const of: Case = {
     cached: undefined,
     asked: { query: QUERY, directives: NO_DIRECTIVES, mayForceRefresh: false },
-    upstream: { failed: undefined, budgetLeft: () => 0.51, random: 0 },
+    failed: undefined,
   };
   for (const word of words) {
     const apply = WORDS[word];
@@ -160,7 +147,7 @@ function caseOf({ words }: Row): Case {
 }
 
 /** A decision in the words of the last two columns. */
-function inWords(decision: Decision, { upstream }: Case): { decision: string; says: string } {
+function inWords(decision: Decision, { failed }: Case): { decision: string; says: string } {
   const failure: Record<string, string> = {
     [FAILURE.code]: "the failure",
     [REFUSAL.code]: "the refusal",
@@ -171,14 +158,13 @@ function inWords(decision: Decision, { upstream }: Case): { decision: string; sa
       return { decision: "fetch", says: `\`fwd=${decision.why}\`` };
     case "refuse": {
       const { code } = decision.problem;
-      return { decision: `refuse: ${decision.problem === upstream.failed ? failure[code] : code}`, says: "" };
+      return { decision: `refuse: ${decision.problem === failed ? failure[code] : code}`, says: "" };
     }
     case "serve":
     case "serveAndRefresh": {
       const { note } = decision;
       const detail = note === undefined ? "`hit`" : `\`detail=${note}\``;
-      const says =
-        note !== undefined && note === upstream.failed?.code ? `\`detail=\` ${failure[note]}` : detail;
+      const says = note !== undefined && note === failed?.code ? `\`detail=\` ${failure[note]}` : detail;
       return { decision: decision.kind === "serve" ? "serve" : "serve and refresh", says };
     }
   }
@@ -196,7 +182,7 @@ describe("the table in docs/internals/cache-policy.md", () => {
 
   it.each(ROWS.map((row) => [`${row.id}: ${row.words.join(", ")}`, row] as const))("%s", (_name, row) => {
     const of = caseOf(row);
-    const decided = decide(of.cached, of.asked, of.upstream, RULES, NOW);
+    const decided = decide(of.cached, of.asked, of.failed, RULES, NOW);
     expect(inWords(decided, of)).toEqual({ decision: row.decision, says: row.says });
   });
 });

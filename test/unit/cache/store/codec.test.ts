@@ -20,7 +20,6 @@ const entries = fc.record({
   etag: fc.string(),
   validators: fc.record({ etag: orNone(fc.string()), lastModified: orNone(fc.string()) }),
   upstreamStale: fc.record({ whileRevalidateMs: fc.nat(), ifErrorMs: fc.nat() }, { requiredKeys: [] }),
-  fetchMs: fc.double({ min: 0, max: 10_000, noNaN: true }),
   tags: fc.array(fc.string()),
   times: fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat(), fc.nat()),
 });
