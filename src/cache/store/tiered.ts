@@ -59,33 +59,13 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
   const purges = createPurges();
   const trust = createTrust(memory, purges);
   store?.onEvent(trust.onEvent);
-  const isEnough = (cached: Entry | undefined): boolean =>
-    store === undefined || (cached !== undefined && trust.isConfirmed(cached));
 
   return {
-    async lookup(key, since = Number.NEGATIVE_INFINITY) {
-      const cached = findInMemory(memory, key, clock.now());
-      if (store === undefined || (isEnough(cached) && cached !== undefined && cached.storedAt > since))
-        return judged(purges, key, cached, "memory");
-      const isNewest = trust.reading(key);
-      const stored = await getFrom(store, key, clock.now());
-      if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
-      if (stored === undefined || (cached !== undefined && stored.storedAt < cached.storedAt)) {
-        // The store has lost the entry, or was out of order when it was stored. Store it again.
-        if (cached !== undefined) trust.confirm(cached);
-        const found = judged(purges, key, cached, "memory");
-        if (found?.isPurged === false) void orUnavailable(store.set(key, found.entry));
-        return found;
-      }
-      if (isNewest(stored)) {
-        trust.confirm(stored);
-        memory.put(key, stored);
-      }
-      return judged(purges, key, stored, store.tier);
-    },
+    lookup: createLookup({ memory, store, clock }, trust, purges),
     peek(key, now) {
       const cached = findInMemory(memory, key, now);
-      return isEnough(cached) ? judged(purges, key, cached, "memory") : undefined;
+      const isNewest = cached !== undefined && (store === undefined || trust.isConfirmed(cached));
+      return isNewest ? judged(purges, key, cached, "memory") : undefined;
     },
     judge: (key, { entry, tier }) => judged(purges, key, entry, tier),
     async keep(key, entry, onMemory) {
@@ -160,6 +140,29 @@ function createTrust(memory: MemoryStore, purges: Purges): Trust {
       const sinceGap = confirmed;
       return (entry) => sinceGap === confirmed && entry.storedAt >= (announcedAt.get(key) ?? 0);
     },
+  };
+}
+
+function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purges: Purges): Tiers["lookup"] {
+  return async function lookup(key, since = Number.NEGATIVE_INFINITY) {
+    const cached = findInMemory(memory, key, clock.now());
+    const isEnough = cached !== undefined && trust.isConfirmed(cached) && cached.storedAt > since;
+    if (store === undefined || isEnough) return judged(purges, key, cached, "memory");
+    const isNewest = trust.reading(key);
+    const stored = await getFrom(store, key, clock.now());
+    if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
+    if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
+      // The store has lost the entry, or was out of order when it was stored. Store it again.
+      trust.confirm(cached);
+      const found = judged(purges, key, cached, "memory");
+      if (found?.isPurged === false) void orUnavailable(store.set(key, cached));
+      return found;
+    }
+    if (stored !== undefined && isNewest(stored)) {
+      trust.confirm(stored);
+      memory.put(key, stored);
+    }
+    return judged(purges, key, stored, store.tier);
   };
 }
 
