@@ -15,8 +15,9 @@ interface Invented {
 
 /** Every kind of request there is to invent, each with values of its own. */
 function inventions(random: TestRandom): Invented[] {
-  const word = (): string =>
-    Array.from({ length: random.between(1, 12) }, () => random.pick("abcxyzABC019-_.~".split(""))).join("");
+  const character = (): string => random.pick("abcxyzABC019-_.~".split(""));
+  // It begins with a letter: `.` would be a part of a path, and the gateway ignores the parameter `_`.
+  const word = (): string => `w${Array.from({ length: random.between(1, 12) }, character).join("")}`;
   const number = (): number => random.between(100_000_000, 999_999_999);
   const paths = [
     `/${word()}-nowhere`,
@@ -26,6 +27,7 @@ function inventions(random: TestRandom): Invented[] {
     `/listings?areaId=${number()}`,
     `/areas?q=${number()}`,
     `/sold?q=${number()}&${word()}=${word()}`,
+    `/sold?q=${number()}&_=${word()}`,
     `/listings?limit=${number()}`,
     `/listings?objectType=${word()}-none`,
     `/cache/primary_${number()}_${random.between(1, 140)}x${random.between(1, 94)}.jpg`,
