@@ -65,6 +65,8 @@ const IO_MODULES = [
 /** The stages of a request. Each is handed what comes next, so none sees another one. */
 const STAGES = ["http", "admin", "pages", "cache", "singleflight", "ratelimit", "upstream"];
 /** Seen by whoever needs them; they see no stage. */
+/** Every stage may name the types of the settings and of the metrics that it reports. */
+const WIRED = ["config", "telemetry"];
 const SERVICES = ["usage", "config", "redis", "sqlite", "process", "telemetry"];
 
 /**
@@ -95,20 +97,20 @@ const LAYERS: Layer[] = [
   layer(["src/openapi/**"], ["interface"], { pure: true }),
   // A stage may name the types of the stages after it: a type lives beside the code that makes its values.
   layer(["src/http/**"], ["interface", "query", "process"], {
-    typesOf: ["pages", "cache", "upstream", "ratelimit"],
+    typesOf: ["pages", "cache", "upstream", "ratelimit", ...WIRED],
   }),
   // The operators' port shows what every part knows, so it may name the types of every part.
   layer(
     ["src/admin/**"],
     ["interface", "query", "openapi", "http", "pages", "cache", "ratelimit", "usage", "config", "process"],
   ),
-  layer(["src/pages/**"], ["interface", "query", "process"], { typesOf: ["cache"] }),
+  layer(["src/pages/**"], ["interface", "query", "process"], { typesOf: ["cache", ...WIRED] }),
   layer(["src/cache/**"], ["interface", "query", "process"], {
-    typesOf: ["singleflight", "upstream", "ratelimit"],
+    typesOf: ["singleflight", "upstream", "ratelimit", ...WIRED],
   }),
-  layer(["src/singleflight/**"], ["query", "process", "redis"], { typesOf: ["ratelimit"] }),
-  layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),
-  layer(["src/upstream/**"], ["interface", "query", "process"], { typesOf: ["ratelimit"] }),
+  layer(["src/singleflight/**"], ["query", "process", "redis"], { typesOf: ["ratelimit", ...WIRED] }),
+  layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"], { typesOf: WIRED }),
+  layer(["src/upstream/**"], ["interface", "query", "process"], { typesOf: ["ratelimit", ...WIRED] }),
   layer(["src/usage/**"], ["interface", "ratelimit", "process", "redis", "sqlite"]),
   layer(["src/config/**"], ["interface", "process"]),
   layer(["src/redis/**"], ["config", "process"]),

@@ -12,8 +12,7 @@
  *   lifecycle    start, drain, stop, reload
  *   admin        the operators' port
  *
- * Each step gets the parts that exist already. stores.ts, budgets.ts, upstream-stage.ts, page-stage.ts and callers.ts wire the
- * details of one step each.
+ * Each step gets the parts that exist already. stores.ts, page-stage.ts and callers.ts wire the details of one step each.
  */
 import { hostname } from "node:os";
 
@@ -62,7 +61,7 @@ import {
   createIsCoolingOff,
   describeBudgets,
   tryCircuits,
-} from "./budgets.ts";
+} from "./ratelimit/budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights, type FlightResult } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
@@ -72,11 +71,11 @@ import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
-import { tlsContext } from "./tls.ts";
+import { tlsContext } from "./process/tls.ts";
 import type { Observer, Tier, Tracing } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/usage.ts";
-import { createUpstream, type Upstream } from "./upstream-stage.ts";
-import { readWarmItems } from "./warm-list.ts";
+import { createUpstream, type Upstream } from "./upstream/upstream.ts";
+import { readWarmItems } from "./cache/warm-list.ts";
 
 /** What the process passes to the gateway. */
 export interface GatewayOptions {

@@ -2,7 +2,7 @@
  * Wires the callers' server: the pipeline with its stages.
  */
 
-import type { Budgets } from "./budgets.ts";
+import type { Budgets } from "./ratelimit/budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { Config } from "./config/config.ts";
@@ -31,7 +31,7 @@ import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
-import { tlsContext } from "./tls.ts";
+import { tlsContext } from "./process/tls.ts";
 import type { Observer, Tracing } from "./telemetry/events.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 

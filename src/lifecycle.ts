@@ -13,7 +13,7 @@
 import { setImmediate } from "node:timers/promises";
 
 import type { Flights } from "./singleflight/flight.ts";
-import type { Budgets } from "./budgets.ts";
+import type { Budgets } from "./ratelimit/budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
 import type { OpenRequests } from "./http/open-requests.ts";
 import { Problem } from "./errors.ts";

@@ -2,9 +2,9 @@
  * Reloads the settings while the process runs. All settings are validated first, and then applied together.
  */
 import type { Warm } from "./cache/warm.ts";
-import { type Budgets, configureBudgets } from "./budgets.ts";
+import { type Budgets, configureBudgets } from "./ratelimit/budgets.ts";
 import type { Apps } from "./ratelimit/apps.ts";
-import { readWarmItems, type WarmList } from "./warm-list.ts";
+import { readWarmItems, type WarmList } from "./cache/warm-list.ts";
 import type { LogControl, Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";

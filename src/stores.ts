@@ -29,7 +29,8 @@ import type { PrivateKeys } from "./config/private-key.ts";
 import type { SecretFiles } from "./config/secret-files.ts";
 import { UnusableData } from "./sqlite/files.ts";
 import type { Random } from "./process/random.ts";
-import { identityOf, redisNamespaces } from "./identity.ts";
+import { identityOf } from "./config/identity.ts";
+import { redisNamespaces } from "./query/key.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;

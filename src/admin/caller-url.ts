@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 import { Problem } from "../errors.ts";
-import { parseRequest } from "../http/understand.ts";
+import { parseRequest } from "../query/question.ts";
 import type { Pages } from "../pages/pages.ts";
 import type { ParseOptions } from "../query/parse.ts";
 import type { Query } from "../query/query.ts";

@@ -13,7 +13,7 @@ import {
   zstdDecompressSync,
 } from "node:zlib";
 
-import { inOwnMemory } from "../own-memory.ts";
+import { inOwnMemory } from "../process/buffer-memory.ts";
 import { createJobs } from "../process/jobs.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import { withBody, type Entry, type PackedBody } from "./entry.ts";

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
-import { inOwnMemory } from "../own-memory.ts";
+import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { Query } from "../query/query.ts";
 
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */

@@ -9,7 +9,7 @@
 import { Problem } from "../errors.ts";
 import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
-import type { Fetched, Validators } from "../upstream/fetched.ts";
+import type { AskUpstream } from "../upstream/upstream.ts";
 import type { FlightResult, Waiter } from "../singleflight/flight.ts";
 import type { Question } from "../query/question.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
@@ -35,15 +35,6 @@ interface Steps {
   readonly fetch: () => Promise<LoadedEntry>;
 }
 
-/** The conditions of a call to the upstream. */
-interface FetchConditions {
-  readonly cause: Cause;
-  /** The validators of the cached answer, for a conditional request. */
-  readonly cached: Validators | undefined;
-  /** Called each time the call is sent. Purges after that apply to its answer. */
-  readonly departing: () => void;
-}
-
 /** The result of a flight; `undefined`: the flight ended without one, and the remaining waiters try again. */
 type Result = FlightResult<LoadedEntry> | undefined;
 
@@ -58,7 +49,7 @@ export interface LoadOptions {
   /** Fetches a key, or waits for the replica that is fetching it. */
   readonly leadOrFollow: (key: string, waiting: Waiting, steps: Steps) => Promise<Result>;
   /** Calls the upstream; rejects with a `Problem`. */
-  readonly fetch: (question: Question, waiting: Waiting, conditions: FetchConditions) => Promise<Fetched>;
+  readonly fetch: AskUpstream;
   readonly failures: Failures;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
@@ -144,7 +135,7 @@ async function fetchAndStore(
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
-  const conditions: FetchConditions = {
+  const conditions = {
     cause,
     cached: cached && validatorsOf(cached),
     departing() {
@@ -170,7 +161,7 @@ async function fetchAndStore(
 }
 
 /** The validators for a conditional request. Only answers with status 200 are revalidated. */
-function validatorsOf({ status, validators }: Entry): Validators | undefined {
+function validatorsOf({ status, validators }: Entry): Entry["validators"] | undefined {
   const hasAny = validators.etag !== undefined || validators.lastModified !== undefined;
   return status === 200 && hasAny ? validators : undefined;
 }

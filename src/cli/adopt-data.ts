@@ -1,6 +1,6 @@
 import type { Environment } from "../config/env.ts";
 import { readSettings } from "../config/load.ts";
-import { identityOf } from "../identity.ts";
+import { identityOf } from "../config/identity.ts";
 import { openDatabase } from "../sqlite/database.ts";
 import { LAYOUT } from "../sqlite/layout.ts";
 import { adopt } from "../sqlite/owner.ts";

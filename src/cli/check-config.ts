@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import type { Environment } from "../config/env.ts";
 import { examineConfig } from "../config/load.ts";
 import { report } from "../config/report.ts";
-import { readWarmItems } from "../warm-list.ts";
+import { readWarmItems } from "../cache/warm-list.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";
 

@@ -18,7 +18,7 @@ import { systemRandom } from "../process/random.ts";
 import { redisFactory } from "../redis/connect.ts";
 import { outgoingHeaders } from "../upstream/origin.ts";
 import { createSigner } from "../upstream/sign.ts";
-import { readWarmItems } from "../warm-list.ts";
+import { readWarmItems } from "../cache/warm-list.ts";
 import { exchange } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";

@@ -3,7 +3,7 @@
  */
 import * as z from "zod";
 
-import { almostSame } from "../nearest.ts";
+import { almostSame } from "../interface/intended-name.ts";
 import { REMOVED } from "./removed.ts";
 import { SETTINGS, settingsSchema } from "./schema.ts";
 import { isSection, metaOf, partsOf } from "./setting.ts";

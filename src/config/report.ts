@@ -1,7 +1,7 @@
 /**
  * Messages about settings: one line for each mistake, or the source of each setting.
  */
-import { nearest } from "../nearest.ts";
+import { nearest } from "../interface/intended-name.ts";
 import type { SettingFault } from "./check.ts";
 
 import { settingWarnings } from "./cross-check.ts";

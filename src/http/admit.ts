@@ -9,7 +9,7 @@ import type { GatewayRequest } from "../query/question.ts";
 import { type KnownTarget, type KnownTargets, NOT_PARSED } from "../query/known-targets.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
-import { memoize } from "../memoize.ts";
+import { memoize } from "../process/memoize.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";

@@ -10,7 +10,7 @@ import type { Duplex } from "node:stream";
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
-import type { TlsContext } from "../tls.ts";
+import type { TlsContext } from "../process/tls.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitPipelining } from "./pipelining.ts";

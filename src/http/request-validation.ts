@@ -7,7 +7,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
-import { memoize } from "../memoize.ts";
+import { memoize } from "../process/memoize.ts";
 
 export interface HeadLimits {
   readonly maxUrlBytes: number;

@@ -1,12 +1,9 @@
 /**
  * understand: turns the query string into the canonical query and its cache key, or reports every mistake in it.
  */
-import { MOST_ERRORS, Problem } from "../errors.ts";
-import type { GatewayRequest, Question } from "../query/question.ts";
-import { cacheKey } from "../query/key.ts";
-import { parseQuery, type ParseOptions } from "../query/parse.ts";
+import { type GatewayRequest, parseRequest, type Question } from "../query/question.ts";
+import type { ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import { canonicalForm } from "../query/canonical.ts";
 import type { KnownTargets, ParsedQuery } from "../query/known-targets.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
@@ -22,24 +19,4 @@ export function createUnderstand(options: ParseOptions, remember: KnownTargets["
     const { query, canonicalQuery, key } = request.parsed[request.format] ?? parseAndRemember(request);
     return { request, query, canonicalQuery, key };
   };
-}
-
-/** @throws {Problem} `invalid-query` with every mistake */
-export function parseRequest(
-  { route, search, format }: Pick<GatewayRequest, "route" | "search" | "format">,
-  options: ParseOptions,
-): ParsedQuery {
-  const parsed = parseQuery(route, search, options);
-  if (!parsed.ok) {
-    throw new Problem("invalid-query", { detail: countInWords(parsed.faults.length), errors: parsed.faults });
-  }
-  const { query } = parsed;
-  const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
-  return { query, canonicalQuery, key: cacheKey(format, canonicalQuery) };
-}
-
-function countInWords(count: number): string {
-  if (count === 1) return "One parameter does not have its documented form.";
-  const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
-  return `${count} parameters do not have their documented form${rest}.`;
 }

@@ -5,7 +5,7 @@
 import { setImmediate } from "node:timers/promises";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 
-import { inOwnMemory } from "../own-memory.ts";
+import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { PackedBody } from "../cache/entry.ts";
 import type { BlockIndex } from "./block-index.ts";
 import type { Bytes } from "./cut.ts";

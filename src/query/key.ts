@@ -19,6 +19,24 @@ export function cacheKey(format: Format, canonicalQuery: string): string {
   return `${NAMESPACE}{${format}:${canonicalQuery}}`;
 }
 
+/** The prefixes of all keys and channels in Redis. */
+export interface RedisNamespaces {
+  readonly budget: string;
+  readonly cache: string;
+}
+
+/**
+ * @param identity short hashes of the account, and of the account with its upstream (config/identity.ts)
+ * @param keyPrefix the setting `redis.keyPrefix`
+ */
+export function redisNamespaces(
+  { account, upstream }: { readonly account: string; readonly upstream: string },
+  keyPrefix: string,
+): RedisNamespaces {
+  const prefix = keyPrefix + NAMESPACE;
+  return { budget: `${prefix}${account}:`, cache: `${prefix}${upstream}:` };
+}
+
 /**
  * @param namespace the namespace of the account and its upstream, from `redisNamespaces`
  * @returns the key in Redis for a key of this process

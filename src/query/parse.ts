@@ -14,7 +14,7 @@
 import { MOST_ERRORS } from "../errors.ts";
 import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
-import { nearest } from "../nearest.ts";
+import { nearest } from "../interface/intended-name.ts";
 import { isCredentialName } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery } from "./query.ts";
 import type { Route } from "./route.ts";

@@ -3,7 +3,11 @@
  */
 import type { Priority, Trace } from "../telemetry/events.ts";
 import type { ContentCoding, Format } from "../interface/media-types.ts";
-import type { KnownTarget } from "./known-targets.ts";
+import { MOST_ERRORS, Problem } from "../errors.ts";
+import { canonicalForm } from "./canonical.ts";
+import { cacheKey } from "./key.ts";
+import type { KnownTarget, ParsedQuery } from "./known-targets.ts";
+import { parseQuery, type ParseOptions } from "./parse.ts";
 import type { Route } from "./route.ts";
 import type { Query, StreamedQuery } from "./query.ts";
 
@@ -75,4 +79,24 @@ export interface Question<Q extends Query | StreamedQuery = Query> {
   readonly canonicalQuery: string;
   /** The cache key. */
   readonly key: string;
+}
+
+/** @throws {Problem} `invalid-query` with every mistake */
+export function parseRequest(
+  { route, search, format }: Pick<GatewayRequest, "route" | "search" | "format">,
+  options: ParseOptions,
+): ParsedQuery {
+  const parsed = parseQuery(route, search, options);
+  if (!parsed.ok) {
+    throw new Problem("invalid-query", { detail: countInWords(parsed.faults.length), errors: parsed.faults });
+  }
+  const { query } = parsed;
+  const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
+  return { query, canonicalQuery, key: cacheKey(format, canonicalQuery) };
+}
+
+function countInWords(count: number): string {
+  if (count === 1) return "One parameter does not have its documented form.";
+  const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
+  return `${count} parameters do not have their documented form${rest}.`;
 }

@@ -10,7 +10,7 @@ import {
   type Resource,
   type SearchResource,
 } from "../interface/resources.ts";
-import { nearest } from "../nearest.ts";
+import { nearest } from "../interface/intended-name.ts";
 import { encode } from "./wire.ts";
 
 /** The target of a path. Ids and sizes are still as the caller wrote them. */

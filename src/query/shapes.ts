@@ -4,7 +4,7 @@
  * Numbers are handled as text, because floating point would change large ones.
  */
 import type { Shape, TuplePart } from "../interface/parameters.ts";
-import { nearest } from "../nearest.ts";
+import { nearest } from "../interface/intended-name.ts";
 
 /** The canonical form of a value; `undefined` for no value; or why the value is refused. */
 export type Reading =

@@ -9,7 +9,7 @@
  * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
  * - Only the first `unlistedLabels` unlisted ids get a metric label of their own. They keep it.
  */
-import { memoize } from "../memoize.ts";
+import { memoize } from "../process/memoize.ts";
 
 import { OTHER_APP } from "../telemetry/events.ts";
 

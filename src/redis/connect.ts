@@ -6,7 +6,7 @@ import { Cluster, Redis, type RedisOptions } from "ioredis";
 
 import type { CertificatePair } from "../config/secrets.ts";
 import type { Secret } from "../config/secret.ts";
-import { verifiedTls } from "../tls.ts";
+import { verifiedTls } from "../process/tls.ts";
 
 /** A client for commands. */
 export type RedisClient = Redis | Cluster;

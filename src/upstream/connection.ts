@@ -7,7 +7,7 @@ import net from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 
-import { verifiedTls } from "../tls.ts";
+import { verifiedTls } from "../process/tls.ts";
 
 export interface AgentOptions {
   readonly baseUrl: string;

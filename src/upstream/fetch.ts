@@ -10,7 +10,7 @@ import { gunzip, gunzipSync } from "node:zlib";
 
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Clock } from "../process/clock.ts";
-import { tlsReason } from "../tls.ts";
+import { tlsReason } from "../process/tls.ts";
 import { resetCall } from "./connection.ts";
 
 /** Thrown if a request got no complete answer. */

@@ -10,7 +10,7 @@ import type { Clock } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript, type RedisService } from "../../redis/service.ts";
 import type { Seal } from "../../process/seal.ts";
-import { inOwnMemory } from "../../own-memory.ts";
+import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";

@@ -1,17 +1,16 @@
 /**
  * Parses each URL of the warm list (`warm`) like that of a caller. Reports every mistake.
  */
-import type { WarmItem } from "./cache/warm.ts";
-import type { Settings } from "./config/schema.ts";
-import type { WarmUrl } from "./config/schema/cache.ts";
-import { Problem } from "./errors.ts";
-import { parseRequest } from "./http/understand.ts";
-import { NOT_PARSED } from "./query/known-targets.ts";
-import type { ParseOptions } from "./query/parse.ts";
-import { createRouter } from "./query/route.ts";
-import { splitTarget } from "./query/wire.ts";
-import { type GatewayRequest, NO_DIRECTIVES } from "./query/question.ts";
-import { OTHER_APP } from "./telemetry/events.ts";
+import type { WarmItem } from "./warm.ts";
+import type { Settings } from "../config/schema.ts";
+import type { WarmUrl } from "../config/schema/cache.ts";
+import { Problem } from "../errors.ts";
+import { NOT_PARSED } from "../query/known-targets.ts";
+import type { ParseOptions } from "../query/parse.ts";
+import { createRouter } from "../query/route.ts";
+import { splitTarget } from "../query/wire.ts";
+import { type GatewayRequest, NO_DIRECTIVES, parseRequest } from "../query/question.ts";
+import { OTHER_APP } from "../telemetry/events.ts";
 
 /** The items of the list; empty if it has problems. */
 export interface WarmList {

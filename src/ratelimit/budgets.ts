@@ -1,23 +1,17 @@
 /**
  * Creates the budgets of both origins from the settings, and describes their state for operators and metrics.
  */
-import type { Config } from "./config/config.ts";
-import { originOf, type Resource, type OriginName, ORIGINS } from "./interface/resources.ts";
-import type { Apps, AppsConfig } from "./ratelimit/apps.ts";
-import {
-  type Budget,
-  type BudgetConfig,
-  type BudgetOptions,
-  createBudget,
-} from "./ratelimit/origin-budget.ts";
-import type { SharedCircuits } from "./ratelimit/circuits/circuits.ts";
-import { circuitLabel, resourcesOf } from "./ratelimit/circuits/outages.ts";
-import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
-import { refusalOf } from "./ratelimit/refusals.ts";
-import type { BudgetSources } from "./telemetry/budget-metrics.ts";
-import { OTHER_APP, PRIORITIES } from "./telemetry/events.ts";
-import type { PredictedWait } from "./ratelimit/overview.ts";
-import type { Question } from "./query/question.ts";
+import type { Config } from "../config/config.ts";
+import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
+import type { Apps, AppsConfig } from "./apps.ts";
+import { type Budget, type BudgetConfig, type BudgetOptions, createBudget } from "./origin-budget.ts";
+import type { SharedCircuits } from "./circuits/circuits.ts";
+import { circuitLabel, resourcesOf } from "./circuits/outages.ts";
+import type { Limiter, LimiterConfig } from "./limiter.ts";
+import { refusalOf } from "./refusals.ts";
+import type { BudgetSources } from "../telemetry/budget-metrics.ts";
+import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
+import type { PredictedWait } from "./overview.ts";
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
@@ -84,7 +78,12 @@ export function createBudgetLeft(budgets: Budgets): (resource: Resource) => numb
 }
 
 /** @returns whether the gateway sends no calls now, because the upstream asked for a pause or does not respond */
-export function createIsCoolingOff(budgets: Budgets): (question: Question) => boolean {
+export function createIsCoolingOff(
+  budgets: Budgets,
+): (question: {
+  readonly query: { readonly resource: Resource };
+  readonly canonicalQuery: string;
+}) => boolean {
   return ({ query: { resource }, canonicalQuery }) =>
     budgets[originOf(resource)].isCoolingOff({ resource, query: canonicalQuery });
 }

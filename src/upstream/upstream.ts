@@ -1,21 +1,22 @@
 /**
  * Wires the upstream stage: both origins with their budgets, the attempts and the pass-through.
  */
-import type { Budgets } from "./budgets.ts";
-import type { LoadOptions } from "./cache/load.ts";
-import type { Config } from "./config/config.ts";
-import type { LiveSettings } from "./config/live.ts";
-import type { PrivateKeys } from "./config/private-key.ts";
-import { originOf, type OriginName } from "./interface/resources.ts";
-import type { Clock } from "./process/clock.ts";
-import type { Random } from "./process/random.ts";
-import { upstreamTarget } from "./query/canonical.ts";
-import type { Observer } from "./telemetry/events.ts";
-import type { Question } from "./query/question.ts";
-import { type AttemptOptions, createAttempt } from "./upstream/attempt.ts";
-import { createOrigin, type Origin } from "./upstream/origin.ts";
-import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
-import { createSigner, type Sign, unsigned } from "./upstream/sign.ts";
+import type { Budgets } from "../ratelimit/budgets.ts";
+import type { Config } from "../config/config.ts";
+import type { LiveSettings } from "../config/live.ts";
+import type { PrivateKeys } from "../config/private-key.ts";
+import { originOf, type OriginName } from "../interface/resources.ts";
+import type { Waiting } from "../ratelimit/throttled.ts";
+import type { Fetched } from "./fetched.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Random } from "../process/random.ts";
+import { upstreamTarget } from "../query/canonical.ts";
+import type { Observer } from "../telemetry/events.ts";
+import type { Question } from "../query/question.ts";
+import { type AttemptOptions, createAttempt, type UpstreamQuestion } from "./attempt.ts";
+import { createOrigin, type Origin } from "./origin.ts";
+import { createPassThrough, type PassThrough } from "./pass-through.ts";
+import { createSigner, type Sign, unsigned } from "./sign.ts";
 
 export interface UpstreamOptions {
   readonly config: Config;
@@ -29,9 +30,15 @@ export interface UpstreamOptions {
   readonly checkKeyFile: () => void;
 }
 
+export type AskUpstream = (
+  question: Question,
+  waiting: Waiting,
+  conditions: Pick<UpstreamQuestion, "cause" | "cached" | "departing">,
+) => Promise<Fetched>;
+
 export interface Upstream {
   /** Fetches the answer to a question. Rejects with a `Problem`. */
-  readonly ask: LoadOptions["fetch"];
+  readonly ask: AskUpstream;
   /** @returns the last question that the API has answered; a probe of the credentials repeats it */
   readonly lastAnswered: () => Question | undefined;
   readonly passThrough: PassThrough;

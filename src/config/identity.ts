@@ -9,8 +9,7 @@
  */
 import { hash } from "node:crypto";
 
-import type { Config } from "./config/config.ts";
-import { NAMESPACE } from "./query/key.ts";
+import type { Config } from "./config.ts";
 
 /** Short hashes. They distinguish accounts without showing their names. */
 export interface Identity {
@@ -21,18 +20,6 @@ export interface Identity {
 
 export function identityOf({ service, callerId, url, imageUrl }: Config["upstream"]): Identity {
   return { account: fingerprint(service, callerId), upstream: fingerprint(service, callerId, url, imageUrl) };
-}
-
-/** The prefixes of all keys and channels in Redis. */
-export interface RedisNamespaces {
-  readonly budget: string;
-  readonly cache: string;
-}
-
-/** @param keyPrefix the setting `redis.keyPrefix` */
-export function redisNamespaces({ account, upstream }: Identity, keyPrefix: string): RedisNamespaces {
-  const prefix = keyPrefix + NAMESPACE;
-  return { budget: `${prefix}${account}:`, cache: `${prefix}${upstream}:` };
 }
 
 function fingerprint(...parts: readonly string[]): string {
