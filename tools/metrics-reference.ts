@@ -8,9 +8,8 @@ const INTRODUCTION = `# Metrics
 <!-- Written by \`npm run generate\` from src/telemetry/metrics.ts and src/telemetry/labels.ts. -->
 
 \`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own; with Redis, only
-\`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together. The values of each label are a closed
-set, or come from the settings; of the apps that the settings do not list, the first 20 get a label of their own. A series with
-labels appears when it is counted for the first time. [runbook.md](../runbook.md#alerts) lists the alerts on these metrics.
+\`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together. A series with labels appears when it is
+counted for the first time.
 `;
 
 const CATALOGUE = createMetrics(build).catalogue;
@@ -18,7 +17,7 @@ const CATALOGUE = createMetrics(build).catalogue;
 /** The reference of all metrics: a table per part of the gateway. */
 export function metricsReference(): string {
   const sections = CATALOGUE.map(({ title, metrics }) =>
-    [`## ${title}`, "", "| Metric | Labels | Meaning |", "| --- | --- | --- |", ...metrics.map(row), ""].join(
+    [`## ${title}`, "", "| Metric, with its labels | Meaning |", "|---|---|", ...metrics.map(row), ""].join(
       "\n",
     ),
   );
@@ -26,11 +25,11 @@ export function metricsReference(): string {
 }
 
 function row({ name, type, labels, help }: Metric): string {
-  const named = Object.keys(labels).map(code).join(", ");
-  return `| ${code(name)} | ${named} | ${help} (${type}) |`;
+  const names = Object.keys(labels);
+  return `| ${code(names.length > 0 ? `${name}{${names.join(",")}}` : name)} | ${help} (${type}) |`;
 }
 
-/** If a label has different values for different metrics, it has a row for each set of values. */
+/** A label has a row for each set of values. The row of the set that most metrics have comes without their names. */
 function labelsOf(metrics: readonly Metric[]): string {
   const uses = new Map<LabelValues, { label: string; names: string[] }>();
   for (const { name, labels } of metrics) {
@@ -40,16 +39,21 @@ function labelsOf(metrics: readonly Metric[]): string {
       uses.set(values, use);
     }
   }
-  const rows = [...uses].map(
-    ([values, { label, names }]) =>
-      `| ${code(label)} | ${names.map(code).join(", ")} | ${valuesOf(values)} |`,
+  const sorted = [...uses].toSorted(
+    ([, one], [, other]) => one.label.localeCompare(other.label) || one.names.length - other.names.length,
   );
-  return ["## Labels", "", "| Label | Of | Values |", "| --- | --- | --- |", ...rows, ""].join("\n");
+  const rows = sorted.map(([values, use]) => {
+    const others = [...uses.values()].filter((other) => other !== use && other.label === use.label);
+    const isMost = others.every(({ names }) => names.length < use.names.length);
+    const of = isMost ? (others.length > 0 ? " elsewhere" : "") : ` of ${use.names.map(code).join(", ")}`;
+    return `| ${code(use.label)}${of} | ${valuesOf(values)} |`;
+  });
+  return ["## Labels", "", "| Label | Values |", "|---|---|", ...rows, ""].join("\n");
 }
 
-/** The meaning explains the label, or some of its values. Values that it names are not listed again. */
+/** The meaning explains the label or some of its values, or links to the page that lists them. No value is listed twice. */
 function valuesOf({ meaning = "", values = [] }: LabelValues): string {
-  const codes = values.map(code);
+  const codes = meaning.includes("](") ? [] : values.map(code);
   const listed = codes.filter((value) => !meaning.includes(value));
   const parts = listed.length < codes.length ? [listed.join(", "), meaning] : [meaning, listed.join(", ")];
   return parts.filter((part) => part !== "").join(listed.length < codes.length ? "; " : ": ");

@@ -31,24 +31,19 @@ export function declareBudget(instruments: Instruments, read: Read<BudgetSources
   begin("The budget");
   declareWindows(instruments, read);
   const { APP: app, CAUSE: cause, REASON: reason } = label;
-  const spent = counter(
-    "gateway_budget_spent_total",
-    "Requests sent to the upstream, by the app that pays and the cause.",
-    { app, cause },
-  );
-  const refused = counter(
-    "gateway_refused_total",
-    "Requests refused because the budget permits no more, by app and reason.",
-    { app, reason },
-  );
+  const spent = counter("gateway_budget_spent_total", "Calls, by the app that pays.", { app, cause });
+  const refused = counter("gateway_refused_total", "Requests refused because of the budget.", {
+    app,
+    reason,
+  });
   const wouldBeRefused = counter(
     "gateway_would_be_refused_total",
-    "Requests that would have been refused if the budget were enforced (budget.mode: observe), by app and reason.",
+    "Requests that the budget would have refused (budget.mode: observe).",
     { app, reason },
   );
   const waited = histogram(
     "gateway_throttle_wait_seconds",
-    "Time that requests to the upstream waited for a permit.",
+    "Time that calls waited for a permit.",
     {},
     [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   );
@@ -64,10 +59,10 @@ export function declareBudget(instruments: Instruments, read: Read<BudgetSources
 
 function declareWindows({ sampled }: Instruments, read: Read<BudgetSources>): void {
   const { WINDOW: window, LISTED_APP: app, APP_WINDOW: appWindow } = label;
-  sampled("gauge", "gateway_budget_limit", "Limit of requests to the upstream in a window.", { window }, () =>
+  sampled("gauge", "gateway_budget_limit", "Most calls in a window.", { window }, () =>
     read((budget) => budget.windows().map((one) => [{ window: one.window }, one.limit])),
   );
-  sampled("gauge", "gateway_budget_remaining", "Requests to the upstream left in a window.", { window }, () =>
+  sampled("gauge", "gateway_budget_remaining", "Calls left in a window.", { window }, () =>
     read((budget) => budget.windows().map((one) => [{ window: one.window }, one.remaining])),
   );
   const ofApps = (pick: (one: WindowLeft) => number) => () =>
@@ -86,13 +81,13 @@ function declareWindows({ sampled }: Instruments, read: Read<BudgetSources>): vo
     { app, window: appWindow },
     ofApps(({ remaining }) => remaining),
   );
-  sampled("gauge", "gateway_calls_in_flight", "Requests to the upstream in flight.", {}, () =>
+  sampled("gauge", "gateway_calls_in_flight", "Calls in flight.", {}, () =>
     read((budget) => [[{}, budget.inFlight()]]),
   );
   sampled(
     "gauge",
     "gateway_throttle_queue_length",
-    "Requests that wait for a permit, by priority.",
+    "Calls that wait for a permit.",
     { priority: label.PRIORITY },
     () => read((budget) => budget.queue().map(({ priority, length }) => [{ priority }, length])),
   );

@@ -48,7 +48,7 @@ export const ADMITTED_RESOURCE: LabelValues = {
   values: [...RESOURCES, "none"],
 };
 export const OUTCOME: LabelValues = {
-  meaning: "how a request ended ([http.md](../http.md))",
+  meaning: "how a request ended",
   values: OUTCOMES,
 };
 export const STATUS: LabelValues = {

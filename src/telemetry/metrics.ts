@@ -115,22 +115,22 @@ export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | u
 function declareTraffic({ begin, counter, histogram, sampled }: Instruments, read: Read<MetricSources>) {
   begin("Traffic");
   const { APP: app, ADMITTED_RESOURCE: resource, OUTCOME: outcome, STATUS: status } = label;
-  const requests = counter(
-    "gateway_requests_total",
-    "Requests of callers, by app, resource, outcome and status.",
-    { app, resource, outcome, status },
-  );
+  const requests = counter("gateway_requests_total", "Requests of callers.", {
+    app,
+    resource,
+    outcome,
+    status,
+  });
   const seconds = histogram(
     "gateway_request_duration_seconds",
     "Time from a request's arrival to the end of its response.",
     { resource, outcome },
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   );
-  const problems = counter(
-    "gateway_problems_total",
-    "Requests of callers that got a problem, by its code and HTTP status.",
-    { problem: label.PROBLEM, status },
-  );
+  const problems = counter("gateway_problems_total", "Requests of callers that got a problem.", {
+    problem: label.PROBLEM,
+    status,
+  });
   // Exported as 0 from the start, so that Prometheus sees their first occurrence as an increase.
   for (const problem of PROBLEM_CODES) {
     const { status: code } = new Problem(problem);
@@ -141,7 +141,7 @@ function declareTraffic({ begin, counter, histogram, sampled }: Instruments, rea
   );
   const refused = counter(
     "gateway_app_tokens_refused_total",
-    "Requests that named an app without its token, by that app.",
+    "Requests that named an app without its token.",
     { app },
   );
   sampled("gauge", "gateway_flights", "Upstream calls in progress or in the queue.", {}, () =>
@@ -165,20 +165,20 @@ const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = { closed: 0, "hal
 function declareUpstream({ begin, counter, histogram, sampled }: Instruments, read: Read<MetricSources>) {
   begin("The upstream");
   const { RESOURCE: resource } = label;
-  const requests = counter(
-    "gateway_upstream_requests_total",
-    "Requests sent to the upstream, by resource, cause, and HTTP status or kind of failure.",
-    { resource, cause: label.CAUSE, status: label.CALL_STATUS },
-  );
+  const requests = counter("gateway_upstream_requests_total", "Calls to the upstream.", {
+    resource,
+    cause: label.CAUSE,
+    status: label.CALL_STATUS,
+  });
   const seconds = histogram(
     "gateway_upstream_request_duration_seconds",
-    "Time from sending a request to the upstream to the end of its answer.",
+    "Time from sending a call to the end of its answer.",
     { resource },
     [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8],
   );
   const credentialsRefused = counter(
     "gateway_upstream_credentials_refused_total",
-    "Answers in which the upstream rejects the gateway's credentials (status 401 or 403).",
+    "Calls that the upstream answered with 401 or 403.",
     {},
   );
   // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
@@ -186,13 +186,13 @@ function declareUpstream({ begin, counter, histogram, sampled }: Instruments, re
   sampled(
     "counter",
     "gateway_upstream_calls_saved_total",
-    "Requests of callers that needed no call to the API of their own, by reason.",
+    "Requests of callers that needed no call of their own.",
     { cause: label.SAVING },
     () => SAVINGS.map((cause) => [{ cause }, saved[cause]]),
   );
   const checks = counter(
     "gateway_pages_checked_total",
-    "Pages cut from a block that were compared with the API's own page, by resource and result.",
+    "Pages cut from a block that were compared with the API's own page.",
     { resource, result: label.PAGE_CHECK },
   );
   for (const result of PAGE_CHECKS)
@@ -200,7 +200,7 @@ function declareUpstream({ begin, counter, histogram, sampled }: Instruments, re
   sampled(
     "gauge",
     "gateway_circuit_state",
-    "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (no requests go).",
+    "State of a circuit: 0 closed (calls are sent), 1 half-open (one call tests it), 2 open (no calls are sent).",
     { circuit: label.CIRCUIT },
     () =>
       read(({ budget }) =>
@@ -228,31 +228,27 @@ function declareStores(
 ) {
   begin("The stores");
   const { TIER: tier, STORE: store } = label;
-  const hits = counter(
-    "gateway_cache_hits_total",
-    "Requests answered from the cache, by the tier that had the answer.",
-    { tier },
-  );
+  const hits = counter("gateway_cache_hits_total", "Requests answered from the cache.", { tier });
   const ofTiers = (pick: (stats: TierStats) => number) => () =>
     read(({ tiers }) => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)] as const));
   sampled(
     "gauge",
     "gateway_cache_entries",
-    "Cached answers, by tier.",
+    "Cached answers.",
     { tier },
     ofTiers(({ entries }) => entries),
   );
   sampled(
     "gauge",
     "gateway_cache_bytes",
-    "Bytes of cached answers, by tier.",
+    "Bytes of cached answers.",
     { tier },
     ofTiers(({ bytes }) => bytes),
   );
   sampled(
     "counter",
     "gateway_cache_evictions_total",
-    "Answers evicted to make room, by tier.",
+    "Answers evicted to make room.",
     { tier },
     ofTiers(({ evictions }) => evictions),
   );
@@ -265,7 +261,7 @@ function declareStores(
   sampled(
     "gauge",
     "gateway_ledger_durable",
-    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only the memory of the process has it). Absent if the settings have no store for the ledger.",
+    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only in memory). Absent if the settings have no store for the ledger.",
     { store },
     () => read(({ ledgers }) => ledgers().map((one) => [{ store: one.store }, one.isDurable ? 1 : 0])),
   );
@@ -284,16 +280,14 @@ function declareStores(
 
 function declareFreshness({ begin, counter }: Instruments) {
   begin("Freshness");
-  const refreshes = counter(
-    "gateway_refreshes_total",
-    "Fetches of answers that were already cached, by resource and by whether the answer had changed.",
-    { resource: label.RESOURCE, change: label.CHANGE },
-  );
-  const warmFetches = counter(
-    "gateway_warm_fetches_total",
-    "Refreshes of answers on the warm list, by resource and result.",
-    { resource: label.RESOURCE, result: label.REFRESH_END },
-  );
+  const refreshes = counter("gateway_refreshes_total", "Fetches of answers that were already cached.", {
+    resource: label.RESOURCE,
+    change: label.CHANGE,
+  });
+  const warmFetches = counter("gateway_warm_fetches_total", "Fetches of answers on the warm list.", {
+    resource: label.RESOURCE,
+    result: label.REFRESH_END,
+  });
   return {
     refreshed: ({ resource, change }: RefreshRecord): void => refreshes.inc({ resource, change }),
     warmed: (resource: Resource, result: RefreshEnd): void => warmFetches.inc({ resource, result }),
@@ -302,7 +296,7 @@ function declareFreshness({ begin, counter }: Instruments) {
 
 function declareSettings({ begin, counter, gauge }: Instruments) {
   begin("The settings");
-  const reloads = counter("gateway_config_reloads_total", "Reloads of the settings, by result.", {
+  const reloads = counter("gateway_config_reloads_total", "Reloads of the settings.", {
     result: label.RELOAD_RESULT,
   });
   const successful = gauge(
