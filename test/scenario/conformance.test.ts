@@ -11,15 +11,12 @@ describe("RFC 9111 and RFC 5861", () => {
   it.each(CASES)("$id: $title", play);
 });
 
-const below = (section: string, count: number): string[] =>
-  Array.from({ length: count }, (_, index) => `${section}.${index + 1}`);
-
 /** The clauses that require something. */
-const CLAUSES: readonly string[] = [
-  ...["1.2.2", "2", "3", ...below("3", 5), "4", "4.1", "4.2", ...below("4.2", 4), ...below("4.3", 5)],
-  ...["4.4", "5.1", "5.2", ...below("5.2.1", 7), ...below("5.2.2", 10), "5.2.3", "5.2.4", "5.3", "5.4"],
-  ...["5.5", "6", ...below("7", 3)],
-];
+const CLAUSES = (
+  "1.2.2 2 3 3.1 3.2 3.3 3.4 3.5 4 4.1 4.2 4.2.1 4.2.2 4.2.3 4.2.4 4.3.1 4.3.2 4.3.3 4.3.4 4.3.5 4.4 5.1 5.2 " +
+  "5.2.1.1 5.2.1.2 5.2.1.3 5.2.1.4 5.2.1.5 5.2.1.6 5.2.1.7 5.2.2.1 5.2.2.2 5.2.2.3 5.2.2.4 5.2.2.5 5.2.2.6 " +
+  "5.2.2.7 5.2.2.8 5.2.2.9 5.2.2.10 5.2.3 5.2.4 5.3 5.4 5.5 6 7.1 7.2 7.3"
+).split(" ");
 
 /** The rows of the page's tables: the clauses of RFC 9111 in the first column, and the account of them. */
 const ROWS = [...PAGE.matchAll(/^\| (\d[\d., ]*) \| (.*) \|$/gm)].map(([, clauses = "", account = ""]) => ({
@@ -34,8 +31,10 @@ describe("docs/internals/http-conformance.md", () => {
   });
 
   it("says which clauses do not apply; exactly the others have cases", () => {
-    const absent = ROWS.flatMap(({ clauses, account }) => (account.startsWith("Not at all:") ? clauses : []));
-    const applying = CLAUSES.filter((clause) => !absent.includes(clause)).map((clause) => `9111-${clause}`);
+    const absent = new Set(
+      ROWS.flatMap(({ clauses, account }) => (account.startsWith("Not at all:") ? clauses : [])),
+    );
+    const applying = CLAUSES.filter((clause) => !absent.has(clause)).map((clause) => `9111-${clause}`);
     const played = new Set(CASES.map(({ id }) => /^\d+-[\d.]+/.exec(id)?.[0] ?? id));
     expect([...played].toSorted()).toEqual([...applying, "5861-3", "5861-4"].toSorted());
   });
