@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ignoredBy, parseDockerfile } from "../support/dockerfile.ts";
+import { argumentsOf } from "../support/process.ts";
 import { hadolint } from "../support/tools.ts";
 
 // The linter is loaded once, over the network.
@@ -49,6 +50,11 @@ describe("the Dockerfile", () => {
 });
 
 describe("every command that starts Node", () => {
+  it("starts the gateway with the same options of Node in the image as in npm start", () => {
+    const [, entry = "[]"] = /^ENTRYPOINT (.*)$/m.exec(readFileSync("Dockerfile", "utf8")) ?? [];
+    expect([...JSON.parse(entry), "start"]).toEqual(["node", ...argumentsOf("start")]);
+  });
+
   it.each([
     "package.json",
     "Dockerfile",

@@ -5,7 +5,7 @@ import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
 import { CALLER, gatewayEnv } from "./gateway.ts";
 import { attackPort } from "./port-attack.ts";
-import { run, runProgram, type Running } from "./process.ts";
+import { argumentsOf, runProgram, runScript, type Running } from "./process.ts";
 
 interface GatewayProcess extends Running {
   readonly callers: string;
@@ -19,12 +19,12 @@ interface ProcessOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts a gateway as a process of its own, in front of a small sandbox. Both end with the test. */
+/** Starts a gateway as `npm start` does, in front of a small sandbox. Both end with the test. */
 export async function startProcess({ openFiles, env = {} }: ProcessOptions = {}): Promise<GatewayProcess> {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 1_000, sold: 1_000 } });
   onTestFinished(sandbox.close);
   const all = { ...gatewayEnv((await sandbox.listen()).url), ...env };
-  const gateway = openFiles === undefined ? run(["gateway"], all) : runWithFiles(openFiles, all);
+  const gateway = openFiles === undefined ? runScript("start", all) : runWithFiles(openFiles, all);
   const [, callers = "", admin = ""] = await gateway.says(/"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/);
   return { ...gateway, callers, admin, sandbox };
 }
@@ -39,8 +39,7 @@ function runWithFiles(openFiles: number, env: Readonly<Record<string, string>>):
     "env",
     ...variables,
     process.execPath,
-    "src/start.mjs",
-    "gateway",
+    ...argumentsOf("start"),
   ]);
 }
 

@@ -32,10 +32,15 @@ export function start(args: readonly string[], env: Readonly<Record<string, stri
 
 /** Runs what a script of package.json runs. */
 export function runScript(name: string, env: Readonly<Record<string, string>>): Running {
+  return endedWithTest(runNode(argumentsOf(name), env));
+}
+
+/** @returns Node's arguments in a script of package.json */
+export function argumentsOf(name: string): string[] {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync("package.json", "utf8"));
   const [program, ...args] = scripts[name]?.split(" ") ?? [];
   if (program !== "node") throw new Error(`the script ${name} does not run Node`);
-  return endedWithTest(runNode(args, env));
+  return args;
 }
 
 function endedWithTest(running: Running): Running {
