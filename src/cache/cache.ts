@@ -17,7 +17,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
 import type { Load } from "./load.ts";
-import { type Asked, decide, type Decision } from "./policy.ts";
+import { decide, type Decision } from "./policy.ts";
 import type { Refresh } from "./refresh.ts";
 import type { Found, Tiers } from "./store/tiered.ts";
 
@@ -60,12 +60,15 @@ export type Cache = (question: Question) => Promise<Answer>;
  */
 export type AnswerAtOnce = (question: Question) => Answer | undefined;
 
-export function createCache(options: CacheOptions): {
+interface CacheStage {
   readonly cache: Cache;
   readonly answerAtOnce: AnswerAtOnce;
-} {
+}
+
+export function createCache(options: CacheOptions): CacheStage {
   const { tiers, refresh, failures, rules, clock } = options;
-  const { ruling, firstRuling } = createRulings(options);
+  const ruling = createRuling(options);
+  const firstRuling = createFirstRuling(ruling, options);
 
   function serve(cached: Found, note: ServeNote | undefined, isUpdating: boolean, now = clock.now()): Answer {
     const { entry, tier, isPurged } = cached;
@@ -129,32 +132,33 @@ export function createCache(options: CacheOptions): {
   };
 }
 
-interface Rulings {
-  /** Applies the rules to the cached answer. @param failed how fetching failed, if it did */
-  readonly ruling: (
-    question: Question,
-    cached: Found | undefined,
-    failed: Problem | undefined,
-    now?: number,
-  ) => Decision;
-  /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
-  readonly firstRuling: (question: Question, cached: Found | undefined, now: number) => Decision;
+/**
+ * Applies the rules to the cached answer.
+ * @param failed how fetching failed, if it did
+ */
+type Ruling = (
+  question: Question,
+  cached: Found | undefined,
+  failed: Problem | undefined,
+  now?: number,
+) => Decision;
+
+function createRuling({ rules, clock }: CacheOptions): Ruling {
+  return ({ query, request }, cached, failed, now = clock.now()) => {
+    const { directives, mayForceRefresh } = request;
+    return decide(cached, { query, directives, mayForceRefresh }, failed, rules(), now);
+  };
 }
 
-function createRulings({ failures, rules, clock }: CacheOptions): Rulings {
-  const ruling: Rulings["ruling"] = (question, cached, failed, now = clock.now()) =>
-    decide(cached, askedBy(question), failed, rules(), now);
-  return {
-    ruling,
-    firstRuling(question, cached, now) {
-      const recent =
-        cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
-      const decision = ruling(question, cached, recent, now);
-      // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
-      return recent !== undefined && decision.kind === "refuse"
-        ? ruling(question, cached, undefined, now)
-        : decision;
-    },
+/** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
+function createFirstRuling(ruling: Ruling, { failures, clock }: CacheOptions) {
+  return (question: Question, cached: Found | undefined, now: number): Decision => {
+    const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
+    const decision = ruling(question, cached, recent, now);
+    // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
+    return recent !== undefined && decision.kind === "refuse"
+      ? ruling(question, cached, undefined, now)
+      : decision;
   };
 }
 
@@ -189,10 +193,6 @@ async function waitForFlight(
  */
 function isTooSlowForAll({ code, details }: Problem): boolean {
   return code === "deadline-exceeded" || (details.late === true && details.ofApp === undefined);
-}
-
-function askedBy({ query, request: { directives, mayForceRefresh } }: Question): Asked {
-  return { query, directives, mayForceRefresh };
 }
 
 /** The problem that a caller gets if the gateway does not call the upstream. */

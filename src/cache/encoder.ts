@@ -2,16 +2,7 @@
  * Encodes bodies in the coding that a caller accepts: once per entry and coding, not once per response.
  */
 import { promisify } from "node:util";
-import {
-  brotliCompress,
-  brotliDecompress,
-  constants,
-  gunzip,
-  gzip,
-  zstdCompress,
-  zstdDecompress,
-  zstdDecompressSync,
-} from "node:zlib";
+import { brotliCompress, constants, gzip, zstdCompress, zstdDecompress, zstdDecompressSync } from "node:zlib";
 
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import { createJobs } from "../process/jobs.ts";
@@ -39,23 +30,6 @@ const COMPRESS: Record<ContentCoding, Transcode> = {
   zstd: promisify(zstdCompress),
 };
 
-/** The size of the result: one chunk of that size takes half as long as many small ones, and a larger result is an error. */
-interface DecompressOptions {
-  readonly chunkSize: number;
-  readonly maxOutputLength: number;
-}
-type Decompress = (body: Buffer, options: DecompressOptions) => Promise<Buffer>;
-
-const DECOMPRESS: Record<ContentCoding, Decompress> = {
-  identity: async (body) => body,
-  gzip: promisify(gunzip),
-  br: promisify(brotliDecompress),
-  zstd: async (body, options) =>
-    options.chunkSize <= MOST_SYNC_BYTES
-      ? zstdDecompressSync(body, options)
-      : await decompressInThread(body, options),
-};
-
 /**
  * Results up to this size, such as a block of 500 records, are decompressed synchronously. That takes a fraction of a
  * millisecond; a thread needs three times as much CPU time.
@@ -66,24 +40,22 @@ const decompressInThread = promisify(zstdDecompress);
 /** The smallest chunk size that zlib accepts. */
 const SMALLEST_CHUNK = 64;
 
-/** The codings to transcode from, the cheapest to decode first. */
-const SOURCES: readonly ContentCoding[] = ["identity", "zstd", "gzip", "br"];
-
 /** @returns an entry's body in a coding, converted from a coding that the entry has. The result is not kept. */
 export async function transcode(entry: Entry, coding: ContentCoding): Promise<Buffer> {
   return entry.bodies[coding] ?? (await COMPRESS[coding](await decoded(entry)));
 }
 
-async function decoded({ bodies, bodyBytes }: Entry): Promise<Buffer> {
-  if (bodies.identity === undefined && bodies.packed !== undefined) return unpacked(bodies.packed, bodyBytes);
-  // One byte larger than the result, so that zlib does not begin a second chunk.
+/** Every entry has one of these bodies: the received one, the stored one, or the packed one. */
+async function decoded({ bodies: { identity, packed, zstd }, bodyBytes }: Entry): Promise<Buffer> {
+  if (identity !== undefined) return identity;
+  if (packed !== undefined) return unpacked(packed, bodyBytes);
+  if (zstd === undefined) throw new Error("An entry has no body.");
+  // One chunk, one byte larger than the result, so that zlib does not begin a second one. A larger result is an error.
   const chunkSize = Math.max(SMALLEST_CHUNK, bodyBytes + 1);
-  const maxOutputLength = Math.max(1, bodyBytes);
-  for (const coding of SOURCES) {
-    const body = bodies[coding];
-    if (body !== undefined) return await DECOMPRESS[coding](body, { chunkSize, maxOutputLength });
-  }
-  throw new Error("An entry has no body.");
+  const options = { chunkSize, maxOutputLength: Math.max(1, bodyBytes) };
+  return bodyBytes <= MOST_SYNC_BYTES
+    ? zstdDecompressSync(zstd, options)
+    : await decompressInThread(zstd, options);
 }
 
 /** Decompresses the frames one by one: Node 24 ignores all frames after the first if the chunk has room for more. */

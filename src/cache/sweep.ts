@@ -1,4 +1,4 @@
-import type { Clock } from "../process/clock.ts";
+import { type Clock, every } from "../process/clock.ts";
 import type { Store } from "./store/port.ts";
 
 export interface Sweep {
@@ -10,23 +10,12 @@ const EVERY_MS = 60_000;
 
 /** Removes expired entries from every tier, every minute. */
 export function createSweep(stores: readonly Pick<Store, "sweep">[], clock: Clock): Sweep {
-  let cancel = (): void => undefined;
-  let isStopped = false;
-
-  async function sweepAll(): Promise<void> {
-    // A store that is out of order is swept later.
-    await Promise.allSettled(stores.map((store) => store.sweep()));
-    if (!isStopped) start();
-  }
-  function start(): void {
-    cancel = clock.after(EVERY_MS, () => void sweepAll());
-  }
-
+  let stop = (): void => undefined;
   return {
-    start,
-    stop() {
-      isStopped = true;
-      cancel();
+    start() {
+      // A store that is out of order is swept later.
+      stop = every(clock, EVERY_MS, () => void Promise.allSettled(stores.map((store) => store.sweep())));
     },
+    stop: () => stop(),
   };
 }

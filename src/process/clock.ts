@@ -68,6 +68,19 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
+/** Calls back every `intervalMs`. The returned function ends that. */
+export function every(clock: Pick<Clock, "after">, intervalMs: number, callback: () => void): () => void {
+  let cancel = (): void => undefined;
+  function next(): void {
+    cancel = clock.after(intervalMs, () => {
+      next();
+      callback();
+    });
+  }
+  next();
+  return () => cancel();
+}
+
 /**
  * Limits how often an event is reported.
  * @param now epoch milliseconds

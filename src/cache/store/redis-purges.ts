@@ -2,7 +2,7 @@
  * Purges in Redis: one stream, `<namespace>{purged}`. Redis numbers the purges, keeps them in order, and drops the oldest
  * ones. A replica reads what is new after each message on the channel, after a gap in the messages, and every ten seconds.
  */
-import type { Clock } from "../../process/clock.ts";
+import { type Clock, every } from "../../process/clock.ts";
 import type { RedisService } from "../../redis/service.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
@@ -10,8 +10,6 @@ import type { Purge, PurgeScope } from "./purges.ts";
 const MOST_PURGES = 1_000;
 /** How often purges are read without a message. */
 const REREAD_MS = 10_000;
-/** The pause after a read that failed. */
-const RETRY_MS = 1_000;
 /** No fetch takes longer. Purges outlive entries by this time, because a fetch may begin before a purge and end after it. */
 const LONGEST_FETCH_MS = 10 * 60_000;
 
@@ -60,7 +58,10 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
     onPurges(purges);
   }
 
-  const poll = createPoll(clock, readOnce);
+  /** One read after the other. A read that fails is made up for by the next one. */
+  let reading: Promise<void> = Promise.resolve();
+  const readNew = (): void => void (reading = reading.then(readOnce).catch(() => undefined));
+  const stopReading = every(clock, REREAD_MS, readNew);
 
   return {
     async declare(scope, hard) {
@@ -80,53 +81,12 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
       await announce();
       return { epoch, scope, hard };
     },
-    readNew: poll.now,
+    readNew,
     readAll() {
       from = "-";
-      poll.now();
+      readNew();
     },
-    close: poll.close,
-  };
-}
-
-/** Reads at once, every `REREAD_MS`, and `RETRY_MS` after a failure; one read after the other. */
-function createPoll(
-  clock: Clock,
-  read: () => Promise<void>,
-): { readonly now: () => void; readonly close: () => void } {
-  let isDue = false;
-  let isReading = false;
-  let isClosed = false;
-  let cancel = clock.after(REREAD_MS, () => void readWhileDue());
-
-  async function readWhileDue(): Promise<void> {
-    isDue = true;
-    if (isReading) return;
-    isReading = true;
-    schedule(REREAD_MS);
-    try {
-      while (isDue) {
-        isDue = false;
-        await read();
-      }
-    } catch {
-      schedule(RETRY_MS);
-    } finally {
-      isReading = false;
-    }
-  }
-
-  function schedule(afterMs: number): void {
-    cancel();
-    if (!isClosed) cancel = clock.after(afterMs, () => void readWhileDue());
-  }
-
-  return {
-    now: () => void readWhileDue(),
-    close() {
-      isClosed = true;
-      cancel();
-    },
+    close: stopReading,
   };
 }
 
