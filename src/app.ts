@@ -66,7 +66,7 @@ import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights, type FlightResult } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import { createLogControl, createRedact, type LogControl, type Logger } from "./telemetry/log.ts";
+import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
@@ -114,7 +114,6 @@ interface Context extends GatewayOptions {
   /** The settings in force. */
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
-  readonly logControl: LogControl;
   readonly tracing: Tracing | undefined;
   readonly observer: Observer;
   /** What happened in this process, for the status page. */
@@ -210,10 +209,9 @@ function createContext(options: GatewayOptions): Context {
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
   const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });
-  const logControl = createLogControl(log, config.log);
   const logging = createObserver(log, metrics, {
     labelOf: apps.labelOf,
-    logSettings: logControl.current,
+    logSettings: () => settings.current().log,
     trustedProxies: config.server.trustedProxies,
     now: options.clock.now,
   });
@@ -225,7 +223,6 @@ function createContext(options: GatewayOptions): Context {
     limits: { ...config.server, maxConnections: maxConnectionsOf(config, options.openFiles, observer) },
     settings,
     metrics,
-    logControl,
     observer,
     recorder,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),

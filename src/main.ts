@@ -54,11 +54,11 @@ export async function main(env: Environment = processEnvironment()): Promise<voi
     if (message !== undefined) process.stderr.write(`${message}\n`);
     else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
-    return await exit(1);
+    return await exit(log, 1);
   }
   await stop(gateway, log, await end.begins);
   log.info("stopped");
-  await exit(end.hasFailed() ? 1 : 0);
+  await exit(log, end.hasFailed() ? 1 : 0);
 }
 
 /** OpenTelemetry is loaded only if the environment asks for it. */
@@ -73,7 +73,7 @@ async function tracingFor(env: Environment): Promise<GatewayOptions["createTraci
 async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promise<void> {
   const cancel = systemClock.after(gateway.longestStopMs(), () => {
     log.fatal("Stopping took too long. The process ends now.");
-    void exit(1);
+    void exit(log, 1);
   });
   await gateway.stop(options);
   cancel();
@@ -103,8 +103,8 @@ function watchForEnd(log: Logger): EndWatch {
 }
 
 /** Ends the process when all log lines are written. */
-async function exit(code: number): Promise<never> {
+async function exit(log: Logger, code: number): Promise<never> {
   systemClock.after(FLUSH_MS, () => process.exit(code));
-  await new Promise<void>((resolve) => void process.stdout.write("", () => resolve()));
+  await new Promise((resolve) => log.flush(resolve));
   process.exit(code);
 }

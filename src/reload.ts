@@ -5,7 +5,7 @@ import type { Warm } from "./cache/warm.ts";
 import { type Budgets, configureBudgets } from "./ratelimit/budgets.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { readWarmItems, type WarmList } from "./cache/warm-list.ts";
-import type { LogControl, Logger } from "./telemetry/log.ts";
+import type { Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
@@ -19,7 +19,6 @@ export interface ReloadOptions {
   readonly warm: Pick<Warm, "replace">;
   readonly metrics: Metrics;
   readonly log: Logger;
-  readonly logControl: Pick<LogControl, "change">;
   readonly clock: Clock;
   readonly secretFiles: Pick<SecretFiles, "use">;
 }
@@ -42,7 +41,7 @@ export function createReload(parts: ReloadOptions): ReloadNow {
     const { usable, also, changes } = reload;
     const { config } = usable;
     metrics.config.inForce(clock.now());
-    parts.logControl.change(config.log);
+    log.level = config.log.level;
     if (changes.some(({ path }) => path === "warm")) warm.replace(also.items);
     configureBudgets(budgets, apps, config);
     parts.secretFiles.use(usable);

@@ -110,7 +110,7 @@ export const settingsSchema = z.strictObject({
         "requests.",
     }),
     access: setting(oneOf("on", "off", "sampled", "errors"), {
-      default: "on",
+      default: "sampled",
       env: "LOG_ACCESS",
       reloadable: true,
       description:

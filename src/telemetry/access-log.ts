@@ -7,7 +7,6 @@ import { isIP } from "node:net";
 import proxyAddr from "proxy-addr";
 
 import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "./events.ts";
-import { type CallerFields, rounded } from "./access-line.ts";
 import type { Logger, LogSettings } from "./log.ts";
 
 export interface AccessLog {
@@ -21,8 +20,8 @@ export function createAccessLog(
   current: () => LogSettings,
   clientOf: (caller: CallerFacts) => string | undefined,
 ): AccessLog {
-  /** A logger with a level of its own, so that `log.level` does not suppress the lines of upstream calls. */
-  const calls = log.child({}, { level: "info" });
+  /** A logger with a level of its own, so that `log.level` does not suppress these lines. */
+  const lines = log.child({}, { level: "info" });
   let hits = 0;
 
   function isWanted({ outcome, status }: RequestRecord): boolean {
@@ -42,25 +41,50 @@ export function createAccessLog(
 
   return {
     request(record, caller) {
-      if (isWanted(record)) log.request(record, caller ? fieldsOf(caller, clientOf(caller)) : {});
+      if (isWanted(record)) lines.info(fieldsOf(record, caller, clientOf), "request");
     },
     upstreamCall(record) {
       const { level, access } = current();
       const isError = typeof record.status !== "number" || record.status >= 400;
       if (level === "silent" || access === "off" || (access === "errors" && !isError)) return;
-      calls.info({ ...record, durationMs: rounded(record.durationMs) }, "upstream call");
+      lines.info({ ...record, durationMs: rounded(record.durationMs) }, "upstream call");
     },
   };
 }
 
 const LONGEST_FORWARDED = 256;
 
-function fieldsOf({ headers }: CallerFacts, client: string | undefined): CallerFields {
+/** @returns the fields of a request's line, in their order. pino omits undefined ones. */
+function fieldsOf(
+  record: RequestRecord,
+  caller: CallerFacts | undefined,
+  clientOf: (caller: CallerFacts) => string | undefined,
+): object {
+  const { id, app, method, resource, query, status, outcome, tier, problem, bytes, saved } = record;
+  const headers = caller?.headers ?? {};
   return {
-    client,
+    id,
+    app,
+    method,
+    resource,
+    query,
+    status,
+    outcome,
+    tier,
+    problem,
+    durationMs: rounded(record.durationMs),
+    bytes,
+    saved,
+    client: caller && clientOf(caller),
+    // What the caller or a proxy claims.
     forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
-    traceparent: traceparentIn(headers),
+    traceparent: record.traceparent ?? traceparentIn(headers),
   };
+}
+
+/** Rounds to three decimals. */
+function rounded(durationMs: number): number {
+  return Math.round(durationMs * 1_000) / 1_000;
 }
 
 /** Version 00 of W3C Trace Context, and later versions that begin with the same fields. */

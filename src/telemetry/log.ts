@@ -5,54 +5,49 @@
  * Two rules keep secrets out of the log. Records have known fields, such as canonical queries and problem codes, and never
  * contain a raw URL. And signatures and known secrets are redacted before a line is written.
  */
-import { pino, type Logger as PinoLogger } from "pino";
+import { pino, type DestinationStream, type Logger } from "pino";
 
-import type { RequestRecord } from "./events.ts";
-import { type CallerFields, createLines, createRequestLine } from "./access-line.ts";
-
-export interface Logger extends PinoLogger {
-  /** Logs a request at any level. The line of a cache hit may wait a moment, so that many lines are written together. */
-  readonly request: (record: RequestRecord, caller: CallerFields) => void;
-}
+export type { Logger } from "pino";
 
 export interface LogOptions {
   readonly level: string;
   /** Receives each line at once. The default is standard output. */
-  readonly destination?: { write(line: string): unknown };
+  readonly destination?: DestinationStream;
   /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
 }
 
-export function createLogger({ level, destination, secrets }: LogOptions): Logger {
-  const sink = destination ?? standardOutput();
-  const redact = createRedact(secrets);
-  const lines = createLines((text) => void sink.write(redact(text)), soon);
-  if (destination === undefined) process.once("exit", lines.flush);
+export function createLogger({ level, destination = standardOutput(), secrets }: LogOptions): Logger {
   const options = {
     level,
     base: null,
-    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
+    hooks: { streamWrite: createRedact(secrets) },
   };
-  const lineOf = createRequestLine(Date.now);
-  return Object.assign(pino(options, { write: lines.write }), {
-    request(record: RequestRecord, caller: CallerFields) {
-      const mayWait = destination === undefined && record.outcome === "hit";
-      (mayWait ? lines.writeSoon : lines.write)(lineOf(record, caller));
-    },
-  });
+  return pino(options, destination);
 }
+
+/** Lines wait this long for others, so that many are written together. A process that is killed loses them. */
+const FLUSH_EVERY_MS = 50;
+/** This many waiting characters are written at once. */
+const WRITE_FROM = 8_192;
+/** If the reader of the log is slow and so many characters wait, further lines are lost. The gateway does not wait. */
+const MOST_WAITING = 16 * 1024 * 1024;
 
 /** On a terminal, lines are formatted for people. */
-function standardOutput(): { write(line: string): unknown } {
-  if (!process.stdout.isTTY) return process.stdout;
+function standardOutput(): DestinationStream {
+  if (!process.stdout.isTTY) {
+    return pino.destination({
+      dest: process.stdout.fd,
+      sync: false,
+      periodicFlush: FLUSH_EVERY_MS,
+      minLength: WRITE_FROM,
+      maxLength: MOST_WAITING,
+    });
+  }
   const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
   return pino.transport({ target: "pino-pretty", options });
-}
-
-function soon(delayMs: number, callback: () => void): () => void {
-  const timer = setTimeout(callback, delayMs);
-  return () => clearTimeout(timer);
 }
 
 const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;
@@ -85,22 +80,4 @@ export interface LogSettings {
   readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent";
   readonly access: "on" | "off" | "sampled" | "errors";
   readonly accessSample: number;
-}
-
-export interface LogControl {
-  readonly current: () => LogSettings;
-  /** Applies until the settings are reloaded or the process ends. */
-  readonly change: (change: Partial<LogSettings>) => LogSettings;
-}
-
-export function createLogControl(log: Logger, initial: LogSettings): LogControl {
-  let settings = initial;
-  return {
-    current: () => settings,
-    change(change) {
-      settings = { ...settings, ...change };
-      log.level = settings.level;
-      return settings;
-    },
-  };
 }

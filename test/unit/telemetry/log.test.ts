@@ -1,10 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { createLines } from "../../../src/telemetry/access-line.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/log.ts";
-import type { RequestRecord } from "../../../src/telemetry/events.ts";
-import { createFakeClock } from "../../support/fake-clock.ts";
 
 const KEY = "K3y-that-nobody-may-see";
 const HASH = "0123456789abcdef0123456789abcdef01234567";
@@ -43,64 +40,6 @@ describe("a log line", () => {
     };
     expect(parsed(written(use, [KEY], "warn"))).toEqual([expect.objectContaining({ msg: "warn" })]);
     expect(written(use, [KEY], "silent")).toEqual([]);
-  });
-});
-
-describe("the line of a request", () => {
-  const record: Omit<RequestRecord, "receivedAt"> = {
-    id: "request-1",
-    app: "web",
-    method: "GET",
-    resource: "listings",
-    query: "listings?areaId=76&offset=0",
-    status: 200,
-    outcome: "hit",
-    tier: "memory",
-    problem: undefined,
-    durationMs: 0,
-    bytes: 12,
-    saved: "folded",
-  };
-
-  it.each<[string, Partial<RequestRecord>]>([
-    ["a hit", {}],
-    ["a problem", { tier: undefined, saved: undefined, query: undefined, problem: "not-found" }],
-    ["text that JSON escapes", { id: 'a"b', app: "back\\slash", method: "G\n", query: "å\u2028" }],
-    ["a secret", { query: `listings?q=${KEY}` }],
-    ["a signature", { query: `listings?hash=${HASH}` }],
-  ])("is the same as pino's: %s", (_name, changes) => {
-    const given = { ...record, ...changes };
-    const [expected, found] = written((log) => {
-      log.info(given, "request");
-      log.request({ ...given, receivedAt: 0 }, {});
-    }).map((line) => line.replace(/"time":"[^"]*"/, ""));
-    expect(found).toBe(expected);
-  });
-});
-
-describe("lines that may wait", () => {
-  it("are written together after a moment, in order, and before any line that may not wait", async () => {
-    const clock = createFakeClock();
-    const batches: string[] = [];
-    const { write, writeSoon, flush } = createLines((text) => batches.push(text), clock.after);
-    writeSoon("a\n");
-    writeSoon("b\n");
-    expect(batches).toEqual([]);
-    await clock.advance(50);
-    expect(batches).toEqual(["a\nb\n"]);
-    writeSoon("c\n");
-    write("d\n");
-    writeSoon("e\n");
-    flush();
-    await clock.advance(1_000);
-    expect(batches).toEqual(["a\nb\n", "c\nd\n", "e\n"]);
-  });
-
-  it("are written at once if there are many", () => {
-    const batches: string[] = [];
-    const { writeSoon } = createLines((text) => batches.push(text), createFakeClock().after);
-    for (let line = 0; line < 100; line++) writeSoon("x".repeat(1_000));
-    expect(batches.join("").length).toBeGreaterThan(60_000);
   });
 });
 
