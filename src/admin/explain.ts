@@ -35,7 +35,9 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
     }),
     get("/cache/history", ABOUT_URL, (about) => {
       const { canonicalQuery } = askedFor(about, options);
-      return { query: canonicalQuery, requests: historyOf(canonicalQuery) };
+      const requests = historyOf(canonicalQuery);
+      const says = "This process remembers no request for this URL that was not a hit.";
+      return { query: canonicalQuery, requests, ...(requests.length === 0 && { says }) };
     }),
     get("/quote", { ...ABOUT_URL, app: z.string().optional() }, async (about) => {
       const asked = askedFor(about, options);

@@ -74,7 +74,11 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     ...usageEndpoints(options),
     ...purgeEndpoints(options),
     reloadEndpoint(options),
-    post("/circuits/try", z.unknown(), () => ({ tried: options.tryCircuits() })),
+    post("/circuits/try", z.unknown(), () => {
+      const tried = options.tryCircuits();
+      const open = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;
+      return { tried, says: open };
+    }),
   ];
   mount(app, [...pageEndpoints(), ...endpoints]);
   app.use(() => {
@@ -127,7 +131,11 @@ function statusEndpoints({ status, budget, replicas, warm, version }: AdminOptio
     get("/status", { span: z.enum(["15m", "1h", "24h"]).default("15m") }, ({ span }) => status(span)),
     get("/budget", {}, budget),
     get("/budget/replicas", {}, async () => ({ replicas: await replicas() })),
-    get("/cache/warm", {}, () => ({ urls: warm() })),
+    get("/cache/warm", {}, () => {
+      const urls = warm();
+      const says = "The warm list is empty. List URLs under warm in the settings.";
+      return { urls, ...(urls.length === 0 && { says }) };
+    }),
     get("/version", {}, () => version),
   ];
 }
@@ -142,7 +150,8 @@ function reloadEndpoint({ reload }: AdminOptions): Endpoint {
     const changes = result.changes.map(({ path, from, to }) =>
       from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
     );
-    return { applied: true, changes };
+    const says = `The settings are in force. ${changes.length === 0 ? "Nothing has" : "These have"} changed.`;
+    return { applied: true, says, changes };
   });
 }
 

@@ -5,18 +5,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { createGateway } from "../app.ts";
-import { createLogger } from "../telemetry/log.ts";
-import { systemClock } from "../process/clock.ts";
 import type { Environment } from "../config/env.ts";
-import { systemRandom } from "../process/random.ts";
-import { createPrivateKeys } from "../config/private-key.ts";
-import { secretsIn } from "../config/secret.ts";
-import { readSettings } from "../config/load.ts";
-import { onStopSignal } from "../process/events.ts";
+import { main } from "../main.ts";
 import { createSandbox } from "../sandbox/sandbox.ts";
-import type { Sandbox } from "../sandbox/types.ts";
-import { describePortInUse, gatewayPorts } from "../process/listen.ts";
+import { print } from "./print.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
 
@@ -34,52 +26,23 @@ const SAMPLE_PATHS = [
 export async function runDemo(env: Environment): Promise<void> {
   const sandbox = createSandbox(CALLER);
   const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-demo-"));
-  try {
-    await run(sandbox, dataDir, env);
-  } finally {
-    await sandbox.close();
-    rmSync(dataDir, { recursive: true, force: true });
-  }
-}
-
-async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise<void> {
+  process.once("exit", () => rmSync(dataDir, { recursive: true, force: true }));
   const upstream = await sandbox.listen();
   const control = await sandbox.listenControl();
-  const source = readSettings({
-    LOG_LEVEL: "warn",
-    LOG_ACCESS: "off",
-    HOST: "127.0.0.1",
-    ...env,
-    ...settingsFor(upstream.url, dataDir),
-  });
-  if (source === undefined) return;
-  const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
-  const log = createLogger({ level: config.log.level, secrets: keys.known });
-  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
-  const stopped = new Promise<void>((resolve) => onStopSignal(() => resolve()));
-  try {
-    const { callers, admin } = await gateway.start();
-    say(`\nproperty-gateway  ${callers.url}`);
-    say(`status page       ${admin.url}/`);
-    say(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
-    say(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
-    say("Sample traffic:");
+  const own = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1" };
+  await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, async ({ callers, admin }) => {
+    print(`\nproperty-gateway  ${callers.url}`);
+    print(`status page       ${admin.url}/`);
+    print(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
+    print(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
+    print("Sample traffic:");
     for (const path of SAMPLE_PATHS) await show(callers.url, path);
-    say(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Try these:`);
-    for (const line of triesFor(callers.url, admin.url, control.url)) say(`  ${line}`);
-    say("\nCtrl-C stops everything.");
-    await stopped;
-  } catch (error) {
-    const why =
-      describePortInUse(error, gatewayPorts(config)) ??
-      (error instanceof Error ? error.message : String(error));
-    process.stderr.write(`demo: ${why}\n`);
-    process.exitCode = 1;
-  } finally {
-    await gateway.stop();
-  }
-  say("stopped");
+    print(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Try these:`);
+    for (const line of triesFor(callers.url, admin.url, control.url)) print(`  ${line}`);
+    print("\nCtrl-C stops everything.");
+  });
+  // `main` ends the process, except if it did not start.
+  await sandbox.close();
 }
 
 /** The settings that an operator makes for the upstream, here for the sandbox. */
@@ -104,7 +67,7 @@ async function show(baseUrl: string, path: string): Promise<void> {
   const how = (response.headers.get("cache-status") ?? "")
     .replace("property-gateway; ", "")
     .replace(/; key=.*/, "");
-  say(`  ${response.status}  ${path}\n       ${how}`);
+  print(`  ${response.status}  ${path}\n       ${how}`);
 }
 
 function triesFor(gateway: string, admin: string, control: string): string[] {
@@ -120,7 +83,3 @@ function triesFor(gateway: string, admin: string, control: string): string[] {
 
 /** The commands ask there without `--admin-url`. */
 const USUAL_ADMIN_URL = "http://127.0.0.1:9090";
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
-}

@@ -3,6 +3,7 @@
  * asked to.
  */
 import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import net from "node:net";
 import { dirname } from "node:path";
@@ -126,21 +127,9 @@ const CONNECT_MS = 3_000;
 async function checkRedis({ redis }: Config): Promise<Finding> {
   if (redis === null) return ok("not set; this process keeps the budget alone");
   const client = redisFactory(() => redis, {}).client();
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  let latest = `no answer within ${CONNECT_MS} ms`;
-  client.on("error", (error: unknown) => void (latest = messageOf(error)));
-  client.on(
-    "ready",
-    () =>
-      void client.ping().then(
-        () => resolve(undefined),
-        (error: unknown) => resolve(messageOf(error)),
-      ),
-  );
-  const cancel = systemClock.after(CONNECT_MS, () => resolve(latest));
-  const fault = await promise;
-  cancel();
-  client.disconnect();
+  const fault = await faultOf(once(client, "ready", soon()).then(() => client.ping()));
+  // A client that goes on trying would report its errors as uncaught.
+  client.on("error", () => undefined).disconnect();
   return fault === undefined
     ? ok("answers")
     : problem(`does not answer (${fault}): check REDIS_URL and the network`);
@@ -148,20 +137,27 @@ async function checkRedis({ redis }: Config): Promise<Finding> {
 
 async function checkReachable(url: string, variable: string): Promise<Finding> {
   const { protocol, hostname, port } = new URL(url);
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  const socket = net.connect({
-    host: hostname.replace(/^\[|\]$/g, ""),
-    port: Number(port) || (protocol === "https:" ? 443 : 80),
-    timeout: CONNECT_MS,
-  });
-  socket.once("connect", () => resolve(undefined));
-  socket.once("timeout", () => resolve(`no connection within ${CONNECT_MS} ms`));
-  socket.once("error", (error) => resolve(error.message || messageOf(error)));
-  const fault = await promise;
-  socket.destroy();
+  const socket = net.connect(
+    Number(port) || (protocol === "https:" ? 443 : 80),
+    hostname.replace(/^\[|\]$/g, ""),
+  );
+  const fault = await faultOf(once(socket, "connect", soon()));
+  socket.on("error", () => undefined).destroy();
   return fault === undefined
     ? ok(`${hostname} accepts connections`)
     : problem(`${hostname} cannot be reached (${fault}): check ${variable}, DNS and the firewall`);
+}
+
+function soon(): { signal: AbortSignal } {
+  return { signal: AbortSignal.timeout(CONNECT_MS) };
+}
+
+/** @returns why an attempt failed; `undefined` if it did not */
+async function faultOf(attempt: Promise<unknown>): Promise<string | undefined> {
+  return await attempt.then(
+    () => undefined,
+    (error: Error) => (error.name === "AbortError" ? `no answer within ${CONNECT_MS} ms` : messageOf(error)),
+  );
 }
 
 function checkOpenFiles({ server, budget }: Config): Finding {
@@ -204,5 +200,7 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  // An error about several addresses has no message of its own.
+  const [first] = error instanceof AggregateError ? error.errors : [error];
+  return first instanceof Error ? first.message : String(first);
 }

@@ -4,6 +4,7 @@
  */
 import { Command, CommanderError } from "commander";
 
+import type { Environment } from "../config/env.ts";
 import { build } from "../telemetry/process-metrics.ts";
 import { addAdminCommands } from "./admin-commands.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
@@ -32,6 +33,63 @@ export async function runCommand(args: readonly string[]): Promise<void> {
   }
 }
 
+interface LocalCommand {
+  readonly name: string;
+  readonly alias?: string;
+  readonly description: string;
+  readonly options: Parameters<typeof addSettingOptions>[1];
+  /** An argument, and an option without a value, each with its description. */
+  readonly argument?: readonly [name: string, description: string];
+  readonly flag?: readonly [name: string, description: string];
+  readonly run: (env: Environment, given: Readonly<Record<string, unknown>>) => Promise<void>;
+}
+
+/** The commands that need no running gateway, and `health`. */
+const COMMANDS: readonly LocalCommand[] = [
+  {
+    name: "start",
+    alias: "gateway",
+    description: "run the gateway until SIGTERM or SIGINT",
+    options: SERVER_OPTIONS,
+    run: async (env) => await (await import("../main.ts")).main(env),
+  },
+  {
+    name: "demo",
+    description: "run a sandbox, a gateway in front of it and some sample traffic; no setup needed",
+    options: SERVER_OPTIONS,
+    run: async (env) => await (await import("./demo-run.ts")).runDemo(env),
+  },
+  {
+    name: "check-config",
+    alias: "config-check",
+    description: "check the settings that a start would use, and list where each value comes from",
+    options: ["config"],
+    run: async (env) => (await import("./check-config.ts")).checkConfig(env),
+  },
+  {
+    name: "doctor",
+    description:
+      "check what a start would need: settings, files, Redis, the property API, limits of the system",
+    options: ["config"],
+    flag: ["--call", "also send one signed call to the property API"],
+    run: async (env, { call }) => await (await import("./doctor.ts")).runDoctor(env, call === true),
+  },
+  {
+    name: "health",
+    alias: "health-check",
+    description: "check whether a running gateway accepts requests",
+    argument: ["[url]", "URL to check (default: /readyz of the admin port in the settings)"],
+    options: ["config", "adminHost", "adminPort"],
+    run: async (env, { url }) => await (await import("./health.ts")).checkHealth(env, url),
+  },
+  {
+    name: "adopt-data",
+    description: "assign DATA_DIR to the account in the settings",
+    options: ["config"],
+    run: async (env) => (await import("./adopt-data.ts")).adoptData(env),
+  },
+];
+
 function createProgram(): Command {
   const program = new Command("property-gateway")
     .description("A gateway in front of a property API: few upstream calls, fresh answers.")
@@ -39,68 +97,18 @@ function createProgram(): Command {
     .exitOverride()
     .showHelpAfterError("Add --help to list all commands and options.")
     .configureHelp({ sortSubcommands: false });
-  addServers(program);
+  for (const { name, alias, description, options, argument, flag, run } of COMMANDS) {
+    const command = addSettingOptions(program.command(name).description(description), options);
+    if (alias !== undefined) command.alias(alias);
+    if (argument !== undefined) command.argument(...argument);
+    if (flag !== undefined) command.option(...flag);
+    command.action(async () => {
+      const given: SettingOptions = command.opts();
+      await run(environmentWith(given), { ...given, url: command.args[0] });
+    });
+  }
   addSandbox(program);
-  addChecks(program);
   addAdminCommands(program);
   for (const command of program.commands) command.version(build.version).allowExcessArguments(false);
   return program;
-}
-
-function addServers(program: Command): void {
-  const start = program
-    .command("start")
-    .alias("gateway")
-    .description("run the gateway until SIGTERM or SIGINT")
-    .action(async (options: SettingOptions) => {
-      const { main } = await import("../main.ts");
-      await main(environmentWith(options));
-    });
-  const demo = program
-    .command("demo")
-    .description("run a sandbox, a gateway in front of it and some sample traffic; no setup needed")
-    .action(async (options: SettingOptions) => {
-      const { runDemo } = await import("./demo-run.ts");
-      await runDemo(environmentWith(options));
-    });
-  for (const command of [start, demo]) addSettingOptions(command, SERVER_OPTIONS);
-}
-
-function addChecks(program: Command): void {
-  const check = program
-    .command("check-config")
-    .alias("config-check")
-    .description("check the settings that a start would use, and list where each value comes from")
-    .action(async (options: SettingOptions) => {
-      const { checkConfig } = await import("./check-config.ts");
-      checkConfig(environmentWith(options));
-    });
-  const doctor = program
-    .command("doctor")
-    .description(
-      "check what a start would need: settings, files, Redis, the property API, limits of the system",
-    )
-    .option("--call", "also send one signed call to the property API")
-    .action(async (options: SettingOptions & { readonly call?: true }) => {
-      const { runDoctor } = await import("./doctor.ts");
-      await runDoctor(environmentWith(options), options.call === true);
-    });
-  const health = program
-    .command("health")
-    .alias("health-check")
-    .description("check whether a running gateway accepts requests")
-    .argument("[url]", "URL to check (default: /readyz of the admin port in the settings)")
-    .action(async (url: string | undefined, options: SettingOptions) => {
-      const { checkHealth } = await import("./health.ts");
-      await checkHealth(url, options);
-    });
-  const adopt = program
-    .command("adopt-data")
-    .description("assign DATA_DIR to the account in the settings")
-    .action(async (options: SettingOptions) => {
-      const { adoptData } = await import("./adopt-data.ts");
-      adoptData(environmentWith(options));
-    });
-  for (const command of [check, doctor, adopt]) addSettingOptions(command, ["config"]);
-  addSettingOptions(health, ["config", "adminHost", "adminPort"]);
 }

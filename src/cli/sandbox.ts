@@ -1,9 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
 
 import { onStopSignal } from "../process/events.ts";
-import type { Sandbox, SandboxOptions } from "../sandbox/types.ts";
-import { CommandFailure } from "./exit.ts";
 import { describePortInUse } from "../process/listen.ts";
+import { CommandFailure } from "./exit.ts";
 
 const MAX_RECORDS = 1_000_000;
 
@@ -25,15 +24,10 @@ export function addSandbox(program: Command): void {
     .command("sandbox")
     .description("run a stand-in for the property API with generated data")
     .option("-p, --port <number>", "port of the API and the thumbnails; 0: any free port", upTo(65_535), 4000)
-    .option(
-      "--control-port <number>",
-      "port of the control interface: faults, barrier, arrivals",
-      upTo(65_535),
-      4001,
-    )
+    .option("--control-port <number>", "port of the control interface: faults, arrivals", upTo(65_535), 4001)
     .option("--host <address>", "address on which both ports listen", "127.0.0.1")
-    .option("--service <name>", "the service's neutral name", serviceName, "propertyservice")
-    .option("--caller-id <name>", "the only caller id that the sandbox accepts", notEmpty, "demo")
+    .option("--service <name>", "the service's neutral name", "propertyservice")
+    .option("--caller-id <name>", "the only caller id that the sandbox accepts", "demo")
     .option("--private-key <key>", "the caller's key", "demo-key")
     .option("--seed <number>", "the same seed gives the same data", upTo(0xffff_ffff), 1)
     .option("--listings <number>", "number of listings", upTo(MAX_RECORDS), 12_000)
@@ -43,24 +37,8 @@ export function addSandbox(program: Command): void {
 
 async function runSandbox(given: SandboxArguments): Promise<void> {
   const { createSandbox } = await import("../sandbox/sandbox.ts");
-  const { service, callerId, privateKey, seed, listings, sold } = given;
-  const options: SandboxOptions = { service, callerId, privateKey, seed, sizes: { listings, sold } };
-  try {
-    await serve(createSandbox(options), given);
-  } catch (error) {
-    const ports = [
-      { port: given.port, changedBy: "--port" },
-      { port: given.controlPort, changedBy: "--control-port" },
-    ];
-    const why = describePortInUse(error, ports) ?? (error instanceof Error ? error.message : String(error));
-    throw new CommandFailure(`sandbox: ${why}`);
-  }
-}
-
-async function serve(
-  sandbox: Sandbox,
-  { port, controlPort, host, callerId }: SandboxArguments,
-): Promise<void> {
+  const { port, controlPort, host, callerId, listings, sold } = given;
+  const sandbox = createSandbox({ ...given, sizes: { listings, sold } });
   const stop = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   try {
     const api = await sandbox.listen(port, host);
@@ -68,11 +46,16 @@ async function serve(
     const { sizes } = sandbox.state();
     process.stdout.write(
       `sandbox: ${sizes.listings} listings, ${sizes.sold} sold, ${sizes.areas} areas; callerId ${callerId}\n` +
-        `interface  ${api.url}\n` +
-        `thumbnails ${api.url}/cache/\n` +
-        `control    ${control.url}\n`,
+        `interface  ${api.url}\nthumbnails ${api.url}/cache/\ncontrol    ${control.url}\n`,
     );
     await stop;
+  } catch (error) {
+    const ports = [
+      { port, changedBy: "--port" },
+      { port: controlPort, changedBy: "--control-port" },
+    ];
+    const why = describePortInUse(error, ports) ?? (error instanceof Error ? error.message : String(error));
+    throw new CommandFailure(`sandbox: ${why}`);
   } finally {
     await sandbox.close();
   }
@@ -83,14 +66,4 @@ function upTo(max: number): (text: string) => number {
     if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
     throw new InvalidArgumentError(`Expected an integer from 0 to ${max}.`);
   };
-}
-
-function serviceName(text: string): string {
-  if (/^[a-z0-9][a-z0-9-]*$/i.test(text)) return text;
-  throw new InvalidArgumentError("Expected letters, digits and hyphens.");
-}
-
-function notEmpty(text: string): string {
-  if (text !== "") return text;
-  throw new InvalidArgumentError("Expected a name.");
 }
