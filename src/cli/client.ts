@@ -32,12 +32,16 @@ export interface Client {
  * @returns the address, without a slash at the end, and which certificate the port has to show
  */
 export function adminAddress({
-  host = "127.0.0.1",
+  host,
   port = 9090,
   tls = null,
-}: Partial<Pick<Config["admin"], "host" | "port" | "tls">>): { base: string; trust: RequestOptions } {
+}: {
+  readonly host: string | null;
+  readonly port?: number | undefined;
+  readonly tls?: Config["admin"]["tls"];
+}): { base: string; trust: RequestOptions } {
   // A gateway that listens on every address is asked on loopback.
-  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
   // It may come from an authority that Node does not know, and be for the names by which other machines reach the port.
   const only = { allowPartialTrustChain: true, checkServerIdentity: () => undefined };
@@ -50,8 +54,8 @@ const TIMEOUT_MS = 30_000;
 export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Client {
   const env = environmentWith({ config });
   const { readable, usable } = examineConfig({ env, readFile: readText });
-  const { host, port } = readable.admin ?? {};
-  const own = adminAddress(usable?.config.admin ?? { ...(host && { host }), ...(port && { port }) });
+  const { host = null, port } = readable.admin ?? {};
+  const own = adminAddress(usable?.config.admin ?? { host, port });
   const { base, trust } = adminUrl === undefined ? own : { base: adminUrl.replace(/\/$/, ""), trust: {} };
   if (!/^https?:$/.test(URL.parse(base)?.protocol ?? ""))
     throw new CommandFailure("--admin-url must be an address such as http://127.0.0.1:9090.", EXIT.usage);
@@ -66,14 +70,13 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
       timeoutMs: TIMEOUT_MS,
       body: body && JSON.stringify(body),
       headers: { ...headers, ...(body && { "Content-Type": "application/json" }) },
-    }).catch((error: Error) => {
-      const where = new URL(base).origin;
-      throw new CommandFailure(
-        `The gateway cannot be reached at ${where}: ${error.message}`,
-        EXIT.unreachable,
-      );
+    }).catch(({ message }: Error) => {
+      const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
+      throw new CommandFailure(text, EXIT.unreachable);
     });
-    return answerIn(reply);
+    checkReply(reply);
+    const answer: Answer = JSON.parse(reply.text);
+    return answer;
   }
   return {
     get(path, query = {}) {
@@ -130,14 +133,14 @@ export function exchange(url: string, { timeoutMs, body, ...options }: Exchange)
 }
 
 /** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
-function answerIn<Answer>({ status, text }: Reply): Answer {
-  let answer: Answer;
+function checkReply({ status, text }: Reply): void {
+  let answer: unknown;
   try {
     answer = JSON.parse(text);
   } catch {
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
   }
-  if (status >= 200 && status < 300) return answer;
+  if (status >= 200 && status < 300) return;
   const { title, detail, errors, problems, remedy }: Partial<Record<string, unknown>> = Object(answer);
   const mistakes = Array.isArray(errors) ? errors.map(mistakeText) : [];
   const lines = [`${status} ${String(title)}`, detail, ...mistakes, ...[problems ?? []].flat(), remedy];
