@@ -19,16 +19,16 @@ The gateway does not start if a setting is unknown, malformed or missing. It pri
 gateway.yaml:3: server.prot: unknown setting; did you mean server.port?
 \`\`\`
 
-\`npm run -s cli -- check-config\` prints the same lines without starting, or lists where each value comes from. Your editor can
-complete and check your file with this first line:
+\`npm run -s cli -- check-config\` prints the same lines, or lists where each value comes from. Your editor can complete and check
+your file with this first line:
 
 \`\`\`yaml
 # yaml-language-server: $schema=./property-gateway.schema.json
 \`\`\`
 
 Durations: \`250ms\`, \`5m\`, \`1d\`. Sizes: \`512KiB\`, \`4MiB\`. Budgets: \`60/1m,10000/1d\`. \`CACHE_TTL\` sets single lifetimes and
-leaves the others: \`listings=5m,sold=1h\`. "Reload" says whether a new value applies when the gateway reads its settings again;
-others need a restart.
+leaves the others: \`listings=5m,sold=1h\`. A setting with ↻ can change [while the gateway runs](operations.md#change-settings-while-it-runs);
+the others need a restart.
 `;
 
 /** @returns the reference of all settings, a table per section */
@@ -43,27 +43,29 @@ export function configReference(): string {
 
 function table(rows: readonly Setting[]): string[] {
   return [
-    "| Setting | Default | Reload | Meaning |",
-    "| --- | --- | --- | --- |",
+    "| Setting | Default | Meaning |",
+    "|---|---|---|",
     ...rows.map((row) => {
       const { name, env, secretEnv, reloadable = false, description = "", expected } = row;
       const names = [name, env, secretEnv].filter((one) => one !== undefined).map(code);
-      const meaning = `${description} ${accepts(expected)}`.trim();
-      const cells = [names.join(", "), defaultOf(row), reloadable ? "yes" : "no", meaning];
+      const meaning = `${description} ${accepts(expected, description)}`.trim();
+      const cells = [`${names.join(", ")}${reloadable ? " ↻" : ""}`, defaultOf(row), meaning];
       return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
     }),
   ];
 }
 
-/** What the introduction, the name or the default says already. */
+/** What the introduction, the name or the default says already, and bounds that nobody meets. */
 const KNOWN =
-  /^(?:the (?:path|name) of|a size|requests per window|an? https?:|one duration for all|a host name or|true or|one line of|a header name|a list of (?:nodes|Sentinels|URLs|parameter names)|width and height)/;
+  /^(?:the (?:path|name) of|a size|requests per window|an? https?:|one duration for all|a host name or|true or|one line of|a header name|a list of (?:nodes|Sentinels|URLs|parameter names)|width and height|a port number|.* to 24d)/;
 
-/** @returns the bounds and words of a setting, without examples */
-function accepts(expected: string): string {
-  if (KNOWN.test(expected)) return "";
+/** @returns the bounds and words of a setting, without examples; nothing if the description has all words */
+function accepts(expected: string, description: string): string {
+  const words = /^one of (.*)$/.exec(expected)?.[1]?.split(", ") ?? [];
+  const isTold = words.length > 0 && words.every((word) => description.includes(`${word}: `));
+  if (isTold || KNOWN.test(expected)) return "";
   const [bounds = ""] = expected
-    .replace(/^a (?:duration|whole number|number|port number) from /, "")
+    .replace(/^a (?:duration|whole number|number) from /, "")
     .split(/, (?:such|where)\b/);
   return `(${bounds})`;
 }

@@ -16,19 +16,17 @@ import { address, optionalPath, redisUrl, secretFile, text } from "./text-shapes
 const redis = z.strictObject({
   url: setting(redisUrl(), {
     env: "REDIS_URL",
-    description:
-      "The address of the Redis that all replicas share, with user and password. Setting it switches Redis on.",
+    description: "The address of the Redis that all replicas share, with user and password.",
   }),
   passwordFile: setting(secretFile(), {
     env: "REDIS_PASSWORD_FILE",
     secretEnv: "REDIS_PASSWORD",
     description:
-      "The path of a file that holds only the password at Redis. It wins over the one in redis.url. The gateway connects " +
-      "again when the file's content changes. Set either this or REDIS_PASSWORD.",
+      "The path of a file that holds only the password at Redis. It wins over the one in redis.url. Set either this or REDIS_PASSWORD.",
   }),
   mode: setting(oneOf("single", "cluster", "sentinel"), {
     default: "single",
-    description: "How Redis runs: as a single server, as a Cluster or behind Sentinels.",
+    description: "How Redis runs.",
   }),
   nodes: setting(z.array(setting(address(), { description: "One node, as host:port." })), {
     default: [],
@@ -48,20 +46,16 @@ const redis = z.strictObject({
       env: "REDIS_SENTINEL_PASSWORD_FILE",
       secretEnv: "REDIS_SENTINEL_PASSWORD",
       description:
-        "The path of a file that holds only the password at the Sentinels, which is not that of the master. Set either " +
-        "this or REDIS_SENTINEL_PASSWORD.",
+        "The path of a file that holds only the password at the Sentinels. Set either this or REDIS_SENTINEL_PASSWORD.",
     }),
   }),
   caFile: setting(optionalPath("file"), {
     env: "REDIS_CA_FILE",
-    description:
-      "A PEM file with the certificate authorities that the gateway trusts for rediss. It replaces Node's own list.",
+    description: "A PEM file with the certificate authorities for rediss, in place of Node's own.",
   }),
   certFile: setting(optionalPath("file"), {
     env: "REDIS_CERT_FILE",
-    description:
-      "A PEM file with the certificate that the gateway shows to Redis (rediss), with its chain. Needs keyFile. The " +
-      "gateway connects again when the files change.",
+    description: "A PEM file with the certificate that the gateway shows to Redis (rediss), with its chain.",
   }),
   keyFile: setting(optionalPath("file"), {
     env: "REDIS_KEY_FILE",
@@ -71,13 +65,11 @@ const redis = z.strictObject({
     default: "",
     env: "REDIS_KEY_PREFIX",
     expected: "at most 64 letters, digits, '_', '-', '.' or ':'",
-    description:
-      "Put in front of every key and channel, for example to match an access rule of a shared Redis.",
+    description: "The beginning of every key and channel, for example for an access rule of a shared Redis.",
   }),
   timeoutMs: setting(duration(), {
     default: "50ms",
-    description:
-      "The longest time that a Redis command may take. Then the gateway treats Redis as unavailable.",
+    description: "The longest time that a Redis command may take.",
   }),
 });
 
@@ -97,25 +89,21 @@ export const settingsSchema = z.strictObject({
     env: "DATA_DIR",
     emptyEnv: true,
     description:
-      "The directory in which the gateway keeps answers and the ledger across restarts. Empty keeps both in memory only. The " +
-      "gateway does not use it with Redis.",
+      "The directory for answers and the ledger. Empty keeps both in memory only. It is not used with Redis.",
   }),
   log: z.strictObject({
     level: setting(oneOf("trace", "debug", "info", "warn", "error", "silent"), {
       default: "info",
       env: "LOG_LEVEL",
       reloadable: true,
-      description:
-        "The lowest level of events in the log: trace, debug, info, warn, error or silent. silent logs nothing, not even " +
-        "requests.",
+      description: "The lowest level of events in the log. silent logs nothing, not even requests.",
     }),
     access: setting(oneOf("on", "off", "sampled", "errors"), {
       default: "sampled",
       env: "LOG_ACCESS",
       reloadable: true,
       description:
-        "Which requests and upstream calls have a line in the log, at any log.level except silent. on: all. sampled: all, but " +
-        "only one of 100 cache hits. errors: those with status 400 or higher, or without an answer. off: none.",
+        "Which requests and calls have a line in the log. on: all. sampled: all, but only one of 100 cache hits. errors: those with status 400 or higher, or without an answer. off: none.",
     }),
   }),
 });

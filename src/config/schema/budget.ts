@@ -51,9 +51,7 @@ export const apps = shaped(
         "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
         "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
         "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)",
-      description:
-        "The apps with settings of their own, each as `- id: name`, with weight, perDay, priority, mayForceRefresh and tokenFile. " +
-        "You can also write the list directly below apps: `apps: [...]` means `apps: { listed: [...] }`.",
+      description: "The apps with settings of their own. You can also write the list directly below apps.",
     }),
   }),
   { expected: "a list of apps, each as `- id: name`" },
@@ -66,39 +64,37 @@ export const budget = z.strictObject({
     env: "BUDGET",
     reloadable: true,
     description:
-      "The most requests to the API in any window of this length, as requests/window. Separate several with commas.",
+      "The most calls to the API in any window of this length, as calls/window. Separate several with commas.",
   }),
   concurrency: setting(integer(1, 1_000), {
     default: 4,
     env: "BUDGET_CONCURRENCY",
     reloadable: true,
-    description: "The most requests to the API that are in flight at once.",
+    description: "The most calls to the API that are in flight at once.",
   }),
   spacingMs: setting(duration({ minMs: 0, maxMs: 10_000 }), {
     default: "25ms",
     env: "BUDGET_SPACING",
     reloadable: true,
     description:
-      "The shortest time between the starts of two requests to the API, so that a full window does not leave in one burst. " +
-      "It is never longer than half of what the shortest window allows on average, so the budget can always be used.",
+      "The shortest time between two calls to the API, but never more than half of what the shortest window allows on average.",
   }),
   maxWaitMs: setting(duration(), {
     default: "10s",
     env: "BUDGET_MAX_WAIT",
     reloadable: true,
-    description: "A caller gets an answer or a refusal within this time after its request arrived.",
+    description: "The longest time from a request's arrival to an answer or a refusal.",
   }),
   images: setting(windows(), {
     default: "300/1m",
     reloadable: true,
-    description: "The most requests for thumbnails in any window of this length.",
+    description: "The most calls for thumbnails in any window of this length.",
   }),
   mode: setting(oneOf("enforce", "observe"), {
     default: "enforce",
     reloadable: true,
     description:
-      "What the gateway does when the budget is spent. enforce: it refuses requests. observe: it only counts and reports " +
-      "them.",
+      "What happens when the budget is spent. enforce: requests are refused. observe: they are only counted.",
   }),
   replicas: setting(integer(1, 1_000), {
     default: 1,
@@ -107,14 +103,11 @@ export const budget = z.strictObject({
   }),
   degradedReserve: setting(fraction(0, 0.5), {
     default: 0.1,
-    description:
-      "The part of each window that the own purses of all replicas hold together. A replica can spend its own purse also " +
-      "when Redis does not answer.",
+    description: "The part of each window that the own purses of all replicas hold together.",
   }),
   degradedForMs: setting(duration({ maxMs: DAY_MS }), {
     default: "30m",
     description:
-      "How long a replica continues without Redis. Then it sends no more requests to the API. A replica that dies keeps " +
-      "its own purse for this long.",
+      "How long a replica spends its own purse without Redis. Then it sends no more calls. A replica that dies keeps its purse for this long.",
   }),
 });

@@ -7,8 +7,7 @@ import { DAY_MS, duration, flag, oneOf, perKind, size } from "../shapes.ts";
 export const cache = z.strictObject({
   maxBytes: setting(size(), {
     default: "256MiB",
-    description:
-      "The most memory for stored answers. The gateway evicts the least recently used answers first.",
+    description: "The most memory for stored answers. The least recently used are evicted first.",
   }),
   maxDiskBytes: setting(size(), {
     default: "1GiB",
@@ -23,37 +22,33 @@ export const cache = z.strictObject({
     minMs: 0,
     default: { listings: "1m", sold: "15m", areas: "12h", records: "2m", images: "12h" },
     env: "CACHE_STALE_WHILE_REVALIDATE",
-    description:
-      "How long the gateway serves an answer immediately after it expired, and refreshes it in the background.",
+    description: "How long an expired answer is still served immediately, and refreshed in the background.",
   }),
   staleIfErrorMs: perKind({
     minMs: 0,
     default: { listings: "24h", sold: "24h", areas: "24h", records: "24h", images: "24h" },
     env: "CACHE_STALE_IF_ERROR",
-    description: "How long the gateway may serve an answer after it expired, if it cannot get a new one.",
+    description: "How long an expired answer may be served if the gateway cannot get a new one.",
   }),
   maxWaitForFreshMs: setting(duration(), {
     default: "1s",
     reloadable: true,
-    description:
-      "The longest time a caller waits for a new answer when the gateway could serve a stale one instead.",
+    description: "The longest time that a caller waits for a new answer when a stale one may be served.",
   }),
   negativeTtlMs: perKind({
     minMs: 0,
     default: { listings: "1m", sold: "1m", areas: "1m", records: "1m", images: "1m" },
-    description: "How long the gateway remembers that the API refused or did not find an answer.",
+    description: "How long a 404 or 400 of the API is stored.",
   }),
   maxAgeEverMs: setting(duration({ maxMs: 2 * DAY_MS }), {
     default: "24h",
     reloadable: true,
-    description:
-      "The greatest age of any answer that a caller gets, fresh or stale. It shortens a longer ttl.",
+    description: "The greatest age of any answer that a caller gets. It shortens a longer ttl.",
   }),
   honourUpstream: setting(flag(), {
     default: true,
     reloadable: true,
-    description:
-      "Whether the API's Cache-Control and Expires headers can shorten these times or forbid storing.",
+    description: "Whether the API's headers can shorten these times or forbid storing.",
   }),
 });
 
@@ -83,9 +78,7 @@ export const warm = setting(shaped(z.array(warmUrl), { expected: "", secret: tru
   reloadable: true,
   expected: "a list of URLs, each as `- url: /listings?areaId=76`, and optionally with every, app and format",
   description:
-    "The URLs whose answers the gateway fetches before a caller asks, and again before they expire, each as " +
-    "`- url: /listings?areaId=76`. every: the interval between fetches. app: the app whose share of the budget pays (other). " +
-    "format: json (the default) or v2. These fetches leave a tenth of the budget free, and all other calls go first.",
+    "The URLs whose answers the gateway fetches before a caller asks, each as `- url: /listings?areaId=76`. every: the interval; without it, shortly before the answer expires. app: the app whose share pays (other). format: json (the default) or v2.",
 });
 
 /** A URL to keep warm. */

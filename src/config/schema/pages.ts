@@ -10,7 +10,6 @@ export const pages = z.strictObject({
     env: "PAGES_FOLD",
     reloadable: true,
     description:
-      "Whether the gateway fetches large blocks of a search and answers pages from them. off: it fetches each page by " +
-      "itself.",
+      "on: pages of a search are cut from blocks of 500 records. off: each page is fetched by itself.",
   }),
 });

@@ -12,9 +12,7 @@ function tls(port: string, prefix: string) {
   return z.strictObject({
     certFile: setting(optionalPath("file"), {
       env: `${prefix}TLS_CERT_FILE`,
-      description:
-        `A PEM file with the certificate of ${port}, with its chain. It switches TLS on. The gateway reads certFile and ` +
-        "keyFile again when they change.",
+      description: `A PEM file with the certificate of ${port} and its chain. It switches TLS on.`,
     }),
     keyFile: setting(optionalPath("file"), {
       env: `${prefix}TLS_KEY_FILE`,
@@ -46,8 +44,7 @@ export const server = z.strictObject({
       default: [],
       reloadable: true,
       expected: "a list of origins, each as https://host",
-      description:
-        "The origins whose web pages may call the gateway from a browser (CORS), without cookies. Empty means none.",
+      description: "The origins whose web pages may call the gateway from a browser (CORS).",
     },
   ),
   trustedProxies: setting(
@@ -57,28 +54,23 @@ export const server = z.strictObject({
       expected:
         "a list of addresses and networks, each as 10.0.0.1, 10.0.0.0/8, loopback, linklocal or uniquelocal",
       description:
-        "The load balancers and proxies in front of the gateway. The log shows the client address that they name in " +
-        "X-Forwarded-For. Nothing else depends on it.",
+        "The load balancers in front of the gateway. The log shows the client address that they name in X-Forwarded-For.",
     },
   ),
   maxConnections: setting(integer(1, 100_000), {
     default: 5000,
-    description:
-      "The most open connections on each of the two ports. Further connections get 503. It is lower if the process may " +
-      "open too few files.",
+    description: "The most open connections on each of the two ports.",
   }),
   stopDelayMs: setting(duration({ minMs: 0 }), {
     default: "2s",
     env: "STOP_DELAY",
     reloadable: true,
-    description:
-      "How long the gateway still accepts requests after SIGTERM. Meanwhile /readyz fails, so that load balancers notice.",
+    description: "How long the gateway still accepts requests after SIGTERM.",
   }),
   drainTimeoutMs: setting(duration(), {
     default: "10s",
     reloadable: true,
-    description:
-      "How long requests in flight may take to finish after stopDelay. Then the gateway refuses them.",
+    description: "How long requests in flight may take after stopDelay.",
   }),
 });
 
@@ -87,8 +79,7 @@ export const admin = z.strictObject({
   host: setting(optional(host()), {
     env: "ADMIN_HOST",
     description:
-      "The address on which the gateway listens for operators: metrics, health, cache and usage. Empty means 127.0.0.1 " +
-      "without a token and server.host with a token.",
+      "The address on which the gateway listens for operators. Unset means 127.0.0.1 without a token, and server.host with one.",
   }),
   port: setting(port(), {
     default: 9090,
@@ -99,8 +90,7 @@ export const admin = z.strictObject({
     env: "ADMIN_TOKEN_FILE",
     secretEnv: "ADMIN_TOKEN",
     description:
-      "The path of a file that holds only the token that protects the admin port, except /livez, /readyz and /metrics. " +
-      "Send it as Authorization: Bearer, or as the password of Basic authentication. Set either this or ADMIN_TOKEN.",
+      "The path of a file that holds only the token of the admin port. Set either this or ADMIN_TOKEN.",
   }),
   tls: tls("the operators' port", "ADMIN_"),
 });

@@ -30,26 +30,21 @@ export const upstream = z.strictObject({
   }),
   caFile: setting(optionalPath("file"), {
     env: "UPSTREAM_CA_FILE",
-    description:
-      "A PEM file with the certificate authorities that the gateway trusts for https. It replaces Node's own list.",
+    description: "A PEM file with the certificate authorities for https, in place of Node's own.",
   }),
   proxy: z.strictObject({
     https: setting(proxyUrl(), {
       env: "HTTPS_PROXY",
-      description:
-        "The address of the HTTP proxy for upstream addresses that begin with https, with user and password if the proxy " +
-        "needs them. https_proxy works, too. A proxy that repeats requests breaks the budget.",
+      description: "The HTTP proxy for upstream addresses that begin with https. https_proxy works, too.",
     }),
     http: setting(proxyUrl(), {
       env: "HTTP_PROXY",
-      description:
-        "The address of the HTTP proxy for upstream addresses that begin with http. http_proxy works, too.",
+      description: "The HTTP proxy for upstream addresses that begin with http. http_proxy works, too.",
     }),
     except: setting(optional(text()), {
       env: "NO_PROXY",
       description:
-        "Hosts that the gateway reaches without the proxy, separated by commas: names, .suffixes, addresses, or *. It never " +
-        "uses the proxy for this machine itself. no_proxy works, too.",
+        "Hosts that are reached without the proxy, as this machine always is, separated by commas: names, .suffixes, addresses, or *. no_proxy works, too.",
     }),
   }),
   service: setting(mediaTypeToken(), {
@@ -66,18 +61,17 @@ export const upstream = z.strictObject({
     env: "UPSTREAM_PRIVATE_KEY_FILE",
     secretEnv: "UPSTREAM_PRIVATE_KEY",
     description:
-      "The path of a file that holds only your private key at the API, with which the gateway signs. It notices when the " +
-      "file's content changes. Set either this or UPSTREAM_PRIVATE_KEY.",
+      "The path of a file that holds only your private key at the API. Set either this or UPSTREAM_PRIVATE_KEY.",
   }),
   userAgent: setting(headerValue(), {
     required: true,
     env: "UPSTREAM_USER_AGENT",
-    description: "The User-Agent header of requests to the API. It names your company.",
+    description: "The User-Agent header of calls. It names your company.",
   }),
   referrer: setting(headerUrl(), {
     required: true,
     env: "UPSTREAM_REFERRER",
-    description: "The Referrer and Referer headers of requests to the API: the address of your site.",
+    description: "The Referrer and Referer headers of calls: the address of your site.",
   }),
   recordPath: setting(recordPath(), {
     default: "/{resource}/{serviceId}",
@@ -96,28 +90,24 @@ export const query = z.strictObject({
   unknown: setting(oneOf("reject", "forward"), {
     default: "reject",
     description:
-      "What the gateway does with parameters that the interface does not define: reject answers 400, forward sends them " +
-      "to the API.",
+      "What happens to parameters that the interface does not define. reject: 400. forward: they are sent to the API.",
   }),
   allow: setting(z.array(text()), {
     default: [],
     expected: "a list of parameter names",
-    description:
-      "Parameters that the interface does not define, and that the gateway still sends to the API.",
+    description: "Parameters that are sent to the API although the interface does not define them.",
   }),
   ignore: setting(z.array(text()), {
     default: ["_", "format", "utm_*", "fbclid", "gclid"],
     expected: "a list of parameter names, or of their beginnings as in utm_*",
-    description:
-      "Parameters that the gateway removes, unless the interface defines them. An asterisk at the end stands for any " +
-      "rest of a name.",
+    description: "Parameters that are dropped. An asterisk at the end stands for any rest of a name.",
   }),
   maxLimit: setting(integer(500, 100_000), {
     default: 500,
-    description: "The largest limit of a search. Raise it only if the API's owner has granted you more.",
+    description: "The largest limit of a search. Raise it only if the API's owner has granted more.",
   }),
   maxImageSize: setting(pixelSize(), {
     default: "140x94",
-    description: "The largest thumbnail. Raise it only if the API's owner has granted you more.",
+    description: "The largest thumbnail. Raise it only if the API's owner has granted more.",
   }),
 });
