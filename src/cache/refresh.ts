@@ -37,20 +37,21 @@ const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "
 const QUEUE_DEADLINE_MS = 2_000;
 /** The time for storing the answer, after the longest call. */
 const STORE_MS = 1_000;
-/** After a refresh of an app was refused, the app's next one is tried after this time. */
+/** After a refresh of an app was refused, the app's next one is tried after this time at the latest. */
 const HOLD_OFF_MS = 1_000;
 
 export function createRefresh(options: RefreshOptions): Refresh {
   const { load, failures, totalTimeoutMs, clock, observer } = options;
   const inFlight = new Set<string>();
-  /** When the next refresh may be tried (monotonic), by cause, origin and app. */
-  const holdOff = new Map<string, number>();
+  /** The causes, origins and apps without a permit. All of them are forgotten, and tried again, at `forgetAt` (monotonic). */
+  const heldOff = new Set<string>();
+  let forgetAt = 0;
   // No caller can hang up.
   const gone = new AbortController().signal;
 
-  function holdOffFrom(group: string, now: number): void {
-    for (const [other, until] of holdOff) if (until <= now) holdOff.delete(other);
-    holdOff.set(group, now + HOLD_OFF_MS);
+  function holdOff(group: string): void {
+    if (heldOff.size === 0) forgetAt = clock.monotonic() + HOLD_OFF_MS;
+    heldOff.add(group);
   }
 
   async function refreshNow(
@@ -62,7 +63,8 @@ export function createRefresh(options: RefreshOptions): Refresh {
     const group = `${cause} ${originOf(question.query.resource)} ${app}`;
     // It failed a moment ago, here or in another replica. No caller waits, so it can wait for its next try.
     if (failures.recent(question.key, clock.monotonic()) !== undefined) return "failed";
-    if (clock.monotonic() < (holdOff.get(group) ?? 0)) return "refused";
+    if (clock.monotonic() >= forgetAt) heldOff.clear();
+    if (heldOff.has(group)) return "refused";
     try {
       const queueDeadlineAt = clock.now() + QUEUE_DEADLINE_MS;
       const deadlineAt = queueDeadlineAt + totalTimeoutMs + STORE_MS;
@@ -78,7 +80,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      holdOffFrom(group, clock.monotonic());
+      holdOff(group);
       return "refused";
     }
   }

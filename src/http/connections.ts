@@ -8,7 +8,8 @@
  * |--------------------------------|-------------------------------------------------------------------------|
  * | fewer than the limit           | is accepted                                                             |
  * | the limit, some of them silent | is accepted; the oldest silent one is closed                            |
- * | the limit, none of them silent | gets a spare place: its first request is refused, unless it is a health |
+ * | the limit, the silent ones new | gets a spare place; its first request closes the oldest silent one      |
+ * | the limit, none of them silent | gets a spare place; its first request is refused, unless it is a health |
  * |                                | check                                                                   |
  *
  * Node would close connections over the limit without a response. To the caller, the gateway would seem to be down. So there
@@ -44,30 +45,39 @@ export function limitConnections(
   const open = new Set<Socket>();
   // By the caller's address and port, because the socket of a request over TLS is another object. The oldest first.
   const silent = new Map<string, { readonly socket: Socket; readonly since: number }>();
-  const spare = new Map<string, Socket>();
+  const spare = new Map<string, { readonly socket: Socket; readonly stopTimer: () => void }>();
 
   function makeRoom(): void {
     if (open.size < maxConnections) return;
     onFull();
     for (const [peer, { socket, since }] of silent) {
       if (open.size < maxConnections || now() - since < MIN_SILENCE_MS) return;
-      // The `close` event may come after the next connection.
-      open.delete(socket);
-      silent.delete(peer);
-      socket.destroy();
+      closeSilent(peer, socket);
     }
+  }
+
+  function closeSilent(peer: string, socket: Socket): void {
+    // The `close` event may come after the next connection.
+    open.delete(socket);
+    silent.delete(peer);
+    socket.destroy();
+  }
+
+  function takePlace(socket: Socket): void {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
   }
 
   function takeSparePlace(peer: string, socket: Socket): void {
     for (const [oldest, displaced] of spare) {
       if (spare.size < maxConnections * SPARE) break;
       spare.delete(oldest);
-      displaced.destroy();
+      displaced.socket.destroy();
     }
-    spare.set(peer, socket);
-    const cancel = after(SPARE_MS, () => socket.destroy());
+    const stopTimer = after(SPARE_MS, () => socket.destroy());
+    spare.set(peer, { socket, stopTimer });
     socket.once("close", () => {
-      cancel();
+      stopTimer();
       spare.delete(peer);
     });
   }
@@ -76,17 +86,22 @@ export function limitConnections(
     const peer = peerOf(socket);
     makeRoom();
     if (open.size >= maxConnections) return takeSparePlace(peer, socket);
-    open.add(socket);
+    takePlace(socket);
     silent.set(peer, { socket, since: now() });
-    socket.once("close", () => {
-      open.delete(socket);
-      silent.delete(peer);
-    });
+    socket.once("close", () => silent.delete(peer));
   });
   return (socket) => {
     const peer = peerOf(socket);
     silent.delete(peer);
-    return spare.has(peer);
+    const inSparePlace = spare.get(peer);
+    if (inSparePlace === undefined) return false;
+    const [oldest] = silent;
+    if (oldest !== undefined) closeSilent(oldest[0], oldest[1].socket);
+    if (open.size >= maxConnections) return true;
+    inSparePlace.stopTimer();
+    spare.delete(peer);
+    takePlace(inSparePlace.socket);
+    return false;
   };
 }
 

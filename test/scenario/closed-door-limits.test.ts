@@ -4,6 +4,7 @@ import net from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, exchangeRaw } from "../support/ask.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
 const SHORT_TIMEOUTS = `server:
@@ -260,6 +261,17 @@ describe("silent connections up to the limit", () => {
     expect(await gateway.logged("All connections are taken")).toMatchObject({ level: "warn" });
     for (const { socket } of asked) socket.write(GOOD);
     for (const { said } of asked) await expect.poll(() => answersIn(said()).at(-1)).toBe("200");
+  });
+
+  it("are closed for a complete request on a spare place, even if they are new", async () => {
+    // Under a clock that stands still, every connection is new.
+    const gateway = await startGateway({
+      clock: createFakeClock(),
+      settings: "server: { maxConnections: 10, headersTimeout: 1h, requestTimeout: 1h }",
+    });
+    const [oldest] = await Promise.all(Array.from({ length: 10 }, () => dial(gateway.port)));
+    expect(answersIn(await exchangeRaw(gateway.port, LAST))).toEqual(["404 unknown-path"]);
+    expect(await oldest?.closed).toBe("");
   });
 
   it.each([

@@ -188,14 +188,24 @@ describe("an upstream that is slow", () => {
     "to answer ends at the header timeout, and its connection is reset: %s",
     async (scheme) => {
       const authority = createAuthority();
-      const failed = Promise.withResolvers<Error>();
-      const onSocket = (socket: Socket): void => void socket.on("error", failed.resolve).resume();
       const { cert, key } = authority.issue();
-      const server =
-        scheme === "http" ? net.createServer(onSocket) : tls.createServer({ cert, key }, onSocket);
-      onTestFinished(() => void server.close());
-      await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-      const baseUrl = `${scheme}://127.0.0.1:${portOf(server.address())}`;
+      const onSocket = (socket: Socket): void => void socket.on("error", () => undefined).resume();
+      const listening = async (server: net.Server): Promise<number> => {
+        onTestFinished(() => void server.close());
+        await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+        return portOf(server.address());
+      };
+      const port = await listening(
+        scheme === "http" ? net.createServer(onSocket) : tls.createServer({ cert, key }, onSocket),
+      );
+      // A TLS server reports a closed connection as a reset, too. So the end is seen below TLS.
+      const ended = Promise.withResolvers<Error | undefined>();
+      const front = net.createServer((socket) => {
+        let error: Error | undefined;
+        socket.on("error", (one) => (error = one)).once("close", () => ended.resolve(error));
+        socket.pipe(net.connect(port, "127.0.0.1").on("error", () => undefined)).pipe(socket);
+      });
+      const baseUrl = `${scheme}://127.0.0.1:${await listening(front)}`;
       const proxy = { http: null, https: null, except: null };
       const agent = createAgent({ baseUrl, connections: 1, ca: authority.cert, proxy });
       const clock = createFakeClock();
@@ -203,7 +213,7 @@ describe("an upstream that is slow", () => {
       await endsAt(clock, LIMITS.headerTimeoutMs, result);
       expect(await result).toBe("header-timeout");
       expect(clock.pending).toBe(0);
-      expect(await failed.promise).toMatchObject({ code: "ECONNRESET" });
+      expect(await ended.promise).toMatchObject({ code: "ECONNRESET" });
     },
   );
 
