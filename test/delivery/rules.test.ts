@@ -27,8 +27,8 @@ describe("the rules", () => {
     for (const expr of expressions) expect(expr).not.toMatch(/\b(?:sum|min|max|avg|count)\s*\(|without/);
   });
 
-  it.each(CASE_FILES)("of $file fire when they should, and only then", ({ file }) => {
-    const { status, output } = promtool("test", "rules", file);
+  it("fire when they should, and only then", () => {
+    const { status, output } = promtool("test", "rules", ...CASE_FILES.map(({ file }) => file));
     expect(status, output).toBe(0);
   });
 });

@@ -19,7 +19,7 @@ import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
-import { createSmallDisk } from "../support/small-disk.ts";
+import { createSmallDisk, type SmallDisk } from "../support/small-disk.ts";
 import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
@@ -41,9 +41,23 @@ interface Life {
   readonly kill: () => Promise<void>;
 }
 
-/** More calls than the free pages of the file can hold. */
-const MORE_THAN_FIT = 4_000;
+/** A call is recorded while the file has a free page. So many calls find one at most. */
+const MOST_THAT_FIT = 4_000;
 let sends = 0;
+
+/** Sends calls until one is not recorded, while another program takes the space that the ledger frees. */
+async function sendUntilFull(
+  { backend, ledger, send }: Life,
+  disk: SmallDisk,
+  clock: FakeClock,
+): Promise<void> {
+  for (let each = 0; ledger.isDurable() && each < MOST_THAT_FIT; each++) {
+    if (each % 25 === 0) disk.fill(backend.database);
+    await clock.advance(10);
+    send();
+  }
+  expect(ledger.isDurable()).toBe(false);
+}
 
 function start(directory: string, clock: FakeClock): Life {
   const warnings: string[] = [];
@@ -86,17 +100,18 @@ function start(directory: string, clock: FakeClock): Life {
 describe("a gateway on a small disk", () => {
   it("has counted every call after a restart, and its usage report says so", async () => {
     const { directory } = createSmallDisk();
-    const env = { ...EXACT_PAGES, DATA_DIR: directory, BUDGET: "400/1h" };
+    const env = { ...EXACT_PAGES, DATA_DIR: directory, BUDGET: "60/1h" };
     const first = await startGateway({ env });
-    for (let each = 0; each < 400; each++)
-      expect((await first.get(`/listings?limit=20&offset=${each}`)).status).toBe(200);
+    for (let each = 0; each < 60; each++)
+      expect((await first.get(`/listings?limit=300&offset=${each}`)).status).toBe(200);
+    expect(await first.metric('gateway_cache_evictions_total{tier="sqlite"}')).toBeGreaterThan(0);
     await first.stop();
 
     const second = await startGateway({ env });
-    expect((await second.get("/listings?limit=20&offset=400")).status).toBe(503);
+    expect((await second.get("/listings?limit=300&offset=60")).status).toBe(503);
     expect((await ask(`${second.adminUrl}/usage`)).json()).toMatchObject({
-      totals: { sends: 400 },
-      windows: [{ name: "1h", maximum: 400, kept: true }, { name: "images/1m" }],
+      totals: { sends: 60 },
+      windows: [{ name: "1h", maximum: 60, kept: true }, { name: "images/1m" }],
     });
     expect(second.sandbox.requests()).toEqual([]);
   });
@@ -137,14 +152,10 @@ describe("the ledger on a full disk", () => {
       const clock = createFakeClock();
       const first = start(disk.directory, clock);
       first.send();
-      let since = 0;
-      for (let each = 0; each < MORE_THAN_FIT; each++) {
-        // Another program fills the space that the ledger frees.
-        disk.fill(first.backend.database);
-        await clock.advance(10);
-        first.send();
-        if (!first.ledger.isDurable()) since ||= clock.now();
-      }
+      await sendUntilFull(first, disk, clock);
+      const since = clock.now();
+      await clock.advance(10);
+      first.send();
       const until = clock.now();
       expect(first.warnings).toEqual(["out of order: the ledger on disk"]);
       expect(first.ledger.unrecorded?.()).toEqual({ since, until });
@@ -172,11 +183,7 @@ describe("the ledger on a full disk", () => {
     const disk = createSmallDisk();
     const clock = createFakeClock();
     const first = start(disk.directory, clock);
-    for (let each = 0; each < MORE_THAN_FIT; each++) {
-      disk.fill(first.backend.database);
-      first.send();
-    }
-    expect(first.ledger.isDurable()).toBe(false);
+    await sendUntilFull(first, disk, clock);
     disk.empty(first.backend.database);
     await clock.advance(2_000);
     const before = first.counted(0).length;
