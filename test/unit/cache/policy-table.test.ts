@@ -11,8 +11,8 @@ import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 
 /**
- * Plays the table of rules in docs/internals/cache-policy.md. Each word in its columns has a meaning here; a word without one is an
- * error in the table.
+ * Plays the table of rules in docs/internals/cache-policy.md. Each word has a meaning here; a word without one is an error in the
+ * table.
  */
 
 const SECOND = 1_000;
@@ -123,12 +123,9 @@ interface Row {
 
 function rowsOfTable(): Row[] {
   const text = readFileSync(new URL("../../../docs/internals/cache-policy.md", import.meta.url), "utf8");
-  return [...text.matchAll(/^\| ([A-Z]\d+) \|(.*)\|$/gm)].map(([, id = "", rest = ""]) => {
-    const [cached = "", caller = "", fetch = "", decision = "", says = ""] = rest
-      .split("|")
-      .map((cell) => cell.trim());
-    const words = [cached, caller, fetch].flatMap((cell) => cell.split(", ")).filter((word) => word !== "");
-    return { id, words, decision, says };
+  return [...text.matchAll(/^[A-Z]\d+ .*$/gm)].map(([line]) => {
+    const [id = "", state = "", decision = "", says = ""] = line.split(/ {2,}/);
+    return { id, words: state.split(/[;,] /), decision, says };
   });
 }
 
@@ -146,16 +143,16 @@ function caseOf({ words }: Row): Case {
   return of;
 }
 
-/** A decision in the words of the last two columns. */
+/** A decision in the words of the table: what is decided, and what Cache-Status says. */
 function inWords(decision: Decision, { failed }: Case): { decision: string; says: string } {
   const failure: Record<string, string> = {
-    [FAILURE.code]: "the failure",
-    [REFUSAL.code]: "the refusal",
-    [MISTAKE.code]: "the internal error",
+    [FAILURE.code]: "<failure>",
+    [REFUSAL.code]: "<refusal>",
+    [MISTAKE.code]: "<internal error>",
   };
   switch (decision.kind) {
     case "fetch":
-      return { decision: "fetch", says: `\`fwd=${decision.why}\`` };
+      return { decision: "fetch", says: `fwd=${decision.why}` };
     case "refuse": {
       const { code } = decision.problem;
       return { decision: `refuse: ${decision.problem === failed ? failure[code] : code}`, says: "" };
@@ -163,8 +160,8 @@ function inWords(decision: Decision, { failed }: Case): { decision: string; says
     case "serve":
     case "serveAndRefresh": {
       const { note } = decision;
-      const detail = note === undefined ? "`hit`" : `\`detail=${note}\``;
-      const says = note !== undefined && note === failed?.code ? `\`detail=\` ${failure[note]}` : detail;
+      const detail = note !== undefined && note === failed?.code ? failure[note] : note;
+      const says = detail === undefined ? "hit" : `detail=${detail}`;
       return { decision: decision.kind === "serve" ? "serve" : "serve and refresh", says };
     }
   }
