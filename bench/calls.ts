@@ -1,19 +1,13 @@
 /** Upstream calls of a mixed workload: the gateway with each feature off and on, compared with nginx and Varnish. */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
-import net from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 
 import { generateData } from "../src/sandbox/dataset/generate.ts";
 import { listBody } from "../src/sandbox/envelope.ts";
 import { search } from "../src/sandbox/search.ts";
 import { createWorkload, type WorkloadRequest } from "../test/support/workload.ts";
 import { startGateway } from "./gateway.ts";
-import { freePort } from "./servers.ts";
+import { type Server, startNginx, startVarnish } from "./servers.ts";
 import { printTable } from "./table.ts";
 
 const DATA = generateData({ seed: 1, listings: 12_000, sold: 24_000, service: "propertyservice" });
@@ -36,8 +30,8 @@ type Start = () => Promise<Cache | undefined>;
 export async function benchCalls(requests: number, seed: number): Promise<void> {
   const workload = createWorkload({ seed, requests, searches: SEARCHES, areaIds: AREAS });
   const systems: [string, Start][] = [
-    ["nginx, configured with care", startNginx],
-    ["Varnish, configured with care", startVarnish],
+    ["nginx, configured with care", () => startPeer((port) => startNginx(port, "calls.nginx.conf"))],
+    ["Varnish, configured with care", () => startPeer((port) => startVarnish(port, "calls.vcl"))],
     ["pages.fold: off", () => startOurs("pages: { fold: off }")],
     ["pages.fold: on", () => startOurs("")],
   ];
@@ -83,74 +77,17 @@ async function startOrigin(): Promise<Cache & { readonly port: number }> {
   return { port, url: `http://127.0.0.1:${port}`, calls: () => calls, stop };
 }
 
-/** Debian installs servers in a directory that only root has in its PATH. */
-const ENV = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` };
-
-const startNginx: Start = () =>
-  startPeer("nginx", "calls.nginx.conf", ({ dir, config }) => ["-p", dir, "-c", config]);
-
-const startVarnish: Start = () =>
-  startPeer("varnishd", "calls.vcl", ({ dir, config, port }) => {
-    const work = join(dir, "work");
-    mkdirSync(work);
-    const listen = ["-a", `127.0.0.1:${port}`, "-f", config, "-n", work];
-    return ["-F", "-j", "none", ...listen, "-s", "malloc,2G"];
-  });
-
-interface Place {
-  readonly dir: string;
-  readonly config: string;
-  readonly port: number;
-}
-
 async function startPeer(
-  command: string,
-  template: string,
-  argumentsFor: (place: Place) => readonly string[],
+  startAt: (originPort: number) => Promise<Server | undefined>,
 ): Promise<Cache | undefined> {
-  if (spawnSync(command, ["-V"], { env: ENV, stdio: "ignore" }).error !== undefined) {
-    console.log(`${command} is not installed, and is left out.`);
-    return undefined;
-  }
   const origin = await startOrigin();
-  const port = await freePort();
-  const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-"));
-  const config = join(dir, template);
-  // nginx' worker must be able to read the directory.
-  const user = process.getuid?.() === 0 ? "user root;" : "";
-  const values: Readonly<Record<string, string | number>> = { dir, port, user, originPort: origin.port };
-  const text = readFileSync(new URL(`peers/${template}`, import.meta.url), "utf8");
-  writeFileSync(
-    config,
-    text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => String(values[name])),
-  );
-  const child = spawn(command, argumentsFor({ dir, config, port }), { stdio: "ignore", env: ENV });
-  await accepts(port, child);
-  return {
-    url: `http://127.0.0.1:${port}`,
-    calls: origin.calls,
-    async stop() {
-      const ended = once(child, "exit");
-      child.kill();
-      await ended;
-      await origin.stop();
-      rmSync(dir, { recursive: true, force: true });
-    },
+  const peer = await startAt(origin.port);
+  const stop = async (): Promise<void> => {
+    await peer?.stop();
+    await origin.stop();
   };
-}
-
-async function accepts(port: number, child: ChildProcess): Promise<void> {
-  while (child.exitCode === null) {
-    const socket = net.connect(port, "127.0.0.1");
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    socket.on("connect", () => resolve(true));
-    socket.on("error", () => resolve(false));
-    const isUp = await promise;
-    socket.destroy();
-    if (isUp) return;
-    await setTimeout(50);
-  }
-  throw new Error(`${child.spawnfile} did not start`);
+  if (peer === undefined) await stop();
+  return peer && { url: `http://127.0.0.1:${peer.port}`, calls: origin.calls, stop };
 }
 
 async function play(url: string, requests: readonly WorkloadRequest[]): Promise<void> {

@@ -24,10 +24,11 @@ export async function startGateway(
   sandboxOptions: Pick<SandboxOptions, "sizes" | "data">,
   settings = "",
   logLevel = "warn",
+  budget?: string,
 ): Promise<BenchGateway> {
   const sandbox = createSandbox({ ...CALLER, ...sandboxOptions });
   const upstream = await sandbox.listen();
-  const { url, adminUrl, stop } = await startGatewayAt(upstream.url, settings, logLevel);
+  const { url, adminUrl, stop } = await startGatewayAt(upstream.url, settings, logLevel, budget);
   return {
     url,
     adminUrl,
@@ -44,6 +45,7 @@ export async function startGatewayAt(
   upstreamUrl: string,
   settings = "",
   logLevel = "warn",
+  budget = "1000000/1m",
 ): Promise<Pick<BenchGateway, "url" | "stop"> & { readonly reload: () => void; readonly adminUrl: string }> {
   const { settings: text, constants } = withConstants(settings);
   const source = openSettings({
@@ -60,7 +62,7 @@ export async function startGatewayAt(
       UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
       UPSTREAM_USER_AGENT: "bench/1.0",
       UPSTREAM_REFERRER: "https://www.example.com/",
-      BUDGET: "1000000/1m",
+      BUDGET: budget,
       LOG_LEVEL: logLevel,
       LOG_ACCESS: logLevel === "info" ? "on" : "off",
       ...(settings !== "" && { CONFIG_FILE: "bench.yaml" }),

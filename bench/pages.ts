@@ -1,4 +1,4 @@
-/** The cost of pages from blocks in CPU time and memory. */
+/** The cost of pages from blocks in CPU time. */
 import { isCompressible, transcode } from "../src/cache/encoder.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { indexBlock } from "../src/pages/block-index.ts";
@@ -23,7 +23,7 @@ const QUERY: PagedQuery = { kind: "search", resource: "listings", filters: [], e
 /** The operations take turns, so that other work on the machine does not affect one row only. The rows show medians. */
 const ROUNDS = 9;
 
-/** Measures the CPU time of cut pages, as multiples of a hit, and the size of a block in memory. */
+/** Measures the CPU time of cut pages, as multiples of a hit. */
 export async function benchCutting(forMs: number): Promise<void> {
   const found = search(DATA, "listings", { limit: "500", offset: "0" });
   const body = Buffer.from(listBody("listings", found, "offset"));
@@ -69,16 +69,4 @@ export async function benchCutting(forMs: number): Promise<void> {
   });
   rows.unshift(["a hit, with HTTP", micros(hitMs), ratio(1, 1)]);
   printTable("Pages of 25 from a block of 500", ["", "CPU each", "of a hit"], rows);
-
-  const indexBytes = index.starts.byteLength * 2 + index.ids.join("").length;
-  const perThousand = (bytes: number): string => `${Math.round((bytes * 2) / 1024)} KiB`;
-  const kept = packedBody.zstd.buffer.byteLength + packedBody.framesAt.byteLength + indexBytes;
-  printTable(
-    "1,000 records held",
-    ["", "bytes"],
-    [
-      ["raw", perThousand(body.length)],
-      ["kept: compressed, with the index", perThousand(kept)],
-    ],
-  );
 }

@@ -91,23 +91,32 @@ export const startGatewayProcess = (
 export const startBare = (copied: Copied): Promise<Server> =>
   startNode("bare node:http", "hits-server.ts", ["bare"], { message: copied });
 
-/** @returns `undefined` if nginx is not installed */
-export async function startNginx(originPort: number): Promise<Server | undefined> {
+/**
+ * @param template a configuration in peers/
+ * @returns `undefined` if nginx is not installed
+ */
+export async function startNginx(originPort: number, template = "nginx.conf"): Promise<Server | undefined> {
   if (!isInstalled("nginx")) return undefined;
   const port = await freePort();
   const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-nginx-"));
   // Its worker must be able to read the directory.
   const user = process.getuid?.() === 0 ? "user root;" : "";
-  const config = fillIn("nginx.conf", dir, { dir, port, originPort, user });
+  const config = fillIn(template, dir, { dir, port, originPort, user });
   return await startPeer("nginx", port, dir, "nginx", ["-p", dir, "-c", config]);
 }
 
-/** @returns `undefined` if Varnish is not installed */
-export async function startVarnish(originPort: number): Promise<Server | undefined> {
+/**
+ * @param template a configuration in peers/
+ * @returns `undefined` if Varnish is not installed
+ */
+export async function startVarnish(
+  originPort: number,
+  template = "varnish.vcl",
+): Promise<Server | undefined> {
   if (!isInstalled("varnishd")) return undefined;
   const port = await freePort();
   const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-varnish-"));
-  const config = fillIn("varnish.vcl", dir, { originPort });
+  const config = fillIn(template, dir, { originPort });
   const listen = ["-a", `127.0.0.1:${port}`, "-f", config, "-n", join(dir, "work")];
   mkdirSync(join(dir, "work"));
   // With its own gzip support off, it stores the origin's bodies unchanged, like the other servers.
@@ -150,7 +159,7 @@ function fillIn(name: string, dir: string, values: Readonly<Record<string, strin
   return path;
 }
 
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = net.createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

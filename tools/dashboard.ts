@@ -1,7 +1,35 @@
-/** The dashboard in Grafana's format. dashboard-rows.ts and dashboard-inner-rows.ts define its content. */
-import { INNER_ROWS } from "./dashboard-inner-rows.ts";
-import type { PanelSpec, RowSpec } from "./dashboard-queries.ts";
-import { CALLER_ROWS } from "./dashboard-rows.ts";
+/** The dashboard in Grafana's format. dashboard.yaml has its rows and panels. */
+import { readFileSync } from "node:fs";
+
+import { parse } from "yaml";
+
+interface PanelSpec {
+  readonly title: string;
+  readonly description: string;
+  /** The name of a unit in Grafana. */
+  readonly unit: string;
+  /** PromQL by legend. */
+  readonly queries: Readonly<Record<string, string>>;
+  readonly as?: "stacked" | "states" | "number";
+  readonly levels?: {
+    readonly good: "high" | "low";
+    readonly warning: number;
+    readonly critical: number;
+  };
+}
+
+interface RowSpec {
+  readonly title: string;
+  readonly panels: readonly PanelSpec[];
+}
+
+/** What `$chosen` in a query stands for: the selection at the top of the dashboard. */
+const CHOSEN = 'job=~"$job", instance=~"$instance"';
+
+function rowSpecs(): readonly RowSpec[] {
+  const rows: readonly RowSpec[] = parse(readFileSync(new URL("dashboard.yaml", import.meta.url), "utf8"));
+  return rows;
+}
 
 /** Of Grafana 11 and later. */
 const SCHEMA_VERSION = 41;
@@ -43,7 +71,7 @@ export function dashboard(): object {
         variable("instance", "Instance", 'label_values(gateway_build_info{job=~"$job"}, instance)'),
       ],
     },
-    panels: panels([...CALLER_ROWS, ...INNER_ROWS]),
+    panels: panels(rowSpecs()),
   };
 }
 
@@ -101,10 +129,10 @@ function panel({ title, description, unit, as, levels, queries }: PanelSpec): ob
     title,
     description,
     datasource: DATASOURCE,
-    targets: queries.map(({ expr, legend }, index) => ({
+    targets: Object.entries(queries).map(([legend, expr], index) => ({
       refId: "ABCDEFGH".charAt(index),
       datasource: DATASOURCE,
-      expr,
+      expr: expr.replaceAll("$chosen", () => CHOSEN),
       legendFormat: legend,
       range: true,
     })),

@@ -2,25 +2,17 @@
  * `npm run screenshots` makes the screenshots of the status page (docs/images). It starts a sandbox and a gateway,
  * sends traffic of several apps, makes a part of the API fail, and takes screenshots with Chromium.
  */
-import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 
 import { type Browser, chromium, type Page } from "playwright-core";
 
-import { createGateway } from "../src/app.ts";
-import { openSettings } from "../src/config/load.ts";
-import { createPrivateKeys } from "../src/config/private-key.ts";
-import { systemClock } from "../src/process/clock.ts";
-import { systemRandom } from "../src/process/random.ts";
-import { createSandbox } from "../src/sandbox/sandbox.ts";
-import { createLogger } from "../src/telemetry/log.ts";
+import { startGateway } from "../bench/gateway.ts";
 
-const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
 const SETTINGS = `
 apps:
   - { id: website, weight: 3 }
   - { id: ios-app, weight: 2 }
   - { id: price-report, weight: 1, priority: background, perDay: 300 }
-budget: { limit: "120/1m,10000/1d", images: "300/1m" }
 `;
 const QUERIES = [
   "/listings?areaId=76&objectType=villa,radhus&limit=20",
@@ -36,47 +28,28 @@ const TRAFFIC_MS = Number(process.env["TRAFFIC_MS"] ?? 75_000);
 const FOLDER = process.env["FOLDER"] ?? "docs/images";
 
 async function main(): Promise<void> {
-  const sandbox = createSandbox(CALLER);
-  const upstream = await sandbox.listen();
-  const source = openSettings({
-    env: {
-      HOST: "127.0.0.1",
-      PORT: "0",
-      ADMIN_PORT: "0",
-      UPSTREAM_URL: upstream.url,
-      UPSTREAM_IMAGE_URL: upstream.url,
-      UPSTREAM_SERVICE: CALLER.service,
-      UPSTREAM_CALLER_ID: CALLER.callerId,
-      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-      UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
-      UPSTREAM_REFERRER: "https://www.example.com/",
-      DATA_DIR: "",
-      CONFIG_FILE: "screenshots.yaml",
-      LOG_LEVEL: "silent",
-    },
-    readFile: (path) => (path === "screenshots.yaml" ? SETTINGS : readFileSync(path, "utf8")),
-  });
-  const keys = createPrivateKeys(source.first.config.upstream.privateKey, [CALLER.privateKey]);
-  const log = createLogger({ level: "silent", secrets: keys.known });
-  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
-  const { callers, admin } = await gateway.start();
+  const {
+    url,
+    adminUrl,
+    sandbox,
+    stop: stopAll,
+  } = await startGateway({}, SETTINGS, "silent", "120/1m,10000/1d");
   const browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium" });
   try {
-    const stop = startTraffic(callers.url);
+    const stop = startTraffic(url);
     await new Promise((resolve) => setTimeout(resolve, TRAFFIC_MS));
     mkdirSync(FOLDER, { recursive: true });
-    await photograph(browser, admin.url, "page-light", { colorScheme: "light", width: 1280, height: 900 });
-    await explain(browser, admin.url);
-    await photograph(browser, admin.url, "page-dark", { colorScheme: "dark", width: 1280, height: 900 });
+    await photograph(browser, adminUrl, "page-light", { colorScheme: "light", width: 1280, height: 900 });
+    await explain(browser, adminUrl);
+    await photograph(browser, adminUrl, "page-dark", { colorScheme: "dark", width: 1280, height: 900 });
     sandbox.faults.add({ status: 503, pathPrefix: "/sold" });
-    for (let at = 0; at < 6; at++) await ask(`${callers.url}/sold?areaId=${at + 100}`, "website");
+    for (let at = 0; at < 6; at++) await ask(`${url}/sold?areaId=${at + 100}`, "website");
     await new Promise((resolve) => setTimeout(resolve, 3_000));
-    await photograph(browser, admin.url, "page-phone-dark", { colorScheme: "dark", width: 390, height: 844 });
+    await photograph(browser, adminUrl, "page-phone-dark", { colorScheme: "dark", width: 390, height: 844 });
     await stop();
   } finally {
     await browser.close();
-    await gateway.stop();
-    await sandbox.close();
+    await stopAll();
   }
 }
 

@@ -1,5 +1,5 @@
 # Varnish as a carefully configured cache. The key is the URL with sorted parameters, in lower case, without leading zeros,
-# without `offset=0` and without a slash at the end. bench/calls.ts fills in the placeholders.
+# without `offset=0` and without a slash at the end. bench/servers.ts fills in the placeholders.
 vcl 4.1;
 
 import std;
