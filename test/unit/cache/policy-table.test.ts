@@ -108,7 +108,6 @@ const WORDS: Record<string, (of: Case) => void> = {
   "max-stale it exceeds": asking({ maxStaleMs: 299 * SECOND }),
   "stale-if-error=0": asking({ staleIfErrorMs: 0 }),
   "may force": (of) => (of.asked = { ...of.asked, mayForceRefresh: true }),
-  untried: trying(undefined),
   failed: trying(FAILURE),
   refused: trying(REFUSAL),
   "internal error": trying(MISTAKE),
