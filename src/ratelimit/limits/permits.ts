@@ -3,7 +3,7 @@ import { type Acquired, DAY_MS, type Permit, type PermitRequest } from "../limit
 import { dayOf } from "./own-purse.ts";
 import { sendByOf } from "./purse-sizes.ts";
 import type { Take } from "./redis-script.ts";
-import { type Done, type Pending, RENEW_MS, type Replica } from "./replica.ts";
+import { type Done, type Pending, TICK_MS, type Replica } from "./replica.ts";
 
 /** A refusal while Redis is away: it may be back by then. */
 export const AWAY_MS = 1_000;
@@ -67,7 +67,7 @@ export function payFromOwn(replica: Replica, request: PermitRequest): Permit {
   const latest = at + config.arrivalMs;
   slot.spend(id, request, { now: at, latest, hasDay: config.perDay.has(request.app) });
   apps.sent(id, request.app, latest);
-  due.report = Math.min(due.report, at + RENEW_MS);
+  due.report = Math.min(due.report, at + TICK_MS);
   return { id, request, sendBy: Math.min(sendByOf(at, config.arrivalMs), slot.rightUntil()) };
 }
 

@@ -80,12 +80,14 @@ export interface Request {
   /** [5] What counted in the shared purse then, by window, and how long ago that was. */
   readonly counts: Readonly<Record<string, number>>;
   readonly countsMs: number;
-  /** [6] */
-  readonly latest: number | undefined;
-  /** The time stood still while this process watched: this command moves it only if it still has this value. */
-  readonly stoodAt: number | undefined;
-  /** The command changes nothing. */
-  readonly isWatching: boolean;
+  /** [5] The sizes of the own purses then. */
+  readonly knownPurses: PurseSizes | undefined;
+  /** [6] The script's time, as the own clock shows it; absent before the first reply. */
+  readonly time: number | undefined;
+  /** [6] The command with which this process has joined, as far as it knows. */
+  readonly joinedBy: number;
+  /** The time of day of this machine. */
+  readonly wall: number;
   /** The slot that this process holds, as far as it knows, and its debts. */
   readonly slot: number | undefined;
   readonly debts: readonly { readonly ms: number; readonly count: number; readonly forMs: number }[];
@@ -101,30 +103,31 @@ export interface Request {
   readonly isTidying: boolean;
 }
 
+/** All that decides the sizes of own purses. */
+export interface PurseSizes {
+  readonly name: string;
+  readonly replicas: number;
+  /** By the length of the window. */
+  readonly own: Readonly<Record<string, number>>;
+}
+
 /** The settings in each request. */
 export interface RequestSettings {
   readonly windows: readonly PurseWindow[];
   readonly limits: string;
-  readonly replicas: number;
-  /** All that decides the sizes of own purses. */
-  readonly purses: {
-    readonly name: string;
-    readonly replicas: number;
-    readonly windows: readonly PurseWindow[];
-  };
+  readonly purses: PurseSizes;
   readonly drift: number;
   readonly slackMs: number;
-  /** [6] A larger difference between clocks is no matter of delays. */
-  readonly silentMs: number;
   /** From a grant until the latest arrival. */
   readonly countMs: number;
-  /** [3] The holder of a slot may spend its purse for this long after the last renewal that it knows of. */
-  readonly rightMs: number;
   /** [3] A slot is free when it was not renewed for this long. */
   readonly holdMs: number;
-  readonly settleMs: number;
+  /** [4] The most that the holder of a slot can spend in the longer windows after its last report. */
+  readonly most: readonly { readonly ms: number; readonly count: number }[];
+  /** [6] A new process watches for this long. */
+  readonly joinMs: number;
   /** The wait of a permit when the script does not know when one is free. */
-  readonly pollMs: number;
+  readonly tickMs: number;
   /** How long calls are kept. */
   readonly keepMs: number;
   readonly retentionMs: number;
@@ -144,8 +147,10 @@ export type Reply =
       readonly seq: number;
       /** Changes when data were lost. */
       readonly epoch: string;
-      /** [6] This process must watch. */
+      /** [6] This process only watches for now. */
       readonly isWatching: boolean;
+      readonly joinedBy: number;
+      readonly purses?: PurseSizes;
       readonly slot?: number;
       /** [4] What counts in the purse of the slot, if that is new to this process. */
       readonly inherited?: {

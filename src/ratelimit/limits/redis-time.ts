@@ -1,84 +1,30 @@
 /**
- * [6] The latest time that the script may have, by this process's own clock. Redis' clock may run fast or jump. It counts
- * only as far as the monotonic clocks of the replicas confirm it.
- *
- * The anchor is the smallest difference between the time in a reply and the own clock at that moment. So anchor + own
- * clock + timeout is the latest time that a command can find. An error does not add up from command to command.
- *
- * A process that Redis has not answered for a while does not know whether the time stood still meanwhile. So it watches
- * first: its commands change nothing. If the time moves, other replicas move it, and this process takes its anchor from
- * them. If not, this process is alone. Then Redis' clock less five seconds counts, within the own anchor if there is one.
+ * [6] The script's time, as the monotonic clock of this process shows it: the time in a reply, and what has passed since.
+ * That is never ahead of what has really passed. The script's time follows the replica that shows the latest.
  */
 import { DRIFT } from "./purse-sizes.ts";
 import type { Reply, Request } from "./redis-script.ts";
 
 /** A new process watches for this long. Other replicas send a command several times in this time. */
-export const SETTLE_MS = 2_000;
-/** A replica that comes back watches for this long. */
-const RETURN_MS = 1_000;
-/** Without a reply for longer, a replica must watch again. */
-export const SILENT_MS = 1_000;
+export const JOIN_MS = 2_000;
 
-type AskedTime = Pick<Request, "latest" | "stoodAt" | "isWatching">;
-type HeardTime = Pick<Extract<Reply, { kind: "done" }>, "time" | "isWatching">;
+export class RedisTime {
+  #joinedBy = 0;
+  #shown: { readonly time: number; readonly at: number } | undefined;
 
-export interface RedisTime {
   /** What a command says about time. */
-  readonly ask: (now: number) => AskedTime;
-  readonly heard: (reply: HeardTime, askedAt: number, now: number) => void;
-  /** When it has watched long enough; infinite before the first reply. */
-  readonly settlesAt: () => number;
-  /** The script's time now, roughly. */
-  readonly estimate: (now: number) => number;
-}
+  ask(now: number): Pick<Request, "time" | "joinedBy"> {
+    return { time: this.at(now), joinedBy: this.#joinedBy };
+  }
 
-interface Watch {
-  readonly since: number;
-  /** The time of the first reply, as long as all replies have the same. */
-  readonly stoodAt: number | undefined;
-  readonly highest: number;
-}
+  at(now: number): number | undefined {
+    return this.#shown && Math.floor(this.#shown.time + (now - this.#shown.at) * (1 - DRIFT));
+  }
 
-/** @param timeoutMs a reply that takes longer is ignored */
-export function createRedisTime(timeoutMs: number): RedisTime {
-  let anchor: { readonly offset: number; readonly at: number } | undefined;
-  let last = { offset: 0, askedAt: Number.NEGATIVE_INFINITY };
-  let isWatching = true;
-  let watch: Watch | undefined;
-
-  const aged = (now: number): number =>
-    anchor === undefined ? Number.POSITIVE_INFINITY : anchor.offset + Math.max(0, now - anchor.at) * DRIFT;
-  const lower = (offset: number, now: number): void => {
-    anchor = { offset: Math.min(aged(now), offset), at: now };
-  };
-  const settleMs = (): number => (anchor === undefined ? SETTLE_MS : RETURN_MS);
-
-  return {
-    ask(now) {
-      if (now - last.askedAt > SILENT_MS) [isWatching, watch] = [true, undefined];
-      if (isWatching) {
-        if (watch === undefined || now < watch.since + settleMs())
-          return { latest: undefined, stoodAt: undefined, isWatching: true };
-        // The anchor is not above that of the others, or that of those who moved the time last.
-        if (watch.stoodAt === undefined) anchor = { offset: watch.highest - timeoutMs, at: now };
-        else if (anchor !== undefined)
-          anchor = { offset: Math.max(aged(now), last.offset - timeoutMs), at: now };
-      }
-      const latest = anchor === undefined ? undefined : Math.floor(aged(now) + now + timeoutMs);
-      return { latest, stoodAt: isWatching ? watch?.stoodAt : undefined, isWatching: false };
-    },
-    heard({ time, isWatching: mustWatch }, askedAt, now) {
-      const offset = time - now;
-      last = { offset, askedAt };
-      if (!mustWatch) {
-        [isWatching, watch] = [false, undefined];
-        return lower(offset, now);
-      }
-      isWatching = true;
-      const { since, stoodAt, highest } = watch ?? { since: now, stoodAt: time, highest: offset };
-      watch = { since, stoodAt: stoodAt === time ? time : undefined, highest: Math.max(highest, offset) };
-    },
-    settlesAt: () => (isWatching ? (watch ? watch.since + settleMs() : Number.POSITIVE_INFINITY) : 0),
-    estimate: (now) => last.offset + now,
-  };
+  heard({ time, joinedBy }: Pick<Extract<Reply, { kind: "done" }>, "time" | "joinedBy">, now: number): void {
+    // The script has not known the time that this process showed. So that is forgotten.
+    const isNew = joinedBy !== this.#joinedBy;
+    this.#joinedBy = joinedBy;
+    if (isNew || time > (this.at(now) ?? 0)) this.#shown = { time, at: now };
+  }
 }

@@ -15,7 +15,7 @@ import {
   ROUNDING_MS,
 } from "./purse-sizes.ts";
 import type { RedisPurse, Reply, RequestSettings, Take } from "./redis-script.ts";
-import { createRedisTime, type RedisTime, SETTLE_MS, SILENT_MS } from "./redis-time.ts";
+import { JOIN_MS, RedisTime } from "./redis-time.ts";
 import { Slot } from "./slot.ts";
 
 export interface SharedLimiterOptions extends PurseSettings {
@@ -45,14 +45,12 @@ export interface Pending {
   readonly resolve: (acquired: Acquired) => void;
 }
 
-/** While calls wait, replicas exchange this often what waits. */
-export const STATE_MS = 250;
 /** A replica sends a command at least this often. */
-export const RENEW_MS = 400;
+export const TICK_MS = 250;
 
 export class Replica {
   readonly options: SharedLimiterOptions;
-  readonly time: RedisTime;
+  readonly time = new RedisTime();
   readonly slot: Slot;
   readonly apps: AppCounts;
   readonly slackMs: number;
@@ -96,14 +94,13 @@ export class Replica {
   constructor(options: SharedLimiterOptions) {
     const now = options.clock.monotonic();
     this.options = options;
-    // [6] Two commands may take as long as they may, and Redis' clock may be wrong by a tenth for a moment.
-    this.slackMs = 2 * options.timeoutMs + SILENT_MS / 10 + ROUNDING_MS;
-    this.time = createRedisTime(options.timeoutMs);
+    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
+    this.slackMs = TICK_MS + 2 * options.timeoutMs + 2 * ROUNDING_MS;
     this.slot = new Slot({ degradedForMs: options.degradedForMs, slackMs: this.slackMs });
     this.apps = createAppCounts(options.redis.follow);
     this.config = options.config;
     this.windows = pursesOf(options.config.windows, options);
-    this.opensAt = now + SETTLE_MS;
+    this.opensAt = now + JOIN_MS;
     this.due = { renew: now, report: Number.POSITIVE_INFINITY, state: now, tidy: now, follow: now };
   }
 
@@ -145,21 +142,26 @@ export class Replica {
   settings(): RequestSettings {
     const { windows, options, config, slackMs } = this;
     const { replicas, degradedForMs, ledger } = options;
-    const shortMs = windows[0]?.ms ?? 0;
+    const [shortest, ...longer] = windows;
+    const shortMs = shortest?.ms ?? 0;
     const drift = 3 * DRIFT;
+    // What the holder may spend after its last report: its purse, but that of the shortest window as often as that fits.
+    const atMostOften = (shortest?.own ?? 0) * (Math.ceil(degradedForMs / shortMs) + 2);
     return {
       windows,
       limits: limitsText(config.windows),
-      replicas,
-      purses: { name: this.purseName(windows), replicas, windows },
+      purses: {
+        name: this.purseName(windows),
+        replicas,
+        own: Object.fromEntries(windows.map(({ ms, own }) => [String(ms), own])),
+      },
       drift,
       slackMs,
-      silentMs: SILENT_MS,
       countMs: this.countMs(),
-      rightMs: degradedForMs,
       holdMs: Math.ceil((degradedForMs + shortMs + this.countMs()) * (1 + drift)) + 2 * slackMs,
-      settleMs: SETTLE_MS,
-      pollMs: STATE_MS,
+      most: longer.map(({ ms, own }) => ({ ms, count: Math.min(own, atMostOften) })),
+      joinMs: JOIN_MS,
+      tickMs: TICK_MS,
       keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + this.countMs() + 2 * slackMs,
       ...ledger,
     };

@@ -10,14 +10,18 @@
 --          In the same hash slot of a Cluster: PREFIX.day:APP, sorted sets like 2, for apps with a limit for the day
 -- ARGV[1]  the request as JSON: see Request in redis-script.ts
 --
--- Instants are milliseconds of the script's own time. It follows Redis' clock where the replicas' clocks confirm it [6].
+-- Instants are milliseconds of the script's own time [6].
 
 local request = cjson.decode(ARGV[1])
-local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = unpack(KEYS)
 local DAY = 86400000
--- [6] Redis' clock may step forward by this much while no replica watches it.
-local MOST_STEP = 5000
+-- [6] After an outage of Redis, those who know more have this long to come first.
+local RETURN_MS = 1000
+-- [6] Most that Redis' clock and the clocks of machines may be wrong together, while nobody measures.
+local CLOCK_ERROR_MS = 5000
 local windows, shortest = request.windows, request.windows[1]
+local time = redis.call('TIME')
+local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local state, now
 
 local function int(number) return string.format('%.0f', number) end
@@ -43,79 +47,52 @@ local function owe(debts, ms, number)
   return kept
 end
 
--- [6] The latest time that the asker's clock allows, and the clocks of the others that were heard a moment ago. Redis' clock
--- carries what they allowed over that moment. If it stepped forward meanwhile, the asker's clock shows it.
-local function latestTime(clock)
-  local latest, me = request.latest, state.processes[request.process]
-  local step = math.max(0, me and me.ahead and me.ahead + clock - latest or 0)
-  for _, process in pairs(state.processes) do
-    if process.ahead then
-      process.ahead = process.ahead - step
-      local isRecent = process.clock <= clock and process.clock > clock - request.silentMs
-      if isRecent and process ~= me then latest = math.min(latest, process.ahead + clock) end
-    end
-  end
-  return latest
-end
-
--- [6] Moves the time as far as Redis' clock and the replicas' clocks allow. Without a clock, an asker moves no time, unless
--- the time stood still while it watched, because it is alone. Then Redis' clock may have stepped before: the time stays
--- behind. @return Redis' clock
-local function readTime()
-  local time = redis.call('TIME')
-  local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local function readState()
   local text = redis.call('GET', STATE)
-  if not text then
+  if text then state = cjson.decode(text) else
     redis.call('DEL', SHARED, OWN)
-    now = math.floor(math.min(clock, request.latest or clock))
     state = {
-      time = now, clock = clock, seq = 0, epoch = int(now) .. request.process, since = now, openAt = now + request.settleMs,
-      closedUntil = 0, shared = 0, own = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = DAY
+      time = clock, clock = clock, wall = request.wall, seq = 0, workedSeq = 0, epoch = int(clock) .. request.process,
+      since = clock, openAt = 0, shared = 0, own = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = DAY
     }
-    return clock
   end
-  state = cjson.decode(text)
   now = state.time
-  local isBehind = request.latest and not request.stoodAt and now - request.latest > request.silentMs
-  if isBehind or (request.stoodAt or now) ~= now then request.isWatching = true end
-  if not request.isWatching then
-    local to = now + math.max(0, clock - state.clock)
-    if request.stoodAt then to = math.max(now, to - MOST_STEP) else to = math.max(to, clock) end
-    if request.latest then to = math.min(to, latestTime(clock)) end
-    now, state.clock = math.max(now, math.floor(to)), clock
-  end
-  return clock
 end
 
--- [3] All slots have one size. Others get no slot while one of this size may be in use.
-local function purseOf(ms)
-  for _, w in ipairs(state.purses and state.purses.windows or {}) do
-    if w.ms == ms then return w.own * state.purses.replicas end
-  end
-  return 0
-end
-local function room(w)
-  local shared = w.limit - math.max(request.replicas * w.own, purseOf(w.ms))
-  return shared - count(SHARED, w.ms) - owed(state.debts, w.ms)
+-- [3] Slots of two sizes may be in use. The larger size counts for all.
+local function larger(purses, others)
+  if not others or others.name == purses.name then return purses end
+  local own = {}
+  for ms, size in pairs(purses.own) do own[ms] = size end
+  for ms, size in pairs(others.own) do own[ms] = math.max(size, own[ms] or 0) end
+  return { name = 'mixed', replicas = math.max(purses.replicas, others.replicas), own = own }
 end
 
--- [5] Data were lost. `counts` are what counted `ageMs` ago, by window.
+local function ownTotal(purses, ms) return purses and purses.replicas * (purses.own[int(ms)] or 0) or 0 end
+local function sharedLimit(w) return w.limit - math.max(ownTotal(request.purses, w.ms), ownTotal(state.purses, w.ms)) end
+local function room(w) return sharedLimit(w) - count(SHARED, w.ms) - owed(state.debts, w.ms) end
+
+-- [5] Data were lost. `counts` are what counted `ageMs` ago, by window. All processes must join again.
 local function lose(counts, ageMs)
-  local debts = {}
+  state.purses = larger(larger(request.purses, request.knownPurses), state.purses)
+  local debts, most = {}, {}
   for i, w in ipairs(windows) do
     if i > 1 then
-      local shared, short = w.limit - request.replicas * w.own, shortest.limit - request.replicas * shortest.own
-      local most = (counts[int(w.ms)] or shared) + short * (math.ceil(span(ageMs) / shortest.ms) + 1)
-      debts = owe(debts, w.ms, math.max(most, owed(state.debts, w.ms)))
+      local granted = sharedLimit(shortest) * (math.ceil(span(ageMs) / shortest.ms) + 1)
+      local sum = (counts[int(w.ms)] or sharedLimit(w)) + granted
+      debts = owe(debts, w.ms, math.max(sum, owed(state.debts, w.ms)))
     end
   end
-  redis.call('DEL', SHARED, OWN)
-  for k = 1, math.max(request.replicas, #state.slots) do
-    state.slots[k] = { isUnknown = true, renewedAt = now, holdMs = request.holdMs, rightMs = request.rightMs, debts = {} }
+  for ms, size in pairs(state.purses.own) do
+    if tonumber(ms) > shortest.ms then most[#most + 1] = { ms = tonumber(ms), count = size } end
   end
+  for k = 1, math.max(state.purses.replicas, #state.slots) do
+    state.slots[k] = { isUnknown = true, renewedAt = now, holdMs = request.holdMs, most = most, debts = {} }
+  end
+  redis.call('DEL', SHARED, OWN)
   state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
-  state.closedUntil, state.openAt, state.since = now + span(shortest.ms + request.countMs), now, now
-  state.seq, state.purses, state.lostAt = math.max(state.seq, request.seen), state.purses or request.purses, now
+  state.openAt, state.since = now + span(shortest.ms + request.countMs), now
+  state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
 end
 
 -- [5] A replica has seen more than Redis knows, or a key is gone.
@@ -126,20 +103,44 @@ local function noticeLoss()
   if not isWhole then lose(state.counts, 0) end
 end
 
--- Calls of replicas of version 0.2 count in full for a whole window. @return whether such replicas may still send
+-- [6] Moves the time as far as the asker's clock shows. A process that is new only watches at first: those who know more
+-- come before it works. The same holds for one whose clock is ahead although others have worked meanwhile: they did not
+-- know its time. @return whether the asker may work
+local function moveTime()
+  local me = state.processes[request.process]
+  local isMember = me and me.joinedBy == request.joinedBy
+  local isAhead = isMember and request.time > now + request.slackMs
+  if not isMember or (isAhead and state.workedSeq > me.seq) then
+    state.processes[request.process] = { joinedBy = request.number, joinsAt = now + request.joinMs }
+    return false
+  end
+  if me.joinsAt and request.time < me.joinsAt then return false end
+  local to = math.max(now, request.time)
+  if me.joinsAt then
+    -- Nobody measured the time before. Redis' clock and the machine's clock agree on what has certainly passed.
+    to = math.max(to, now + math.min(clock - state.clock, request.wall - state.wall) - CLOCK_ERROR_MS)
+  elseif isAhead then
+    -- Redis was away, and it may have gone back to an older copy. Those who know more come first.
+    state.openAt = math.max(state.openAt, to + RETURN_MS)
+  end
+  -- The time follows Redis' clock slowly, because the ledger has it.
+  if to < clock then to = math.min(clock, to + (to - now) * request.drift) end
+  now = math.floor(to)
+  me.joinsAt, state.clock, state.wall, state.workedSeq = nil, clock, request.wall, state.seq + 1
+  return true
+end
+
+-- Calls of replicas of version 0.2 count in full for a whole window, and the purse is closed while they may send.
 local function adoptOldBudget()
   local text = redis.call('GET', OLD_STATE)
   if not text then return false end
-  local old = cjson.decode(text)
-  local time = state.clock + old.offset
-  for _, slot in ipairs(old.slots) do
-    if slot.untilAt and time <= slot.untilAt + slot.stopAfterMs then return true end
-  end
+  local oldTime = clock + cjson.decode(text).offset
   for _, w in ipairs(windows) do
-    state.debts = owe(state.debts, w.ms, redis.call('ZCOUNT', OLD_SENDS, '(' .. int(time - w.ms), '+inf'))
+    state.debts = owe(state.debts, w.ms, redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.ms), '+inf'))
   end
   redis.call('DEL', OLD_STATE, OLD_SENDS)
-  return false
+  state.openAt = math.max(state.openAt, now + span(shortest.ms))
+  return true
 end
 
 local function callsOf(k)
@@ -152,45 +153,34 @@ local function callsOf(k)
   return calls
 end
 
--- [3][4] A slot that was not renewed is free when its holder has certainly stopped, and the holder's calls have left the
--- shortest window. In longer windows, the most that the holder can have spent since its last report counts.
-local function lapse(slot)
-  if not (slot.holder or slot.isUnknown) or now <= slot.renewedAt + slot.holdMs then return end
-  local short = state.purses.windows[1]
-  for i, w in ipairs(state.purses.windows) do
-    local most = slot.isUnknown and w.own or math.min(w.own, short.own * (math.ceil(slot.rightMs / short.ms) + 2))
-    if i > 1 then slot.debts = owe(slot.debts, w.ms, most) end
-  end
-  slot.holder, slot.isUnknown = nil, nil
-end
-
--- [3] Slots get another size when all are free. Calls beyond the new size count against the shared purse.
+-- [3] Slots get another size when all are free. Calls of the old ones count against the shared purse.
 local function resize()
   if state.purses and state.purses.name == request.purses.name then return true end
-  for _, slot in ipairs(state.slots) do
-    if slot.holder or slot.isUnknown then return false end
-  end
-  local debts, calls = state.debts, {}
-  for k = 1, #state.slots do calls[k] = callsOf(k) end
+  local debts = state.debts
   for _, w in ipairs(windows) do
-    local excess = 0
-    for k, slot in ipairs(state.slots) do
-      local spent = owed(slot.debts, w.ms)
-      for _, call in ipairs(calls[k]) do spent = spent + (call[2] > now - span(w.ms) and 1 or 0) end
-      excess = excess + math.max(0, spent - (k <= request.replicas and w.own or 0))
+    local spent = count(OWN, w.ms)
+    for _, slot in ipairs(state.slots) do
+      if slot.holder or slot.isUnknown then return false end
+      spent = spent + owed(slot.debts, w.ms)
     end
-    if w.limit - request.replicas * w.own - count(SHARED, w.ms) - owed(state.debts, w.ms) < excess then return false end
-    debts = owe(debts, w.ms, excess)
+    if spent > room(w) then return false end
+    debts = owe(debts, w.ms, spent)
   end
-  state.debts, state.purses = debts, request.purses
+  redis.call('DEL', OWN)
+  state.debts, state.slots, state.purses = debts, {}, request.purses
   return true
 end
 
 -- [3][4] @return the slot of this process, and whether its purse is new to it
 local function ownSlot(mayTake)
-  local mine, isNew
+  local mine
   for k, slot in ipairs(state.slots) do
-    lapse(slot)
+    -- The holder has certainly stopped, and its calls have left the shortest window. In longer ones, the most counts that
+    -- it can have spent since its last report.
+    if (slot.holder or slot.isUnknown) and now > slot.renewedAt + slot.holdMs then
+      for _, debt in ipairs(slot.most) do slot.debts = owe(slot.debts, debt.ms, debt.count) end
+      slot.holder, slot.isUnknown = nil, nil
+    end
     if slot.holder == request.process then mine = k end
   end
   local claimed = request.isFull and request.slot and state.slots[request.slot]
@@ -200,15 +190,14 @@ local function ownSlot(mayTake)
       claimed.debts[#claimed.debts + 1] = { ms = debt.ms, count = debt.count, till = now + debt.forMs }
     end
   end
-  isNew = mine and mine ~= request.slot
-  if not mine and mayTake and now >= state.openAt and resize() then
-    for k = request.replicas, 1, -1 do
-      state.slots[k] = state.slots[k] or { debts = {} }
-      if not (state.slots[k].holder or state.slots[k].isUnknown) then mine, isNew = k, true end
+  if mine or not mayTake or now < state.openAt or not resize() then return mine, mine ~= request.slot end
+  for k = 1, request.purses.replicas do
+    state.slots[k] = state.slots[k] or { debts = {} }
+    if not (state.slots[k].holder or state.slots[k].isUnknown) then
+      state.slots[k].holder = request.process
+      return k, true
     end
-    if mine then state.slots[mine].holder = request.process end
   end
-  return mine, isNew
 end
 
 local function enterInLedger(id, at, call)
@@ -236,27 +225,29 @@ local function settle(ended)
   redis.call('XADD', LEDGER, '*', 'k', 'e', 'i', ended.id, 's', ended.status, 'd', int(ended.durationMs), 't', int(at))
 end
 
--- How long until `more` permits are free. A call on its way is treated as if it arrived now.
-local function freeInMs(key, ms, more)
-  local flat = redis.call('ZRANGEBYSCORE', key, '(' .. int(now - span(ms)), '+inf', 'WITHSCORES', 'LIMIT', int(more - 1), 1)
-  return flat[2] and math.min(tonumber(flat[2]), now) + span(ms) + 1 - now or request.pollMs
+-- How long until each of these calls leaves the window. A call on its way is treated as if it arrived now.
+local function freeIn(key, ms, first, most)
+  local flat = redis.call('ZRANGEBYSCORE', key, '(' .. int(now - span(ms)), '+inf', 'WITHSCORES', 'LIMIT', int(first), int(most))
+  local waits = {}
+  for n = 2, #flat, 2 do waits[#waits + 1] = math.ceil(math.min(tonumber(flat[n]), now) + span(ms) + 1 - now) end
+  return waits
 end
 
 -- [1] Grants a permit, or returns the reason of the refusal and the time until a new request makes sense.
 local function take(wanted, rooms, closedMs)
-  local reason, waitMs = nil, 0
-  local function refuse(why, ms) reason, waitMs = reason or why, math.max(waitMs, ms) end
+  local reason, waitMs = nil, 1
+  local function refuse(why, ms) reason, waitMs = reason or why, math.max(waitMs, math.ceil(ms or request.tickMs)) end
   if closedMs > 0 then refuse('redis-away', closedMs) end
   for i, w in ipairs(windows) do
     local missing = 1 + (wanted.leave[i] or 0) - rooms[i]
-    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeInMs(SHARED, w.ms, missing)) end
+    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeIn(SHARED, w.ms, missing - 1, 1)[1]) end
   end
   local day = request.prefix .. 'day:' .. wanted.app
   if wanted.perDay then
     local over = math.max(count(day, DAY), wanted.dayAtLeast) + 1 - wanted.perDay
-    if over > 0 then refuse('per-day', freeInMs(day, DAY, over)) end
+    if over > 0 then refuse('per-day', freeIn(day, DAY, over - 1, 1)[1]) end
   end
-  if reason and not wanted.ignoresLimits then return { reason = reason, waitMs = math.max(1, math.ceil(waitMs)) } end
+  if reason and not wanted.ignoresLimits then return { reason = reason, waitMs = waitMs } end
   redis.call('ZADD', SHARED, int(now + request.countMs), wanted.id)
   if wanted.perDay then
     redis.call('ZADD', day, int(now + request.countMs), wanted.id)
@@ -271,11 +262,7 @@ end
 -- When the next permits are free, and what waits at other replicas. Predictions and fairness need it.
 local function describe()
   local described = { freeIn = {}, waiting = {} }
-  for i, w in ipairs(windows) do
-    local flat, freeIn = redis.call('ZRANGEBYSCORE', SHARED, '(' .. int(now - span(w.ms)), '+inf', 'WITHSCORES', 'LIMIT', 0, 100), {}
-    for n = 2, #flat, 2 do freeIn[#freeIn + 1] = math.ceil(math.min(tonumber(flat[n]), now) + span(w.ms) + 1 - now) end
-    described.freeIn[i] = freeIn
-  end
+  for i, w in ipairs(windows) do described.freeIn[i] = freeIn(SHARED, w.ms, 0, 100) end
   local flat = redis.call('HGETALL', WAITING)
   for i = 1, #flat, 2 do
     local other = cjson.decode(flat[i + 1])
@@ -296,33 +283,19 @@ local function tidy()
   if first then state.since = tonumber(string.match(first[1], '^%d+')) end
 end
 
--- [5][6] The data may have been older than thought when the loss was noticed, because a command that only watches does not
--- know the time. All that follows from the loss begins when the time is known.
-local function followTime()
-  local late = state.lostAt and now - state.lostAt or 0
-  state.lostAt = nil
-  if late <= 0 then return end
-  state.closedUntil = state.closedUntil + late
-  for _, debt in ipairs(state.debts) do debt.till = debt.till + late end
-  for _, slot in ipairs(state.slots) do slot.renewedAt = (slot.renewedAt or now) + late end
-end
-
 local function work(reply)
-  followTime()
-  local isOldVersion = adoptOldBudget()
-  reply.isOldVersion = isOldVersion
-  local isLeaving = request.isLeaving or isOldVersion
-  local slot, isNew = ownSlot(not isLeaving)
+  reply.isOldVersion = adoptOldBudget()
+  local slot, isNew = ownSlot(not request.isLeaving)
   report()
   for _, ended in ipairs(request.ended) do settle(ended) end
-  if slot and isLeaving then state.slots[slot].holder, slot = nil, nil end
+  if slot and request.isLeaving then state.slots[slot].holder, slot = nil, nil end
   if slot then
     local mine = state.slots[slot]
-    mine.renewedAt, mine.holdMs, mine.rightMs, reply.slot = now, request.holdMs, request.rightMs, slot
+    mine.renewedAt, mine.holdMs, mine.most, reply.slot = now, request.holdMs, request.most, slot
     if isNew then reply.inherited = { calls = callsOf(slot), debts = mine.debts } end
   end
   local rooms = {}
-  reply.closedMs = math.max(0, state.openAt - now, state.closedUntil - now, isOldVersion and request.pollMs or 0)
+  reply.closedMs = math.max(0, state.openAt - now)
   for i, w in ipairs(windows) do rooms[i] = room(w) end
   for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs) end
   for i, w in ipairs(windows) do
@@ -337,18 +310,22 @@ local function work(reply)
   state.counts = reply.counts
 end
 
-local clock = readTime()
-local me = state.processes[request.process]
+readState()
+local before = state.processes[request.process]
 -- A command that arrives after a later one of the same process has no effect.
-if me and me.number >= request.number then return cjson.encode({ kind = 'late' }) end
+if before and before.number >= request.number then return cjson.encode({ kind = 'late' }) end
 noticeLoss()
-local reply = { kind = 'done', results = {}, windows = {}, counts = {}, closedMs = request.pollMs }
-if not request.isWatching then work(reply) end
+local isWorking = moveTime()
+local me = state.processes[request.process]
+local reply = { kind = 'done', results = {}, windows = {}, counts = {}, closedMs = request.joinMs }
+if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joinsAt - request.time end
+if isWorking then work(reply) end
 state.seq, state.time = state.seq + 1, now
-local ahead = not request.isWatching and request.latest and request.latest - clock or nil
-state.processes[request.process] = { seq = state.seq, number = request.number, at = now, clock = clock, ahead = ahead }
+me.seq, me.number, me.at = state.seq, request.number, now
+state.processes[request.process] = me
 state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
 redis.call('SET', STATE, cjson.encode(state), 'PX', int(state.keepMs + request.holdMs))
 for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
-reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, request.isWatching
+reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
+reply.joinedBy, reply.purses = me.joinedBy, state.purses
 return cjson.encode(reply)

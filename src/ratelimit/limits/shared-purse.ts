@@ -15,7 +15,7 @@
  * | 4    | A new holder takes over what counts in the purse, and the most that was not reported.            | lua: ownSlot |
  * | 5    | When data were lost, the shared purse is closed for the shortest window. Longer windows go on    | lua: lose    |
  * |      | from what a replica knew. Slots count as held.                                                   |              |
- * | 6    | The script's time is never faster than the clocks of the replicas.                               | redis-time   |
+ * | 6    | The script's time is never faster than the monotonic clocks of the replicas.                     | lua: moveTime|
  *
  * Only one command is under way at a time. It carries everything that there is to report and to request.
  */
@@ -30,10 +30,9 @@ import type { ReplicaSlot, Reply, Request } from "./redis-script.ts";
 import {
   type Done,
   type Pending,
-  RENEW_MS,
   Replica,
   type SharedLimiterOptions,
-  STATE_MS,
+  TICK_MS,
 } from "./replica.ts";
 import { stateOf } from "./shared-state.ts";
 
@@ -149,15 +148,13 @@ async function command(replica: Replica): Promise<boolean> {
   const isLeaving = replica.isClosing || replica.next !== undefined;
   const wantsState = askedAt >= due.state;
   const isTidying = askedAt >= due.tidy;
-  const asked = replica.time.ask(askedAt);
-  if (asked.isWatching) refuseAll(replica, replica.pending.splice(0));
   const taken = isLeaving || !replica.isReachable ? [] : replica.pending.splice(0);
   const { fields, confirm } = slot.report(askedAt);
   // The slot may be free from now on, also when the reply is lost.
   if (isLeaving) slot.stopUsing();
   due.report = Number.POSITIVE_INFINITY;
   const takes = taken.map(({ take }) => take);
-  const reply = await ask(replica, askedAt, { ...asked, ...fields, isLeaving, takes, wantsState, isTidying });
+  const reply = await ask(replica, askedAt, { ...fields, isLeaving, takes, wantsState, isTidying });
   if (reply === undefined) {
     giveUp(replica, taken);
     return false;
@@ -173,7 +170,7 @@ async function command(replica: Replica): Promise<boolean> {
   replica.last = { ...reply, askedAt };
   if (replica.opensAt <= at) replica.hasOpened = true;
   if (replica.waiting === waiting) replica.isWaitingReported = true;
-  if (wantsState) due.state = askedAt + STATE_MS;
+  if (wantsState) due.state = askedAt + TICK_MS;
   if (isTidying) tidy(replica, askedAt);
   if (slot.hasReports()) due.report = Math.min(due.report, at + REPORT_MS);
   if (reply.state !== undefined) replica.described = { state: reply.state, at };
@@ -188,7 +185,7 @@ async function command(replica: Replica): Promise<boolean> {
 async function ask(
   replica: Replica,
   askedAt: number,
-  fields: Omit<Request, "process" | "number" | "seen" | "counts" | "countsMs" | "waiting">,
+  fields: Pick<Request, "slot" | "debts" | "calls" | "isFull" | "ended" | "isLeaving" | "takes" | "wantsState" | "isTidying">,
 ): Promise<Done | undefined> {
   const { options, last, seen } = replica;
   const { clock, process, redis, timeoutMs } = options;
@@ -197,6 +194,9 @@ async function ask(
     seen,
     counts: last?.counts ?? {},
     countsMs: last === undefined ? 0 : askedAt - last.askedAt,
+    knownPurses: last?.purses,
+    ...replica.time.ask(askedAt),
+    wall: clock.now(),
   };
   const request = {
     process,
@@ -232,12 +232,12 @@ function heard(replica: Replica, reply: Done, askedAt: number): void {
   const at = replica.now();
   if (!replica.isReachable) options.backInOrder(outageOf(replica));
   Object.assign(replica, { isReachable: true, isWatching: reply.isWatching, seen: reply.seq });
-  time.heard(reply, askedAt, at);
+  time.heard(reply, at);
   const isLost = slot.renewed(reply, askedAt, at);
   if (isLost) noticeLoss(replica);
   noticeOldVersion(replica, reply);
-  replica.opensAt = Math.max(time.settlesAt(), reply.closedMs > 0 ? at + reply.closedMs : 0);
-  due.renew = isLost ? at : askedAt + RENEW_MS;
+  replica.opensAt = reply.closedMs > 0 ? at + reply.closedMs : 0;
+  due.renew = isLost ? at : askedAt + TICK_MS;
   if (replica.opensAt > at) due.renew = Math.min(due.renew, replica.opensAt);
 }
 
@@ -286,7 +286,7 @@ function noticeLoss({ apps, options: { origin, warn } }: Replica): void {
 function noticeOldVersion(replica: Replica, { isOldVersion = false }: Done): void {
   const { warn, origin } = replica.options;
   if (isOldVersion && !replica.isOldVersionKnown)
-    warn("Replicas of version 0.2 use this Redis. This replica sends nothing until they have stopped.", {
+    warn("Redis has the budget of version 0.2. Stop all replicas of 0.2. The shared purse opens a window later.", {
       origin,
     });
   replica.isOldVersionKnown = isOldVersion;
@@ -300,8 +300,8 @@ function tidy(replica: Replica, at: number): void {
 /** Reads on in the ledger: which apps sent how many calls. */
 function follow({ apps, due, config, time }: Replica, at: number): void {
   if (at < due.follow) return;
-  due.follow = at + STATE_MS;
-  void apps.follow(time.estimate(at) - at, at, keptMs(config.windows));
+  due.follow = at + TICK_MS;
+  void apps.follow((time.at(at) ?? at) - at, at, keptMs(config.windows));
 }
 
 /** Tells the queue when more is left than when a permit was last refused, or when the described state is new. */

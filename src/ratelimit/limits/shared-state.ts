@@ -3,7 +3,7 @@ import type { RateWindow } from "../../usage/rate-window.ts";
 import { type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import { dayOf, firstOf, freeInstants, windowState } from "./own-purse.ts";
 import { AWAY_MS } from "./permits.ts";
-import { SETTLE_MS } from "./redis-time.ts";
+import { JOIN_MS } from "./redis-time.ts";
 import type { Replica } from "./replica.ts";
 
 export function stateOf(replica: Replica): LimiterState {
@@ -30,7 +30,7 @@ function windowOf(replica: Replica, window: RateWindow, at: number): WindowState
   const byApp = apps.byApp(windowMs, at);
   if (!replica.isShared(at)) {
     // Redis grants permits in a moment. Calls wait for it.
-    if (isReachable && opensAt <= at + SETTLE_MS)
+    if (isReachable && opensAt <= at + JOIN_MS)
       return windowState(window, { spent: 0, remaining: window.limit, freeAt: [], byApp: new Map() });
     const opening = isReachable ? Array.from({ length: MOST_FREE_INSTANTS }, () => opensAt) : [];
     const spent = slot.purse.log.spent(windowMs, at);

@@ -126,11 +126,13 @@ export function start(world: World, place: number): Replica {
 /** A replica's own clock, with its own epoch and speed. Callbacks wait while the process is frozen. */
 function clockOf(world: World, replica: Replica): Clock {
   const { clock, random } = world;
+  // Machines agree on the time of day, but not exactly.
+  const wrongMs = random.between(-2_000, 2_000);
   const offset = random.between(-1_000_000, 1_000_000);
   const speed = 1 + random.between(-5, 5) / 10_000;
   const monotonic = (): number => Math.floor(clock.monotonic() * speed) + offset;
   return {
-    now: monotonic,
+    now: () => clock.monotonic() + wrongMs,
     monotonic,
     precise: monotonic,
     machine: clock.machine,
