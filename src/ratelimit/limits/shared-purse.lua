@@ -130,7 +130,7 @@ local function moveTime()
   return true
 end
 
--- Calls of replicas of version 0.2 count in full for a whole window, and the purse is closed while they may send.
+-- Calls of replicas of version 0.2 count in full for a whole window. The purse is closed until they write no more.
 local function adoptOldBudget()
   local text = redis.call('GET', OLD_STATE)
   if not text then return false end
@@ -139,7 +139,7 @@ local function adoptOldBudget()
     state.debts = owe(state.debts, w.ms, redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.ms), '+inf'))
   end
   redis.call('DEL', OLD_STATE, OLD_SENDS)
-  state.openAt = math.max(state.openAt, now + span(shortest.ms))
+  state.openAt = math.max(state.openAt, now + request.joinMs)
   return true
 end
 

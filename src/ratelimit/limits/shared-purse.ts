@@ -286,7 +286,7 @@ function noticeLoss({ apps, options: { origin, warn } }: Replica): void {
 function noticeOldVersion(replica: Replica, { isOldVersion = false }: Done): void {
   const { warn, origin } = replica.options;
   if (isOldVersion && !replica.isOldVersionKnown)
-    warn("Redis has the budget of version 0.2. Stop all replicas of 0.2. The shared purse opens a window later.", {
+    warn("Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.", {
       origin,
     });
   replica.isOldVersionKnown = isOldVersion;

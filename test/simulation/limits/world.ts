@@ -4,7 +4,7 @@ import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
 import { createRedisPurse, type RunLimiter } from "../../../src/ratelimit/limits/redis-script.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
-import type { TestRandom } from "../../support/random.ts";
+import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
 import { createStageData, LUA, type RedisStage, type StageData } from "./redis-stage.ts";
 
@@ -127,7 +127,7 @@ export function start(world: World, place: number): Replica {
 function clockOf(world: World, replica: Replica): Clock {
   const { clock, random } = world;
   // Machines agree on the time of day, but not exactly.
-  const wrongMs = random.between(-2_000, 2_000);
+  const wrongMs = createRandom(world.started).between(-2_000, 2_000);
   const offset = random.between(-1_000_000, 1_000_000);
   const speed = 1 + random.between(-5, 5) / 10_000;
   const monotonic = (): number => Math.floor(clock.monotonic() * speed) + offset;
