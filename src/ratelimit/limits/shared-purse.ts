@@ -27,13 +27,7 @@ import { keptMs } from "./own-purse.ts";
 import { answer, orAway, payFromOwn, takeOf, withoutShared } from "./permits.ts";
 import { pursesOf } from "./purse-sizes.ts";
 import type { ReplicaSlot, Reply, Request } from "./redis-script.ts";
-import {
-  type Done,
-  type Pending,
-  Replica,
-  type SharedLimiterOptions,
-  TICK_MS,
-} from "./replica.ts";
+import { type Done, type Pending, Replica, type SharedLimiterOptions, TICK_MS } from "./replica.ts";
 import { stateOf } from "./shared-state.ts";
 
 export interface SharedLimiter extends Limiter {
@@ -185,7 +179,10 @@ async function command(replica: Replica): Promise<boolean> {
 async function ask(
   replica: Replica,
   askedAt: number,
-  fields: Pick<Request, "slot" | "debts" | "calls" | "isFull" | "ended" | "isLeaving" | "takes" | "wantsState" | "isTidying">,
+  fields: Pick<
+    Request,
+    "slot" | "debts" | "calls" | "isFull" | "ended" | "isLeaving" | "takes" | "wantsState" | "isTidying"
+  >,
 ): Promise<Done | undefined> {
   const { options, last, seen } = replica;
   const { clock, process, redis, timeoutMs } = options;
@@ -286,9 +283,12 @@ function noticeLoss({ apps, options: { origin, warn } }: Replica): void {
 function noticeOldVersion(replica: Replica, { isOldVersion = false }: Done): void {
   const { warn, origin } = replica.options;
   if (isOldVersion && !replica.isOldVersionKnown)
-    warn("Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.", {
-      origin,
-    });
+    warn(
+      "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.",
+      {
+        origin,
+      },
+    );
   replica.isOldVersionKnown = isOldVersion;
 }
 
