@@ -104,7 +104,7 @@ export interface Request {
 }
 
 /** All that decides the sizes of own purses. */
-export interface PurseSizes {
+interface PurseSizes {
   readonly name: string;
   readonly replicas: number;
   /** By the length of the window. */
