@@ -17,8 +17,7 @@ export interface Authenticator {
   readonly refusal: (params: URLSearchParams, nowSeconds: number) => string | undefined;
   /** Changes the key or the callerId. Requests signed with the old one fail from now on. */
   readonly setCaller: (change: Partial<Caller>) => void;
-  readonly setTimeWindow: (seconds: number) => void;
-  /** Restores the first caller and the first window, and forgets every `unique`. */
+  /** Restores the first caller, and forgets every `unique`. */
   readonly reset: () => void;
   readonly callerId: string;
 }
@@ -40,25 +39,16 @@ function last(params: URLSearchParams, name: string): string {
   return params.getAll(name).at(-1) ?? "";
 }
 
-function withinWindow(time: string, nowSeconds: number, windowSeconds: number): boolean {
-  return /^\d{1,12}$/.test(time) && Math.abs(Number(time) - nowSeconds) <= windowSeconds;
+/** How far a request's `time` may be from the sandbox's clock, either way. */
+const WINDOW_SECONDS = 300;
+
+function withinWindow(time: string, nowSeconds: number): boolean {
+  return /^\d{1,12}$/.test(time) && Math.abs(Number(time) - nowSeconds) <= WINDOW_SECONDS;
 }
 
-/** @param timeWindowSeconds how far a request's `time` may be from the sandbox's clock, either way */
-export function createAuthenticator(original: Caller, timeWindowSeconds: number): Authenticator {
+export function createAuthenticator(original: Caller): Authenticator {
   let caller = original;
-  let windowSeconds = timeWindowSeconds;
   const used = new Set<string>();
-
-  function spend(unique: string): void {
-    used.add(unique);
-    if (used.size > REMEMBERED_UNIQUES) {
-      for (const oldest of used) {
-        used.delete(oldest);
-        break;
-      }
-    }
-  }
 
   return {
     refusal(params, nowSeconds) {
@@ -67,7 +57,7 @@ export function createAuthenticator(original: Caller, timeWindowSeconds: number)
       const [time, unique] = [last(params, "time"), last(params, "unique")];
       if (last(params, "callerId") !== caller.callerId)
         return "FAILURE_UNKNOWN_CALLER - callerId is not known";
-      if (!withinWindow(time, nowSeconds, windowSeconds)) {
+      if (!withinWindow(time, nowSeconds)) {
         return "FAILURE_INVALID_TIME - time must be the current UNIX timestamp in seconds";
       }
       if (unique.length !== UNIQUE_LENGTH) {
@@ -78,18 +68,15 @@ export function createAuthenticator(original: Caller, timeWindowSeconds: number)
       }
       if (used.has(unique)) return "FAILURE_UNIQUE_USED - unique has been used before";
       // Only a genuine request uses up its unique, so that a forged one cannot.
-      spend(unique);
+      used.add(unique);
+      if (used.size > REMEMBERED_UNIQUES) used.delete(used.values().next().value ?? "");
       return undefined;
     },
     setCaller(change) {
       caller = { ...caller, ...change };
     },
-    setTimeWindow(seconds) {
-      windowSeconds = seconds;
-    },
     reset() {
       caller = original;
-      windowSeconds = timeWindowSeconds;
       used.clear();
     },
     get callerId() {

@@ -21,13 +21,8 @@ type Action = (body: unknown, query: Request["query"]) => unknown;
 const MAX_BODY = "64kb";
 const PREFIX = z.strictObject({ pathPrefix: z.string().exactOptional() });
 const COUNT = z.strictObject({ count: z.int().min(0).exactOptional() });
-const CALLER = z.strictObject({
-  callerId: z.string().exactOptional(),
-  privateKey: z.string().exactOptional(),
-});
 const SETTINGS = z.strictObject({
   offsetSpelling: z.enum(["offset", "offSet"]).exactOptional(),
-  timeWindowSeconds: z.int().min(0).exactOptional(),
   validators: z.enum(VALIDATORS).exactOptional(),
 });
 
@@ -58,7 +53,6 @@ function actionsOn(sandbox: Controlled): Readonly<Record<string, Readonly<Record
       },
       DELETE: after(z.unknown(), sandbox.clearRequests),
     },
-    "/auth": { POST: after(CALLER, sandbox.setCaller) },
     "/settings": { POST: after(SETTINGS, sandbox.set) },
     "/revise": { POST: after(PREFIX, sandbox.revise) },
     "/hold": { POST: after(PREFIX, ({ pathPrefix }) => sandbox.hold(pathPrefix)) },

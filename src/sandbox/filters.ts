@@ -30,6 +30,10 @@ export interface Filter {
   readonly compile: (text: string, given: Given) => Predicate | undefined;
 }
 
+function filter(name: string, compile: Filter["compile"]): Filter {
+  return { name, compile };
+}
+
 /** The side of the square around `center` without `dim`. The interface does not define it, so this is our choice. */
 const DEFAULT_DIM_METRES = 2000;
 
@@ -78,87 +82,63 @@ export function searchWords(text: string): string[] {
     .filter((word) => word !== "");
 }
 
-const q: Filter = {
-  name: "q",
-  compile: (text) => {
-    const words = searchWords(text);
-    return (row) => words.every((word) => row.text.includes(word));
-  },
-};
+const q = filter("q", (text) => {
+  const words = searchWords(text);
+  return (row) => words.every((word) => row.text.includes(word));
+});
 
 /** `dim` is width (west to east), then height (south to north), of a rectangle centred on `center`. */
-const center: Filter = {
-  name: "center",
-  compile: (text, given) => {
-    const [latitude = 0, longitude = 0] = readTuple("center", text, 2);
-    checkedPoint("center", latitude, longitude);
-    const dim = given.get("dim");
-    const [width = 0, height = 0] =
-      dim === undefined ? [DEFAULT_DIM_METRES, DEFAULT_DIM_METRES] : readTuple("dim", dim, 2);
-    const north = height / 2 / METRES_PER_DEGREE;
-    const east = width / 2 / metresPerLongitude(latitude);
-    return within(
-      { latitude: latitude - north, longitude: longitude - east },
-      { latitude: latitude + north, longitude: longitude + east },
-    );
-  },
-};
+const center = filter("center", (text, given) => {
+  const [latitude = 0, longitude = 0] = readTuple("center", text, 2);
+  checkedPoint("center", latitude, longitude);
+  const dim = given.get("dim");
+  const [width = 0, height = 0] =
+    dim === undefined ? [DEFAULT_DIM_METRES, DEFAULT_DIM_METRES] : readTuple("dim", dim, 2);
+  const north = height / 2 / METRES_PER_DEGREE;
+  const east = width / 2 / metresPerLongitude(latitude);
+  return within(
+    { latitude: latitude - north, longitude: longitude - east },
+    { latitude: latitude + north, longitude: longitude + east },
+  );
+});
 
 /** It filters nothing by itself, but must be well formed. */
-const dim: Filter = {
-  name: "dim",
-  compile: (text) => {
-    readTuple("dim", text, 2);
-    return undefined;
-  },
-};
+const dim = filter("dim", (text) => {
+  readTuple("dim", text, 2);
+  return undefined;
+});
 
-const bbox: Filter = {
-  name: "bbox",
-  compile: (text) => {
-    const [south = 0, west = 0, north = 0, east = 0] = readTuple("bbox", text, 4);
-    return within(checkedPoint("bbox", south, west), checkedPoint("bbox", north, east));
-  },
-};
+const bbox = filter("bbox", (text) => {
+  const [south = 0, west = 0, north = 0, east = 0] = readTuple("bbox", text, 4);
+  return within(checkedPoint("bbox", south, west), checkedPoint("bbox", north, east));
+});
 
 /** A record lists every area it lies in, so a county finds the records of its municipalities. */
-const areaId: Filter = {
-  name: "areaId",
-  compile: (text) => {
-    const ids = readIds("areaId", text);
-    return (row) => row.areaIds.some((id) => ids.has(id));
-  },
-};
+const areaId = filter("areaId", (text) => {
+  const ids = readIds("areaId", text);
+  return (row) => row.areaIds.some((id) => ids.has(id));
+});
 
-const objectType: Filter = {
-  name: "objectType",
-  compile: (text) => {
-    const types = readObjectTypes("objectType", text);
-    return ({ facts }) => types.has(facts.objectType);
-  },
-};
+const objectType = filter("objectType", (text) => {
+  const types = readObjectTypes("objectType", text);
+  return ({ facts }) => types.has(facts.objectType);
+});
 
 /** If the field is absent, the building is not new. `includeUnset` does not change that. */
-const isNewConstruction: Filter = {
-  name: "isNewConstruction",
-  compile: (text) => {
-    const wanted = readSwitch("isNewConstruction", text);
-    return ({ facts }) => facts.isNew === wanted;
-  },
-};
+const isNewConstruction = filter("isNewConstruction", (text) => {
+  const wanted = readSwitch("isNewConstruction", text);
+  return ({ facts }) => facts.isNew === wanted;
+});
 
 const priceDecrease: Filter = {
   name: "priceDecrease",
   compile: (text) => (readSwitch("priceDecrease", text) ? ({ facts }) => facts.isReduced : undefined),
 };
 
-const includeUnset: Filter = {
-  name: "includeUnset",
-  compile: (text) => {
-    readSwitch("includeUnset", text);
-    return undefined;
-  },
-};
+const includeUnset = filter("includeUnset", (text) => {
+  readSwitch("includeUnset", text);
+  return undefined;
+});
 
 function perSquareMetre(price: number | undefined, livingArea: number | undefined): number | undefined {
   return price === undefined || livingArea === undefined ? undefined : price / livingArea;

@@ -8,7 +8,6 @@ import { createAuthenticator } from "./auth.ts";
 import { createBarrier } from "./barrier.ts";
 import { createControlServer } from "./control.ts";
 import { generateData } from "./dataset/generate.ts";
-import type { SandboxData } from "./dataset/model.ts";
 import { createFaultQueue } from "./faults.ts";
 import { createRevisions } from "./revisions.ts";
 import { createDataServer } from "./server.ts";
@@ -17,19 +16,6 @@ import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
 export type { Sandbox, SandboxOptions } from "./types.ts";
 
 const DEFAULT_SIZES = { listings: 12_000, sold: 24_000 } as const;
-const DEFAULT_TIME_WINDOW_SECONDS = 300;
-
-/** The data set of the options, or a new one. */
-function dataOf(options: SandboxOptions): SandboxData {
-  return (
-    options.data ??
-    generateData({
-      seed: options.seed ?? 1,
-      service: options.service,
-      ...(options.sizes ?? DEFAULT_SIZES),
-    })
-  );
-}
 
 async function closePort(server: Server): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -50,13 +36,11 @@ function startOf({
 
 function createCore(options: SandboxOptions): { core: Core; dataServer: () => Server } {
   const now = options.now ?? Date.now;
-  const authenticator = createAuthenticator(
-    options,
-    options.timeWindowSeconds ?? DEFAULT_TIME_WINDOW_SECONDS,
-  );
+  const { service, seed = 1, sizes = DEFAULT_SIZES } = options;
+  const authenticator = createAuthenticator(options);
   const source: Source = {
-    data: dataOf(options),
-    service: options.service,
+    data: options.data ?? generateData({ seed, service, ...sizes }),
+    service,
     authenticator,
     revisions: createRevisions(now),
     ...startOf(options),
@@ -75,11 +59,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     release: barrier.release,
     waiting: barrier.waiting,
     setCaller: authenticator.setCaller,
-    set(settings) {
-      if (settings.offsetSpelling) source.offsetSpelling = settings.offsetSpelling;
-      if (settings.validators) source.validators = settings.validators;
-      if (settings.timeWindowSeconds !== undefined) authenticator.setTimeWindow(settings.timeWindowSeconds);
-    },
+    set: (settings) => void Object.assign(source, settings),
     revise: (change) => revisions.add(change?.pathPrefix),
     reset() {
       faults.clear();
@@ -91,7 +71,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
       Object.assign(source, startOf(options));
     },
     state: () => ({
-      service: options.service,
+      service,
       callerId: authenticator.callerId,
       sizes: { listings: data.listings.length, sold: data.sold.length, areas: data.areas.length },
       offsetSpelling: source.offsetSpelling,

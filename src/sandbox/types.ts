@@ -24,14 +24,11 @@ export interface SandboxOptions {
   readonly now?: () => number;
   /** How the envelope spells `offset`. Default `offset`. */
   readonly offsetSpelling?: OffsetSpelling;
-  /** How far a request's `time` may be off, either way. Default 300. */
-  readonly timeWindowSeconds?: number;
 }
 
 /** Settings that can be changed while the sandbox runs. */
 export interface SandboxSettings {
   readonly offsetSpelling?: OffsetSpelling;
-  readonly timeWindowSeconds?: number;
   /** The validators of proper answers, which conditional requests are compared with. `none` at the start. */
   readonly validators?: Validators;
 }

@@ -61,7 +61,6 @@ function sentFor(target: string, revision: number): ReturnType<typeof answer> {
       callerId: CALLER.callerId,
       refusal: () => undefined,
       setCaller: () => undefined,
-      setTimeWindow: () => undefined,
       reset: () => undefined,
     },
     revisions: {

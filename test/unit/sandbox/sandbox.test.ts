@@ -1,12 +1,23 @@
-/** One request for each thing that the sandbox can do. The scenario tests use most of it. */
-import { gunzipSync } from "node:zlib";
-
+/** What the sandbox promises beyond what the scenario tests use. search.test.ts has the searches. */
 import { describe, expect, it } from "vitest";
 
+import { createAuthenticator, signatureOf } from "../../../src/sandbox/auth.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { phpJson } from "../../../src/sandbox/envelope.ts";
 import type { Fault } from "../../../src/sandbox/faults.ts";
-import { call, CALLER, DATA, NOW_MS, NOW_SECONDS, parsed, type Reply, signed, started } from "./support.ts";
+import {
+  call,
+  CALLER,
+  credentials,
+  DATA,
+  NOW_MS,
+  NOW_SECONDS,
+  newUnique,
+  parsed,
+  type Reply,
+  signed,
+  started,
+} from "./support.ts";
 
 const LISTING = DATA.listings[0]!.record;
 const SOLD = DATA.sold[0]!.record;
@@ -14,49 +25,35 @@ const IMAGE = `/cache/primary_${LISTING.serviceId}_40x30.jpg`;
 const V2 = "application/vnd.propertyservice-v2+json";
 const JSON_ONLY = { Accept: "application/json" };
 
-describe("the data set", () => {
-  it("depends only on the seed and the sizes", () => {
-    const small = { seed: 3, listings: 40, sold: 60, service: "propertyservice" };
-    expect(generateData(small)).toEqual(generateData(small));
-    expect(generateData({ ...small, sold: 5 }).listings).toEqual(generateData(small).listings);
-    expect(generateData({ ...small, seed: 4 })).not.toEqual(generateData(small));
-  });
-
-  it("looks like the API's: ids, kinds, absent values, sizes, prices, order", () => {
-    const records = [...DATA.listings, ...DATA.sold].map((row) => row.record);
-    expect(new Set(records.map((record) => record.serviceId)).size).toBe(records.length);
-    expect(new Set(records.map((record) => record.objectType)).size).toBe(8);
-    for (const field of ["listPrice", "rent", "floor", "constructionYear", "rooms", "plotArea"] as const) {
-      const share = records.filter((record) => record[field] !== undefined).length / records.length;
-      expect([field, share > 0 && share < 1]).toEqual([field, true]);
-    }
-    const bytes = DATA.sold.reduce((sum, { record }) => sum + phpJson(record).length, 0) / DATA.sold.length;
-    expect(Math.abs(bytes - 665)).toBeLessThan(65);
-    const published = DATA.listings.map(({ record }) => record.published);
-    expect(published).toEqual([...published].sort().toReversed());
-    expect(DATA.areas.find(({ record }) => record.serviceId === 76)?.record.name).toBe("Nacka");
-  });
+it("the data set depends only on the seed and the sizes, and looks like the API's", () => {
+  const small = { seed: 3, listings: 40, sold: 60, service: "propertyservice" };
+  expect(generateData(small)).toEqual(generateData(small));
+  expect(generateData({ ...small, sold: 5 }).listings).toEqual(generateData(small).listings);
+  const records = [...DATA.listings, ...DATA.sold].map((row) => row.record);
+  expect(new Set(records.map((record) => record.serviceId)).size).toBe(records.length);
+  expect(new Set(records.map((record) => record.objectType)).size).toBe(8);
+  for (const field of ["listPrice", "rent", "floor", "constructionYear", "rooms", "plotArea"] as const) {
+    const share = records.filter((record) => record[field] !== undefined).length / records.length;
+    expect([field, share > 0 && share < 1]).toEqual([field, true]);
+  }
+  const bytes = DATA.sold.reduce((sum, { record }) => sum + phpJson(record).length, 0) / DATA.sold.length;
+  expect(Math.abs(bytes - 665)).toBeLessThan(65);
+  const published = DATA.listings.map(({ record }) => record.published);
+  expect(published).toEqual([...published].sort().toReversed());
+  expect(DATA.areas.find(({ record }) => record.serviceId === 76)?.record.name).toBe("Nacka");
 });
 
-it("writes lists and records as PHP does", async () => {
+it("lists and records are written as PHP does", async () => {
   const { sandbox, url } = await started({ offsetSpelling: "offSet" });
   const list = await call(url + signed("//listings/?areaId=76&limit=2&offset=1"));
-  expect(Object.keys(parsed(list))).toEqual([
-    "totalCount",
-    "count",
-    "listings",
-    "limit",
-    "offSet",
-    "searchParams",
-  ]);
+  expect(Object.keys(parsed(list)).join()).toBe("totalCount,count,listings,limit,offSet,searchParams");
   expect(parsed(list)).toMatchObject({ count: 2, limit: 2, offSet: 1, searchParams: { areaId: 76 } });
   expect(list.text).toMatch(/^[\x20-\x7e]*$/);
   expect(list.text).toContain(String.raw`https:\/\/`);
   sandbox.set({ offsetSpelling: "offset" });
   expect(parsed(await call(url + signed("/sold")))).toHaveProperty("offset", 0);
   expect(Object.keys(parsed(await call(url + signed("/areas?q=nacka"))))).not.toContain("offset");
-  const record = parsed(await call(url + signed(`/sold/${SOLD.serviceId}`)));
-  expect(record).toEqual({ sold: [SOLD] });
+  expect(parsed(await call(url + signed(`/sold/${SOLD.serviceId}`)))).toEqual({ sold: [SOLD] });
 });
 
 it.each([
@@ -66,7 +63,6 @@ it.each([
   ["GET", "/listings?limit=501", JSON_ONLY, 400],
   ["POST", "/listings", JSON_ONLY, 405],
   ["GET", "/listings", {}, 406],
-  ["GET", "/listings", { Accept: "text/html" }, 406],
   ["GET", "/listings", { Accept: "application/json;q=0" }, 406],
   ["GET", "/listings", { Accept: `application/json;q=0.5, ${V2}` }, 200],
   ["GET", "/listings", { Accept: "text/html, */*;q=0.1" }, 200],
@@ -79,25 +75,55 @@ it.each([
   expect(reply.status).toBe(status);
 });
 
-it("draws thumbnails of the requested size, one for each record", async () => {
-  const { url } = await started();
-  const [one, other] = [
-    await call(url + IMAGE),
-    await call(`${url}/cache/primary_${SOLD.serviceId}_40x30.jpg`),
-  ];
-  expect(one.headers["content-type"]).toBe("image/jpeg");
-  const frame = one.body.indexOf(Buffer.from([0xff, 0xc0]));
-  expect([one.body.readUInt16BE(frame + 7), one.body.readUInt16BE(frame + 5)]).toEqual([40, 30]);
-  expect(one.body).not.toEqual(other.body);
-});
-
-it("compresses for callers that accept gzip", async () => {
-  const { url } = await started();
-  const reply = await call(url + signed("/listings"), {
-    headers: { ...JSON_ONLY, "Accept-Encoding": "br, gzip;q=0.8" },
+describe("the signature", () => {
+  it("is the SHA-1 of callerId, time, key and unique", () => {
+    // printf 'demo1700000000secretabcdefghijklmnop' | sha1sum
+    expect(signatureOf({ callerId: "demo", privateKey: "secret" }, "1700000000", "abcdefghijklmnop")).toBe(
+      "851cd1a8809beba206db2ab1d4bbb722a96a7abe",
+    );
   });
-  expect(reply.headers["content-encoding"]).toBe("gzip");
-  expect(JSON.parse(gunzipSync(reply.body).toString())).toMatchObject({ count: 35 });
+
+  it.each<[Record<string, string>, string]>([
+    [{}, "accepted"],
+    [{ time: String(NOW_SECONDS - 300) }, "accepted"],
+    [{ time: String(NOW_SECONDS + 300) }, "accepted"],
+    [{ unique: "a b+c/d=e&f?g.å1" }, "accepted"],
+    ...["callerId", "time", "unique", "hash"].map((name): [Record<string, string>, string] => [
+      { [name]: "" },
+      `FAILURE_MISSING_PARAM - ${name}`,
+    ]),
+    [{ callerId: "Tester" }, "FAILURE_UNKNOWN_CALLER"],
+    [{ time: String(NOW_SECONDS - 301) }, "FAILURE_INVALID_TIME"],
+    [{ time: String(NOW_SECONDS * 1000) }, "FAILURE_INVALID_TIME"],
+    [{ time: `${NOW_SECONDS}.5` }, "FAILURE_INVALID_TIME"],
+    [{ unique: "abcdefghijklmno" }, "FAILURE_INVALID_UNIQUE"],
+    [{ unique: "abcdefghijklmnopq" }, "FAILURE_INVALID_UNIQUE"],
+    [{ hash: "0".repeat(40) }, "FAILURE_INVALID_HASH"],
+  ])("of %j: %s", (change, expected) => {
+    const said = createAuthenticator(CALLER).refusal(new URLSearchParams(credentials(change)), NOW_SECONDS);
+    expect(said ?? "accepted").toContain(expected);
+  });
+
+  it("counts once, and only a genuine request uses up its unique", () => {
+    const authenticator = createAuthenticator(CALLER);
+    const unique = newUnique();
+    const ask = (change: Partial<Record<string, string>>): string | undefined =>
+      authenticator.refusal(new URLSearchParams(credentials({ unique, ...change })), NOW_SECONDS);
+    expect(ask({ hash: "f".repeat(40) })).toContain("FAILURE_INVALID_HASH");
+    expect(ask({})).toBeUndefined();
+    expect(ask({})).toContain("FAILURE_UNIQUE_USED");
+  });
+
+  it("is refused as plain text under the JSON type, also after a change of the key", async () => {
+    const { sandbox, url } = await started();
+    const reply = await call(`${url}/listings`);
+    expect([reply.status, reply.headers["content-type"]]).toEqual([403, "application/json"]);
+    expect(reply.text).toBe("FAILURE_MISSING_PARAM - callerId is missing");
+    sandbox.setCaller({ privateKey: "turned" });
+    expect((await call(url + signed("/areas"))).status).toBe(403);
+    sandbox.reset();
+    expect((await call(url + signed("/areas"))).status).toBe(200);
+  });
 });
 
 describe("conditional requests", () => {
@@ -105,7 +131,6 @@ describe("conditional requests", () => {
   const LATER = new Date(NOW_MS).toUTCString();
   it.each<["none" | "etag" | "last-modified" | "both", Record<string, string>, number]>([
     ["etag", { "If-None-Match": 'W/TAG, "b"' }, 304],
-    ["etag", { "If-None-Match": "*" }, 304],
     ["etag", { "If-None-Match": '"another"' }, 200],
     ["last-modified", { "If-Modified-Since": LATER }, 304],
     ["last-modified", { "If-Modified-Since": OLD }, 200],
@@ -134,40 +159,26 @@ describe("conditional requests", () => {
     const after = await call(url + signed("/sold"), { headers });
     expect(after).toMatchObject({ status: 200, headers: { "last-modified": new Date(nowMs).toUTCString() } });
     expect(after.text).not.toBe(before.text);
-    sandbox.reset();
-    expect((await call(url + signed("/sold"))).text).toBe(before.text);
   });
 });
 
 describe("faults", () => {
   const BROKEN = "ECONNRESET";
-  it.each<[string, Fault, Partial<Record<keyof Reply, unknown>> | typeof BROKEN]>([
-    ["a status", { status: 503, retryAfter: "7" }, { status: 503, headers: { "retry-after": "7" } }],
-    ["a cut body", { cutBody: true }, BROKEN],
-    ["a broken connection", { disconnect: true }, BROKEN],
+  it.each<[Fault, Partial<Record<keyof Reply, unknown>> | typeof BROKEN]>([
     [
-      "text instead of JSON",
-      { wrongJson: true },
-      { text: expect.stringContaining("<b>Warning</b>") as unknown },
+      { status: 503, retryAfter: "7" },
+      { status: 503, headers: { "retry-after": "7" } },
     ],
-    ["another envelope", { wrongEnvelope: true }, { text: expect.stringContaining('"result"') as unknown }],
-    [
-      "a large body",
-      { oversizeBytes: 500_000 },
-      { body: expect.toSatisfy((b: Buffer) => b.length === 500_000) as unknown },
-    ],
-    ["a redirect", { redirect: true }, { status: 302, headers: { location: "/redirected" } }],
-    [
-      "headers",
-      { headers: { "Cache-Control": "max-age=30" } },
-      { headers: { "cache-control": "max-age=30" } },
-    ],
-    [
-      "another spelling",
-      { respell: true },
-      { text: expect.stringMatching(/^\{\n "searchParams"/) as unknown },
-    ],
-  ])("%s, for as many requests as asked", async (_name, fault, expected) => {
+    [{ cutBody: true }, BROKEN],
+    [{ disconnect: true }, BROKEN],
+    [{ wrongJson: true }, { text: expect.stringContaining("<b>Warning</b>") as unknown }],
+    [{ wrongEnvelope: true }, { text: expect.stringContaining('"result"') as unknown }],
+    [{ oversizeBytes: 500_000 }, { text: expect.toSatisfy((b: string) => b.length === 500_000) as unknown }],
+    [{ redirect: true }, { status: 302, headers: { location: "/redirected" } }],
+    [{ headers: { "Cache-Control": "max-age=30" } }, { headers: { "cache-control": "max-age=30" } }],
+    [{ respell: true }, { text: expect.stringMatching(/^\{\n "searchParams"/) as unknown }],
+    [{ clockSkewSeconds: 400 }, { status: 403 }],
+  ])("%j applies to as many requests as asked", async (fault, expected) => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ ...fault, times: 1 });
     const reply = call(url + signed("/sold"));
@@ -175,19 +186,6 @@ describe("faults", () => {
     else expect(await reply).toMatchObject(expected);
     expect((await call(url + signed("/sold"))).status).toBe(200);
   });
-
-  it.each(["headers", "body"] as const)(
-    "a hang before the end of the %s ends with the caller",
-    async (hang) => {
-      const { sandbox, url } = await started();
-      sandbox.faults.add({ hang });
-      const leaving = new AbortController();
-      const reply = expect(call(url + signed("/sold"), { signal: leaving.signal })).rejects.toThrow();
-      await sandbox.waitForRequests(1);
-      leaving.abort();
-      await reply;
-    },
-  );
 
   it("combine if they keep the meaning, else follow each other, and count for their path only", async () => {
     const { sandbox, url } = await started();
@@ -200,46 +198,34 @@ describe("faults", () => {
     expect(await call(url + signed("/sold"))).toMatchObject({ status: 200, headers: { age: "1" } });
     expect((await call(url + signed("/listings"))).headers).not.toHaveProperty("age");
   });
-
-  it("skew the clock, in the Date and in the check of the time", async () => {
-    const { sandbox, url } = await started();
-    sandbox.faults.add({ clockSkewSeconds: 400 });
-    expect((await call(url + signed("/areas"))).status).toBe(403);
-    expect((await call(url + signed("/areas", { time: String(NOW_SECONDS + 400) }))).status).toBe(200);
-  });
 });
 
-describe("arrivals", () => {
-  it.each([
-    ["/listings?q=a+b&key=mistake&limit=1", "/listings", "q=a+b&limit=1"],
-    ["/listings/1&hash=secret&limit=2", "/listings/1", "limit=2"],
-    ["/listings?limit=2?h%61sh=secret", "/listings", "limit=2"],
-  ])("list %s without credentials", async (address, path, query) => {
-    const { sandbox, url } = await started();
-    await call(url + address, { headers: { "User-Agent": "test/1" } });
-    expect(sandbox.requests()).toMatchObject([
-      { at: NOW_MS, path, query, userAgent: "test/1", conditional: false },
-    ]);
-    expect(sandbox.counts()).toMatchObject({ total: 1, byResource: { listings: 1 } });
-    sandbox.clearRequests();
-    expect(sandbox.counts().total).toBe(0);
-  });
+it.each([
+  ["/listings?q=a+b&key=mistake&limit=1", "/listings", "q=a+b&limit=1"],
+  ["/listings/1&hash=secret&limit=2", "/listings/1", "limit=2"],
+  ["/listings?limit=2?h%61sh=secret", "/listings", "limit=2"],
+])("arrivals list %s without credentials", async (address, path, query) => {
+  const { sandbox, url } = await started();
+  await call(url + address, { headers: { "User-Agent": "test/1" } });
+  const arrival = { at: NOW_MS, path, query, userAgent: "test/1", conditional: false };
+  expect(sandbox.requests()).toMatchObject([arrival]);
+  expect(sandbox.counts()).toMatchObject({ total: 1, byResource: { listings: 1 } });
+});
 
-  it("wait at the barrier until they are released or their caller leaves", async () => {
-    const { sandbox, url } = await started();
-    sandbox.hold("/sold");
-    expect((await call(url + signed("/listings"))).status).toBe(200);
-    const leaving = new AbortController();
-    const left = expect(call(url + signed("/sold/1"), { signal: leaving.signal })).rejects.toThrow();
-    await sandbox.waitForRequests(2);
-    leaving.abort();
-    await left;
-    await expect.poll(() => sandbox.waiting()).toBe(0);
-    const held = call(url + signed("/sold"));
-    await sandbox.waitForRequests(3);
-    sandbox.release();
-    expect((await held).status).toBe(200);
-  });
+it("requests wait at the barrier until they are released or their caller leaves", async () => {
+  const { sandbox, url } = await started();
+  sandbox.hold("/sold");
+  expect((await call(url + signed("/listings"))).status).toBe(200);
+  const leaving = new AbortController();
+  const left = expect(call(url + signed("/sold/1"), { signal: leaving.signal })).rejects.toThrow();
+  await sandbox.waitForRequests(2);
+  leaving.abort();
+  await left;
+  await expect.poll(() => sandbox.waiting()).toBe(0);
+  const held = call(url + signed("/sold"));
+  await sandbox.waitForRequests(3);
+  sandbox.release();
+  expect((await held).status).toBe(200);
 });
 
 describe("the control port", () => {
@@ -261,27 +247,20 @@ describe("the control port", () => {
     expect(sandbox.state()).toMatchObject({ validators: "etag", offsetSpelling: "offSet", holding: true });
     expect(state.text).not.toContain(CALLER.privateKey);
     expect(parsed(await call(`${control}/requests?atLeast=1`))["requests"]).toEqual(sandbox.requests());
-    expect(await post("/release", { count: 1 })).toBe(200);
-    expect(await post("/auth", { privateKey: "turned" })).toBe(200);
     expect(await post("/reset")).toBe(200);
     expect(sandbox.state()).toMatchObject({ validators: "none", holding: false, arrivals: { total: 0 } });
   });
 
   it.each<[string, string, unknown, number, string]>([
-    ["POST", "/faults", { status: 1 }, 400, "✖ Too small: expected number to be >=200"],
     ["POST", "/faults", [{ times: 1 }, { nonsense: 1 }], 400, '✖ Unrecognized key: "nonsense"'],
-    ["POST", "/settings", { validators: "weak" }, 400, "✖ Invalid option"],
-    ["POST", "/auth", "text", 400, "✖ Invalid input: expected object"],
-    ["POST", "/release", { count: -1 }, 400, "✖ Too small"],
-    ["DELETE", "/auth", undefined, 405, "/auth accepts POST"],
+    ["POST", "/hold", "text", 400, "✖ Invalid input: expected object"],
+    ["DELETE", "/hold", undefined, 405, "/hold accepts POST"],
     ["GET", "/nowhere", undefined, 404, "no such call"],
   ])("%s %s %j gets %i with a reason", async (method, path, body, status, text) => {
     const { sandbox } = await started();
     const { url } = await sandbox.listenControl();
-    const reply = await call(url + path, {
-      method,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
+    const sent = body !== undefined && { body: JSON.stringify(body) };
+    const reply = await call(url + path, { method, ...sent });
     expect([reply.status, String(parsed(reply)["error"]).slice(0, text.length)]).toEqual([status, text]);
   });
 });
