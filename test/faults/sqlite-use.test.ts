@@ -46,11 +46,11 @@ function setup(maxBytes?: number, states: string[] = []): Setup {
 }
 
 describe("the size limit", () => {
-  it.each([1, 2, 3])("holds for the file itself under random writes (seed %i)", async (seed) => {
+  it("holds for the file itself under random writes", async () => {
     const maxBytes = 2_000_000;
     const { backend, clock, file, picture } = setup(maxBytes);
-    const random = createRandom(seed);
-    for (let round = 0; round < 1_500; round++) {
+    const random = createRandom(1);
+    for (let round = 0; round < 1_000; round++) {
       await clock.advance(random.between(0, 20_000));
       const bytes = random.chance(0.1) ? random.between(30_000, 200_000) : random.between(1, 12_000);
       const key = keyOf(`${"k".repeat(random.pick([1, 1, 1, 4_000]))}/${random.between(1, 600)}`);

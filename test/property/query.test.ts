@@ -17,7 +17,7 @@ describe("one meaning, one key", () => {
         expect(expected).not.toMatch(/^refused|^nothing/);
         expect(understood(spell(meant, spelling))).toBe(expected);
       }),
-      { numRuns: 2500 },
+      { numRuns: 1000 },
     );
   });
 
@@ -29,7 +29,7 @@ describe("one meaning, one key", () => {
         const expected = understood(plainTarget({ ...meant, parameters: new Map(documented) }));
         expect(understood(spell(meant, spelling), { ignore: ["*"] })).toBe(expected);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 });
@@ -54,7 +54,7 @@ describe("two meanings, two keys", () => {
           expect([target, understood(target)]).not.toEqual([target, text]);
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: 400 },
     );
   });
 });

@@ -24,8 +24,6 @@ type Fault = () => Promise<void> | undefined;
 export interface Injector {
   /** How often each fault was injected. */
   readonly counts: Record<string, number>;
-  /** When, and which: one line per fault. */
-  readonly log: string[];
   /** Faults that could not be carried out, and why. */
   readonly failures: string[];
   /** Resolves when all faults have ended. */
@@ -53,7 +51,6 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
   const faults = { ...upstreamFaults(context), ...changes(context), ...processFaults(context) };
   const names = Object.keys(faults).flatMap((name) => Array<string>(WEIGHTS[name] ?? 1).fill(name));
   const counts: Record<string, number> = {};
-  const log: string[] = [];
   const failures: string[] = [];
   const running = new Set<Promise<void>>();
   const stopped = new AbortController();
@@ -65,7 +62,6 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
       const fault = faults[name]?.();
       if (fault === undefined) continue;
       counts[name] = (counts[name] ?? 0) + 1;
-      log.push(`${new Date(context.now()).toISOString()} ${name}`);
       const run: Promise<void> = fault
         .catch((error: unknown) => void failures.push(`${name}: ${String(error)}`))
         .finally(() => running.delete(run));
@@ -75,7 +71,6 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
   const injecting = inject();
   return {
     counts,
-    log,
     failures,
     async stop() {
       stopped.abort();

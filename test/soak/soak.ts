@@ -1,7 +1,4 @@
 /** Runs gateways, Redis and the sandbox under mixed traffic and faults, and reports what happened. */
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-
 import { mostWithin } from "../support/arrivals.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startInjector } from "./faults.ts";
@@ -16,12 +13,8 @@ export interface SoakOptions {
   readonly seed: number;
   /** Default 30. */
   readonly perSecond?: number;
-  /** Where to write what the gateways have written. */
-  readonly logs?: string;
   /** Ends the soak early, with a report. */
   readonly signal?: AbortSignal;
-  /** Called once a minute with a line on how things stand. */
-  readonly progress?: (line: string) => void;
 }
 
 /** The most calls that any window of this length held, measured at the upstream. */
@@ -40,9 +33,7 @@ export interface SoakReport extends TrafficCounts {
   /** Windows that held more than was agreed. */
   readonly over: number;
   readonly calls: number;
-  readonly callsPer1000: number;
   readonly faults: Readonly<Record<string, number>>;
-  readonly faultLog: readonly string[];
   /** Faults that could not be carried out: the soak has tested less than it says. */
   readonly faultFailures: readonly string[];
   readonly memory: readonly MemoryUse[];
@@ -52,14 +43,7 @@ export interface SoakReport extends TrafficCounts {
 
 const READ_CALLS_MS = 20_000;
 
-export async function soak({
-  minutes,
-  seed,
-  perSecond = 30,
-  logs,
-  signal,
-  progress,
-}: SoakOptions): Promise<SoakReport> {
+export async function soak({ minutes, seed, perSecond = 30, signal }: SoakOptions): Promise<SoakReport> {
   const now = Date.now;
   const stack = await openStack(now);
   const beganAt = now();
@@ -72,10 +56,9 @@ export async function soak({
     const injector = startInjector({ stack, truth, seed, now });
     const until = beganAt + minutes * 60_000;
     const isOver = (): boolean => now() >= until || signal?.aborted === true;
-    for (let nth = 1; !isOver(); nth++) {
+    while (!isOver()) {
       await lasting(Math.min(READ_CALLS_MS, Math.max(0, until - now())), signal);
       await calls.read();
-      if (nth % 3 === 0) progress?.(describe(traffic.counts, calls.windows()));
     }
     const lasted = (now() - beganAt) / 60_000;
     await injector.stop();
@@ -84,7 +67,6 @@ export async function soak({
     await calls.read();
     const { counts } = traffic;
     for (const { name, output } of members) {
-      if (logs !== undefined) writeFileSync(join(logs, `${name}.log`), output());
       if (!output().includes(CALLER.privateKey)) continue;
       counts.wrong += 1;
       counts.examples.push(`the output of ${name} contains the private key`);
@@ -99,9 +81,7 @@ export async function soak({
       windows,
       over,
       calls: calls.total(),
-      callsPer1000: (calls.total() / counts.requests) * 1_000,
       faults: injector.counts,
-      faultLog: injector.log,
       faultFailures: injector.failures,
       memory: memory.uses(),
       isSmallDisk: stack.isSmallDisk,
@@ -110,14 +90,6 @@ export async function soak({
   } finally {
     await stack.close();
   }
-}
-
-function describe(counts: TrafficCounts, windows: readonly WindowUse[]): string {
-  const most = windows.map(({ most, limit }) => `${most}/${limit}`).join(" ");
-  return (
-    `${new Date().toISOString()} requests ${counts.requests}, wrong ${counts.wrong}, hung ${counts.hung}, ` +
-    `lost ${counts.lost}, longest wait ${Math.round(counts.longestWaitMs)} ms, most per window ${most}`
-  );
 }
 
 interface Call {
