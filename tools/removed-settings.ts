@@ -17,9 +17,8 @@ export async function upgradingGuide(file: URL): Promise<string> {
   const list = constants
     ?.map(({ instead, ...of }) => `${named(of)} (${CONSTANT.exec(instead)?.[1]})`)
     .join(", ");
-  const rows = others?.map(({ instead, ...of }) => `| ${named(of)} | ${instead} |`) ?? [];
-  const table = ["| Setting | What to do instead |", "|---|---|", ...rows].join("\n");
-  return `${before}${BEGIN}\n\nRemove these, which are constants now: ${list}.\n\n${table}\n\n${END}${after}`;
+  const rows = others?.map(({ instead, ...of }) => `- ${named(of)}: ${instead}`) ?? [];
+  return `${before}${BEGIN}\n\nRemove these, which are constants now: ${list}.\n\n${rows.join("\n")}\n\n${END}${after}`;
 }
 
 function named({ path, env }: { readonly path: string; readonly env?: string }): string {
