@@ -21,7 +21,10 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   "proxy-addr": { names: ["proxy-addr"], at: ["src/telemetry/access-log.ts"] },
   openTelemetry: { names: OPEN_TELEMETRY, at: ["src/telemetry/tracing.ts"] },
   yaml: { names: ["yaml"], at: ["src/config/**"] },
-  zod: { names: ["zod"], at: ["src/config/**", "src/admin/**", "src/sandbox/**"] },
+  zod: {
+    names: ["zod"],
+    at: ["src/config/**", "src/admin/**", "src/sandbox/**", "src/redis/messages.ts"],
+  },
   sqlite: { names: ["node:sqlite"], at: ["src/sqlite/**"] },
   redis: {
     names: ["ioredis"],
@@ -113,7 +116,7 @@ const LAYERS: Layer[] = [
   layer(["src/upstream/**"], ["interface", "query", "process"], { typesOf: ["ratelimit", ...WIRED] }),
   layer(["src/usage/**"], ["interface", "ratelimit", "process", "redis", "sqlite"]),
   layer(["src/config/**"], ["interface", "process"]),
-  layer(["src/redis/**"], ["config", "process"]),
+  layer(["src/redis/**"], ["interface", "config", "process"]),
   layer(["src/sqlite/**"], ["process"]),
   layer(["src/process/**"], []),
   layer(["src/telemetry/**"], ["interface", "process"]),

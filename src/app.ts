@@ -379,7 +379,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
       apps: context.apps,
       clock,
       budgets,
-      board: stores.createBoard?.("status"),
+      board: stores.statusTexts,
       mode: () => settings.current().budget.mode,
     }),
     replicas: () => stores.replicas(),

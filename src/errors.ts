@@ -200,7 +200,7 @@ export const PROBLEM_CODES: readonly ProblemCode[] = Object.keys(KINDS).filter(
 /** What one occurrence adds to the texts of its code. */
 export interface ProblemDetails {
   /** Public: a sentence about this occurrence. */
-  readonly detail?: string;
+  readonly detail?: string | undefined;
   /** Public: replaces the remedy of the code. */
   readonly remedy?: string;
   /** Public: the mistake in each parameter. The body lists the first 20 and counts the rest. */
@@ -208,11 +208,11 @@ export interface ProblemDetails {
   /** Public, on the admin port: one line per mistake. */
   readonly problems?: readonly string[];
   /** Public: seconds, sent as `Retry-After`. */
-  readonly retryAfterSeconds?: number;
+  readonly retryAfterSeconds?: number | undefined;
   /** Public: further response headers, e.g. `Allow`. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The gateway itself refused the upstream call. Not shown; the cache policy uses it. */
-  readonly refusedHere?: boolean;
+  readonly refusedHere?: boolean | undefined;
   /** The app whose share is spent, if the problem concerns only this app. Not shown. */
   readonly ofApp?: string;
   /** The request waited in the queue until its deadline. Not shown. */

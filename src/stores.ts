@@ -15,7 +15,7 @@ import type { Store } from "./cache/store/port.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
-import { type Board, createBoard } from "./redis/board.ts";
+import { createStatusTexts, type StatusTexts } from "./redis/status-texts.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import type { CircuitState, Observer, StoreOperation, Tier } from "./telemetry/events.ts";
@@ -30,7 +30,7 @@ import type { SecretFiles } from "./config/secret-files.ts";
 import { UnusableData } from "./sqlite/files.ts";
 import type { Random } from "./process/random.ts";
 import { identityOf } from "./config/identity.ts";
-import { redisNamespaces } from "./query/key.ts";
+import { type RedisNamespaces, redisNamespaces } from "./query/key.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -55,8 +55,8 @@ export interface OpenedBackend {
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
   /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
   readonly replicas: () => Promise<readonly ReplicaSlot[]>;
-  /** Creates a board on which replicas share texts; `undefined`: there are no other replicas. */
-  readonly createBoard: ((name: string) => Board) | undefined;
+  /** The status of the other replicas; `undefined`: there are none. */
+  readonly statusTexts: StatusTexts | undefined;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Whether each call is stored in the ledger before it is sent; empty if the ledger is only in memory. */
@@ -85,7 +85,7 @@ function openAlone(
   return {
     store: sqlite,
     claims: undefined,
-    createBoard: undefined,
+    statusTexts: undefined,
     ledger,
     ledgers: () =>
       config.dataDir === null ? [] : [{ store: "sqlite", isDurable: onDisk?.isDurable() ?? false }],
@@ -126,7 +126,12 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const replica = random.unique16();
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
+  const seal = createSeal(options.keys.current);
   const service = createRedisService({
+    namespace: namespaces.budget,
+    cache: namespaces.cache,
+    replica,
+    seal,
     connect: () => secretFiles.current().redis ?? redis,
     clock,
     commandTimeoutMs: redis.timeoutMs,
@@ -136,12 +141,10 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     onBreaker,
   });
   secretFiles.onChange("redis", service.renew);
-  const seal = createSeal(options.keys.current);
   const store = createRedisStore({
     redis: service,
     namespace,
     clock,
-    replica,
     retentionMs: config.cache.retentionMs,
     seal,
     onUnreadable: atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
@@ -155,19 +158,18 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     clock,
     namespace,
     newHolder: random.unique16,
-    seal,
     onFailed: options.onFailed,
   });
   return {
     store,
     claims,
-    createBoard: (name) => createBoard({ redis: service, clock, namespace, name, process: replica, seal }),
+    statusTexts: createStatusTexts({ redis: service, clock, namespace, replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {
       for (const part of [claims, store, service]) part.close();
     },
-    ...sharedLimits(service, replica, namespaces.budget, options),
+    ...sharedLimits(service, replica, namespaces, options),
   };
 }
 
@@ -175,7 +177,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
 function sharedLimits(
   service: RedisService,
   replica: string,
-  namespace: string,
+  namespaces: RedisNamespaces,
   { config, clock, observer }: OpenBackendOptions,
 ): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
@@ -187,7 +189,7 @@ function sharedLimits(
       const limiter = createSharedLimiter({
         origin,
         config: limits,
-        redis: createRedisPurse(service.run, namespace, origin),
+        redis: createRedisPurse(service.run, namespaces.budget, origin),
         clock,
         process: replica,
         replicas,
@@ -198,10 +200,10 @@ function sharedLimits(
         ...observer,
       });
       limiters.set(origin, limiter);
-      service.subscribe({ channels: [], onMessage: () => undefined, onRecovery: limiter.check });
+      service.watch({ onRecovery: limiter.check });
       return limiter;
     },
-    circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace, origin, process: replica }),
+    circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace: namespaces.budget, origin }),
     replicas: async () => (await limiters.get("api")?.replicas()) ?? [],
   };
 }

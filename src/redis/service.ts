@@ -8,9 +8,10 @@ import type { Clock } from "../process/clock.ts";
 import type { CircuitState, StoreOperation } from "../telemetry/events.ts";
 import { createRedisCommands, type RedisCommandsOptions, type RunOnRedis } from "./commands.ts";
 import { type RedisScripts, type RedisSettings, redisFactory } from "./connect.ts";
-import { createRedisSubscriber, type Subscription } from "./subscriber.ts";
+import { type Bus, type BusOptions, createBus } from "./bus.ts";
+import { createRedisSubscriber } from "./subscriber.ts";
 
-export interface RedisServiceOptions {
+export interface RedisServiceOptions extends BusOptions {
   /** @returns the settings, for each new connection */
   readonly connect: () => RedisSettings;
   readonly clock: Clock;
@@ -23,11 +24,22 @@ export interface RedisServiceOptions {
   readonly onBreaker: (state: CircuitState) => void;
 }
 
+/** What a part of the gateway does when Redis fails and comes back. */
+interface Watcher {
+  /** Messages may have been lost. From now on they arrive. */
+  readonly onGap?: () => void;
+  /** Messages may be lost from now on, or Redis has an outage. */
+  readonly onDown?: () => void;
+  /** Commands work again after an outage. */
+  readonly onRecovery?: () => void;
+}
+
 export interface RedisService {
   readonly run: RunOnRedis;
   /** Makes scripts callable as methods of the client. */
   readonly defineScripts: (scripts: RedisScripts) => void;
-  readonly subscribe: (subscription: Subscription) => void;
+  readonly bus: Bus;
+  readonly watch: (watcher: Watcher) => void;
   /** Whether messages arrive, as far as this process knows. */
   readonly isListening: () => boolean;
   /** Replaces all connections, with the current credentials. */
@@ -58,8 +70,9 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
   const { connect, clock, onOperation, onBreaker, observer } = options;
   const { commandTimeoutMs = COMMAND_TIMEOUT_MS, probeIntervalMs = PROBE_INTERVAL_MS } = options;
   const scripts: Record<string, RedisScripts[string]> = { ...PROBE };
-  const subscriptions: Subscription[] = [];
+  const watchers: Watcher[] = [];
   const factory = redisFactory(connect, scripts);
+  const tell = (event: keyof Watcher) => () => watchers.forEach((watcher) => watcher[event]?.());
 
   const commands = createRedisCommands({
     create: factory.client,
@@ -69,21 +82,22 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
     observer,
     onOperation,
     onBreaker,
-    onOutage() {
-      for (const { onDown } of subscriptions) onDown?.();
-    },
+    onOutage: tell("onDown"),
     onRecovery() {
       subscriber.check();
-      for (const { onRecovery } of subscriptions) onRecovery?.();
+      tell("onRecovery")();
     },
   });
+  const { receive, ...bus } = createBus(options, commands.run);
   const subscriber = createRedisSubscriber({
     factory,
     nodes: commands.nodes,
     clock,
-    subscriptions,
-    commandTimeoutMs,
+    channel: bus.channel,
     checkIntervalMs: probeIntervalMs,
+    onMessage: receive,
+    onUp: tell("onGap"),
+    onDown: tell("onDown"),
   });
 
   return {
@@ -92,10 +106,8 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
       Object.assign(scripts, more);
       commands.defineScripts(more);
     },
-    subscribe(subscription) {
-      subscriptions.push(subscription);
-      subscriber.subscribe();
-    },
+    bus,
+    watch: (watcher) => void watchers.push(watcher),
     isListening: subscriber.isUp,
     renew() {
       commands.renew();

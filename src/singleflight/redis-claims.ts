@@ -8,13 +8,12 @@
  */
 import type { ClientContext, Result } from "ioredis";
 
-import type { Problem } from "../errors.ts";
+import { Problem } from "../errors.ts";
 import type { Claim, ClaimEnd, Claims } from "./replicas.ts";
-import type { Clock } from "../process/clock.ts";
+import { type Clock, every } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import { readScript, type RedisService } from "../redis/service.ts";
-import type { Seal } from "../process/seal.ts";
-import { endedMessage, readEndedMessage } from "./ended-message.ts";
+import type { MessageOf } from "../redis/messages.ts";
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 1_000;
@@ -28,7 +27,6 @@ declare module "ioredis" {
       claimant: string,
       leaseMs: number,
     ): Result<[holder: string, leftMs: number], Context>;
-    readClaim(key: string): Result<[holder: string, leftMs: number], Context>;
     renewClaim(key: string, holder: string, leaseMs: number): Result<number, Context>;
     releaseClaim(key: string, holder: string, channel: string, message: string): Result<number, Context>;
   }
@@ -39,7 +37,6 @@ const script = (name: string): ReturnType<typeof readScript> =>
 
 const SCRIPTS = {
   claimFlight: script("claim"),
-  readClaim: script("read-claim"),
   renewClaim: script("renew-claim"),
   releaseClaim: script("release-claim"),
 };
@@ -52,33 +49,27 @@ export interface RedisClaims extends Claims {
 export interface RedisClaimsOptions {
   readonly redis: RedisService;
   readonly clock: Clock;
-  /** The prefix of all keys and of the channel. */
+  /** The prefix of all keys. */
   readonly namespace: string;
   /** @returns a unique name for a holder */
   readonly newHolder: () => string;
-  /** Authenticates the messages. */
-  readonly seal: Seal;
-  /** Called when a flight failed, here or in another replica. */
+  /** Called when a flight of another replica failed. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
-
-type Lead = (key: string, holder: string) => Claim;
 
 const VACANT: ClaimEnd = { kind: "vacant" };
 /** How many ends are remembered for followers whose claim has not been answered yet. */
 const MOST_ENDED = 1_000;
 
 export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
-  const { redis, newHolder, seal, onFailed } = options;
+  const { redis, clock, newHolder, onFailed } = options;
   const keyOf = claimKeyIn(options.namespace);
-  const channel = `${options.namespace}flights`;
   /** How the latest flights ended, by holder, the oldest first. */
   const ended = new Map<string, ClaimEnd>();
   const followers = new Set<Follower>();
   let gaps = 0;
   /** Functions that stop the renewal of the leases of this replica. */
   const renewals = new Set<() => void>();
-  const lead = createLead(options, channel, renewals);
 
   /** Ends all waits, because messages may be lost. */
   function vacateAll(): void {
@@ -87,19 +78,14 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   }
 
   redis.defineScripts(SCRIPTS);
-  redis.subscribe({
-    channels: [channel],
-    onMessage(_channel, text) {
-      const message = readEndedMessage(seal, text);
-      if (message === undefined) return;
-      const { key, holder, end } = message;
-      ended.set(holder, end);
-      if (ended.size > MOST_ENDED) ended.delete(ended.keys().next().value ?? "");
-      for (const follower of followers) if (follower.holder === holder) follower.end(end);
-      if (end.kind === "failed") onFailed(key, end.problem);
-    },
-    onDown: vacateAll,
+  redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
+    const end = received(sent);
+    ended.set(holder, end);
+    if (ended.size > MOST_ENDED) ended.delete(ended.keys().next().value ?? "");
+    for (const follower of followers) if (follower.holder === holder) follower.end(end);
+    if (end.kind === "failed") onFailed(key, end.problem);
   });
+  redis.watch({ onDown: vacateAll });
 
   return {
     async claim(key) {
@@ -109,10 +95,10 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
         const [holder, leftMs] = await redis.run("claim", key, (client) =>
           client.claimFlight(keyOf(key), claimant, LEASE_MS),
         );
-        if (holder === claimant) return lead(key, holder);
+        if (holder === claimant) return lead(options, key, holder, renewals);
         // Without messages, this replica would notice the end only when the lease expires.
         if (!mayFollow) return { kind: "unavailable" };
-        const follower = createFollower(options, key, holder, leftMs);
+        const follower = follow(clock, holder, leftMs);
         followers.add(follower);
         void follower.ended.then(() => followers.delete(follower));
         const earlier = gaps === gapsBefore ? ended.get(holder) : VACANT;
@@ -129,41 +115,33 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   };
 }
 
-function createLead(
-  { redis, namespace, clock, seal }: RedisClaimsOptions,
-  channel: string,
+/** Renews the lease until the claim is released. */
+function lead(
+  { redis, namespace, clock }: RedisClaimsOptions,
+  key: string,
+  holder: string,
   renewals: Set<() => void>,
-): Lead {
-  const keyOf = claimKeyIn(namespace);
-  return function lead(key, holder) {
-    let cancel = (): void => undefined;
-    const stop = (): void => {
+): Claim {
+  const claim = claimKeyIn(namespace)(key);
+  const stop = every(clock, RENEW_MS, () => {
+    redis
+      .run("renew", key, (client) => client.renewClaim(claim, holder, LEASE_MS))
+      .then((isHeld) => isHeld === 1 || stop())
+      // The result is unknown, so the next renewal tries again.
+      .catch(() => undefined);
+  });
+  renewals.add(stop);
+  return {
+    kind: "leader",
+    async release(end) {
+      stop();
       renewals.delete(stop);
-      cancel();
-    };
-    const renewLater = (): void => void (cancel = clock.after(RENEW_MS, () => void renew()));
-    async function renew(): Promise<void> {
-      const isStillHeld = await redis
-        .run("renew", key, (client) => client.renewClaim(keyOf(key), holder, LEASE_MS))
-        // The result is unknown, so the next renewal tries again.
-        .catch(() => 1);
-      if (isStillHeld === 1 && renewals.has(stop)) renewLater();
-    }
-
-    renewals.add(stop);
-    renewLater();
-    return {
-      kind: "leader",
-      async release(end) {
-        stop();
-        await redis
-          .run("release", key, (client) =>
-            client.releaseClaim(keyOf(key), holder, channel, endedMessage(seal, key, holder, end)),
-          )
-          // The lease then expires.
-          .catch(() => undefined);
-      },
-    };
+      const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: sendable(end) });
+      await redis
+        .run("release", key, (client) => client.releaseClaim(claim, holder, redis.bus.channel, text))
+        // The lease then expires.
+        .catch(() => undefined);
+    },
   };
 }
 
@@ -175,35 +153,32 @@ interface Follower {
   readonly end: (end: ClaimEnd) => void;
 }
 
-/** @returns a follower. It ends by itself when the holder has lost its lease. */
-function createFollower(
-  { redis, namespace, clock }: RedisClaimsOptions,
-  key: string,
-  holder: string,
-  leftMs: number,
-): Follower {
-  const claim = claimKeyIn(namespace)(key);
+/** The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again. */
+function follow(clock: Clock, holder: string, leftMs: number): Follower {
   const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
-  let hasEnded = false;
-  let cancel = (): void => undefined;
+  const cancel = clock.after((leftMs < 0 ? LEASE_MS : leftMs) + LEASE_SLACK_MS, () => end(VACANT));
   function end(how: ClaimEnd): void {
-    hasEnded = true;
     cancel();
     resolve(how);
   }
-  function waitForLease(ms: number): void {
-    cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void checkLease());
-  }
-  async function checkLease(): Promise<void> {
-    const [now, left] = await redis
-      .run("claim", key, (client) => client.readClaim(claim))
-      .catch(() => ["", 0] as const);
-    if (hasEnded) return;
-    if (now === holder) waitForLease(left);
-    else end(VACANT);
-  }
-  waitForLease(leftMs);
   return { holder, ended, end };
+}
+
+type SentEnd = MessageOf<"flight-ended">["end"];
+
+/** @returns the end with only the public parts of a problem, and whether the gateway itself refused */
+function sendable(end: ClaimEnd): SentEnd {
+  if (end.kind !== "failed") return end;
+  const { code, details } = end.problem;
+  const { detail, retryAfterSeconds, refusedHere } = details;
+  return { kind: "failed", code, detail, retryAfterSeconds, refusedHere };
+}
+
+function received(end: SentEnd): ClaimEnd {
+  if (end.kind !== "failed") return end;
+  const { kind, code, ...details } = end;
+  const internal = "the flight of another replica failed";
+  return { kind, problem: new Problem(code, { ...details, internal }) };
 }
 
 /** A claim has the hash tag of its entry, so both are in the same slot of a Cluster. */

@@ -8,17 +8,25 @@ import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { systemClock } from "../../src/process/clock.ts";
-import { createBoard } from "../../src/redis/board.ts";
+import { createBus } from "../../src/redis/bus.ts";
+import { createStatusTexts } from "../../src/redis/status-texts.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryOf, SEAL, startReplicas } from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 const STREAM = `${NAMESPACE}{purged}`;
-const EVENTS = `${NAMESPACE}events`;
+/** Writes messages as a further replica. */
+const OUTSIDER = createBus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL }, () =>
+  expect.unreachable(),
+);
 const HARD = true;
 
 const { redis, replica, remoteReplica } = startReplicas();
+
+function sealed(envelope: object): string {
+  return SEAL.seal("a message", JSON.stringify(envelope));
+}
 
 function purgesIn(events: readonly StoreEvent[]): Purge[] {
   return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
@@ -49,24 +57,25 @@ describe("an entry stored by one replica", () => {
   });
 });
 
-describe("the board", () => {
+describe("the status page", () => {
   it("shows what the other replicas write, and nothing that anyone else writes", async () => {
-    const boards = [await replica(), await replica()].map(({ service }, nth) =>
-      createBoard({
+    const backends = [await replica(), await replica()];
+    const [one, other] = backends.map(({ service, replica: name }, nth) => {
+      const texts = createStatusTexts({
         redis: service,
         clock: systemClock,
         namespace: NAMESPACE,
-        name: "status",
-        process: `replica-${nth}`,
+        replica: name,
         seal: SEAL,
-      }),
-    );
-    boards.forEach((board, nth) => board.show(() => `${performance.now()} of ${nth}`));
-    await boards[1]?.look();
-    const key = `${NAMESPACE}board:status`;
-    const ofAnother = String(await redis().command("HGET", key, "replica-1"));
+      });
+      texts.show(() => `${performance.now()} of ${nth}`);
+      return texts;
+    });
+    await other?.look();
+    const key = `${NAMESPACE}status`;
+    const ofAnother = String(await redis().command("HGET", key, backends[1]?.replica ?? ""));
     await redis().command("HSET", key, "replica-2", ofAnother, "replica-3", '{"processes":1e9}');
-    expect(await boards[0]?.look()).toEqual([expect.stringContaining(" of 1")]);
+    expect(await one?.look()).toEqual([expect.stringContaining(" of 1")]);
   });
 });
 
@@ -128,7 +137,7 @@ describe("a purge", () => {
     const one = await replica();
     const aheadMs = Date.now() + 3_600_000;
     await redis().command("XADD", STREAM, `${aheadMs}-0`, "purge", '{"scope":{"kind":"all"},"hard":false}');
-    await redis().command("PUBLISH", EVENTS, "purged");
+    await redis().command("PUBLISH", OUTSIDER.channel, OUTSIDER.textOf({ kind: "purged" }));
     await eventually(() => expect(purgesIn(one.events)).toHaveLength(1));
     await redis().command("DEL", STREAM);
     expect((await one.purge({ kind: "all" }, HARD)).epoch).toBe(aheadMs * 1_000 + 1);
@@ -153,18 +162,20 @@ describe("a purge", () => {
 });
 
 describe("a message on the channel", () => {
-  it.each(["no JSON", "[]", "null", '{"from":"another","key":7}'])(
-    "is ignored if it is malformed: %s",
-    async (message) => {
-      const [one, other] = [await replica(), await replica()];
-      const before = [...one.events];
-      await redis().command("PUBLISH", EVENTS, message);
-      const entry = entryOf("new");
-      await other.set(KEY, entry);
-      const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
-      await eventually(() => expect(one.events).toContainEqual(stored));
-      expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
-      expect(purgesIn(one.events)).toEqual([]);
-    },
-  );
+  it.each<[string, string]>([
+    ["not sealed", '{"from":"outsider","message":{"kind":"purged"}}'],
+    ["of an unknown kind", sealed({ from: "outsider", cache: NAMESPACE, message: { kind: "news" } })],
+    ["malformed", sealed({ from: "outsider", cache: NAMESPACE, message: { kind: "stored", key: 7 } })],
+    ["sealed under another name", SEAL.seal("another", '{"from":"outsider","message":{"kind":"purged"}}')],
+  ])("is ignored if it is %s", async (_how, message) => {
+    const [one, other] = [await replica(), await replica()];
+    const before = [...one.events];
+    await redis().command("PUBLISH", OUTSIDER.channel, message);
+    const entry = entryOf("new");
+    await other.set(KEY, entry);
+    const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
+    await eventually(() => expect(one.events).toContainEqual(stored));
+    expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
+    expect(purgesIn(one.events)).toEqual([]);
+  });
 });

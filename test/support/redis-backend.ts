@@ -23,6 +23,8 @@ export interface WatchedBackend extends Store {
   readonly claims: Claims;
   readonly run: RedisService["run"];
   readonly service: RedisService;
+  /** Its name. */
+  readonly replica: string;
   readonly renew: RedisService["renew"];
   readonly close: () => Promise<void>;
   readonly events: StoreEvent[];
@@ -52,6 +54,10 @@ export function openRedisBackend(
   let operations = 0;
   const replica = systemRandom.unique16();
   const redis = createRedisService({
+    namespace: NAMESPACE,
+    cache: NAMESPACE,
+    replica,
+    seal: SEAL,
     connect: typeof connect === "function" ? connect : () => connect,
     clock,
     commandTimeoutMs: 2_000,
@@ -69,7 +75,6 @@ export function openRedisBackend(
     redis,
     namespace: NAMESPACE,
     clock,
-    replica,
     retentionMs,
     seal: SEAL,
     onUnreadable: () => void warnings.push("unreadable"),
@@ -79,7 +84,6 @@ export function openRedisBackend(
     clock,
     namespace: NAMESPACE,
     newHolder: systemRandom.unique16,
-    seal: SEAL,
     onFailed: (key, problem) => void failed.push({ key, problem }),
   });
   backend.onEvent((event) => void events.push(event));
@@ -89,6 +93,7 @@ export function openRedisBackend(
     claims,
     run: redis.run,
     service: redis,
+    replica,
     renew: redis.renew,
     async close() {
       for (const part of [claims, backend, redis]) part.close();

@@ -1,4 +1,5 @@
 /** A limiter that shares its limits through a real Redis. */
+import { createSeal } from "../../src/process/seal.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { systemRandom } from "../../src/process/random.ts";
 import { createRedisPurse, PURSE_SCRIPTS } from "../../src/ratelimit/limits/redis-script.ts";
@@ -24,6 +25,10 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
   const { redisPort, windows, replicas, namespace = "test:", onReport = () => undefined } = options;
   const process = systemRandom.unique16();
   const calls = createRedisService({
+    namespace,
+    cache: namespace,
+    replica: process,
+    seal: createSeal(() => "the private key"),
     connect: () => ({ url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] }),
     clock: systemClock,
     commandTimeoutMs: timeoutMs,
@@ -48,6 +53,6 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     outOfOrder: ({ what }) => onReport(`${what} is out of order`),
     backInOrder: options.onBackInOrder ?? (() => undefined),
   });
-  calls.subscribe({ channels: [], onMessage: () => undefined, onRecovery: limiter.check });
+  calls.watch({ onRecovery: limiter.check });
   return { limiter, calls };
 }

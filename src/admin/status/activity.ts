@@ -20,7 +20,7 @@ export type Together = Omit<Activity, "process"> & { readonly processes: readonl
 const MOST_PROCESSES = 100;
 const MOST_BYTES = 1024 * 1024;
 
-/** Each replica publishes a text here, which the others read (src/redis/board.ts). */
+/** Each replica publishes a text here, which the others read (src/redis/status-texts.ts). */
 export interface Board {
   readonly show: (write: () => string) => void;
   readonly look: () => Promise<readonly string[]>;

@@ -33,11 +33,9 @@ const SCRIPTS = { setEntry: readScript(new URL("./lua/set-entry.lua", import.met
 
 export interface RedisStoreOptions {
   readonly redis: RedisService;
-  /** The prefix of all keys and channels. */
+  /** The prefix of all keys. */
   readonly namespace: string;
   readonly clock: Clock;
-  /** The name of this replica, which ignores its own messages. */
-  readonly replica: string;
   /** The longest time that any entry is kept, in milliseconds. Purges are kept at least as long. */
   readonly retentionMs: number;
   /** Authenticates entries, because others may write to Redis, too. */
@@ -52,24 +50,16 @@ export interface RedisStore extends Store {
 }
 
 export function createRedisStore(options: RedisStoreOptions): RedisStore {
-  const { redis, namespace, clock, replica, retentionMs } = options;
-  const channel = `${namespace}events`;
+  const { redis, namespace, clock, retentionMs } = options;
   let listener = (_event: StoreEvent): void => undefined;
   const purges = createRedisPurges({
     redis,
     namespace,
     clock,
     retentionMs,
-    announce: () => redis.run("purge", channel, (client) => client.publish(channel, PURGED)),
+    announce: () => redis.bus.publish("purge", { kind: "purged" }),
     onPurges: (news) => listener({ kind: "purged", purges: news }),
   });
-
-  function onMessage(text: string): void {
-    if (text === PURGED) return purges.readNew();
-    const { from, key, storedAt } = storedIn(text);
-    if (from !== replica && typeof key === "string" && typeof storedAt === "number")
-      listener({ kind: "stored", key, storedAt });
-  }
 
   function onGap(): void {
     listener({ kind: "gap" });
@@ -77,15 +67,12 @@ export function createRedisStore(options: RedisStoreOptions): RedisStore {
   }
 
   redis.defineScripts(SCRIPTS);
-  redis.subscribe({
-    channels: [channel],
-    onMessage: (_channel, text) => onMessage(text),
-    onGap,
-    onRecovery: purges.readNew,
-  });
+  redis.bus.on("stored", (stored) => listener(stored));
+  redis.bus.on("purged", purges.readNew);
+  redis.watch({ onGap, onRecovery: purges.readNew });
 
   return {
-    ...createEntries(options, channel),
+    ...createEntries(options),
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
     onEvent(listen) {
       listener = listen;
@@ -95,32 +82,10 @@ export function createRedisStore(options: RedisStoreOptions): RedisStore {
   };
 }
 
-/** The messages on the channel: this, or what was stored, as JSON. */
-const PURGED = "purged";
-const MOST_CHARACTERS = 20_000;
-
-/** The message that a replica has stored an entry. */
-interface StoredMessage {
-  readonly from: string;
-  readonly key: string;
-  readonly storedAt: number;
-}
-
-/** @returns the members of the message, as far as it has them */
-function storedIn(text: string): Partial<Record<keyof StoredMessage, unknown>> {
-  if (text.length > MOST_CHARACTERS) return {};
-  try {
-    return Object(JSON.parse(text));
-  } catch {
-    return {};
-  }
-}
-
 function createEntries(
   options: RedisStoreOptions,
-  channel: string,
 ): Pick<Store, "tier" | "get" | "set" | "remove" | "sweep" | "stats"> {
-  const { redis, namespace, clock, replica, seal, onUnreadable } = options;
+  const { redis, namespace, clock, seal, onUnreadable } = options;
   const stored = (key: string): string => keyIn(namespace, key);
 
   async function unlink(key: string): Promise<void> {
@@ -147,10 +112,10 @@ function createEntries(
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       const blob = toBlob(key, await inStoredCoding(entry), seal);
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
-      const message: StoredMessage = { from: replica, key, storedAt: entry.storedAt };
+      const message = redis.bus.textOf({ kind: "stored", key, storedAt: entry.storedAt });
       try {
         const isSet = await redis.run("set", stored(key), (client) =>
-          client.setEntry(stored(key), blob, keptForMs, channel, JSON.stringify(message)),
+          client.setEntry(stored(key), blob, keptForMs, redis.bus.channel, message),
         );
         return isSet === 1 ? true : "newer-stored";
       } catch (error) {

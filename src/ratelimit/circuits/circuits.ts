@@ -31,7 +31,7 @@ export interface CircuitReport extends Pick<OpenCircuit, "cause" | "failedProbes
   readonly openForMs: number;
   readonly ageMs: number;
   /** Time since the start of the probe that has not ended yet. */
-  readonly probingForMs?: number;
+  readonly probingForMs?: number | undefined;
 }
 
 /** @returns circuits that no other replica shares */
