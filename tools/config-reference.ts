@@ -6,12 +6,8 @@ const INTRODUCTION = `# Configuration
 
 <!-- Written by \`npm run generate\` from src/config/schema.ts. -->
 
-Settings come from three places. A later place overrides an earlier one:
-
-1. The defaults.
-2. The YAML file that the environment variable \`CONFIG_FILE\` names. It contains only what you change. The gateway merges
-   sections key by key and replaces lists as a whole.
-3. Environment variables. An empty one counts as unset, except \`DATA_DIR\`.
+Environment variables override the YAML file that \`CONFIG_FILE\` names, and the file overrides the defaults. The file contains only what
+you change: sections are merged key by key, lists replaced as a whole. An empty variable counts as unset, except \`DATA_DIR\`.
 
 The gateway does not start if a setting is unknown, malformed or missing. It prints one line for each mistake:
 

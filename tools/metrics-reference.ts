@@ -7,9 +7,9 @@ const INTRODUCTION = `# Metrics
 
 <!-- Written by \`npm run generate\` from src/telemetry/metrics.ts and src/telemetry/labels.ts. -->
 
-\`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own; with Redis, only
-\`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together. A series with labels appears when it is
-counted for the first time.
+\`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. \`…_total\` is a counter; others are gauges or
+histograms. Each process shows its own; with Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all
+replicas together. A series with labels appears when it is counted for the first time.
 `;
 
 const CATALOGUE = createMetrics(build).catalogue;
@@ -26,7 +26,7 @@ export function metricsReference(): string {
 
 function row({ name, type, labels, help }: Metric): string {
   const names = Object.keys(labels);
-  return `| ${code(names.length > 0 ? `${name}{${names.join(",")}}` : name)} | ${help} (${type}) |`;
+  return `| ${code(names.length > 0 ? `${name}{${names.join(",")}}` : name)} | ${help}${type === "histogram" ? " (histogram)" : ""} |`;
 }
 
 /** A label has a row for each set of values. The row of the set that most metrics have comes without their names. */
