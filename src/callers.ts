@@ -6,9 +6,7 @@ import type { Budgets } from "./ratelimit/budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { Config } from "./config/config.ts";
-import type { LiveSettings } from "./config/live.ts";
-import type { SecretFiles } from "./config/secret-files.ts";
-import type { PrivateKeys } from "./config/private-key.ts";
+import type { Context } from "./context.ts";
 import { createAppTokens } from "./http/app-tokens.ts";
 import { createAdmit } from "./http/admit.ts";
 import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
@@ -23,46 +21,26 @@ import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
 import type { Pages } from "./pages/pages.ts";
 import { originOf } from "./interface/resources.ts";
-import type { Clock } from "./process/clock.ts";
 import type { HttpServer } from "./process/listen.ts";
-import type { Random } from "./process/random.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
-import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./process/tls.ts";
-import type { Observer, Tracing } from "./telemetry/events.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
-export interface CallersOptions {
-  readonly config: Config;
-  readonly limits: Config["server"];
-  readonly settings: LiveSettings;
-  readonly keys: Pick<PrivateKeys, "known">;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly metrics: Pick<Metrics, "appTokenRefused">;
-  readonly secretFiles: Pick<SecretFiles, "appTokens">;
-  readonly observer: Observer;
-  readonly tracing: Pick<Tracing, "start"> | undefined;
+export interface CallersParts {
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
   /** The stage that answers from blocks and from the cache. */
   readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
   readonly budgets: Budgets;
-  readonly apps: Apps;
   readonly inFlight: OpenRequests;
 }
 
-export interface CallersServer {
-  readonly server: HttpServer;
-}
-
 /** @returns the callers' server, not yet listening */
-export function createCallers(options: CallersOptions): CallersServer {
-  const { config, settings, clock, random, observer } = options;
-  const { pages, passThrough, tiers, budgets, inFlight } = options;
+export function createCallers(context: Context, parts: CallersParts): HttpServer {
+  const { config, settings, clock, random, observer } = context;
+  const { pages, passThrough, tiers, budgets, inFlight } = parts;
   const { requestId } = random;
   const { now, after } = clock;
   const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
@@ -76,7 +54,7 @@ export function createCallers(options: CallersOptions): CallersServer {
   const refuse = createRefuse(respond, observer);
   const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
   const serve = createCallersApp({
-    arrivals: inFlight.tracking(arrivals(options), refuse),
+    arrivals: inFlight.tracking(arrivals(context), refuse),
     servePreflight: createServePreflight({
       appIdHeader: config.server.appIdHeader,
       isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
@@ -98,26 +76,25 @@ export function createCallers(options: CallersOptions): CallersServer {
     respond,
     refuse,
   });
-  const server = createHttpServer({
+  return createHttpServer({
     serve,
     ignoreContent: true,
-    limits: options.limits,
+    limits: context.limits,
     tls: tlsContext(config.server.tls),
     requestId,
     after,
     now,
     warn: observer.warn,
   });
-  return { server };
 }
 
-function arrivals(options: CallersOptions): Arrivals {
-  const { config, settings, clock, random, observer, tracing } = options;
+function arrivals(context: Context): Arrivals {
+  const { config, settings, clock, random, observer, tracing } = context;
   const cors = settings.derive(({ server }) => createCorsHeaders(server.corsOrigins));
   return createArrivals({
     ...clock,
     appIdHeader: config.server.appIdHeader,
-    identify: createIdentify(options),
+    identify: createIdentify(context),
     requestId: random.requestId,
     observer,
     corsHeaders: (origin) => cors()(origin),
@@ -125,15 +102,15 @@ function arrivals(options: CallersOptions): Arrivals {
   });
 }
 
-function createIdentify({ apps, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
+function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["identify"] {
   /** App ids are in labels and reports, so a secret that a caller sent by mistake is no app id. */
   const withoutSecret = (text = ""): string =>
     keys.known.some((secret) => text.includes(secret)) ? "" : text;
   const checkToken = createAppTokens({
-    tokens: options.secretFiles.appTokens,
-    now: options.clock.now,
-    warn: options.observer.warn,
-    refused: options.metrics.appTokenRefused,
+    tokens: context.secretFiles.appTokens,
+    now: context.clock.now,
+    warn: context.observer.warn,
+    refused: context.metrics.appTokenRefused,
   });
   return (appId, userAgent, at, authorization) =>
     checkToken(apps.identify(withoutSecret(appId?.toString()), withoutSecret(userAgent), at), authorization);

@@ -1,7 +1,8 @@
 /**
  * The process of `npm start`: settings, start, signals, stop, exit code.
  */
-import { createGateway, type Gateway, type GatewayOptions } from "./app.ts";
+import { createGateway, type Gateway } from "./app.ts";
+import type { GatewayOptions } from "./context.ts";
 import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";

@@ -11,10 +11,14 @@ import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
+import { createFailures, type Failures } from "./cache/failures.ts";
+import { isFailureOfUpstream } from "./cache/policy.ts";
+import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
 import type { Store } from "./cache/store/port.ts";
+import { createTiers, type Tiers } from "./cache/store/tiered.ts";
+import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
-import type { Problem } from "./errors.ts";
 import { createStatusTexts, type StatusTexts } from "./redis/status-texts.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
@@ -22,30 +26,15 @@ import type { CircuitState, Observer, StoreOperation, Tier } from "./telemetry/e
 import type { Claims } from "./singleflight/replicas.ts";
 import type { OriginName } from "./interface/resources.ts";
 import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
-import { atMostEvery, type Clock } from "./process/clock.ts";
+import { atMostEvery } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
-import type { PrivateKeys } from "./config/private-key.ts";
-import type { SecretFiles } from "./config/secret-files.ts";
 import { UnusableData } from "./sqlite/files.ts";
-import type { Random } from "./process/random.ts";
 import { identityOf } from "./config/identity.ts";
 import { type RedisNamespaces, redisNamespaces } from "./query/key.ts";
 
-export interface OpenBackendOptions {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly observer: Observer;
-  readonly metrics: Metrics;
-  readonly secretFiles: Pick<SecretFiles, "current" | "onChange">;
-  readonly keys: Pick<PrivateKeys, "current">;
-  /** Called when the flight of a key failed, in this or another replica. */
-  readonly onFailed: (key: string, problem: Problem) => void;
-}
-
 /** The store behind the memory of this process. */
-export interface OpenedBackend {
+interface Backend {
   /** `undefined`: memory only. */
   readonly store: Store | undefined;
   /** `undefined`: there are no other replicas. */
@@ -65,19 +54,36 @@ export interface OpenedBackend {
   readonly close: () => Promise<void>;
 }
 
+/** The stores of answers: memory, and behind it Redis or SQLite if the settings name one. */
+export interface Stores extends Backend {
+  readonly memory: MemoryStore;
+  readonly tiers: Tiers;
+  /** Keys whose load has recently failed, here or in another replica. */
+  readonly failures: Failures;
+  readonly all: readonly Pick<Store, "tier" | "sweep" | "stats">[];
+}
+
+/** @throws {ConfigError} if the data directory cannot be used */
+export function openStores(context: Context): Stores {
+  const { config, clock } = context;
+  const memory = createMemoryStore(config.cache.maxBytes, clock);
+  const failures = createFailures();
+  const backend = openBackend(context, failures);
+  const { store } = backend;
+  const tiers = createTiers({ memory, store, clock });
+  return { ...backend, memory, tiers, failures, all: store === undefined ? [memory] : [memory, store] };
+}
+
 /** Opens Redis if it is set, else SQLite if `DATA_DIR` is set, else only memory. */
-export function openBackend(options: OpenBackendOptions): OpenedBackend {
-  const { redis, dataDir } = options.config;
-  if (redis !== null) return openShared(redis, options);
-  const sqlite = dataDir === null ? undefined : openSqlite(dataDir, options);
-  return openAlone(sqlite, options);
+function openBackend(context: Context, failures: Failures): Backend {
+  const { redis, dataDir } = context.config;
+  if (redis !== null) return openShared(redis, context, failures);
+  const sqlite = dataDir === null ? undefined : openSqlite(dataDir, context);
+  return openAlone(sqlite, context);
 }
 
 /** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
-function openAlone(
-  sqlite: SqliteStore | undefined,
-  { config, clock, random, observer }: OpenBackendOptions,
-): OpenedBackend {
+function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, observer }: Context): Backend {
   const bounds = { ...config.ledger, clock, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
   const onDisk = sqlite && refusing(() => openLedgerOnDisk({ ...bounds, ...sqlite, ...observer }));
   const ledger = onDisk ?? createMemoryLedger(bounds);
@@ -114,8 +120,8 @@ function warnOnce(warn: Observer["warn"], message: string): () => void {
 
 const WARN_EVERY_MS = 60_000;
 
-function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
-  const { config, clock, random, observer, metrics, secretFiles } = options;
+function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures): Backend {
+  const { config, clock, random, observer, metrics, secretFiles } = context;
   let state: CircuitState = "closed";
   const onBreaker = (next: CircuitState): void => {
     state = next;
@@ -126,7 +132,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const replica = random.unique16();
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
-  const seal = createSeal(options.keys.current);
+  const seal = createSeal(context.keys.current);
   const service = createRedisService({
     namespace: namespaces.budget,
     cache: namespaces.cache,
@@ -158,7 +164,9 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     clock,
     namespace,
     newHolder: random.unique16,
-    onFailed: options.onFailed,
+    onFailed(key, problem) {
+      if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
+    },
   });
   return {
     store,
@@ -169,7 +177,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     async close() {
       for (const part of [claims, store, service]) part.close();
     },
-    ...sharedLimits(service, replica, namespaces, options),
+    ...sharedLimits(service, replica, namespaces, context),
   };
 }
 
@@ -178,8 +186,8 @@ function sharedLimits(
   service: RedisService,
   replica: string,
   namespaces: RedisNamespaces,
-  { config, clock, observer }: OpenBackendOptions,
-): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
+  { config, clock, observer }: Context,
+): Pick<Backend, "limiterOf" | "circuitsOf" | "replicas"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
   const timeoutMs = config.redis?.timeoutMs ?? 0;
   const limiters = new Map<OriginName, SharedLimiter>();
@@ -208,8 +216,8 @@ function sharedLimits(
   };
 }
 
-function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteStore {
-  const { config, clock, observer, metrics } = options;
+function openSqlite(dataDir: string, context: Context): SqliteStore {
+  const { config, clock, observer, metrics } = context;
   const onBreaker = (state: CircuitState): void => metrics.breakerState("sqlite", state);
   onBreaker("closed");
   return refusing(() =>

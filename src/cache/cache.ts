@@ -52,13 +52,13 @@ export interface CacheOptions {
 }
 
 /** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
-export type Cache = (question: Question) => Promise<Answer>;
+type Cache = (question: Question) => Promise<Answer>;
 
 /**
  * Answers a question without waiting. Call it in the tick in which the request arrived.
  * @returns the answer, if it is in memory and the rules allow serving it; `undefined`: use `Cache` instead
  */
-export type AnswerAtOnce = (question: Question) => Answer | undefined;
+type AnswerAtOnce = (question: Question) => Answer | undefined;
 
 interface CacheStage {
   readonly cache: Cache;

@@ -195,3 +195,20 @@ function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSource
 function windowLabel(origin: OriginName, name: string): string {
   return origin === "api" ? name : `${origin}/${name}`;
 }
+
+const DAY_MS = 86_400_000;
+
+/** How long calls are remembered. It is at least a day, because apps may have a daily limit. */
+function keptMs(windows: Config["budget"]["limit"]): number {
+  return Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
+}
+
+/** @returns why valid settings cannot be applied while the process runs */
+export function restartReasons(current: Config, next: Config): string[] {
+  return (["limit", "images"] as const)
+    .filter((name) => keptMs(next.budget[name]) > keptMs(current.budget[name]))
+    .map(
+      (name) =>
+        `budget.${name}: the window is longer than a day and than all windows so far. Requests are not remembered that long.`,
+    );
+}

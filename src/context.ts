@@ -1,0 +1,107 @@
+/**
+ * What every part may need: settings, keys, clock, log, metrics.
+ */
+import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
+import type { WarmItem } from "./cache/warm.ts";
+import { readWarmItems } from "./cache/warm-list.ts";
+import { ConfigError, type Config } from "./config/config.ts";
+import { createLiveSettings, type LiveSettings } from "./config/live.ts";
+import type { SettingsSource } from "./config/load.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
+import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
+import { ORIGINS } from "./interface/resources.ts";
+import type { Clock } from "./process/clock.ts";
+import { connectionsThatFit } from "./process/open-files.ts";
+import type { Random } from "./process/random.ts";
+import { type Apps, createApps } from "./ratelimit/apps.ts";
+import { appsConfigOf, restartReasons } from "./ratelimit/budgets.ts";
+import type { Observer, Tracing } from "./telemetry/events.ts";
+import { createRedact, type Logger } from "./telemetry/log.ts";
+import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
+import { createObserver } from "./telemetry/observer.ts";
+import { build } from "./telemetry/process-metrics.ts";
+import type { TracingOptions } from "./telemetry/tracing.ts";
+
+/** What the process passes to the gateway. */
+export interface GatewayOptions {
+  readonly source: SettingsSource;
+  /** The private keys. The settings contain only the first one. */
+  readonly keys: PrivateKeys;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  /** Absent if requests are not traced. */
+  readonly createTracing?: ((options: TracingOptions) => Tracing) | undefined;
+  /** The most files and connections that the process may open; absent if unknown. */
+  readonly openFiles?: number | undefined;
+}
+
+/** Process-wide dependencies that are injected. */
+export interface Context extends GatewayOptions {
+  /** The settings at the start, for values that cannot change while the process runs. */
+  readonly config: Config;
+  /** The limits of both ports. */
+  readonly limits: Config["server"];
+  /** The settings in force. */
+  readonly settings: LiveSettings;
+  readonly metrics: Metrics;
+  readonly tracing: Tracing | undefined;
+  readonly observer: Observer;
+  /** What happened in this process, for the status page. */
+  readonly recorder: Recorder;
+  /** The calling apps, listed in the settings or not. */
+  readonly apps: Apps;
+  readonly secretFiles: SecretFiles;
+  /** The answers to keep warm from the start on. */
+  readonly warmItems: readonly WarmItem[];
+}
+
+/** @throws {ConfigError} if the warm list has mistakes */
+export function createContext(options: GatewayOptions): Context {
+  const { source, keys, clock, log } = options;
+  const { config } = source.first;
+  const { items: warmItems, problems } = readWarmItems(source.first.settings);
+  if (problems.length > 0) throw new ConfigError(problems);
+  const settings = createLiveSettings(source, restartReasons);
+  const metrics = createMetrics(build);
+  const apps = createApps(appsConfigOf(config));
+  const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });
+  const logging = createObserver(log, metrics, {
+    labelOf: apps.labelOf,
+    logSettings: () => settings.current().log,
+    trustedProxies: config.server.trustedProxies,
+    now: options.clock.now,
+  });
+  const observer = recorder.recording(logging);
+  const secretFiles = followSecretFiles({ ...observer, ...source, keys, clock });
+  return {
+    ...options,
+    config,
+    limits: { ...config.server, maxConnections: maxConnectionsOf(config, options.openFiles, observer) },
+    settings,
+    metrics,
+    observer,
+    recorder,
+    tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
+    apps,
+    secretFiles,
+    warmItems,
+  };
+}
+
+/** @returns `server.maxConnections`, or fewer if the process may open too few files */
+function maxConnectionsOf(
+  { server: { maxConnections }, budget }: Config,
+  openFiles: number | undefined,
+  { warn }: Observer,
+): number {
+  if (openFiles === undefined) return maxConnections;
+  const fitting = connectionsThatFit(openFiles, budget.concurrency * ORIGINS.length);
+  if (fitting >= maxConnections) return maxConnections;
+  warn(
+    `This process may open ${openFiles} files only (ulimit -n), so each port takes ${fitting} connections at once ` +
+      `instead of ${maxConnections} (server.maxConnections).`,
+    { openFiles, maxConnections: fitting },
+  );
+  return fitting;
+}
