@@ -5,17 +5,27 @@ import { isIP } from "node:net";
 
 import type { Settings } from "./schema.ts";
 import type { Conflict } from "./secrets.ts";
-import type { SettingPath, SettingSources } from "./sources.ts";
+import { type SettingPath, type SettingSources, valueAt } from "./sources.ts";
 import { formatDuration } from "./units.ts";
 
-/** @returns the conflicts between settings. Sections with mistakes are missing, and are not checked. */
+/**
+ * @param given the secrets that environment variables hold, by the name of the variable
+ * @returns the conflicts between settings. Sections with mistakes are missing, and are not checked.
+ */
 export function crossCheck(
   { server, admin, upstream, redis, apps }: Partial<Settings>,
   sources: SettingSources,
+  given: ReadonlyMap<string, string>,
 ): Conflict[] {
   const conflicts: Conflict[] = [];
   const add = (explanation: string, ...paths: SettingPath[]): void =>
     void conflicts.push({ paths, explanation });
+  if (!given.has("UPSTREAM_PRIVATE_KEY") && !valueAt(sources.merged, ["upstream", "privateKeyFile"])) {
+    add(
+      "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
+        "UPSTREAM_PRIVATE_KEY to the key",
+    );
+  }
   if (server && admin && server.port === admin.port && server.port !== 0) {
     const ports: SettingPath[] = [
       ["admin", "port"],

@@ -11,7 +11,7 @@ import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } fr
 import { describeConflict, describeFault, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./schema.ts";
 import { readSecrets, type SecretValues } from "./secrets.ts";
-import { type Assignment, mergeSources, valueAt } from "./sources.ts";
+import { type Assignment, mergeSources } from "./sources.ts";
 import { tracingProblems } from "./tracing.ts";
 import { readSettingsFile, type SettingsFile } from "./yaml-file.ts";
 
@@ -48,13 +48,6 @@ export interface UsableSettings {
   readonly written: Readonly<Record<string, unknown>>;
 }
 
-/** @throws {ConfigError} with every problem */
-export function loadConfig(input: ConfigInput): Config {
-  const { usable, problems } = examineConfig(input);
-  if (!usable) throw new ConfigError(problems);
-  return usable.config;
-}
-
 /** Loads the settings and reports all problems instead of throwing. */
 export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput): ExaminedConfig {
   const { assignments, given, problems } = readEnvironment(env);
@@ -73,8 +66,7 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
     ...problems,
     ...tracingProblems(env),
     ...faults.filter(isReported).map((fault) => describeFault(fault, sources)),
-    ...(mayBeMissing || hasKey(sources.merged, given) ? [] : [NO_KEY]),
-    ...[...secrets.problems, ...(mayBeMissing ? [] : crossCheck(readable, sources))].map((conflict) =>
+    ...[...secrets.problems, ...(mayBeMissing ? [] : crossCheck(readable, sources, given))].map((conflict) =>
       describeConflict(conflict, sources),
     ),
   ].map((line) => maskSecrets(line, [...given.values()]));
@@ -91,14 +83,6 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
     written: sources.merged,
   };
   return { ...examined, readable, usable };
-}
-
-const NO_KEY =
-  "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
-  "UPSTREAM_PRIVATE_KEY to the key";
-
-function hasKey(written: unknown, given: ReadonlyMap<string, string>): boolean {
-  return given.has("UPSTREAM_PRIVATE_KEY") || Boolean(valueAt(written, ["upstream", "privateKeyFile"]));
 }
 
 /** Without faults, every section is there. */

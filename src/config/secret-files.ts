@@ -11,13 +11,13 @@ import { readSecrets, secretFilesIn, type SecretValues } from "./secrets.ts";
 import { formatPath } from "./sources.ts";
 
 /** The settings that name files, and the content of these files. */
-const GROUPS: Readonly<Record<string, (values: SecretValues) => unknown>> = {
-  "upstream.privateKey": ({ privateKey }) => privateKey,
+const GROUPS = {
+  "upstream.privateKey": ({ privateKey }: SecretValues) => privateKey,
   redis: ({ redisPassword, sentinelPassword, redisPair }) => [redisPassword, sentinelPassword, redisPair],
   apps: ({ appTokens }) => [...appTokens],
   "server.tls": ({ serverPair }) => serverPair,
   "admin.tls": ({ adminPair }) => adminPair,
-};
+} satisfies Record<string, (values: SecretValues) => unknown>;
 
 /** Watching directories is not reliable, because network file systems report nothing. */
 const POLL_MS = 1_000;
@@ -39,11 +39,8 @@ export interface SecretFiles {
   readonly current: () => Config;
   /** The tokens of apps by their ids. A change of the tokens makes a new map. */
   readonly appTokens: () => ReadonlyMap<string, string>;
-  /**
-   * Calls back when files have changed.
-   * @param name the settings that name the files: `redis`, `server.tls` or `admin.tls`
-   */
-  readonly onChange: (name: string, apply: (config: Config) => void) => void;
+  /** Calls back when the files have changed that these settings name. */
+  readonly onChange: (name: keyof typeof GROUPS, apply: (config: Config) => void) => void;
   /** Reads the files now. */
   readonly check: () => void;
   /** Follows the files of new settings. */
@@ -72,18 +69,19 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     seen = content;
     const { values, problems } = readSecrets({ ...inForce, readFile }, secrets);
     if (problems.length > 0) {
+      const lines = problems.map(
+        ({ paths, explanation }) => `${paths.map(formatPath).join(", ")}: ${explanation}`,
+      );
       warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
-        problems: problems.map(
-          ({ paths, explanation }) => `${paths.map(formatPath).join(", ")}: ${explanation}`,
-        ),
+        problems: lines,
       });
     }
     apply(values);
   }
 
   function apply(values: SecretValues): void {
-    const changed = Object.keys(GROUPS).filter(
-      (name) => textOf(GROUPS[name]?.(secrets)) !== textOf(GROUPS[name]?.(values)),
+    const changed = Object.entries(GROUPS).flatMap(([name, contentIn]) =>
+      textOf(contentIn(secrets)) === textOf(contentIn(values)) ? [] : [name],
     );
     if (changed.length === 0) return;
     secrets = values;

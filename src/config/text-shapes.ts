@@ -9,9 +9,18 @@ import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { Secret } from "./secret.ts";
 import { factsOf, type Shape, shaped } from "./setting.ts";
 
-/** A text that matches a pattern. */
-function matching(pattern: RegExp, expected: string): Shape<string> {
-  return shaped(z.string().regex(pattern), { expected });
+/** A text that matches a pattern and, if there is one, a further rule. */
+function matching(
+  pattern: RegExp,
+  expected: string,
+  isRight: (text: string) => boolean = () => true,
+): Shape<string> {
+  return shaped(z.string().regex(pattern).refine(isRight), { expected });
+}
+
+/** A text that matches, converted. */
+function converted<T>(shape: Shape<string>, convert: (text: string) => T): Shape<T> {
+  return shaped(shape.transform(convert), factsOf(shape));
 }
 
 export function host(): Shape<string> {
@@ -20,33 +29,24 @@ export function host(): Shape<string> {
 
 /** The first part of request URLs. A trailing slash is removed. */
 export function baseUrl(): Shape<string> {
-  const shape = z
-    .string()
-    .regex(/^https?:\/\/[^\s?#@\\]+$/)
-    .refine((text) => URL.canParse(text))
-    .transform((text) => text.replace(/\/+$/, ""));
-  return shaped(shape, { expected: "an http:// or https:// URL without user name, query and fragment" });
+  const expected = "an http:// or https:// URL without user name, query and fragment";
+  const url = matching(/^https?:\/\/[^\s?#@\\]+$/, expected, (text) => URL.canParse(text));
+  return converted(url, (text) => text.replace(/\/+$/, ""));
 }
 
 /** A URL that is sent in a header. */
 export function headerUrl(): Shape<string> {
-  const shape = z
-    .string()
-    .regex(/^https?:\/\/[!-"$-?A-~]+$/)
-    .refine((text) => URL.canParse(text));
-  return shaped(shape, { expected: "an http:// or https:// URL in ASCII without user name and fragment" });
+  const expected = "an http:// or https:// URL in ASCII without user name and fragment";
+  return matching(/^https?:\/\/[!-"$-?A-~]+$/, expected, (text) => URL.canParse(text));
 }
 
 /** The size of an image in pixels. */
 export function pixelSize(): Shape<{ readonly width: number; readonly height: number }> {
-  const shape = z
-    .string()
-    .regex(/^[1-9]\d{0,3}x[1-9]\d{0,3}$/)
-    .transform((text) => {
-      const [width = 0, height = 0] = text.split("x").map(Number);
-      return { width, height };
-    });
-  return shaped(shape, { expected: "width and height in pixels, such as 140x94" });
+  const size = matching(/^[1-9]\d{0,3}x[1-9]\d{0,3}$/, "width and height in pixels, such as 140x94");
+  return converted(size, (text) => {
+    const [width = 0, height = 0] = text.split("x").map(Number);
+    return { width, height };
+  });
 }
 
 /** A value of an HTTP header. */
@@ -56,21 +56,15 @@ export function headerValue(): Shape<string> {
 
 /** The name of a header. It is converted to lower case, because Node gives the names of headers in lower case. */
 export function headerName(): Shape<string> {
-  const shape = z
-    .string()
-    .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/)
-    .transform((text) => text.toLowerCase());
-  return shaped(shape, { expected: "a header name such as X-App-Id" });
+  const name = matching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "a header name such as X-App-Id");
+  return converted(name, (text) => text.toLowerCase());
 }
 
-/** Text without line breaks and other control characters, and without blanks at its ends. */
-const ONE_LINE_PATTERN = /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u;
-
-/** One line of text. */
+/** One line of text, without control characters, and without blanks at its ends. */
 export function text(
   expected = "one line of text without blanks around it; quote it if it looks like a number",
 ): Shape<string> {
-  return matching(ONE_LINE_PATTERN, expected);
+  return matching(/^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u, expected);
 }
 
 /** @returns a shape for a secret; `null` if it is not set */
@@ -83,32 +77,24 @@ function secret(shape: Shape<string>): Shape<Secret | null, string | null> {
 export function redisUrl(): Shape<Secret | null, string | null> {
   const expected =
     "a redis:// or rediss:// URL with a host, special characters in user and password percent-encoded";
-  const shape = z
-    .string()
-    .regex(/^rediss?:\/\/[^\s]+$/)
-    .refine(isRedisAddress);
-  return secret(shaped(shape, { expected }));
+  // Only a database number may follow the host. A `#` or `/` there belongs to a password that is not encoded.
+  return secret(matching(/^rediss?:\/\/[^\s]+$/, expected, (text) => isAddress(text, /^\/?\d*$/)));
 }
 
 /** The address of an HTTP proxy, optionally with user and password. */
 export function proxyUrl(): Shape<Secret | null, string | null> {
   const expected =
     "an http:// or https:// URL with a host and no path, special characters in user and password percent-encoded";
-  const shape = z
-    .string()
-    .regex(/^https?:\/\/[^\s]+$/)
-    .refine((text) => {
-      const url = URL.parse(text);
-      return url !== null && /^\/?$/.test(url.pathname + url.search + url.hash) && isDecodable(url.password);
-    });
-  return secret(shaped(shape, { expected }));
+  return secret(matching(/^https?:\/\/[^\s]+$/, expected, (text) => isAddress(text, /^\/?$/)));
 }
 
-/** Only a database number may follow the host. A `#` or `/` there belongs to a password that is not encoded. */
-function isRedisAddress(text: string): boolean {
+/** @param path what may follow the host */
+function isAddress(text: string, path: RegExp): boolean {
   const url = URL.parse(text);
-  if (url === null || url.hostname === "" || url.search + url.hash !== "") return false;
-  return /^\/?\d*$/.test(url.pathname) && isDecodable(url.username) && isDecodable(url.password);
+  if (url === null || url.hostname === "") return false;
+  return (
+    path.test(url.pathname + url.search + url.hash) && isDecodable(url.username) && isDecodable(url.password)
+  );
 }
 
 function isDecodable(text: string): boolean {
@@ -140,37 +126,35 @@ export function optionalPath(what: string): Shape<string | null, string | null> 
 
 /** `host:port`, read to its parts. */
 export function address(): Shape<{ readonly host: string; readonly port: number }> {
-  const shape = z
-    .string()
-    .regex(/^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/)
-    .transform((text) => {
-      const colon = text.lastIndexOf(":");
-      return { host: text.slice(0, colon).replaceAll(/[[\]]/g, ""), port: Number(text.slice(colon + 1)) };
-    })
-    .refine(({ port }) => port > 0 && port <= 65_535);
-  return shaped(shape, { expected: "a host and a port, such as redis-0.example:6379" });
+  const portOf = (text: string): number => Number(text.slice(text.lastIndexOf(":") + 1));
+  const shape = matching(
+    /^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/,
+    "a host and a port, such as redis-0.example:6379",
+    (text) => portOf(text) > 0 && portOf(text) <= 65_535,
+  );
+  return converted(shape, (text) => ({
+    host: text.slice(0, text.lastIndexOf(":")).replaceAll(/[[\]]/g, ""),
+    port: portOf(text),
+  }));
 }
 
 /** The origin of a web page, as browsers send it. */
 export function origin(): Shape<string> {
-  const shape = z.string().refine((text) => /^https?:/.test(text) && URL.parse(text)?.origin === text);
-  return shaped(shape, {
-    expected: "an origin in lower case without a path, such as https://www.example.com",
-  });
-}
-
-/** An IP address, a network in CIDR form, or the name of one. */
-export function network(): Shape<string> {
-  const shape = z.string().refine((text) => {
-    const [address = "", bits, ...rest] = text.split("/");
-    const most = isIP(address) === 4 ? 32 : 128;
-    const hasBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
-    return NETWORK_NAMES.has(text) || (isIP(address) !== 0 && hasBits && rest.length === 0);
-  });
-  return shaped(shape, { expected: "an address or a network, such as 10.0.0.0/8 or loopback" });
+  const expected = "an origin in lower case without a path, such as https://www.example.com";
+  return matching(/^https?:/, expected, (text) => URL.parse(text)?.origin === text);
 }
 
 const NETWORK_NAMES: ReadonlySet<string> = new Set(["loopback", "linklocal", "uniquelocal"]);
+
+/** An IP address, a network in CIDR form, or the name of one. */
+export function network(): Shape<string> {
+  const expected = "an address or a network, such as 10.0.0.0/8 or loopback";
+  return matching(/^[0-9A-Za-z.:]+(\/\d{1,3})?$/, expected, (text) => {
+    const [address = "", bits = "0"] = text.split("/");
+    const most = isIP(address) === 4 ? 32 : 128;
+    return NETWORK_NAMES.has(text) || (isIP(address) !== 0 && Number(bits) <= most);
+  });
+}
 
 /** The neutral service name inside `application/vnd.<service>-v2+json`. */
 export function mediaTypeToken(): Shape<string> {
@@ -180,35 +164,24 @@ export function mediaTypeToken(): Shape<string> {
 
 /** The path of one record, with both placeholders once. */
 export function recordPath(): Shape<string> {
-  const path = /^(\/([A-Za-z0-9._~-]+|\{resource\}|\{serviceId\}))+$/;
-  const hasOnce = (text: string, part: string): boolean => text.split(part).length === 2;
-  const shape = z
-    .string()
-    .refine((text) => path.test(text) && hasOnce(text, "{resource}") && hasOnce(text, "{serviceId}"));
   const expected = "a path with {resource} and {serviceId} as segments, such as /{resource}/{serviceId}";
-  return shaped(shape, { expected });
+  return matching(/^(\/([A-Za-z0-9._~-]+|\{resource\}|\{serviceId\}))+$/, expected, (text) =>
+    ["{resource}", "{serviceId}"].every((part) => text.split(part).length === 2),
+  );
 }
 
 /** A path below a resource: literal segments, `{name}` for any one segment, and a final `*` for any rest. */
 export function passThroughPath(): Shape<string> {
-  const pattern = new RegExp(
-    `^/(${SEARCH_RESOURCES.join("|")})(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))*(/\\*)?$`,
+  const segments = `(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))*(/\\*)?`;
+  return matching(
+    new RegExp(`^/(${SEARCH_RESOURCES.join("|")})${segments}$`),
+    "a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*",
+    (text) => /\/.+\//.test(text),
   );
-  const shape = z
-    .string()
-    .regex(pattern)
-    .regex(/\/.+\//);
-  const expected =
-    "a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*";
-  return shaped(shape, { expected });
 }
 
 /** An app's id. `other` is reserved for requests without an id of their own. */
 export function appId(): Shape<string> {
   const expected = "1 to 64 letters, digits, '.', '_' or '-', and not the word other";
-  const shape = z
-    .string()
-    .regex(/^[A-Za-z0-9._-]{1,64}$/)
-    .refine((text) => text !== "other");
-  return shaped(shape, { expected });
+  return matching(/^[A-Za-z0-9._-]{1,64}$/, expected, (text) => text !== "other");
 }

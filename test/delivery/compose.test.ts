@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
 
-import { loadConfig } from "../../src/config/load.ts";
+import type { Config } from "../../src/config/config.ts";
+import { openSettings } from "../../src/config/load.ts";
 import { SETTINGS } from "../../src/config/schema.ts";
 import { parseDuration } from "../../src/config/units.ts";
 import { ask } from "../support/ask.ts";
@@ -27,11 +28,9 @@ function service(name: string): Service {
 }
 
 /** The settings the gateway of compose.yaml would start with. */
-function gatewayConfig(): ReturnType<typeof loadConfig> {
-  return loadConfig({
-    env: service("gateway").environment ?? {},
-    readFile: (path) => readFileSync(path, "utf8"),
-  });
+function gatewayConfig(): Config {
+  const env = service("gateway").environment ?? {};
+  return openSettings({ env, readFile: (path) => readFileSync(path, "utf8") }).first.config;
 }
 
 describe("compose.yaml", () => {

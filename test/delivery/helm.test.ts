@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { stringify } from "yaml";
 
-import { loadConfig } from "../../src/config/load.ts";
+import { openSettings } from "../../src/config/load.ts";
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import {
@@ -313,7 +313,8 @@ it.each(VALUE_FILES)(
   "the gateway accepts the settings that the container gets with the values of %s",
   (name) => {
     const env = containerEnvironment(render(valuesOf(name)), EXISTING);
-    const { upstream } = loadConfig({ env, readFile: (path) => readFileSync(path, "utf8") });
+    const { first } = openSettings({ env, readFile: (path) => readFileSync(path, "utf8") });
+    const { upstream } = first.config;
     const isOwnKey = ["no-redis", "trial"].includes(name);
     expect(upstream.privateKey.reveal()).toBe(isOwnKey ? "not-a-real-key" : CALLER.privateKey);
   },

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
-import { loadConfig } from "../../src/config/load.ts";
+import { openSettings } from "../../src/config/load.ts";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile } from "../support/compose.ts";
@@ -62,10 +62,9 @@ describe("the image", () => {
 
   it("names a user by number, not root, and the ports of the gateway", () => {
     expect(image.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
-    const { server, admin } = loadConfig({
-      env: settings("http://upstream.example.com"),
-      readFile: (path) => readFileSync(path, "utf8"),
-    });
+    const env = settings("http://upstream.example.com");
+    const { first } = openSettings({ env, readFile: (path) => readFileSync(path, "utf8") });
+    const { server, admin } = first.config;
     expect(image.ports).toEqual([server.port, admin.port]);
   });
 

@@ -2,7 +2,7 @@
 import { onTestFinished } from "vitest";
 
 import { type AdminOptions, createAdminServer } from "../../src/admin/server.ts";
-import { loadConfig } from "../../src/config/load.ts";
+import { openSettings } from "../../src/config/load.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { listen } from "../../src/process/listen.ts";
 import { createRouter } from "../../src/query/route.ts";
@@ -13,7 +13,7 @@ const unasked = (): Promise<never> => Promise.reject(new Error("not asked"));
 
 /** @returns the address of the port, which closes when the test ends */
 export async function startAdminPort(options: Partial<AdminOptions>): Promise<string> {
-  const config = loadConfig({ env: gatewayEnv(), readFile: () => "" });
+  const { config } = openSettings({ env: gatewayEnv(), readFile: () => "" }).first;
   const server = createAdminServer({
     usage: unasked,
     status: unasked,

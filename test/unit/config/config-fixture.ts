@@ -1,5 +1,5 @@
 import { type Config, ConfigError } from "../../../src/config/config.ts";
-import { loadConfig } from "../../../src/config/load.ts";
+import { openSettings } from "../../../src/config/load.ts";
 
 /** The least environment with which the gateway starts. */
 export const MINIMAL = {
@@ -20,7 +20,7 @@ export function load(env: Record<string, string>, files: Record<string, string> 
     if (content === undefined) throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
     return content;
   };
-  return loadConfig({ env, readFile });
+  return openSettings({ env, readFile }).first.config;
 }
 
 /** The lines with which a start is refused; none where it is not. */
@@ -35,9 +35,4 @@ export function problemsOf(
     if (error instanceof ConfigError) return error.problems;
     throw error;
   }
-}
-
-/** The same for a configuration file over the minimal environment. */
-export function problemsOfFile(yaml: string, env: Record<string, string> = MINIMAL): readonly string[] {
-  return problemsOf({ ...env, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
 }

@@ -46,7 +46,7 @@ function follow() {
   const followed = followSecretFiles({ ...source, keys, clock, info: say, warn: say });
   onTestFinished(followed.close);
   const renewed: string[] = [];
-  for (const name of ["redis", "server.tls"]) followed.onChange(name, () => void renewed.push(name));
+  for (const name of ["redis", "server.tls"] as const) followed.onChange(name, () => void renewed.push(name));
   return { files, source, keys, clock, said, followed, renewed };
 }
 
