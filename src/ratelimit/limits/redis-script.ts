@@ -8,7 +8,6 @@ import type { Cause, Priority } from "../../telemetry/events.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import type { LedgerCompletion } from "../../usage/ledger.ts";
 import type { LimitReason } from "../limiter.ts";
-import type { PurseWindow } from "./purse-sizes.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -111,65 +110,42 @@ interface PurseSizes {
   readonly own: Readonly<Record<string, number>>;
 }
 
-/** The settings in each request. */
-export interface RequestSettings {
-  readonly windows: readonly PurseWindow[];
-  readonly limits: string;
-  readonly purses: PurseSizes;
-  readonly drift: number;
-  readonly slackMs: number;
-  /** From a grant until the latest arrival. */
-  readonly countMs: number;
-  /** [3] A slot is free when it was not renewed for this long. */
-  readonly holdMs: number;
-  /** [4] The most that the holder of a slot can spend in the longer windows after its last report. */
-  readonly most: readonly { readonly ms: number; readonly count: number }[];
-  /** [6] A new process watches for this long. */
-  readonly joinMs: number;
-  /** The wait of a permit when the script does not know when one is free. */
-  readonly tickMs: number;
-  /** How long calls are kept. */
-  readonly keepMs: number;
-  readonly retentionMs: number;
-  readonly maxRecords: number;
-}
-
-type TakeResult =
+export type TakeResult =
   | { readonly isGranted: true }
   | { readonly isGranted?: false; readonly reason: LimitReason; readonly waitMs: number };
 
-export type Reply =
-  /** A later command of this process came first. */
-  | { readonly kind: "late" }
-  | {
-      readonly kind: "done";
-      readonly time: number;
-      readonly seq: number;
-      /** Changes when data were lost. */
-      readonly epoch: string;
-      /** [6] This process only watches for now. */
-      readonly isWatching: boolean;
-      readonly joinedBy: number;
-      readonly purses?: PurseSizes;
-      readonly slot?: number;
-      /** [4] What counts in the purse of the slot, if that is new to this process. */
-      readonly inherited?: {
-        readonly calls: readonly (readonly [id: string, at: number])[];
-        readonly debts: readonly { readonly ms: number; readonly count: number; readonly till: number }[];
-      };
-      readonly results: readonly TakeResult[];
-      /** By window: what the shared purse has spent, what it has left, and what own purses have reported. */
-      readonly windows: readonly (readonly [spent: number, left: number, own: number])[];
-      readonly counts: Readonly<Record<string, number>>;
-      /** The shared purse grants nothing for this long. */
-      readonly closedMs: number;
-      /** Replicas of version 0.2 may still send. */
-      readonly isOldVersion?: boolean;
-      readonly state?: {
-        readonly freeIn: readonly (readonly number[])[];
-        readonly waiting: readonly (readonly (readonly [string, Priority, number])[])[];
-      };
-    };
+/** `late`: a later command of this process came first. */
+export type Reply = { readonly kind: "late" } | Done;
+
+export interface Done {
+  readonly kind: "done";
+  readonly time: number;
+  readonly seq: number;
+  /** Changes when data were lost. */
+  readonly epoch: string;
+  /** [6] This process only watches for now. */
+  readonly isWatching: boolean;
+  readonly joinedBy: number;
+  readonly purses?: PurseSizes;
+  readonly slot?: number;
+  /** [4] What counts in the purse of the slot, if that is new to this process. */
+  readonly inherited?: {
+    readonly calls: readonly (readonly [id: string, at: number])[];
+    readonly debts: readonly { readonly ms: number; readonly count: number; readonly till: number }[];
+  };
+  readonly results: readonly TakeResult[];
+  /** By window: what the shared purse has spent, what it has left, and what own purses have reported. */
+  readonly windows: readonly (readonly [spent: number, left: number, own: number])[];
+  readonly counts: Readonly<Record<string, number>>;
+  /** The shared purse grants nothing for this long. */
+  readonly closedMs: number;
+  /** Replicas of version 0.2 may still send. */
+  readonly isOldVersion?: boolean;
+  readonly state?: {
+    readonly freeIn: readonly (readonly number[])[];
+    readonly waiting: readonly (readonly (readonly [string, Priority, number])[])[];
+  };
+}
 
 /** The keys of an origin. `namespace` is the prefix of all keys and the account's fingerprint. It has no braces. */
 export function purseKeys(
@@ -187,7 +163,8 @@ export function purseKeys(
 }
 
 export interface RedisPurse {
-  readonly ask: (request: Request, settings: RequestSettings) => Promise<Reply>;
+  /** @param settings what each request carries: `TwoPurses.settings` */
+  readonly ask: (request: Request, settings: object) => Promise<Reply>;
   /** Entries of the ledger after an id, oldest first, at most `most`. */
   readonly follow: (
     after: string,

@@ -3,7 +3,7 @@
  * That is never ahead of what has really passed. The script's time follows the replica that shows the latest.
  */
 import { DRIFT } from "./purse-sizes.ts";
-import type { Reply, Request } from "./redis-script.ts";
+import type { Done, Request } from "./redis-script.ts";
 
 /** A new process watches for this long. Other replicas send a command several times in this time. */
 export const JOIN_MS = 2_000;
@@ -21,7 +21,7 @@ export class RedisTime {
     return this.#shown && Math.floor(this.#shown.time + (now - this.#shown.at) * (1 - DRIFT));
   }
 
-  heard({ time, joinedBy }: Pick<Extract<Reply, { kind: "done" }>, "time" | "joinedBy">, now: number): void {
+  heard({ time, joinedBy }: Pick<Done, "time" | "joinedBy">, now: number): void {
     // The script has not known the time that this process showed. So that is forgotten.
     const isNew = joinedBy !== this.#joinedBy;
     this.#joinedBy = joinedBy;

@@ -4,7 +4,7 @@
 import type { PermitRequest } from "../limiter.ts";
 import { createOwnPurse, spentIn, type OwnPurse, type Wait, waitFor } from "./own-purse.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
-import type { EndedCall, OwnCall, Reply, Request } from "./redis-script.ts";
+import type { Done, EndedCall, OwnCall, Request } from "./redis-script.ts";
 
 /** A call of the own purse that Redis has not confirmed. */
 interface Unreported extends Omit<OwnCall, "ageMs" | "sentMs"> {
@@ -16,11 +16,6 @@ interface End extends Omit<EndedCall, "ageMs"> {
   readonly arrivedAt: number;
 }
 
-export interface SlotOptions {
-  readonly degradedForMs: number;
-  readonly slackMs: number;
-}
-
 /** Reports in one command, so that no command takes long. */
 const MOST_REPORTED = 500;
 /** For calls without a slot, which only `budget.mode: observe` sends. */
@@ -30,7 +25,8 @@ const NO_SLOT = 0;
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
 export class Slot {
-  readonly #options: SlotOptions;
+  readonly #degradedForMs: number;
+  readonly #slackMs: number;
   #number: number | undefined;
   /** When the last renewal was sent that is confirmed. */
   #renewedAt = Number.NEGATIVE_INFINITY;
@@ -43,8 +39,10 @@ export class Slot {
   readonly #paidBy = new Map<string, number>();
   readonly #ends = new Map<string, End>();
 
-  constructor(options: SlotOptions) {
-    this.#options = options;
+  /** @param slackMs how much the script's time may be ahead */
+  constructor(degradedForMs: number, slackMs: number) {
+    this.#degradedForMs = degradedForMs;
+    this.#slackMs = slackMs;
   }
 
   get purse(): OwnPurse {
@@ -55,7 +53,7 @@ export class Slot {
   rightUntil(): number {
     return this.#number === undefined
       ? Number.NEGATIVE_INFINITY
-      : this.#renewedAt + atMost(this.#options.degradedForMs);
+      : this.#renewedAt + atMost(this.#degradedForMs);
   }
 
   /** How many calls the purse can still pay for in a window. */
@@ -98,10 +96,6 @@ export class Slot {
     let count = 0;
     for (const { latest } of this.#unreported.values()) if (latest > from) count++;
     return count;
-  }
-
-  hasReports(): boolean {
-    return this.#unreported.size > 0 || this.#ends.size > 0;
   }
 
   /** This process will send that it leaves. The slot may be free from then on, also when the reply is lost. */
@@ -151,19 +145,14 @@ export class Slot {
   }
 
   /** @returns whether data were lost, and this replica knows it for the first time */
-  renewed(
-    { slot, inherited, epoch, time }: Extract<Reply, { kind: "done" }>,
-    askedAt: number,
-    now: number,
-  ): boolean {
+  renewed({ slot, inherited, epoch, time }: Done, askedAt: number, now: number): boolean {
     const isLost = this.#epoch !== undefined && this.#epoch !== epoch;
     this.#epoch = epoch;
     if (isLost && slot === undefined) this.#isFullDue = true;
     this.#isConfirmed = slot !== undefined;
     if (slot === undefined) return isLost;
     if (inherited !== undefined) {
-      // [4] The script's time may have been ahead by as much as a command may take.
-      const slack = this.#options.slackMs + ROUNDING_MS;
+      const slack = this.#slackMs + ROUNDING_MS;
       const debts = inherited.debts.map(({ till, ...debt }) => ({
         ...debt,
         till: now + atLeast(till - time) + slack,

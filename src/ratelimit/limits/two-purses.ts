@@ -1,0 +1,242 @@
+/**
+ * What a replica knows of the two purses, and which of them pays for a call [2]. shared-purse.ts exchanges it with Redis.
+ */
+import type { OriginName } from "../../interface/resources.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { Outage } from "../../telemetry/events.ts";
+import { limitsText } from "../../usage/rate-window.ts";
+import { type Acquired, DAY_MS, type LimiterConfig, type Permit, type PermitRequest } from "../limiter.ts";
+import { type AppCounts, createAppCounts } from "./app-counts.ts";
+import { dayOf, keptMs } from "./own-purse.ts";
+import {
+  atLeast,
+  DRIFT,
+  pursesOf,
+  type PurseSettings,
+  type PurseWindow,
+  ROUNDING_MS,
+  sendByOf,
+} from "./purse-sizes.ts";
+import type { Done, RedisPurse, Take, TakeResult } from "./redis-script.ts";
+import { JOIN_MS } from "./redis-time.ts";
+import { Slot } from "./slot.ts";
+
+export interface SharedLimiterOptions extends PurseSettings {
+  readonly origin: OriginName;
+  readonly config: LimiterConfig;
+  readonly redis: RedisPurse;
+  readonly clock: Clock;
+  /** A name that no other process has or had. */
+  readonly process: string;
+  /** [3] A replica without Redis goes on for this long. */
+  readonly degradedForMs: number;
+  /** A command that takes longer has failed. */
+  readonly timeoutMs: number;
+  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  /** Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
+  readonly outOfOrder: (outage: Outage) => void;
+  readonly backInOrder: (what: string) => void;
+}
+
+/** A replica sends a command at least this often. */
+export const TICK_MS = 250;
+/** A refusal while Redis is away: it may be back by then. */
+export const AWAY_MS = 1_000;
+
+export class TwoPurses {
+  readonly options: SharedLimiterOptions;
+  readonly slot: Slot;
+  readonly apps: AppCounts;
+  config: LimiterConfig;
+  /** The shortest first. */
+  windows: readonly PurseWindow[];
+  /** The last reply to a command that could change something. */
+  last: (Done & { readonly askedAt: number }) | undefined;
+  described: { readonly state: NonNullable<Done["state"]>; readonly at: number } | undefined;
+  isReachable = true;
+  /** [6] */
+  isWatching = true;
+  /** The shared purse has been open to this process. */
+  hasOpened = false;
+  /** When the shared purse is likely to be open to this replica. */
+  opensAt: number;
+  readonly #slackMs: number;
+  #calls = 0;
+
+  constructor(options: SharedLimiterOptions) {
+    this.options = options;
+    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
+    this.#slackMs = TICK_MS + 2 * options.timeoutMs + 2 * ROUNDING_MS;
+    this.slot = new Slot(options.degradedForMs, this.#slackMs);
+    this.apps = createAppCounts(options.redis.follow);
+    this.config = options.config;
+    this.windows = pursesOf(options.config.windows, options);
+    this.opensAt = this.now() + JOIN_MS;
+  }
+
+  now(): number {
+    return this.options.clock.monotonic();
+  }
+
+  configure(config: LimiterConfig): void {
+    this.config = config;
+    this.windows = pursesOf(config.windows, this.options);
+  }
+
+  /** From a grant until the latest arrival of its call. The reply to the grant may take `timeoutMs`. */
+  countMs(): number {
+    return this.config.arrivalMs + this.options.timeoutMs;
+  }
+
+  /** How long this process must remember its own calls. */
+  keptMs(): number {
+    return atLeast(keptMs(this.config.windows)) + this.countMs();
+  }
+
+  /** Whether the shared purse is open to this replica. */
+  isShared(at: number): boolean {
+    return this.isReachable && !this.isWatching && this.last !== undefined && at >= this.opensAt;
+  }
+
+  ownLeft(at: number): number[] {
+    return this.windows.map((window) => this.slot.left(window, at));
+  }
+
+  /** [2] @returns nothing if the shared purse must be asked */
+  decide(request: PermitRequest): Acquired | undefined {
+    return (
+      this.#payFromOwnIfItMay(request) ??
+      (this.isReachable && !this.isWatching ? undefined : this.#away(request))
+    );
+  }
+
+  /** Only the own purse may pay. */
+  decideAlone(request: PermitRequest): Acquired {
+    return this.#payFromOwnIfItMay(request) ?? this.#away(request);
+  }
+
+  #payFromOwnIfItMay(request: PermitRequest): Acquired | undefined {
+    const at = this.now();
+    if (this.slot.waitFor(this.windows, this.#leaveOfOwn(request, at), at) !== undefined) return undefined;
+    const perDay = this.config.perDay.get(request.app);
+    if (perDay !== undefined) {
+      // The script counts the day of an app exactly.
+      if (this.isReachable) return undefined;
+      const { spent, nextFreeAt } = dayOf(this.apps.log, request.app, perDay, at);
+      if (spent >= perDay) return { kind: "wait", until: nextFreeAt, reason: "per-day" };
+    }
+    return { kind: "permit", permit: this.payFromOwn(request) };
+  }
+
+  payFromOwn(request: PermitRequest): Permit {
+    const { slot, config, apps } = this;
+    const at = this.now();
+    const id = this.#newId(request);
+    const latest = at + config.arrivalMs;
+    slot.spend(id, request, { now: at, latest, hasDay: config.perDay.has(request.app) });
+    apps.sent(id, request.app, latest);
+    return { id, request, sendBy: Math.min(sendByOf(at, config.arrivalMs), slot.rightUntil()) };
+  }
+
+  /** A request for a permit of the shared purse. */
+  takeOf(request: PermitRequest, ignoresLimits: boolean): Take {
+    const at = this.now();
+    const { app, resource, cause, query } = request;
+    const own = this.ownLeft(at);
+    return {
+      id: this.#newId(request),
+      app,
+      resource,
+      cause,
+      query,
+      ignoresLimits,
+      perDay: this.config.perDay.get(app),
+      leave: this.#leave(request).map((leave, index) => Math.max(0, leave - (own[index] ?? 0))),
+      dayAtLeast: this.apps.log.spent(DAY_MS, at, app),
+    };
+  }
+
+  /** What the script has decided. */
+  outcome(take: Take, request: PermitRequest, result: TakeResult, at: number): Acquired {
+    if (result.isGranted === true) {
+      this.apps.sent(take.id, take.app, at + this.countMs());
+      return {
+        kind: "permit",
+        permit: { id: take.id, request, sendBy: sendByOf(at, this.config.arrivalMs) },
+      };
+    }
+    const until = Math.min(this.#ownFrom(request, at), at + result.waitMs);
+    return { kind: "wait", until: Math.max(at + 1, until), reason: result.reason };
+  }
+
+  #away(request: PermitRequest): Acquired {
+    const at = this.now();
+    const opensAt = this.isReachable ? Math.max(at + 1, this.opensAt) : at + AWAY_MS;
+    return {
+      kind: "wait",
+      until: Math.min(this.#ownFrom(request, at), at + AWAY_MS, opensAt),
+      reason: "redis-away",
+    };
+  }
+
+  /** When the own purse may pay for it. */
+  #ownFrom(request: PermitRequest, at: number): number {
+    return this.slot.waitFor(this.windows, this.#leaveOfOwn(request, at), at)?.until ?? at + 1;
+  }
+
+  #newId({ app }: PermitRequest): string {
+    const { process, origin } = this.options;
+    return `${process}.${origin}.${++this.#calls}@${app}`;
+  }
+
+  /** What a request must leave in each window, the shortest first. */
+  #leave({ leave }: PermitRequest): number[] {
+    return this.windows.map(
+      ({ ms }) => leave[this.config.windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0,
+    );
+  }
+
+  /** The part of it that the own purse must leave. Without the shared purse, that is in proportion. */
+  #leaveOfOwn(request: PermitRequest, at: number): number[] {
+    const shared = this.isShared(at) ? this.last?.windows : undefined;
+    return this.#leave(request).map((leave, index) => {
+      const { own = 0, limit = 1 } = this.windows[index] ?? {};
+      return shared ? Math.max(0, leave - (shared[index]?.[1] ?? 0)) : Math.ceil((leave * own) / limit);
+    });
+  }
+
+  /** [3] All that decides the sizes of the own purses. */
+  purseName(windows: readonly PurseWindow[]): string {
+    return `${this.options.replicas}:${windows.map(({ ms, own }) => `${own}/${ms}`).join(",")}`;
+  }
+
+  /** What each request to the script carries. */
+  settings(): object {
+    const { windows, options, config } = this;
+    const slackMs = this.#slackMs;
+    const { replicas, degradedForMs, ledger } = options;
+    const [shortest, ...longer] = windows;
+    const shortMs = shortest?.ms ?? 0;
+    const drift = 3 * DRIFT;
+    const mostOften = (shortest?.own ?? 0) * (Math.ceil(degradedForMs / shortMs) + 2);
+    const own = Object.fromEntries(windows.map((window) => [String(window.ms), window.own]));
+    return {
+      windows,
+      limits: limitsText(config.windows),
+      purses: { name: this.purseName(windows), replicas, own },
+      drift,
+      slackMs,
+      countMs: this.countMs(),
+      // [3] A slot is free when it was not renewed for this long.
+      holdMs: Math.ceil((degradedForMs + shortMs + this.countMs()) * (1 + drift)) + 2 * slackMs,
+      // [4] The most that its holder can have spent in the longer windows after its last report.
+      most: longer.map((window) => ({ ms: window.ms, count: Math.min(window.own, mostOften) })),
+      joinMs: JOIN_MS,
+      tickMs: TICK_MS,
+      // How long calls are kept.
+      keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + this.countMs() + 2 * slackMs,
+      ...ledger,
+    };
+  }
+}
