@@ -98,8 +98,8 @@ export interface Request {
   readonly takes: readonly Take[];
   /** The calls that wait here; absent if that has not changed. */
   readonly waiting: readonly (readonly [app: string, priority: Priority, count: number])[] | undefined;
-  readonly wantsState: boolean;
-  readonly isTidying: boolean;
+  /** The reply describes the state, and the script tidies up. */
+  readonly isTick: boolean;
 }
 
 /** All that decides the sizes of own purses. */

@@ -305,8 +305,10 @@ local function work(reply)
   if request.waiting then
     redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   end
-  if request.wantsState then reply.state = describe() end
-  if request.isTidying then tidy() end
+  if request.isTick then
+    reply.state = describe()
+    tidy()
+  end
   state.counts = reply.counts
 end
 

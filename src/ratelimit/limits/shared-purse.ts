@@ -53,7 +53,7 @@ interface Pending {
   readonly resolve: (acquired: Acquired) => void;
 }
 
-type Asked = Pick<Request, "isLeaving" | "takes" | "wantsState" | "isTidying"> &
+type Asked = Pick<Request, "isLeaving" | "takes" | "isTick"> &
   ReturnType<TwoPurses["slot"]["report"]>["fields"];
 
 /** Time between two commands while Redis does not answer. */
@@ -211,15 +211,14 @@ class SharedPurse implements SharedLimiter {
     const { slot, isReachable } = purses;
     const askedAt = purses.now();
     const isLeaving = this.#isClosing || this.#next !== undefined;
-    const isTidying = askedAt >= this.#tickAt;
+    const isTick = askedAt >= this.#tickAt;
     const waiting = this.#waiting;
     const taken = isLeaving || !isReachable ? [] : this.#pending.splice(0);
     const takes = taken.map(({ take }) => take);
     const { fields, confirm } = slot.report(askedAt);
     // The slot may be free from now on, also when the reply is lost.
     if (isLeaving) slot.stopUsing();
-    const wantsState = isTidying && waiting.length > 0;
-    const reply = await this.#ask(askedAt, { ...fields, isLeaving, takes, wantsState, isTidying });
+    const reply = await this.#ask(askedAt, { ...fields, isLeaving, takes, isTick });
     const at = purses.now();
     if (reply === undefined) {
       // Redis may have granted these permits.
@@ -242,8 +241,9 @@ class SharedPurse implements SharedLimiter {
       resolve(purses.outcome(take, request, result, at));
     }
     if (isLeaving) this.#left();
-    if (isTidying) this.#tidy(at);
-    if (wantsState || wasShared !== purses.isShared(at)) this.#changed();
+    if (isTick) this.#tidy(at);
+    const isNews = isTick && waiting.length > 0;
+    if (isNews || wasShared !== purses.isShared(at)) this.#changed();
   }
 
   /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
