@@ -211,39 +211,44 @@ class SharedPurse implements SharedLimiter {
     const { slot, isReachable } = purses;
     const askedAt = purses.now();
     const isLeaving = this.#isClosing || this.#next !== undefined;
-    const isTick = askedAt >= this.#tickAt;
+    const isTick = this.#takeTick(askedAt);
     const waiting = this.#waiting;
     const taken = isLeaving || !isReachable ? [] : this.#pending.splice(0);
     const takes = taken.map(({ take }) => take);
     const { fields, confirm } = slot.report(askedAt);
+    this.#hasUnsent = false;
     // The slot may be free from now on, also when the reply is lost.
     if (isLeaving) slot.stopUsing();
     const reply = await this.#ask(askedAt, { ...fields, isLeaving, takes, isTick });
     const at = purses.now();
-    if (reply === undefined) {
-      // Redis may have granted these permits.
-      for (const { take } of taken) this.#giveBack(take.id, take.app);
-      return this.#refuse(taken);
-    }
     const wasShared = purses.isShared(at);
-    this.#heard(reply, askedAt, at);
-    if (reply.isWatching) return this.#refuse(taken);
+    if (reply !== undefined) this.#heard(reply, askedAt, at);
+    // Redis may have granted permits whose reply was lost.
+    else for (const { take } of taken) this.#giveBack(take.id, take.app);
+    if (reply === undefined || reply.isWatching) return this.#refuse(taken);
     confirm();
     purses.last = { ...reply, askedAt };
     if (purses.opensAt <= at) purses.hasOpened = true;
     if (this.#waiting === waiting) this.#isWaitingReported = true;
-    this.#hasUnsent = false;
-    if (reply.state !== undefined) purses.described = { state: reply.state, at };
+    this.#answer(taken, reply, at);
+    if (isLeaving) this.#left();
+    if (isTick) this.#tidy(reply, at);
+    if ((isTick && waiting.length > 0) || wasShared !== purses.isShared(at)) this.#changed();
+  }
+
+  #takeTick(at: number): boolean {
+    if (at < this.#tickAt) return false;
+    this.#tickAt = at + TICK_MS;
+    return true;
+  }
+
+  #answer(taken: readonly Pending[], { results }: Done, at: number): void {
     for (const [index, { take, request, resolve }] of taken.entries()) {
-      const result = reply.results[index];
+      const result = results[index];
       if (result === undefined)
         throw new Error("the script returned fewer results than permits were requested");
-      resolve(purses.outcome(take, request, result, at));
+      resolve(this.#purses.outcome(take, request, result, at));
     }
-    if (isLeaving) this.#left();
-    if (isTick) this.#tidy(at);
-    const isNews = isTick && waiting.length > 0;
-    if (isNews || wasShared !== purses.isShared(at)) this.#changed();
   }
 
   /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
@@ -291,9 +296,8 @@ class SharedPurse implements SharedLimiter {
     this.#seen = reply.seq;
     this.#time.heard(reply, at);
     const isLost = purses.slot.renewed(reply, askedAt, at);
-    this.#tickAt = isLost ? at : askedAt + TICK_MS;
-    if (purses.opensAt > at) this.#tickAt = Math.min(this.#tickAt, purses.opensAt);
     if (isLost) this.#noticeLoss();
+    if (isLost || purses.opensAt > at) this.#tickAt = Math.min(this.#tickAt, isLost ? at : purses.opensAt);
     if (reply.isOldVersion === true && !this.#isOldVersionKnown)
       warn(
         "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.",
@@ -338,12 +342,13 @@ class SharedPurse implements SharedLimiter {
     for (const { request, resolve } of pending) resolve(this.#purses.decideAlone(request));
   }
 
-  /** Forgets old calls, and reads on in the ledger which apps sent how many. */
-  #tidy(at: number): void {
+  /** Keeps the described state, forgets old calls, and reads on in the ledger which apps sent how many. */
+  #tidy({ state, time }: Done, at: number): void {
     const { slot, apps } = this.#purses;
     const keptMs = this.#purses.keptMs();
+    if (state !== undefined) this.#purses.described = { state, at };
     slot.forget(at - keptMs);
-    void apps.follow((this.#time.at(at) ?? at) - at, at, keptMs);
+    void apps.follow(time - at, at, keptMs);
   }
 
   /** Redis has confirmed that the slot is free. This process stops, or goes on with another configuration. */
