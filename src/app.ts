@@ -25,6 +25,7 @@ import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createInspect } from "./cache/inspect.ts";
+import { createLifetimes, type Lifetimes } from "./cache/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh, type Refresh } from "./cache/refresh.ts";
 import type { Store, StoreStats } from "./cache/store/port.ts";
@@ -38,7 +39,7 @@ import { createOpenRequests } from "./http/open-requests.ts";
 import { createPages, type Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import { pause } from "./process/clock.ts";
+import { atMostEvery, type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import { createRouter } from "./query/route.ts";
 import {
@@ -81,6 +82,7 @@ type LoadResult = FlightResult<LoadedEntry> | undefined;
 interface Parts {
   readonly stores: Stores;
   readonly budgets: Budgets;
+  readonly lifetimes: Lifetimes;
   readonly flights: Flights<LoadResult>;
   readonly pages: Pages;
   readonly warm: Warm;
@@ -116,11 +118,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   const background = [warm, createSweep(stores.all, clock), context.recorder];
   const inFlight = createOpenRequests();
   const callers = createCallers(context, { ...upstream, ...stores, pages, budgets, inFlight });
-  sampleMetrics(context, { stores, flights, budgets });
+  const { lifetimes } = cache;
+  sampleMetrics(context, { stores, flights, budgets, lifetimes });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
-  const admin = createAdmin(context, { stores, budgets, pages, warm, lifecycle, reload });
+  const admin = createAdmin(context, { stores, budgets, lifetimes, pages, warm, lifecycle, reload });
   const servers = { callers, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
@@ -175,18 +178,28 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budge
   );
 }
 
-type CacheStage = ReturnType<typeof createCache> & { readonly refresh: Refresh };
+interface CacheStage extends ReturnType<typeof createCache> {
+  readonly refresh: Refresh;
+  readonly lifetimes: Lifetimes;
+}
 
 function createCacheStage(
   { config, settings, clock, observer }: Context,
-  { stores: { tiers, failures, claims }, budgets, flights }: Pick<Parts, "stores" | "budgets" | "flights">,
+  {
+    stores: { tiers, failures, claims, replicas },
+    budgets,
+    flights,
+  }: Pick<Parts, "stores" | "budgets" | "flights">,
   ask: Upstream["ask"],
 ): CacheStage {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
+  const lifetimes = createLifetimes(() => rules().lifetimes);
   const load = createLoad({
     tiers,
     failures,
     rules,
+    lifetimes,
+    replicas: createReplicaCount(replicas, clock),
     clock,
     observer,
     joinFlight: flights.join,
@@ -203,14 +216,31 @@ function createCacheStage(
     clock,
     isCoolingOff: createIsCoolingOff(budgets),
   });
-  return { ...stage, refresh };
+  return { ...stage, refresh, lifetimes };
+}
+
+const REPLICAS_COUNTED_EVERY_MS = 10_000;
+
+/** @returns a function that returns the number of replicas, as counted a short time ago */
+function createReplicaCount(replicas: Stores["replicas"], clock: Clock): () => number {
+  let count = 1;
+  const recount = atMostEvery(REPLICAS_COUNTED_EVERY_MS, clock.monotonic, () => {
+    replicas().then(
+      (slots) => (count = Math.max(1, slots.filter(({ holder }) => holder !== "").length)),
+      () => undefined,
+    );
+  });
+  return () => {
+    recount();
+    return count;
+  };
 }
 
 /** The stage that cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory. */
 function createPageStage(
   { settings, metrics, observer, clock }: Context,
   { stores: { memory, tiers }, budgets }: Pick<Parts, "stores" | "budgets">,
-  { cache, answerAtOnce, refresh }: CacheStage,
+  { cache, answerAtOnce, refresh, lifetimes }: CacheStage,
 ): Pages {
   return createPages({
     ask: cache,
@@ -227,7 +257,7 @@ function createPageStage(
     budgetLeft: createBudgetLeft(budgets),
     isOn: () => settings.current().pages.fold === "on",
     clock,
-    observer: { ...observer, pageChecked: metrics.pageChecked },
+    observer: { ...observer, pageChecked: metrics.pageChecked, answerChecked: lifetimes.checked },
   });
 }
 
@@ -243,7 +273,7 @@ function warnAboutSettings(config: Config, { warn }: Observer): void {
 
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServer {
-  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
+  const { stores, budgets, lifetimes, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -276,6 +306,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServe
       budgets,
       board: stores.statusTexts,
       mode: () => settings.current().budget.mode,
+      freshness: lifetimes.freshness,
     }),
     replicas: () => stores.replicas(),
     tryCircuits: () => tryCircuits(budgets),
@@ -291,11 +322,12 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServe
 
 function sampleMetrics(
   { metrics, settings }: Context,
-  { stores, flights, budgets }: Pick<Parts, "stores" | "budgets" | "flights">,
+  { stores, flights, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "flights" | "lifetimes">,
 ): void {
   metrics.sample({
     tiers: () => stores.all.flatMap(statsOf),
     flights: () => flights.size,
+    outOfDate: () => lifetimes.freshness().expected,
     ledgers: stores.ledgers,
     budget: budgetSources(budgets, settings.current),
     appsRegistered: () => settings.current().apps.length,

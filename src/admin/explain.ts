@@ -88,7 +88,16 @@ function cachedText({ entry, why, failure }: Inspection): string {
       : `expired ${inWords(-freshForSeconds * 1_000)} ago`;
   const state = why === "purged" ? "purged" : left;
   const age = ageSeconds < 1 ? "less than a second" : inWords(ageSeconds * 1_000);
-  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${bodyBytes.toLocaleString("en")} bytes.${failed}`;
+  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${bodyBytes.toLocaleString("en")} bytes.${lifetimeText(entry.learned)}${failed}`;
+}
+
+function lifetimeText(learned: NonNullable<Inspection["entry"]>["learned"]): string {
+  if (learned === null) return "";
+  const { changesEverySeconds, requestsPerHour, lifetimeSeconds } = learned;
+  return (
+    ` It changes about every ${inWords(changesEverySeconds * 1_000)} and is asked for about ` +
+    `${requestsPerHour.toLocaleString("en")} times an hour, so it stays fresh for ${inWords(lifetimeSeconds * 1_000)}.`
+  );
 }
 
 const NEXT = {

@@ -72,6 +72,7 @@ export function createCache(options: CacheOptions): CacheStage {
 
   function serve(cached: Found, note: ServeNote | undefined, isUpdating: boolean, now = clock.now()): Answer {
     const { entry, tier, isPurged } = cached;
+    entry.served.count++;
     const isHit = !isPurged && isFresh(entry, rules(), now);
     const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
     return { entry, tier, stored: true, outcome, forwarded: undefined, note };

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
+import type { Rates } from "./learned-lifetime.ts";
 import type { Query } from "../query/query.ts";
 
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */
@@ -54,6 +55,10 @@ export interface Entry {
   };
   /** After this instant the entry can be removed. */
   readonly keepUntil: number;
+  /** How often it changes and is asked for; absent until it was fetched a second time. */
+  readonly rates?: Rates | undefined;
+  /** How often this process has served it. All copies of an entry share this object; the stores do not keep it. */
+  readonly served: { count: number };
 }
 
 /** When and how an answer was received, and its lifetimes. */
@@ -69,6 +74,7 @@ export interface Receipt {
   /** The latest purge known when the call was sent. */
   readonly purgeEpoch: number;
   readonly upstreamStale: Entry["upstreamStale"];
+  readonly rates: Rates | undefined;
 }
 
 /** Creates the entry of an answer. */
@@ -98,10 +104,18 @@ export function confirmed(cached: Entry, validators: Validators, receipt: Receip
 /** The parts of an entry that a later answer with the same meaning renews. */
 type Renewed = Pick<
   Entry,
-  "purgeEpoch" | "storedAt" | "bornAt" | "freshUntil" | "keepUntil" | "upstreamStale"
+  "purgeEpoch" | "storedAt" | "bornAt" | "freshUntil" | "keepUntil" | "upstreamStale" | "rates" | "served"
 >;
 
-function received({ now, ageMs, lifetimeMs, retentionMs, purgeEpoch, upstreamStale }: Receipt): Renewed {
+function received({
+  now,
+  ageMs,
+  lifetimeMs,
+  retentionMs,
+  purgeEpoch,
+  upstreamStale,
+  rates,
+}: Receipt): Renewed {
   return {
     purgeEpoch,
     storedAt: now,
@@ -109,6 +123,8 @@ function received({ now, ageMs, lifetimeMs, retentionMs, purgeEpoch, upstreamSta
     freshUntil: now + Math.min(lifetimeMs, retentionMs),
     keepUntil: now + retentionMs,
     upstreamStale,
+    rates,
+    served: { count: 0 },
   };
 }
 

@@ -14,6 +14,7 @@ type PerKind = Readonly<Record<Kind, number>>;
 /** The settings under `cache` in config/default.yaml; times in milliseconds. */
 export interface CacheRules {
   readonly ttlMs: PerKind;
+  readonly lifetimes: "learned" | "fixed";
   /** The lifetimes of 404s and 400s. */
   readonly negativeTtlMs: PerKind;
   readonly staleWhileRevalidateMs: PerKind;
@@ -31,11 +32,17 @@ export function kindOf(query: Query): Kind {
   return query.kind === "record" ? "records" : query.resource;
 }
 
+/** The lifetime of an answer from the settings, in milliseconds. */
+export function ttlMs(rules: CacheRules, query: Query, status: Entry["status"]): number {
+  return (status === 200 ? rules.ttlMs : rules.negativeTtlMs)[kindOf(query)];
+}
+
 /**
  * How long an answer is fresh, in milliseconds after it was received: the lifetime from the settings, or
  * the upstream's if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
  * promises a caller more than the cache keeps. Below zero: the answer was already stale when it arrived.
  * @param status the status of the answer; for a 304, the status of the entry that it confirms
+ * @param ours the gateway's own lifetime, if it was learned
  */
 export function freshnessLifetimeMs(
   rules: CacheRules,
@@ -44,8 +51,8 @@ export function freshnessLifetimeMs(
     status,
     caching,
   }: { readonly status: Entry["status"]; readonly caching: (FetchedAnswer | NotModified)["caching"] },
+  ours = ttlMs(rules, query, status),
 ): number {
-  const ours = (status === 200 ? rules.ttlMs : rules.negativeTtlMs)[kindOf(query)];
   const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? ours) : ours;
   return Math.min(ours, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
 }

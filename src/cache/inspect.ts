@@ -6,6 +6,7 @@ import type { Query } from "../query/query.ts";
 import type { Failures } from "./failures.ts";
 import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
 import { decide } from "./policy.ts";
+import { type LearnedAbout, learnedAbout } from "./lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** The state of an answer in the cache, for an operator. Times in seconds. */
@@ -26,6 +27,8 @@ interface InspectedEntry {
   /** Negative if it has expired. */
   readonly freshForSeconds: number;
   readonly keptForSeconds: number;
+  /** What decides its lifetime; `null` until it was fetched a second time. */
+  readonly learned: LearnedAbout | null;
   readonly bodyBytes: number;
   readonly codings: readonly ContentCoding[];
   readonly etag: string;
@@ -72,6 +75,7 @@ function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
     ageSeconds: seconds(ageMs(entry, now)),
     freshForSeconds: seconds(entry.freshUntil - now),
     keptForSeconds: seconds(entry.keepUntil - now),
+    learned: learnedAbout(entry),
     bodyBytes,
     codings: (["identity", "zstd", "br", "gzip"] as const).filter(
       (coding) => bodies[coding] !== undefined || (coding === "zstd" && bodies.packed !== undefined),

@@ -16,6 +16,7 @@ import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
+import type { Lifetimes } from "./lifetimes.ts";
 import { isFailureOfUpstream, wasRefusedHere } from "./policy.ts";
 import { receive } from "./receive.ts";
 import type { Tiers } from "./store/tiered.ts";
@@ -52,6 +53,9 @@ export interface LoadOptions {
   readonly fetch: AskUpstream;
   readonly failures: Failures;
   readonly rules: () => CacheRules;
+  readonly lifetimes: Pick<Lifetimes, "of">;
+  /** The number of replicas that serve requests now, this one included. */
+  readonly replicas: () => number;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "refreshed">;
 }
@@ -131,7 +135,7 @@ function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise
 async function fetchAndStore(
   { question, cached, cause }: LoadRequest,
   waiting: Waiting,
-  { tiers, fetch, rules, clock, observer }: LoadOptions,
+  { tiers, fetch, rules, lifetimes, replicas, clock, observer }: LoadOptions,
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
@@ -145,8 +149,14 @@ async function fetchAndStore(
   const fetched = await fetch(question, waiting, conditions).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
-  const receipt = { now: clock.now(), purgeEpoch };
-  const { entry, mayStore, change } = await receive(question.query, fetched, cached, receipt, rules());
+  const reception = {
+    now: clock.now(),
+    purgeEpoch,
+    cached,
+    wasPurged: cached !== undefined && isPurged(tiers, question.key, cached),
+    requests: (cached?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1),
+  };
+  const { entry, mayStore, change } = await receive(question.query, fetched, reception, rules(), lifetimes);
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change });
   const forwardedStatus = fetched.status;
   if (mayStore) {

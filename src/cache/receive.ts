@@ -7,7 +7,8 @@ import type { Fetched, FetchedAnswer } from "../upstream/fetched.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
 import { confirmed, entryOf, type Receipt, type Entry } from "./entry.ts";
-import { type CacheRules, freshnessLifetimeMs } from "./freshness.ts";
+import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./freshness.ts";
+import type { Lifetimes } from "./lifetimes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
 export interface Received {
@@ -18,28 +19,36 @@ export interface Received {
   readonly change: Change | undefined;
 }
 
+/** What the gateway knows about a fetch. */
+export interface Reception extends Pick<Receipt, "now" | "purgeEpoch"> {
+  /** The entry cached before, fresh or not, and whether it was purged. */
+  readonly cached: Entry | undefined;
+  readonly wasPurged: boolean;
+  /** The requests for the cached entry, in all replicas. */
+  readonly requests: number;
+}
+
 /**
- * @param cached the entry cached before, fresh or not
  * @throws {Problem} `upstream-invalid-response` for a 304 without a cached entry, or an answer older than
  *   `cache.maxAgeEver`
  */
 export async function receive(
   query: Query,
   fetched: Fetched,
-  cached: Entry | undefined,
-  { now, purgeEpoch }: Pick<Receipt, "now" | "purgeEpoch">,
+  reception: Reception,
   rules: CacheRules,
+  lifetimes: Pick<Lifetimes, "of">,
 ): Promise<Received> {
-  if (fetched.caching.ageMs > rules.maxAgeEverMs)
+  const { cached, now, purgeEpoch } = reception;
+  const { caching } = fetched;
+  if (caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
   const change = cached && (await changeIn(cached, fetched));
-  const status = fetched.status === 304 ? (cached?.status ?? 200) : fetched.status;
-  const { caching } = fetched;
   const receipt: Receipt = {
     now,
     purgeEpoch,
     ageMs: caching.ageMs,
-    lifetimeMs: freshnessLifetimeMs(rules, query, { status, caching }),
+    ...lifetimeOf(query, fetched, change, reception, rules, lifetimes),
     retentionMs: rules.retentionMs,
     upstreamStale: rules.honourUpstream
       ? { whileRevalidateMs: caching.staleWhileRevalidateMs, ifErrorMs: caching.staleIfErrorMs }
@@ -47,6 +56,28 @@ export async function receive(
   };
   const mayStore = caching.mayStore || !rules.honourUpstream;
   return { entry: entryFrom(query, fetched, cached, change, receipt), mayStore, change };
+}
+
+/** Lifetimes of 404s and 400s are not learned. */
+function lifetimeOf(
+  query: Query,
+  fetched: Fetched,
+  change: Change | undefined,
+  { cached, now, wasPurged, requests }: Reception,
+  rules: CacheRules,
+  lifetimes: Pick<Lifetimes, "of">,
+): Pick<Receipt, "lifetimeMs" | "rates"> {
+  const head = { ...fetched, status: fetched.status === 304 ? (cached?.status ?? 200) : fetched.status };
+  const fixedMs = freshnessLifetimeMs(rules, query, head);
+  if (head.status !== 200) return { lifetimeMs: fixedMs, rates: undefined };
+  const sinceMs = cached === undefined ? 0 : now - fetched.caching.ageMs - cached.bornAt;
+  return lifetimes.of({
+    ttlMs: ttlMs(rules, query, 200),
+    bound: (ms) => freshnessLifetimeMs(rules, query, head, ms),
+    known: cached?.rates,
+    observation:
+      sinceMs > 0 ? { sinceMs, hasChanged: wasPurged || change === "changed", requests } : undefined,
+  });
 }
 
 function entryFrom(

@@ -34,6 +34,8 @@ export interface VerifyOptions {
   readonly observer: Pick<Observer, "error"> & {
     /** A cut page was compared with the upstream's page. */
     readonly pageChecked: (resource: PagedResource, result: PageCheck) => void;
+    /** An answer from the cache was compared with the upstream's present answer. */
+    readonly answerChecked: (isCurrent: boolean) => void;
   };
 }
 
@@ -73,7 +75,9 @@ export function createVerify(options: VerifyOptions): Verify {
     };
     const own = await fetched(question);
     if (own === undefined) return "unknown";
-    if (await isSame(block, own)) return "agreed";
+    const isCurrent = await isSame(block, own);
+    observer.answerChecked(isCurrent);
+    if (isCurrent) return "agreed";
     const newBlock = await fetched({ request: question.request, ...source.asked });
     if (newBlock === undefined) return "unknown";
     const newOwn = await fetched(question);

@@ -28,6 +28,8 @@ export interface MetricSources {
   /** The contents of each tier, as far as this process knows them. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
+  /** The expected share of answers from the cache that are out of date; `null`: not known yet. */
+  readonly outOfDate: () => number | null;
   /** Whether each call is in the ledger of a store before it is sent; empty if the settings keep nothing. */
   readonly ledgers: () => readonly { readonly store: Tier; readonly isDurable: boolean }[];
   readonly budget: BudgetSources;
@@ -79,7 +81,7 @@ export function createMetrics(build: Build): Metrics {
   const upstream = declareUpstream(instruments, read);
   const budget = declareBudget(instruments, (pick) => read(({ budget: sources }) => pick(sources)));
   const stores = declareStores(instruments, read);
-  const freshness = declareFreshness(instruments);
+  const freshness = declareFreshness(instruments, read);
   const config = declareSettings(instruments);
   const { eventLoopDelay } = declareProcessMetrics(instruments, build);
   return {
@@ -278,7 +280,7 @@ function declareStores(
   };
 }
 
-function declareFreshness({ begin, counter }: Instruments) {
+function declareFreshness({ begin, counter, sampled }: Instruments, read: Read<MetricSources>) {
   begin("Freshness");
   const refreshes = counter("gateway_refreshes_total", "Fetches of answers that were already cached.", {
     resource: label.RESOURCE,
@@ -288,6 +290,17 @@ function declareFreshness({ begin, counter }: Instruments) {
     resource: label.RESOURCE,
     result: label.REFRESH_END,
   });
+  sampled(
+    "gauge",
+    "gateway_out_of_date_expected_ratio",
+    "Expected share of answers from the cache that are out of date, from 0 to 1. Absent until answers were fetched again.",
+    {},
+    () =>
+      read(({ outOfDate }) => {
+        const share = outOfDate();
+        return share === null ? [] : [[{}, share]];
+      }),
+  );
   return {
     refreshed: ({ resource, change }: RefreshRecord): void => refreshes.inc({ resource, change }),
     warmed: (resource: Resource, result: RefreshEnd): void => warmFetches.inc({ resource, result }),

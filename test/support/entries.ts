@@ -43,6 +43,7 @@ export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
     retentionMs: 3_600_000,
     purgeEpoch: 0,
     upstreamStale: {},
+    rates: undefined,
     ...changes,
   };
 }

@@ -46,6 +46,8 @@ export function gatewayEnv(upstreamUrl = "http://127.0.0.1:9"): Record<string, s
     UPSTREAM_REFERRER: "https://www.agency.test/",
     DATA_DIR: "",
     STOP_DELAY: "0s",
+    // Most tests say how long an answer is fresh.
+    CACHE_LIFETIMES: "fixed",
   };
 }
 

@@ -124,6 +124,7 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     upstreamStale: {},
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,
+    served: { count: 0 },
     ...fields,
   };
 }

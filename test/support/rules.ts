@@ -9,6 +9,7 @@ export function each(ms: number): Readonly<Record<Kind, number>> {
 export function rulesWith(changes: Partial<CacheRules> = {}): CacheRules {
   return {
     ttlMs: each(300_000),
+    lifetimes: "fixed",
     negativeTtlMs: each(60_000),
     staleWhileRevalidateMs: each(0),
     staleIfErrorMs: each(3_600_000),

@@ -46,7 +46,7 @@ function showSentences({ sentences, scope, processes, sinceAt }) {
   );
 }
 
-function showTiles({ perSecond, requests, saved, budget, upstream, queue, at }) {
+function showTiles({ perSecond, requests, saved, freshness, budget, upstream, queue, at }) {
   const { mistakes, ...answered } = requests;
   const all = sum(Object.values(answered));
   const savedCount = sum(Object.values(saved)) - (saved.refused ?? 0);
@@ -64,6 +64,11 @@ function showTiles({ perSecond, requests, saved, budget, upstream, queue, at }) 
       "Needed no call",
       all === 0 ? "–" : percent(savedCount / all),
       `${count(savedCount)} of ${count(all)} requests`,
+    ],
+    [
+      "Out of date",
+      freshness.expected === null ? "–" : percent(freshness.expected),
+      freshnessNote(freshness),
     ],
     [
       "Calls left",
@@ -86,6 +91,14 @@ function showTiles({ perSecond, requests, saved, budget, upstream, queue, at }) 
       [name, value, note].forEach((text, index) => setText(tile.children[index], text));
     },
   });
+}
+
+function freshnessNote({ expected, expectedFixed, callsForHalf, measured }) {
+  if (expected === null) return "not known yet";
+  const half = callsForHalf === null ? "" : `; half of it costs ${callsForHalf.toFixed(1)} times the calls`;
+  const checked =
+    measured === null ? "" : `; ${percent(measured.from)} to ${percent(measured.to)} in checked answers`;
+  return `expected share of cached answers; ${percent(expectedFixed)} with fixed lifetimes${half}${checked}`;
 }
 
 const orNothing = (number) => (number === 0 ? "" : count(number));

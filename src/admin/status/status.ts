@@ -1,4 +1,5 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
+import type { Freshness } from "../../cache/lifetimes.ts";
 import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { AppIdentity } from "../../ratelimit/apps.ts";
@@ -30,6 +31,7 @@ export interface StatusOptions {
   readonly clock: Clock;
   readonly board: Board | undefined;
   readonly mode: () => "enforce" | "observe";
+  readonly freshness: () => Freshness;
 }
 
 /** Many pages may be open, so a status is computed at most this often. */
@@ -69,7 +71,7 @@ function mostOf(counts: Readonly<Record<string, number>>, most: number): Record<
 }
 
 function factsOf(options: StatusOptions, together: Together & { scope: Scope }, span: Span) {
-  const { budgets, clock, mode } = options;
+  const { budgets, clock, mode, freshness } = options;
   const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
   const at = clock.now();
   const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
@@ -90,6 +92,8 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
     /** Requests that needed no upstream call of their own, by reason. */
     saved: counts["saved"] ?? {},
     apps: appsOf(options, counts),
+    /** How many answers from the cache are out of date, as far as this process knows. */
+    freshness: freshness(),
     asked: Object.entries(mostOf(counts["asked"] ?? {}, MOST_ASKED)).map(([query, count]) => ({
       query,
       count,

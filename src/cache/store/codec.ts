@@ -28,14 +28,14 @@ export const MAX_BLOB_BYTES = MAX_BODY_BYTES + 1024 * 1024;
 /** The codings a body may be stored in, the smallest first. */
 const STORED_CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
 
-type Header = Omit<Entry, "bodies"> & { readonly coding: ContentCoding };
+type Header = Omit<Entry, "bodies" | "served"> & { readonly coding: ContentCoding };
 
 /**
  * @returns the blob of an entry, with the smallest of its bodies
  * @throws if the entry has no body, or only a packed one
  */
 export function toBlob(key: string, entry: Entry, seal: Seal): Buffer {
-  const { bodies, ...fields } = entry;
+  const { bodies, served: _, ...fields } = entry;
   const coding = STORED_CODINGS.find((candidate) => bodies[candidate] !== undefined);
   const body = coding && bodies[coding];
   if (coding === undefined || body === undefined)
@@ -72,6 +72,7 @@ export function fromBlob(key: string, blob: Buffer, seal: Seal): Entry | undefin
     ...fields,
     validators: { etag, lastModified },
     bodies: { [coding]: blob.subarray(bodyAt) },
+    served: { count: 0 },
   };
 }
 
@@ -90,6 +91,12 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 const NUMBERS = ["bodyBytes", "purgeEpoch", "storedAt", "bornAt", "freshUntil", "keepUntil"];
 
+const RATES = ["changes", "watchedMs", "requests", "countedMs"];
+
+function isRates(rates: unknown): boolean {
+  return rates === undefined || (isObject(rates) && RATES.every((name) => Number.isFinite(rates[name])));
+}
+
 function isHeader(value: unknown): value is Header {
   return (
     isObject(value) &&
@@ -100,6 +107,7 @@ function isHeader(value: unknown): value is Header {
     typeof value["contentType"] === "string" &&
     typeof value["etag"] === "string" &&
     Array.isArray(value["tags"]) &&
+    isRates(value["rates"]) &&
     ["validators", "upstreamStale"].every((name) => isObject(value[name]))
   );
 }

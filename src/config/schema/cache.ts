@@ -18,6 +18,14 @@ export const cache = z.strictObject({
     env: "CACHE_TTL",
     description: "How long an answer stays fresh.",
   }),
+  lifetimes: setting(oneOf("learned", "fixed"), {
+    default: "learned",
+    env: "CACHE_LIFETIMES",
+    reloadable: true,
+    description:
+      "Whether the gateway learns how long each answer stays fresh, from a third to three times ttl, so that the same number of " +
+      "calls leaves fewer out-of-date answers. fixed: each answer stays fresh for ttl.",
+  }),
   staleWhileRevalidateMs: perKind({
     minMs: 0,
     default: { listings: "1m", sold: "15m", areas: "12h", records: "2m", images: "12h" },

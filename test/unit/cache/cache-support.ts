@@ -5,6 +5,7 @@ import { createCache, type Answer } from "../../../src/cache/cache.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
@@ -70,6 +71,8 @@ export function setup(
       upstream(asked.push({ waiting, ...asking }), { waiting, ...asking }),
     failures,
     rules: ruling,
+    lifetimes: createLifetimes(() => "fixed"),
+    replicas: () => 1,
     clock,
     observer: { refreshed: (record) => void refreshed.push(record) },
   });

@@ -32,6 +32,8 @@ describe("the entry of an answer", () => {
       freshUntil: 1_500,
       keepUntil: 10_000,
       upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
+      rates: undefined,
+      served: { count: 0 },
     });
   });
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFailures } from "../../../src/cache/failures.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes.ts";
 import { createLoad, type Load, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
@@ -65,6 +66,8 @@ function setup(
     fetch: (_question, _waiting, { cached }) => upstream(askedBy.push(cached)),
     failures,
     rules: () => rulesWith(),
+    lifetimes: createLifetimes(() => "fixed"),
+    replicas: () => 1,
     clock,
     observer: { refreshed: (record) => void refreshed.push(record) },
   });

@@ -27,6 +27,7 @@ const all = (ms: number): CacheRules["ttlMs"] => ({
 
 const RULES: CacheRules = {
   ttlMs: all(100 * SECOND),
+  lifetimes: "fixed",
   negativeTtlMs: all(100 * SECOND),
   staleWhileRevalidateMs: all(50 * SECOND),
   staleIfErrorMs: all(500 * SECOND),

@@ -17,6 +17,7 @@ const CALL: UpstreamCallRecord = {
 
 const SOURCES: MetricSources = {
   tiers: () => [],
+  outOfDate: () => null,
   flights: () => 0,
   ledgers: () => [],
   budget: { windows: () => [], apps: () => [], queue: () => [], circuits: () => [], inFlight: () => 0 },

@@ -21,6 +21,10 @@ const entries = fc.record({
   validators: fc.record({ etag: orNone(fc.string()), lastModified: orNone(fc.string()) }),
   upstreamStale: fc.record({ whileRevalidateMs: fc.nat(), ifErrorMs: fc.nat() }, { requiredKeys: [] }),
   tags: fc.array(fc.string()),
+  rates: fc.option(
+    fc.record({ changes: fc.nat(), watchedMs: fc.nat(), requests: fc.nat(), countedMs: fc.nat() }),
+    { nil: undefined },
+  ),
   times: fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat(), fc.nat()),
 });
 
@@ -35,6 +39,7 @@ const entry = entries.map(({ body, coding, times, ...fields }): Entry => {
     freshUntil,
     keepUntil,
     purgeEpoch,
+    served: { count: 0 },
   };
 });
 
