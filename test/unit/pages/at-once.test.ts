@@ -69,6 +69,7 @@ function start(): Stage {
       warn: expect.unreachable,
       error: expect.unreachable,
       pageChecked: () => undefined,
+      answerChecked: () => undefined,
     },
   });
   const textOf = ({ entry }: Answer): string => entry.bodies.identity?.toString() ?? "";
