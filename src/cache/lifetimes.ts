@@ -2,7 +2,16 @@
  * Gives each fetched answer its lifetime, steers the one price of a call, and estimates how many answers are out of date.
  */
 import type { Entry } from "./entry.ts";
-import { costOf, learn, lifetimeAt, type Observation, perMs, type Rates } from "./learned-lifetime.ts";
+import {
+  type Cost,
+  costOf,
+  learn,
+  lifetimeAt,
+  type Observation,
+  perMs,
+  type PerMs,
+  type Rates,
+} from "./learned-lifetime.ts";
 
 /** A fetched answer that can be stored. */
 export interface Arrival {
@@ -52,38 +61,73 @@ const [LATEST_ANSWERS, LATEST_CHECKS] = [1_000, 300];
 const LOWER_PRICES = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64];
 
 export function createLifetimes(mode: () => Freshness["lifetimes"]): Lifetimes {
-  let logPrice = Math.log(FIRST_PRICE);
-  let answers = 0;
-  const sums = { requests: 0, calls: 0, outOfDate: 0, outOfDateFixed: 0 };
-  const atLowerPrices = LOWER_PRICES.map(() => ({ calls: 0, outOfDate: 0 }));
+  const price = createPrice();
+  const estimate = createEstimate();
   const checks = { all: 0, outOfDate: 0 };
 
+  return {
+    of({ ttlMs, bound, known, observation }) {
+      const fixedMs = bound(ttlMs);
+      if (observation === undefined) return { lifetimeMs: fixedMs, rates: known };
+      const rates = learn(known, observation, ttlMs);
+      const rate = perMs(rates);
+      const learnedMs = bound(lifetimeAt(price.now(), rate, ttlMs / SPAN, ttlMs * SPAN));
+      price.steer(rate, Math.max(0, learnedMs), Math.max(0, fixedMs));
+      const lifetimeMs = mode() === "learned" ? learnedMs : fixedMs;
+      if (lifetimeMs > 0) estimate.add(rate, price.now(), { ttlMs, lifetimeMs, fixedMs });
+      return { lifetimeMs, rates };
+    },
+    checked(isCurrent) {
+      decay(checks, LATEST_CHECKS);
+      checks.all += 1;
+      checks.outOfDate += isCurrent ? 0 : 1;
+    },
+    freshness: () => ({
+      lifetimes: mode(),
+      ...estimate.read(),
+      measured: checks.all > 0 ? intervalOf(checks.outOfDate, checks.all) : null,
+    }),
+  };
+}
+
+interface Price {
+  /** The price of a call, in out-of-date answers. */
+  readonly now: () => number;
+  readonly steer: (rate: PerMs, learnedMs: number, fixedMs: number) => void;
+}
+
+function createPrice(): Price {
+  let logarithm = Math.log(FIRST_PRICE);
+  let answers = 0;
+  return {
+    now: () => Math.exp(logarithm),
+    steer({ requests }, learnedMs, fixedMs) {
+      const gapMs = 1 / requests;
+      const step = Math.max(SMALLEST_STEP, 1 / Math.sqrt(++answers));
+      // Over all answers, these steps add up to nothing if there are as many calls as with one lifetime.
+      logarithm += step * (1 - (learnedMs + gapMs) / (fixedMs + gapMs));
+      logarithm = Math.max(logarithm, Math.log(LEAST_PRICE));
+    },
+  };
+}
+
+interface Estimate {
   /** Counts an answer for as long as it will be stored. */
-  function estimate(rates: Rates, ttlMs: number, lifetimeMs: number, fixedMs: number): void {
-    const rate = perMs(rates);
-    const cycleMs = lifetimeMs + 1 / rate.requests;
-    const add = (to: { calls: number; outOfDate: number }, forMs: number): void => {
-      const { calls, outOfDate } = costOf(rate, forMs);
-      to.calls += calls * cycleMs;
-      to.outOfDate += outOfDate * cycleMs;
-    };
-    for (const sum of [sums, ...atLowerPrices]) decay(sum, LATEST_ANSWERS);
-    sums.requests += rate.requests * cycleMs;
-    add(sums, lifetimeMs);
-    sums.outOfDateFixed += costOf(rate, fixedMs).outOfDate * cycleMs;
-    for (const [i, part] of LOWER_PRICES.entries()) {
-      const sum = atLowerPrices[i];
-      if (sum !== undefined)
-        add(
-          sum,
-          lifetimeAt(Math.exp(logPrice) * part, rate, ttlMs / SPAN / 10, Math.min(ttlMs * SPAN, lifetimeMs)),
-        );
-    }
-  }
+  readonly add: (
+    rate: PerMs,
+    price: number,
+    of: { readonly ttlMs: number; readonly lifetimeMs: number; readonly fixedMs: number },
+  ) => void;
+  readonly read: () => Pick<Freshness, "expected" | "expectedFixed" | "callsForHalf">;
+}
+
+function createEstimate(): Estimate {
+  const sums = { requests: 0, calls: 0, outOfDate: 0, outOfDateFixed: 0 };
+  const atLowerPrices = LOWER_PRICES.map((part) => ({ part, sum: { calls: 0, outOfDate: 0 } }));
 
   function callsForHalf(): number | null {
     let before = { calls: 1, outOfDate: 1 };
-    for (const sum of atLowerPrices) {
+    for (const { sum } of atLowerPrices) {
       const now = { calls: sum.calls / sums.calls, outOfDate: sum.outOfDate / sums.outOfDate };
       if (now.outOfDate <= 0.5) {
         const part = (before.outOfDate - 0.5) / (before.outOfDate - now.outOfDate);
@@ -95,36 +139,25 @@ export function createLifetimes(mode: () => Freshness["lifetimes"]): Lifetimes {
   }
 
   return {
-    of({ ttlMs, bound, known, observation }) {
-      const fixedMs = bound(ttlMs);
-      if (observation === undefined) return { lifetimeMs: fixedMs, rates: known };
-      const rates = learn(known, observation, ttlMs);
-      const rate = perMs(rates);
-      const learnedMs = bound(lifetimeAt(Math.exp(logPrice), rate, ttlMs / SPAN, ttlMs * SPAN));
-      // Over all answers, these steps add up to nothing if there are as many calls as with one lifetime.
-      const gapMs = 1 / rate.requests;
-      const step = Math.max(SMALLEST_STEP, 1 / Math.sqrt(++answers));
-      logPrice += step * (1 - (Math.max(0, learnedMs) + gapMs) / (Math.max(0, fixedMs) + gapMs));
-      logPrice = Math.max(logPrice, Math.log(LEAST_PRICE));
-      const lifetimeMs = mode() === "learned" ? learnedMs : fixedMs;
-      if (lifetimeMs > 0) estimate(rates, ttlMs, lifetimeMs, fixedMs);
-      return { lifetimeMs, rates };
-    },
-    checked(isCurrent) {
-      decay(checks, LATEST_CHECKS);
-      checks.all += 1;
-      checks.outOfDate += isCurrent ? 0 : 1;
-    },
-    freshness() {
-      const isKnown = sums.requests > 0;
-      return {
-        lifetimes: mode(),
-        expected: isKnown ? sums.outOfDate / sums.requests : null,
-        expectedFixed: isKnown ? sums.outOfDateFixed / sums.requests : null,
-        callsForHalf: isKnown && sums.outOfDate > 0 ? callsForHalf() : null,
-        measured: checks.all > 0 ? intervalOf(checks.outOfDate, checks.all) : null,
+    add(rate, price, { ttlMs, lifetimeMs, fixedMs }) {
+      const storedMs = lifetimeMs + 1 / rate.requests;
+      const count = (sum: { calls: number; outOfDate: number }, forMs: number): void => {
+        const { calls, outOfDate } = costOf(rate, forMs);
+        decay(sum, LATEST_ANSWERS);
+        sum.calls += calls * storedMs;
+        sum.outOfDate += outOfDate * storedMs;
       };
+      count(sums, lifetimeMs);
+      sums.requests += rate.requests * storedMs;
+      sums.outOfDateFixed += costOf(rate, fixedMs).outOfDate * storedMs;
+      for (const { part, sum } of atLowerPrices)
+        count(sum, lifetimeAt(price * part, rate, ttlMs / SPAN / 10, Math.min(ttlMs * SPAN, lifetimeMs)));
     },
+    read: () => ({
+      expected: sums.requests > 0 ? sums.outOfDate / sums.requests : null,
+      expectedFixed: sums.requests > 0 ? sums.outOfDateFixed / sums.requests : null,
+      callsForHalf: sums.outOfDate > 0 ? callsForHalf() : null,
+    }),
   };
 }
 
