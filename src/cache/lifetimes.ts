@@ -3,7 +3,6 @@
  */
 import type { Entry } from "./entry.ts";
 import {
-  type Cost,
   costOf,
   learn,
   lifetimeAt,
@@ -14,7 +13,7 @@ import {
 } from "./learned-lifetime.ts";
 
 /** A fetched answer that can be stored. */
-export interface Arrival {
+interface Arrival {
   /** The lifetime from the settings. */
   readonly ttlMs: number;
   /** Shortens a lifetime to what the upstream and the other settings allow. */
