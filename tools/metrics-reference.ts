@@ -14,22 +14,21 @@ replicas together. A series with labels appears when it is counted for the first
 
 const CATALOGUE = createMetrics(build).catalogue;
 
-/** The reference of all metrics: a table per part of the gateway. */
+/** The reference of all metrics: a list per part of the gateway. */
 export function metricsReference(): string {
   const sections = CATALOGUE.map(({ title, metrics }) =>
-    [`## ${title}`, "", "| Metric, with its labels | Meaning |", "|---|---|", ...metrics.map(row), ""].join(
-      "\n",
-    ),
+    [`## ${title}`, "", ...metrics.map(line), ""].join("\n"),
   );
   return [INTRODUCTION, ...sections, labelsOf(CATALOGUE.flatMap(({ metrics }) => metrics))].join("\n");
 }
 
-function row({ name, type, labels, help }: Metric): string {
+function line({ name, type, labels, help }: Metric): string {
   const names = Object.keys(labels);
-  return `| ${code(names.length > 0 ? `${name}{${names.join(",")}}` : name)} | ${help}${type === "histogram" ? " (histogram)" : ""} |`;
+  const named = names.length > 0 ? `${name}{${names.join(",")}}` : name;
+  return `- ${code(named)}: ${help}${type === "histogram" ? " (histogram)" : ""}`;
 }
 
-/** A label has a row for each set of values. The row of the set that most metrics have comes without their names. */
+/** A label has a line for each set of values. The line of the set that most metrics have comes without their names. */
 function labelsOf(metrics: readonly Metric[]): string {
   const uses = new Map<LabelValues, { label: string; names: string[] }>();
   for (const { name, labels } of metrics) {
@@ -42,13 +41,13 @@ function labelsOf(metrics: readonly Metric[]): string {
   const sorted = [...uses].toSorted(
     ([, one], [, other]) => one.label.localeCompare(other.label) || one.names.length - other.names.length,
   );
-  const rows = sorted.map(([values, use]) => {
+  const lines = sorted.map(([values, use]) => {
     const others = [...uses.values()].filter((other) => other !== use && other.label === use.label);
     const isMost = others.every(({ names }) => names.length < use.names.length);
     const of = isMost ? (others.length > 0 ? " elsewhere" : "") : ` of ${use.names.map(code).join(", ")}`;
-    return `| ${code(use.label)}${of} | ${valuesOf(values)} |`;
+    return `- ${code(use.label)}${of}: ${valuesOf(values)}`;
   });
-  return ["## Labels", "", "| Label | Values |", "|---|---|", ...rows, ""].join("\n");
+  return ["## Labels", "", ...lines, ""].join("\n");
 }
 
 /** The meaning explains the label or some of its values, or links to the page that lists them. No value is listed twice. */
