@@ -46,6 +46,16 @@ function withoutConnection({ headers }: Seen): unknown[] {
 }
 
 describe("every upstream request", () => {
+  it("spells the service as the settings do", async () => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: { ...upstream.env, UPSTREAM_SERVICE: "PropertyService" } });
+    const accept = "application/vnd.propertyservice-v2+json";
+    for (const headers of [{ accept }, { accept, ...NO_STORE }]) await gateway.get("/areas?q=x", { headers });
+    const asked = upstream.seen.map((seen) => new Map(seen.headers).get("accept"));
+    const expected = "application/vnd.PropertyService-v2+json";
+    expect(asked).toEqual([expected, expected]);
+  });
+
   it("has its own correct signature, never with the same unique", async () => {
     const upstream = await startUpstream();
     const clock = createSteppingClock();

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { fromBlob, toBlob } from "../../../../src/cache/store/codec.ts";
+import { fromBlob, MAX_BLOB_BYTES, toBlob } from "../../../../src/cache/store/codec.ts";
 import { createSeal } from "../../../../src/process/seal.ts";
 import type { Entry } from "../../../../src/cache/entry.ts";
 import { entryWith, inFrames } from "../../../support/entries.ts";
@@ -103,6 +103,13 @@ describe("the stored form of an entry", () => {
       const odd = Object.assign({ ...original }, { [name]: wrong });
       expect([name, fromBlob(KEY, toBlob(KEY, odd, SEAL), SEAL)]).toEqual([name, undefined]);
     }
+  });
+
+  it("reads as nothing where it is larger than any answer", () => {
+    const small = entryWith("{}");
+    const large = { ...small, bodies: { identity: Buffer.alloc(MAX_BLOB_BYTES) } };
+    expect(fromBlob(KEY, toBlob(KEY, small, SEAL), SEAL)).toEqual(small);
+    expect(fromBlob(KEY, toBlob(KEY, large, SEAL), SEAL)).toBeUndefined();
   });
 
   it("is read with the secret before the present one, and not with an earlier one", () => {
