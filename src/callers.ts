@@ -23,7 +23,7 @@ import type { Pages } from "./pages/pages.ts";
 import { originOf } from "./interface/resources.ts";
 import type { HttpServer } from "./process/listen.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
-import { createRouter } from "./query/route.ts";
+import { addressesOf } from "./query/route.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./process/tls.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
@@ -54,6 +54,7 @@ export function createCallers(context: Context, parts: CallersParts): HttpServer
   const refuse = createRefuse(respond, observer);
   const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
   const serve = createCallersApp({
+    addresses: addressesOf(config.upstream),
     arrivals: inFlight.tracking(arrivals(context), refuse),
     servePreflight: createServePreflight({
       appIdHeader: config.server.appIdHeader,
@@ -61,10 +62,8 @@ export function createCallers(context: Context, parts: CallersParts): HttpServer
     }),
     checkHead: (message, target) => checkHead(message, config.server, target),
     serveDocument: createServeDocument(callersDocument(config)),
-    isKnown: knownTargets.has,
+    known: knownTargets.find,
     admit: createAdmit({
-      route: createRouter(config.upstream),
-      known: knownTargets.find,
       service: config.upstream.service,
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,

@@ -3,52 +3,27 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type {
-  Observer,
-  Outcome,
-  PageSaving,
-  RequestRecord,
-  RequestTrace,
-  Tier,
-  Tracing,
-} from "../telemetry/events.ts";
-import type { Resource } from "../interface/resources.ts";
+import type { Observer, RequestRecord, RequestTrace, Tracing } from "../telemetry/events.ts";
 import { isSent } from "./connections.ts";
 
-/** What the gateway knows about a request. The stages fill it in. It becomes the record for logs and metrics. */
+/** A request on its way through the stages. */
 export interface Arrival {
-  readonly id: string;
-  readonly app: string;
-  readonly receivedAt: number;
-  /** The same instant on the clock `ArrivalOptions.precise`. */
+  /** What logs and metrics show of the request. The stages fill it in. */
+  readonly record: { -readonly [Field in keyof RequestRecord]: RequestRecord[Field] };
+  /** When it arrived, on the clock `ArrivalOptions.precise`. */
   readonly startedAt: number;
   /**
    * @returns the signal that aborts when the caller hangs up before the response is complete. The first call creates it,
    *   because most hits do not need it.
    */
   readonly gone: () => AbortSignal;
-  /** `none` until the path is known. */
-  resource: Resource | "none";
+  /** Call it when the caller has hung up. */
+  readonly hangUp: () => void;
   /** Value of `Preference-Applied` (RFC 7240, section 3). */
   preferenceApplied: string | undefined;
-  /** The canonical query, as soon as it is known. */
-  query: string | undefined;
-  outcome: Outcome;
-  tier: Tier | undefined;
-  /** Why the page cost no upstream call, if a cached block answered it. */
-  saved?: PageSaving | undefined;
-  /** For an answer that is not a hit: why the gateway asked the upstream; why the answer is stale or was not stored. */
-  forwarded?: RequestRecord["forwarded"];
-  detail?: RequestRecord["detail"];
-  problem: string | undefined;
-  bytes: number;
-  /** The age of the answer, if it came from the cache. */
-  ageMs: number | undefined;
   /** The CORS headers of the response; absent if `server.corsOrigins` is empty. */
   readonly corsHeaders: readonly string[] | undefined;
   readonly trace: RequestTrace | undefined;
-  /** Call it when the caller has hung up. */
-  readonly hangUp: () => void;
 }
 
 export interface ArrivalOptions {
@@ -87,7 +62,9 @@ const CLIENT_CLOSED_REQUEST = 499;
 export function createArrivals(options: ArrivalOptions): Arrivals {
   const { precise, observer } = options;
   const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void => {
-    const record = recordOf(arrival, message, response, precise() - arrival.startedAt);
+    const { record } = arrival;
+    record.status = record.outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode;
+    record.durationMs = precise() - arrival.startedAt;
     arrival.trace?.end(record);
     observer.request(record, message);
   };
@@ -103,7 +80,7 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
       response.once("close", () => {
         if (!response.writableFinished) {
           arrival.hangUp();
-          arrival.outcome = "abandoned";
+          arrival.record.outcome = "abandoned";
         }
         ended(arrival, message, response);
       });
@@ -116,15 +93,24 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
   let hasHungUp = false;
   const { headers } = message;
   const receivedAt = options.now();
+  const trace = options.startTrace?.(message);
+  const { "x-request-id": id, "user-agent": userAgent, authorization } = headers;
   return {
-    id: usableId(headers["x-request-id"]) ?? options.requestId(),
-    app: options.identify(
-      headers[options.appIdHeader],
-      headers["user-agent"],
+    record: {
+      id: usableId(id) ?? options.requestId(),
+      app: options.identify(headers[options.appIdHeader], userAgent, receivedAt, authorization),
+      method: message.method ?? "",
+      resource: "none",
+      query: undefined,
+      status: 0,
+      outcome: "refused",
+      tier: undefined,
+      problem: undefined,
+      durationMs: 0,
+      bytes: 0,
       receivedAt,
-      headers.authorization,
-    ),
-    receivedAt,
+      traceparent: trace?.traceparent,
+    },
     startedAt: options.precise(),
     gone() {
       controller ??= new AbortController();
@@ -135,45 +121,9 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
       hasHungUp = true;
       controller?.abort();
     },
-    resource: "none",
     preferenceApplied: undefined,
-    query: undefined,
-    outcome: "refused",
-    tier: undefined,
-    problem: undefined,
-    bytes: 0,
-    ageMs: undefined,
     corsHeaders: options.corsHeaders(headers.origin),
-    trace: options.startTrace?.(message),
-  };
-}
-
-function recordOf(
-  arrival: Arrival,
-  message: IncomingMessage,
-  response: ServerResponse,
-  durationMs: number,
-): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, query, outcome, tier, saved, problem, bytes, ageMs, receivedAt, trace } =
-    arrival;
-  return {
-    id,
-    app,
-    method: message.method ?? "",
-    resource,
-    query,
-    status: outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode,
-    outcome,
-    tier,
-    problem,
-    durationMs,
-    bytes,
-    receivedAt,
-    ageMs,
-    ...(saved !== undefined && { saved }),
-    ...(arrival.forwarded !== undefined && { forwarded: arrival.forwarded }),
-    ...(arrival.detail !== undefined && { detail: arrival.detail }),
-    ...(trace && { traceparent: trace.traceparent }),
+    trace,
   };
 }
 

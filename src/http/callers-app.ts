@@ -12,10 +12,13 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import express, { type NextFunction } from "express";
+import express, { type Express, type NextFunction, type Request, type Response } from "express";
 
 import { Problem } from "../errors.ts";
+import { type KnownTarget, type KnownTargets, NOT_PARSED } from "../query/known-targets.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
+import { type Address, normalisedPath, unknownRoute } from "../query/route.ts";
+import { splitTarget } from "../query/wire.ts";
 import type { Answer } from "../cache/cache.ts";
 import type { Question } from "../query/question.ts";
 import type { StreamSink } from "../upstream/pass-through.ts";
@@ -27,13 +30,15 @@ import type { Refuse, Respond } from "./respond.ts";
 import type { Understand } from "./understand.ts";
 
 export interface Stages {
+  /** The addresses that lead to the upstream. */
+  readonly addresses: readonly Address[];
   readonly arrivals: Arrivals;
   /** @throws {Problem} if the request line or the headers break HTTP or a limit */
   readonly checkHead: (message: IncomingMessage, target: string) => void;
   readonly servePreflight: ServePreflight;
   readonly serveDocument: ServeDocument;
-  /** Whether a target was parsed before. */
-  readonly isKnown: (target: string) => boolean;
+  /** Finds a target that was parsed before. */
+  readonly known: KnownTargets["find"];
   readonly admit: Admit;
   readonly understand: Understand;
   /** Looks only into memory. Returns the answer synchronously. */
@@ -52,6 +57,7 @@ interface Exchange {
   readonly arrival: Arrival;
   /** The target as the caller wrote it. */
   readonly target: string;
+  readonly known: KnownTarget | undefined;
   /** The answer, if it is in memory. */
   cached?: Answer | undefined;
 }
@@ -60,20 +66,38 @@ interface Exchange {
 export function createCallersApp(
   stages: Stages,
 ): (message: IncomingMessage, response: ServerResponse) => void {
-  const { arrivals, checkHead, isKnown, servePreflight, serveDocument, refuse } = stages;
+  const { arrivals, known } = stages;
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
-  const exchangeOf = (message: IncomingMessage): Exchange => {
+  const app = createApp(stages, (message) => {
     const exchange = exchanges.get(message);
     if (exchange === undefined) throw new Error("a request without an exchange");
     return exchange;
-  };
+  });
 
+  return (message, response) => {
+    const { url: target = "/" } = message;
+    const arrival = arrivals.arrive(message, response);
+    const exchange: Exchange = { arrival, target, known: known(target) };
+    // The one exception: answers in memory are sent before Express, for speed.
+    if (!answerAtOnce(stages, exchange, message, response)) {
+      exchanges.set(message, exchange);
+      // Express cannot read every target in absolute form (RFC 9112, section 3.2.2), and no irregular path.
+      message.url = normalisedPath(splitTarget(target).path) ?? NOWHERE;
+      app(message, response);
+    }
+    arrivals.follow(arrival, message, response);
+  };
+}
+
+function createApp(stages: Stages, exchangeOf: (message: IncomingMessage) => Exchange): Express {
+  const { addresses, checkHead, servePreflight, serveDocument, refuse } = stages;
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
   app.set("query parser", false);
   app.enable("case sensitive routing");
   app.enable("strict routing");
+
   app.use((message, _response, next) => {
     checkHead(message, exchangeOf(message).target);
     next();
@@ -87,41 +111,50 @@ export function createCallersApp(
     .all(() => {
       throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
     });
-  app.use(async (message, response) => await answer(stages, exchangeOf(message), message, response));
+  for (const { pattern, routeOf } of addresses) {
+    app.all(pattern, async (message: Request<Record<string, string>>, response: Response) => {
+      const exchange = exchangeOf(message);
+      const { search } = splitTarget(exchange.target);
+      const found = { route: routeOf(message.params, message.path), search, parsed: NOT_PARSED };
+      await answer(stages, exchange, exchange.known ?? found, message, response);
+    });
+  }
+  app.use((message) => {
+    const { near } = unknownRoute(message.path);
+    throw new Problem("unknown-path", near === undefined ? {} : { detail: `Did you mean ${near}?` });
+  });
   // Express recognises an error handler by its four parameters.
   app.use((error: unknown, message: IncomingMessage, response: ServerResponse, _next: NextFunction) => {
     refuse(exchangeOf(message).arrival, error, response);
   });
-
-  return (message, response) => {
-    const { url: target = "/" } = message;
-    const exchange: Exchange = { arrival: arrivals.arrive(message, response), target };
-    // The one exception: answers in memory are sent before Express, for speed.
-    if (!isKnown(target) || !answerAtOnce(stages, exchange, message, response)) {
-      exchanges.set(message, exchange);
-      message.url = originForm(target);
-      app(message, response);
-    }
-    arrivals.follow(exchange.arrival, message, response);
-  };
+  return app;
 }
 
+/** No address. */
+const NOWHERE = "/";
+
 /** Finds what a request asks for. */
-function ask({ admit, understand }: Stages, { arrival }: Exchange, message: IncomingMessage): AnyQuestion {
-  const question = understand(admit(arrival, message));
-  arrival.query = question.canonicalQuery;
+function ask(
+  { admit, understand }: Stages,
+  { arrival, target }: Exchange,
+  found: KnownTarget,
+  message: IncomingMessage,
+): AnyQuestion {
+  const question = understand(admit(arrival, message, target, found));
+  arrival.record.query = question.canonicalQuery;
   return question;
 }
 
 async function answer(
   stages: Stages,
   exchange: Exchange,
+  found: KnownTarget,
   message: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const { arrival } = exchange;
   const { respond } = stages;
-  const question = ask(stages, exchange, message);
+  const question = ask(stages, exchange, found, message);
   if (!isCacheable(question)) {
     return await stages.passThrough(question, message, respond.stream(arrival, question, response));
   }
@@ -130,21 +163,22 @@ async function answer(
   await respond.answer(arrival, question, cached ?? (await stages.cache(question)), response);
 }
 
-/** Sends the answer if it is in memory. Express comes to the same errors, and refuses the request. */
+/** Sends the answer to a known target if it is in memory. Express comes to the same errors, and refuses the request. */
 function answerAtOnce(
   stages: Stages,
   exchange: Exchange,
   message: IncomingMessage,
   response: ServerResponse,
 ): boolean {
+  const { arrival, target, known } = exchange;
   const { method } = message;
-  if (method !== "GET" && method !== "HEAD") return false;
+  if (known === undefined || (method !== "GET" && method !== "HEAD")) return false;
   try {
-    stages.checkHead(message, exchange.target);
-    const question = ask(stages, exchange, message);
+    stages.checkHead(message, target);
+    const question = ask(stages, exchange, known, message);
     if (!isCacheable(question)) return false;
-    exchange.cached = stages.answerAtOnce(question);
-    const { arrival, cached } = exchange;
+    const cached = stages.answerAtOnce(question);
+    exchange.cached = cached;
     return cached !== undefined && stages.respond.answerAtOnce(arrival, question, cached, response);
   } catch {
     return false;
@@ -155,10 +189,4 @@ function answerAtOnce(
 function isCacheable(question: AnyQuestion): question is Question {
   const { noStore, onlyIfCached } = question.request.directives;
   return question.query.kind !== "streamed" && (!noStore || onlyIfCached);
-}
-
-/** Express cannot read every target in absolute form (RFC 9112, section 3.2.2). */
-function originForm(target: string): string {
-  const path = target.replace(/^https?:\/\/[^/?#]*/i, "");
-  return path.startsWith("/") ? path : `/${path}`;
 }

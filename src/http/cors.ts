@@ -73,8 +73,8 @@ export function createServePreflight({ appIdHeader, isAllowed }: PreflightOption
     if (message.method !== "OPTIONS") return false;
     const { origin, "access-control-request-method": method } = message.headers;
     if (method === undefined || !isAllowed(origin)) return false;
-    arrival.outcome = "hit";
-    const headers = ["X-Request-Id", arrival.id, "Cache-Status", `${CACHE_NAME}; detail=preflight`];
+    arrival.record.outcome = "hit";
+    const headers = ["X-Request-Id", arrival.record.id, "Cache-Status", `${CACHE_NAME}; detail=preflight`];
     response
       .writeHead(204, [
         ...headers,

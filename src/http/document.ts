@@ -15,9 +15,9 @@ export function createServeDocument(document: object): ServeDocument {
   const body = Buffer.from(JSON.stringify(document));
   const tag = hash("sha256", body, "base64url").slice(0, 22);
   return function serveDocument(arrival, message, response) {
-    arrival.outcome = "hit";
+    arrival.record.outcome = "hit";
     const headers = {
-      "X-Request-Id": arrival.id,
+      "X-Request-Id": arrival.record.id,
       "Cache-Status": `${CACHE_NAME}; hit`,
       Age: "0",
       "Cache-Control": `max-age=${MAX_AGE_SECONDS}`,
@@ -30,7 +30,7 @@ export function createServeDocument(document: object): ServeDocument {
       response.writeHead(304, headers).end();
       return;
     }
-    arrival.bytes = message.method === "HEAD" ? 0 : body.length;
+    arrival.record.bytes = message.method === "HEAD" ? 0 : body.length;
     response.writeHead(200, {
       ...headers,
       "Content-Type": "application/json",

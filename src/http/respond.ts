@@ -82,7 +82,7 @@ export function createRespond(options: RespondOptions): Respond {
     },
 
     answerAtOnce(arrival, question, answer, response) {
-      const sending = choose(question, answer, arrival.receivedAt);
+      const sending = choose(question, answer, arrival.record.receivedAt);
       const body = sending.isUnchanged ? NOTHING : answer.entry.bodies[sending.coding];
       if (body === undefined) return false;
       send(arrival, question, answer, response, sending, body);
@@ -96,20 +96,20 @@ export function createRespond(options: RespondOptions): Respond {
         setStreamHeaders(arrival, question, headers, response);
       },
       passed: (bytes) => {
-        arrival.bytes += bytes;
+        arrival.record.bytes += bytes;
       },
     }),
 
     problem(arrival, problem, response) {
-      arrival.problem = problem.code;
-      arrival.outcome = outcomeOf(problem);
-      const forwarded = arrival.outcome !== "refused";
-      const complete = withRetryAfter(problem, arrival.resource, options);
-      const { status, headers, body } = problemResponse(complete, arrival.id, forwarded);
+      arrival.record.problem = problem.code;
+      arrival.record.outcome = outcomeOf(problem);
+      const forwarded = arrival.record.outcome !== "refused";
+      const complete = withRetryAfter(problem, arrival.record.resource, options);
+      const { status, headers, body } = problemResponse(complete, arrival.record.id, forwarded);
       setHeaders(response, callerHeaders(arrival, problem));
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
-      arrival.bytes = body.length;
+      arrival.record.bytes = body.length;
       response.end(body);
     },
   };
@@ -118,7 +118,7 @@ export function createRespond(options: RespondOptions): Respond {
 /** Adds `Retry-After` to a 502 or 504, if the time is known. */
 function withRetryAfter(
   problem: Problem,
-  resource: Arrival["resource"],
+  resource: Arrival["record"]["resource"],
   { retryAfterSeconds }: RespondOptions,
 ): Problem {
   const { status, details } = problem;
@@ -142,7 +142,7 @@ type AddCallerHeaders = (head: Head, arrival: Arrival, problem?: Problem) => voi
 
 function createAddCallerHeaders({ share }: RespondOptions): AddCallerHeaders {
   const rateLimitHeaders = createRateLimitHeaders();
-  return (head, { id, app, resource, preferenceApplied, corsHeaders }, problem) => {
+  return (head, { record: { id, app, resource }, preferenceApplied, corsHeaders }, problem) => {
     head.push("X-Request-Id", id);
     if (corsHeaders !== undefined) head.push(...corsHeaders);
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
@@ -169,14 +169,15 @@ type SendAnswer = (
 
 function createSendAnswer(addCallerHeaders: AddCallerHeaders): SendAnswer {
   return (arrival, question, answer, response, sending, body) => {
-    arrival.outcome = answer.outcome;
-    arrival.tier = answer.tier;
-    arrival.saved = answer.saved;
+    const { record } = arrival;
+    record.outcome = answer.outcome;
+    record.tier = answer.tier;
+    record.saved = answer.saved;
     if (answer.outcome !== "hit") {
-      arrival.forwarded = answer.forwarded;
-      arrival.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
+      record.forwarded = answer.forwarded;
+      record.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
     }
-    if (answer.forwarded === undefined) arrival.ageMs = Math.max(0, sending.now - answer.entry.bornAt);
+    if (answer.forwarded === undefined) record.ageMs = Math.max(0, sending.now - answer.entry.bornAt);
     const head = headOfAnswer(question, answer, sending, body);
     addCallerHeaders(head, arrival);
     if (sending.isUnchanged) {
@@ -184,7 +185,7 @@ function createSendAnswer(addCallerHeaders: AddCallerHeaders): SendAnswer {
       return;
     }
     // Node itself omits the body of a response to HEAD. `Content-Length` stays.
-    arrival.bytes = question.request.method === "HEAD" ? 0 : body.length;
+    record.bytes = question.request.method === "HEAD" ? 0 : body.length;
     response.writeHead(answer.entry.status, head).end(body);
   };
 }
@@ -204,8 +205,8 @@ export function createRefuse(respond: Pick<Respond, "problem">, observer: Observ
       return;
     }
     observer.error("A request ended in an unexpected error. This is a bug in the gateway.", {
-      requestId: arrival.id,
-      query: arrival.query,
+      requestId: arrival.record.id,
+      query: arrival.record.query,
       err: error,
     });
     respond.problem(arrival, new Problem("internal-error"), response);
@@ -219,7 +220,7 @@ function setStreamHeaders(
   headers: IncomingHttpHeaders,
   response: ServerResponse,
 ): void {
-  arrival.outcome = "bypass";
+  arrival.record.outcome = "bypass";
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   response.setHeader(
     "Cache-Status",

@@ -28,7 +28,7 @@ export const MAX_IMAGE_WIDTH = 140;
 export const MAX_IMAGE_HEIGHT = 94;
 
 /** The path of a thumbnail: `/cache/primary_<serviceId>_<width>x<height>.jpg` (section 4.5). */
-export const IMAGE_PATH = /^\/cache\/primary_([^_/]+)_([^x_/]+)x([^x_/]+)\.jpg$/;
+export const IMAGE_PATH = /^\/cache\/primary_(?<serviceId>[^_/]+)_(?<width>[^x_/]+)x(?<height>[^x_/]+)\.jpg$/;
 
 /** @returns the path of a thumbnail (section 4.5) */
 export function imagePath(serviceId: string, width: number, height: number): string {

@@ -8,7 +8,7 @@ import { LRUCache } from "lru-cache";
 
 import type { Format } from "../interface/media-types.ts";
 import type { Query, StreamedQuery } from "./query.ts";
-import type { Route } from "./route.ts";
+import type { KnownRoute } from "./route.ts";
 
 /** A query with its canonical form and its cache key. */
 export interface ParsedQuery {
@@ -18,7 +18,7 @@ export interface ParsedQuery {
 }
 
 export interface KnownTarget {
-  readonly route: Exclude<Route, { kind: "unknown" }>;
+  readonly route: KnownRoute;
   readonly search: string;
   readonly parsed: Readonly<Partial<Record<Format, ParsedQuery>>>;
 }
@@ -28,7 +28,6 @@ export const NOT_PARSED: KnownTarget["parsed"] = {};
 
 export interface KnownTargets {
   readonly find: (target: string) => KnownTarget | undefined;
-  readonly has: (target: string) => boolean;
   readonly remember: (
     target: string,
     asked: Pick<KnownTarget, "route" | "search">,
@@ -68,7 +67,6 @@ export function createKnownTargets(maxBytes: number): KnownTargets {
 
   return {
     find: (target) => targets.get(target),
-    has: (target) => targets.has(target),
     remember(target, { route, search }, format, parsed) {
       const queries = { ...targets.peek(target)?.parsed, [format]: sharedObjectFor(parsed) };
       targets.set(target, { route, search, parsed: queries });

@@ -17,7 +17,7 @@ import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts
 import { nearest } from "../interface/intended-name.ts";
 import { isCredentialName } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery } from "./query.ts";
-import type { Route } from "./route.ts";
+import type { KnownRoute } from "./route.ts";
 import { joinItems, meansAbsent, readValue } from "./shapes.ts";
 import { readPairs } from "./wire.ts";
 
@@ -37,8 +37,6 @@ export interface ParseOptions {
 export type Parsed<Q> =
   | { readonly ok: true; readonly query: Q }
   | { readonly ok: false; readonly faults: readonly ParameterFault[] };
-
-type KnownRoute = Exclude<Route, { kind: "unknown" }>;
 
 /**
  * Parses a query string into the canonical query of its route.

@@ -8,7 +8,7 @@ import { canonicalForm } from "./canonical.ts";
 import { cacheKey } from "./key.ts";
 import type { KnownTarget, ParsedQuery } from "./known-targets.ts";
 import { parseQuery, type ParseOptions } from "./parse.ts";
-import type { Route } from "./route.ts";
+import type { KnownRoute } from "./route.ts";
 import type { Query, StreamedQuery } from "./query.ts";
 
 /** A request that `admit` has accepted. Instants are epoch milliseconds. */
@@ -21,7 +21,7 @@ export interface GatewayRequest {
   readonly priority: Priority;
   /** Whether the app may force a fetch although the cached answer is fresh. */
   readonly mayForceRefresh: boolean;
-  readonly route: Exclude<Route, { kind: "unknown" }>;
+  readonly route: KnownRoute;
   /** The raw request target. It may contain a credential: never log it. */
   readonly target: string;
   /** The query of this target by format, if an earlier request had the same target. */

@@ -1,10 +1,10 @@
 /**
- * Routes a path to a resource. It does not read query parameters.
+ * The addresses of the callers' port as data. Express routes requests by them, and `createRouter` routes other URLs, such as
+ * those on the warm list. Nothing here reads query parameters.
  */
 import {
   IMAGE_PATH,
-  isRecordResource,
-  isSearchResource,
+  RECORD_RESOURCES,
   SEARCH_RESOURCES,
   type RecordResource,
   type Resource,
@@ -37,36 +37,100 @@ export interface RouteOptions {
   readonly passThrough: readonly string[];
 }
 
+/** The named groups of an address' pattern, decoded. */
+type Parts = Readonly<Record<string, string | undefined>>;
+
+/** An address of the callers' port. */
+export interface Address {
+  /** Matches normalised paths. */
+  readonly pattern: RegExp;
+  readonly routeOf: (parts: Parts, path: string) => KnownRoute;
+}
+
+export type KnownRoute = Exclude<Route, { kind: "unknown" }>;
+
+const ID = "(?<serviceId>[^/]+)";
+/** A number, perhaps with blanks and a plus sign before it. */
+const NUMBER = "(?<serviceId>(?:%20)*(?:%2B)?\\d[^/]*)";
+
+/** @returns all addresses. The first one whose pattern matches a path counts. */
+export function addressesOf({ recordPath, passThrough }: RouteOptions): readonly Address[] {
+  const searches = SEARCH_RESOURCES.map((resource): Address => {
+    return { pattern: patternOf(`/${resource}`), routeOf: () => ({ kind: "search", resource }) };
+  });
+  const image: Address = {
+    pattern: IMAGE_PATH,
+    routeOf: ({ serviceId = "", width = "", height = "" }) => {
+      return { kind: "image", resource: "images", serviceId, width, height };
+    },
+  };
+  const recordsWith = (id: string): Address[] =>
+    RECORD_RESOURCES.map((resource) => ({
+      pattern: patternOf(recordPath, { resource, serviceId: id }),
+      routeOf: ({ serviceId = "" }) => ({ kind: "record", resource, serviceId }),
+    }));
+  const streams = SEARCH_RESOURCES.flatMap((resource) =>
+    passThrough.map((template): Address => {
+      const pattern = patternOf(template, {}, `(?=/${resource}(?:/|$))`);
+      return { pattern, routeOf: (_parts, path) => ({ kind: "streamed", resource, path }) };
+    }),
+  );
+  // `/listings/statistics` may be passed through, although it has the form of a record's path. A number is a record's id.
+  return [...searches, image, ...recordsWith(NUMBER), ...streams, ...recordsWith(ID)];
+}
+
+/**
+ * @param template a path. A placeholder matches one segment, and a final `*` one or more
+ * @param parts the patterns of some placeholders
+ * @param condition what else the path must match
+ */
+function patternOf(template: string, parts: Readonly<Record<string, string>> = {}, condition = ""): RegExp {
+  const segments = segmentsOf(template).map((segment, at, all) => {
+    if (segment === "*") return at === all.length - 1 ? ".+" : "[^/]+";
+    if (segment.startsWith("{")) return parts[segment.slice(1, -1)] ?? "[^/]+";
+    return encode(segment).replaceAll(/[.()]/g, String.raw`\$&`);
+  });
+  return new RegExp(`^${condition}/${segments.join("/")}$`);
+}
+
 /** @returns a function from a percent-encoded path to its route */
 export function createRouter(options: RouteOptions): (path: string) => Route {
-  const recordSegments = segmentsOf(options.recordPath);
-  const streamedPatterns = options.passThrough.map(segmentsOf);
-
+  const addresses = addressesOf(options);
   return function route(path) {
-    const segments = decodeSegments(path);
-    if (segments === undefined) return { kind: "unknown" };
-    const [first = "", ...below] = segments;
-
-    if (below.length === 0 && isSearchResource(first)) return { kind: "search", resource: first };
-    const record = recordRoute(recordSegments, segments);
-    const streamed = streamedRoute(streamedPatterns, segments);
-    // `/listings/statistics` may be passed through, although it has the form of a record's path.
-    const isRecord = record !== undefined && (streamed === undefined || NUMERIC.test(record.serviceId));
-    return imageRoute(segments) ?? (isRecord ? record : streamed) ?? unknownRoute(first);
+    const normalised = normalisedPath(path);
+    for (const { pattern, routeOf } of addresses) {
+      const match = normalised === undefined ? null : pattern.exec(normalised);
+      if (match) return routeOf(decodedParts(match.groups), match[0]);
+    }
+    return unknownRoute(path);
   };
 }
 
-const NUMERIC = /^\s*\+?\d/;
+function decodedParts(groups: Parts = {}): Parts {
+  return Object.fromEntries(
+    Object.entries(groups).map(([name, text = ""]) => [name, decodeURIComponent(text)]),
+  );
+}
+
+/** @returns where a path leads that is none of the addresses: nowhere, perhaps near one */
+export function unknownRoute(path: string): Extract<Route, { kind: "unknown" }> {
+  const [first = ""] = segmentsOf(normalisedPath(path) ?? "");
+  const near = nearest(first, SEARCH_RESOURCES);
+  return near === undefined ? { kind: "unknown" } : { kind: "unknown", near: `/${near}` };
+}
 
 /** Splits a path. Empty segments (doubled and trailing slashes) are ignored. */
 function segmentsOf(path: string): string[] {
   return path.split("/").filter((segment) => segment !== "");
 }
 
-/** @returns `undefined` if a segment is malformed, is `.` or `..`, or contains an encoded slash */
-function decodeSegments(path: string): string[] | undefined {
+/**
+ * @returns the path with one spelling for each address: without empty segments, and encoded in one way; `undefined` if a
+ *   segment is malformed, is `.` or `..`, or contains an encoded slash
+ */
+export function normalisedPath(path: string): string | undefined {
   if (!path.isWellFormed()) return undefined;
-  const decoded: string[] = [];
+  const encoded: string[] = [];
   for (const segment of segmentsOf(path)) {
     let text: string;
     try {
@@ -75,50 +139,9 @@ function decodeSegments(path: string): string[] | undefined {
       return undefined;
     }
     if (text === "." || text === ".." || /[/\\]/.test(text)) return undefined;
-    decoded.push(text);
+    encoded.push(encode(text));
   }
-  return decoded;
-}
-
-function matches(pattern: readonly string[], segments: readonly string[]): boolean {
-  const open = pattern.at(-1) === "*";
-  const lengthFits = open ? segments.length >= pattern.length : segments.length === pattern.length;
-  return (
-    lengthFits &&
-    pattern.every((part, index) => part === "*" || part.startsWith("{") || part === segments[index])
-  );
-}
-
-function imageRoute(segments: readonly string[]): Route | undefined {
-  const match = IMAGE_PATH.exec(`/${segments.join("/")}`);
-  if (!match) return undefined;
-  const [, serviceId = "", width = "", height = ""] = match;
-  return { kind: "image", resource: "images", serviceId, width, height };
-}
-
-function recordRoute(
-  pattern: readonly string[],
-  segments: readonly string[],
-): Extract<Route, { kind: "record" }> | undefined {
-  if (!matches(pattern, segments)) return undefined;
-  const resource = segments[pattern.indexOf("{resource}")] ?? "";
-  const serviceId = segments[pattern.indexOf("{serviceId}")] ?? "";
-  return isRecordResource(resource) ? { kind: "record", resource, serviceId } : undefined;
-}
-
-function streamedRoute(
-  patterns: readonly (readonly string[])[],
-  segments: readonly string[],
-): Route | undefined {
-  const resource = segments[0] ?? "";
-  if (!isSearchResource(resource) || !patterns.some((pattern) => matches(pattern, segments)))
-    return undefined;
-  return { kind: "streamed", resource, path: `/${segments.map(encode).join("/")}` };
-}
-
-function unknownRoute(first: string): Route {
-  const near = nearest(first, SEARCH_RESOURCES);
-  return near === undefined ? { kind: "unknown" } : { kind: "unknown", near: `/${near}` };
+  return `/${encoded.join("/")}`;
 }
 
 /** @returns the upstream's path of one record, from the template in the settings */

@@ -24,7 +24,7 @@ import { createRefuse, createRespond } from "../../src/http/respond.ts";
 import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
 import { createKnownTargets } from "../../src/query/known-targets.ts";
-import { createRouter } from "../../src/query/route.ts";
+import { addressesOf } from "../../src/query/route.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import type { RequestRecord } from "../../src/telemetry/events.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
@@ -89,6 +89,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
   const inFlight = createOpenRequests();
   const refuse = createRefuse(respond, { ...SILENT, ...observer });
   const serve = createCallersApp({
+    addresses: addressesOf({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
     arrivals: inFlight.tracking(
       createArrivals({
         appIdHeader: "x-app-id",
@@ -104,10 +105,8 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     servePreflight: () => false,
     serveDocument: () => undefined,
     checkHead: (message, target) => checkHead(message, LIMITS, target),
-    isKnown: isPlain ? () => false : knownTargets.has,
+    known: isPlain ? () => undefined : knownTargets.find,
     admit: createAdmit({
-      route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
-      known: isPlain ? () => undefined : knownTargets.find,
       service: SERVICE,
       maxWaitMs: () => 10_000,
       rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),

@@ -8,26 +8,30 @@ import { createRespond } from "../../../src/http/respond.ts";
 import { Problem } from "../../../src/errors.ts";
 
 const ARRIVAL: Arrival = {
-  id: "request-1",
-  app: "web",
-  receivedAt: 1_768_478_400_000,
+  record: {
+    id: "request-1",
+    app: "web",
+    method: "GET",
+    resource: "listings",
+    query: undefined,
+    status: 0,
+    outcome: "refused",
+    tier: undefined,
+    problem: undefined,
+    durationMs: 0,
+    bytes: 0,
+    receivedAt: 1_768_478_400_000,
+  },
   gone: () => new AbortController().signal,
   hangUp: () => undefined,
-  resource: "listings",
   preferenceApplied: undefined,
-  query: undefined,
-  outcome: "refused",
-  tier: undefined,
-  problem: undefined,
-  bytes: 0,
   startedAt: 0,
-  ageMs: undefined,
   corsHeaders: undefined,
   trace: undefined,
 };
 
 const respond = createRespond({
-  now: () => ARRIVAL.receivedAt,
+  now: () => ARRIVAL.record.receivedAt,
   encode: async (_key, { bodies }) => ({ body: bodies.identity ?? Buffer.alloc(0), coding: "identity" }),
   isCompressible: () => false,
   share: () => [],
@@ -53,7 +57,7 @@ describe("Retry-After", () => {
     ["upstream-rejected", undefined],
   ] as const)("is the time until the circuit is half-open: %s", (code, retryAfter) => {
     const response = newResponse();
-    respond.problem({ ...ARRIVAL }, new Problem(code), response);
+    respond.problem(ARRIVAL, new Problem(code), response);
     expect(response.getHeader("retry-after")).toBe(retryAfter);
   });
 });
