@@ -1,28 +1,47 @@
 /**
- * Plays a conformance scenario over real sockets in front of a sandbox, with a fake clock.
+ * Plays the cases of docs/internals/http-cases.txt over real sockets in front of a sandbox, with a fake clock. The file says
+ * how cases are written.
  */
 import { gunzipSync } from "node:zlib";
 
 import { expect } from "vitest";
 
+import type { Effects } from "../../src/sandbox/faults.ts";
+import type { SandboxSettings } from "../../src/sandbox/types.ts";
 import type { Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
-import type {
-  Ask,
-  Asked,
-  Copied,
-  Expected,
-  FromNow,
-  Scenario,
-  Settings,
-  Step,
-  Upstream,
-} from "./conformance-vocabulary.ts";
 
-/** Long timeouts, so that a busy machine plays the same scenario; and each page is fetched and stored by itself. */
+interface Case {
+  readonly id: string;
+  readonly title: string;
+  readonly lines: readonly string[];
+}
+
+export function readCases(text: string): Case[] {
+  const paths = new Map(
+    [...text.matchAll(/^path (\w+) (\S+)$/gm)].map(([, name = "", path = ""]) => [name, path]),
+  );
+  const inFull = (line: string): string =>
+    line.replace(
+      /^( +[A-Z]+ )(\w+)/,
+      (_, method: string, name: string) => method + (paths.get(name) ?? name),
+    );
+  return text
+    .split(/^(?=\d{4}-)/m)
+    .slice(1)
+    .map((part) => {
+      const [head = "", ...lines] = part.split("\n").filter((line) => line.trim() !== "");
+      const [id = "", ...title] = head.split(" ");
+      return { id, title: title.join(" "), lines: lines.map(inFull) };
+    });
+}
+
+type Settings = Readonly<Record<string, object>>;
+
+/** Long timeouts, so that a busy machine plays the same case; and each page is fetched and stored by itself. */
 const BASE: Settings = {
   cache: { maxWaitForFresh: "10s" },
   upstream: { retryDelay: "1ms" },
@@ -32,180 +51,172 @@ const BASE: Settings = {
 interface Stage {
   readonly gateway: TestGateway;
   readonly clock: SteppingClock;
+  /** The answers that later lines name. */
   readonly replies: Map<string, Reply>;
 }
 
-export async function play({ settings = {}, env = {}, steps }: Scenario): Promise<void> {
+export async function play({ lines }: Case): Promise<void> {
+  const given = (name: string): Record<string, never> =>
+    JSON.parse(lines.find((line) => line.startsWith(`  ${name} `))?.slice(name.length + 3) ?? "{}");
+  const settings: Settings = given("settings");
+  const merged = Object.entries({ ...BASE, ...settings }).map(([name, group]) => [
+    name,
+    Array.isArray(group) ? group : { ...BASE[name], ...group },
+  ]);
   const clock = createSteppingClock();
   const gateway = await startGateway({
     clock,
     sandbox: { now: clock.now },
     // JSON is YAML.
-    settings: JSON.stringify(merged(BASE, settings)),
-    env,
+    settings: JSON.stringify(Object.fromEntries(merged)),
+    env: given("env"),
   });
   const stage: Stage = { gateway, clock, replies: new Map() };
-  for (const [index, step] of steps.entries()) await playStep(stage, step, `step ${index + 1}`);
+  const steps = lines.filter((line) => !/^ {2}(settings|env) /.test(line));
+  for (const [index, line] of steps.entries()) {
+    if (line.trim() === "together") {
+      const rest = steps.slice(index + 1);
+      const end = rest.findIndex((other) => !other.startsWith("    "));
+      await playTogether(stage, rest.slice(0, end < 0 ? rest.length : end));
+    } else if (!line.startsWith("    ")) await playLine(stage, line);
+  }
 }
 
-async function playStep(stage: Stage, step: Step, where: string): Promise<void> {
+async function playLine(stage: Stage, line: string): Promise<void> {
   const { gateway, clock } = stage;
-  if ("ask" in step) await playAsk(stage, step, where);
-  else if ("together" in step) await playTogether(stage, step.together, where);
-  else if ("pass" in step) clock.pass(step.pass * 1000);
-  else if ("upstream" in step) setUpstream(stage, step.upstream);
-  else if ("revise" in step) gateway.sandbox.revise();
-  else if ("purge" in step) {
-    const reply = await post(`${gateway.adminUrl}/cache/purge`, JSON.stringify(step.purge));
-    expect([where, reply.status]).toEqual([where, 200]);
-  } else await playAsked(stage, step, where);
+  const [word = "", ...words] = line.trim().split(" ");
+  const rest = words.join(" ");
+  if (word.startsWith("+")) clock.pass(Number(word.slice(1)) * 1_000);
+  else if (word === "revise") gateway.sandbox.revise();
+  else if (word === "upstream") setUpstream(stage, rest);
+  else if (word === "calls") await expectCalls(stage, rest, line);
+  else if (word === "purge") {
+    const reply = await post(`${gateway.adminUrl}/cache/purge`, rest);
+    expect([line, reply.status]).toEqual([line, 200]);
+  } else await playAsk(stage, line);
 }
 
-async function playAsk(stage: Stage, step: Ask, where: string): Promise<void> {
-  if (step.eventually) {
-    await expect
-      .poll(async () => told(await send(stage, step), step.gets, where))
-      .toEqual(wanted(stage, step, where));
+/** `GET A app=desk [cache-control: no-cache] takes=5 as=first eventually -> hit; ttl=300 | age 0` */
+async function playAsk(stage: Stage, line: string): Promise<void> {
+  const [, takes] = /^[^[]* takes=(\d+)/.exec(line) ?? [];
+  const { sandbox } = stage.gateway;
+  if (/^.* eventually ->/.test(line)) {
+    await expect.poll(async () => told(stage, line, await send(stage, line))).toBe(wanted(stage, line));
     return;
   }
-  const reply = step.upstreamTakes === undefined ? await send(stage, step) : await sendSlowly(stage, step);
-  check(stage, step, reply, where);
-}
-
-function check(stage: Stage, step: Ask, reply: Reply, where: string): void {
-  expect(told(reply, step.gets, where)).toEqual(wanted(stage, step, where));
-  const { sameBodyAs, otherBodyThan, decodesTo } = step.gets;
-  if (sameBodyAs !== undefined) expect(reply.text, where).toBe(replyOf(stage, sameBodyAs).text);
-  if (otherBodyThan !== undefined) expect(reply.text, where).not.toBe(replyOf(stage, otherBodyThan).text);
-  if (decodesTo !== undefined)
-    expect(gunzipSync(reply.body).toString(), where).toBe(replyOf(stage, decodesTo).text);
-  if (step.as !== undefined) stage.replies.set(step.as, reply);
-}
-
-function send(
-  { gateway, replies }: Stage,
-  { ask, method = "GET", app, with: given = {} }: Ask,
-): Promise<Reply> {
-  const headers = Object.entries(given).map(([name, value]) => [name, textOf(value, replies)]);
-  return gateway.get(ask, {
-    method,
-    headers: { ...Object.fromEntries(headers), ...(app !== undefined && { "x-app-id": app }) },
-  });
-}
-
-/** Time goes by while the upstream has the request. */
-async function sendSlowly(stage: Stage, step: Ask): Promise<Reply> {
-  const { sandbox } = stage.gateway;
-  sandbox.hold();
-  const reply = send(stage, step);
-  await sandbox.waitForRequests(sandbox.counts().total + 1);
-  stage.clock.pass((step.upstreamTakes ?? 0) * 1000);
-  sandbox.release();
-  return await reply;
-}
-
-async function playTogether(stage: Stage, asks: readonly Ask[], where: string): Promise<void> {
-  const { sandbox } = stage.gateway;
-  const [first, ...others] = asks;
-  if (first === undefined) throw new Error(`${where}: nobody asks`);
-  sandbox.hold();
-  const replies = [send(stage, first)];
-  await sandbox.waitForRequests(sandbox.counts().total + 1);
-  replies.push(...others.map((other) => send(stage, other)));
-  await stage.gateway.admitted();
-  sandbox.release();
-  for (const [index, reply] of (await Promise.all(replies)).entries()) {
-    const step = asks[index];
-    if (step !== undefined) check(stage, step, reply, `${where}, caller ${index + 1}`);
+  if (takes !== undefined) sandbox.hold();
+  const reply = send(stage, line);
+  if (takes !== undefined) {
+    await sandbox.waitForRequests(sandbox.counts().total + 1);
+    stage.clock.pass(Number(takes) * 1_000);
+    sandbox.release();
   }
+  check(stage, line, await reply);
 }
 
-function setUpstream({ gateway: { sandbox }, clock }: Stage, { validators, headers, fault }: Upstream): void {
-  sandbox.faults.clear();
-  if (validators !== undefined) sandbox.set({ validators });
-  if (fault !== undefined) sandbox.faults.add(fault);
-  if (headers === undefined) return;
-  const written = Object.entries(headers).map(([name, value]) => [
-    name,
-    typeof value === "string" ? value : httpDate(clock.now(), value),
-  ]);
-  sandbox.faults.add({ headers: Object.fromEntries(written) });
+async function playTogether(stage: Stage, lines: readonly string[]): Promise<void> {
+  const { gateway } = stage;
+  const [first = "", ...others] = lines;
+  gateway.sandbox.hold();
+  const replies = [send(stage, first)];
+  await gateway.sandbox.waitForRequests(gateway.sandbox.counts().total + 1);
+  replies.push(...others.map((line) => send(stage, line)));
+  await gateway.admitted();
+  gateway.sandbox.release();
+  for (const [index, reply] of (await Promise.all(replies)).entries())
+    check(stage, lines[index] ?? "", reply);
 }
 
-function httpDate(now: number, { secondsFromNow, zone = "GMT" }: FromNow): string {
-  return new Date(now + secondsFromNow * 1000).toUTCString().replace("GMT", zone);
+function send(stage: Stage, line: string): Promise<Reply> {
+  const [request = ""] = withCopies(stage, line).split(" -> ");
+  const [, method = "", path = "", rest = ""] = /^ *(\w+) (\S+)(.*)$/.exec(request) ?? [];
+  const [, app] = / app=(\S+)/.exec(rest.replaceAll(/\[[^\]]*\]/g, "")) ?? [];
+  const headers = { ...headersIn(rest), ...(app !== undefined && { "x-app-id": app }) };
+  return stage.gateway.get(path, { method, headers });
 }
 
-async function playAsked({ gateway: { sandbox } }: Stage, step: Asked, where: string): Promise<void> {
-  await expect.poll(() => sandbox.counts().total, { message: where }).toBe(step.asked);
-  const last = sandbox.requests().at(-1);
-  if (step.answeredWith !== undefined) expect(last?.status, where).toBe(step.answeredWith);
-  const names = last?.headerNames ?? [];
-  expect(names, where).toEqual(expect.arrayContaining([...(step.has ?? [])]));
-  for (const name of step.lacks ?? []) expect(names, where).not.toContain(name);
+function check(stage: Stage, line: string, reply: Reply): void {
+  expect([line, told(stage, line, reply)]).toEqual([line, wanted(stage, line)]);
+  const [, name] = / as=(\w+)/.exec(line.split(" -> ")[0] ?? "") ?? [];
+  if (name !== undefined) stage.replies.set(name, reply);
 }
 
-/** Of a reply what an expectation is about, with its status. */
-function told(reply: Reply, expected: Expected, where: string): Record<string, unknown> {
-  const { cache, age, maxAge, problem, headers } = expected;
-  const named = Object.keys(headers ?? {}).map((name) => [name, reply.headers[name] ?? null]);
-  return {
-    where,
-    status: reply.status,
-    ...(cache !== undefined && { cache: shownStatus(reply, cache.includes("fwd-status")) }),
-    ...(age !== undefined && { age: reply.headers.age }),
-    ...(maxAge !== undefined && { cacheControl: reply.headers["cache-control"] }),
-    ...(problem !== undefined && { problem: reply.status < 400 ? null : problemCode(reply) }),
-    ...Object.fromEntries(named),
-  };
+/** What a line expects. The status is 200 unless it says another one. */
+function wanted(stage: Stage, line: string): string {
+  const [, expected = ""] = withCopies(stage, line).split(" -> ");
+  return / status \d/.test(` ${expected}`) ? expected : `${expected} | status 200`;
 }
 
-/** What a reply with `told` must contain. */
-function wanted({ replies }: Stage, { gets }: Ask, where: string): Record<string, unknown> {
-  const { status = 200, cache, age, maxAge, problem, headers } = gets;
-  const named = Object.entries(headers ?? {}).map(([name, value]) => [
-    name,
-    value === null ? null : textOf(value, replies),
-  ]);
-  return {
-    where,
-    status,
-    ...(cache !== undefined && { cache }),
-    ...(age !== undefined && { age: String(age) }),
-    ...(maxAge !== undefined && { cacheControl: `max-age=${maxAge}` }),
-    ...(problem !== undefined && { problem }),
-    ...Object.fromEntries(named),
-  };
+/** What a line expects, with the values of the reply in the places of its own. */
+function told(stage: Stage, line: string, reply: Reply): string {
+  const parts = wanted(stage, line).split(" | ");
+  return parts.map((part) => partOf(stage, part, reply)).join(" | ");
 }
 
-function shownStatus(reply: Reply, withStatus: boolean): string {
+function partOf({ replies }: Stage, part: string, reply: Reply): string {
+  const { headers, status, body } = reply;
+  const [, word = "", value = ""] =
+    /^(status|age|max-age|problem|no|same as|other than|gunzips to) (.*)$/.exec(part) ?? [];
+  const other = replies.get(value)?.body;
+  const holds = (isSo: boolean): string => (isSo ? part : `not ${part}`);
+  if (part === "") return "";
+  if (part.startsWith("["))
+    return part.replaceAll(HEADER, (_, name: string) => `[${name}: ${headers[name]}]`);
+  if (word === "status") return `status ${status}`;
+  if (word === "age") return `age ${headers.age}`;
+  if (word === "max-age") return `max-age ${headers["cache-control"]?.replace(/^max-age=/, "")}`;
+  if (word === "problem") return `problem ${status < 400 ? "none" : problemCode(reply)}`;
+  if (word === "no") return holds(headers[value] === undefined);
+  if (word === "same as") return holds(other?.equals(body) === true);
+  if (word === "other than") return holds(other?.equals(body) === false);
+  if (word === "gunzips to") return holds(other?.equals(gunzipSync(body)) === true);
   return Object.entries(cacheStatus(reply))
-    .filter(([name]) => name !== "key" && (withStatus || name !== "fwd-status"))
-    .map(([name, value]) => (value === true ? name : `${name}=${value}`))
+    .filter(([name]) => name !== "key" && (name !== "fwd-status" || part.includes(name)))
+    .map(([name, said]) => (said === true ? name : `${name}=${said}`))
     .join("; ");
 }
 
-function textOf(value: string | Copied, replies: ReadonlyMap<string, Reply>): string {
-  if (typeof value === "string") return value;
-  const text = replies.get(value.of)?.headers[value.header];
-  if (text === undefined) throw new Error(`the reply "${value.of}" has no ${value.header}`);
-  return String(text);
+/** `calls 2, has if-none-match, lacks pragma, answered 304`. Waits for so many. */
+async function expectCalls({ gateway: { sandbox } }: Stage, text: string, line: string): Promise<void> {
+  const [count, ...more] = text.split(", ");
+  await expect.poll(() => sandbox.counts().total, { message: line }).toBe(Number(count));
+  const last = sandbox.requests().at(-1);
+  for (const one of more) {
+    const [word, value = ""] = one.split(" ");
+    if (word === "answered") expect(last?.status, line).toBe(Number(value));
+    else expect(last?.headerNames.includes(value), line).toBe(word === "has");
+  }
 }
 
-function replyOf({ replies }: Stage, name: string): Reply {
-  const reply = replies.get(name);
-  if (reply === undefined) throw new Error(`there is no reply "${name}"`);
-  return reply;
+/** `validators=etag [cache-control: max-age=100] fault={"status":500}` */
+function setUpstream({ gateway: { sandbox }, clock }: Stage, text: string): void {
+  const dated = text.replaceAll(/<now([+-]\d+)(?: (\w+))?>/g, (_, seconds: string, zone = "GMT") =>
+    new Date(clock.now() + Number(seconds) * 1_000).toUTCString().replace("GMT", zone),
+  );
+  const [, validators] = /validators=([\w-]+)/.exec(text) ?? [];
+  const [, fault] = /fault=(\{.*\})$/.exec(text) ?? [];
+  const headers = headersIn(dated);
+  sandbox.faults.clear();
+  if (validators !== undefined) {
+    const settings: SandboxSettings = JSON.parse(`{"validators":"${validators}"}`);
+    sandbox.set(settings);
+  }
+  if (fault !== undefined) {
+    const effects: Effects = JSON.parse(fault);
+    sandbox.faults.add(effects);
+  }
+  if (Object.keys(headers).length > 0) sandbox.faults.add({ headers });
 }
 
-function merged(base: Settings, over: Settings): Settings {
-  const both = Object.entries(over).map(([name, value]) => {
-    const below = base[name];
-    return [name, isGroup(below) && isGroup(value) ? merged(below, value) : value] as const;
-  });
-  return { ...base, ...Object.fromEntries(both) };
+const HEADER = /\[([\w-]+): ?([^\]]*)\]/g;
+
+function headersIn(text: string): Record<string, string> {
+  return Object.fromEntries([...text.matchAll(HEADER)].map(([, name = "", value = ""]) => [name, value]));
 }
 
-function isGroup(value: Settings[string] | undefined): value is Settings {
-  return typeof value === "object" && !Array.isArray(value);
+/** `<etag of first>` is that header of the answer that `as=first` named. */
+function withCopies({ replies }: Stage, line: string): string {
+  return line.replaceAll(/<([\w-]+) of (\w+)>/g, (_, header: string, of: string) =>
+    String(replies.get(of)?.headers[header]),
+  );
 }

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-import { play } from "./conformance-play.ts";
-import { readCases } from "./conformance-text.ts";
+import { play, readCases } from "./conformance-play.ts";
 
 const PAGE = readFileSync("docs/internals/http-conformance.md", "utf8");
 const CASES = readCases(readFileSync("docs/internals/http-cases.txt", "utf8"));
