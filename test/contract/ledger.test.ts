@@ -7,7 +7,8 @@ import { createMemoryLedger, createSqliteLedger } from "../../src/usage/sqlite-l
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf, piecesOf } from "../support/ledger.ts";
 import { createRandom } from "../support/random.ts";
-import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
+import { openSqliteStore } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;

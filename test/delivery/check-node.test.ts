@@ -1,13 +1,13 @@
 import { spawnSync } from "node:child_process";
 import { hash } from "node:crypto";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { expect, it, onTestFinished } from "vitest";
 
 import { compareNode } from "../../tools/check-node.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { portOf } from "../support/ports.ts";
 
 const [VERSION, SYSTEM] = ["v1.2.3", "linux-x64"];
@@ -16,8 +16,7 @@ const BINARY = Buffer.from("the official binary");
 
 /** A server like nodejs.org/dist. */
 async function startReleases(checksumOf = (archive: Buffer) => hash("sha256", archive)): Promise<string> {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-node-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   mkdirSync(join(directory, NAME, "bin"), { recursive: true });
   writeFileSync(join(directory, NAME, "bin/node"), BINARY);
   spawnSync("tar", ["-czf", `${NAME}.tar.gz`, NAME], { cwd: directory });

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -11,6 +10,7 @@ import { SETTINGS } from "../../src/config/schema.ts";
 import { parseDuration } from "../../src/config/units.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
+import { fileWith } from "../support/files.ts";
 import { startDns, startNginx, startReplicas } from "../support/nginx.ts";
 import { startRedis } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";
@@ -36,7 +36,7 @@ function gatewayConfig(): Config {
 describe("compose.yaml", () => {
   it("is what the Compose Specification's own schema allows", { timeout: OBTAINING_MS }, () => {
     // Beside a file that is wrong, which shows that mistakes are found.
-    const wrong = temporaryFile("compose.yaml", "services: { a: { image: b, read_onyl: true } }\n");
+    const wrong = fileWith("services: { a: { image: b, read_onyl: true } }\n", "compose.yaml");
     const schema = ["--builtin-schema", "vendor.compose-spec"];
     const { status, output } = checkJsonschema(...schema, "--output-format", "json", "compose.yaml", wrong);
     const { errors }: { errors: { filename: string; message: string }[] } = JSON.parse(output);
@@ -158,10 +158,7 @@ describe("Redis in compose.yaml", () => {
 
 describe("Prometheus in compose.yaml", () => {
   it("accepts its settings and rules", () => {
-    const file = temporaryFile(
-      "prometheus.yml",
-      withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")),
-    );
+    const file = fileWith(withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")));
     const { status, output } = promtool("check", "config", file);
     expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
   });
@@ -212,11 +209,4 @@ function withOurPaths(text: string): string {
     .map(toMount)
     .filter(({ isFile }) => isFile)
     .reduce((changed, { source, target }) => changed.replaceAll(target, join(process.cwd(), source)), text);
-}
-
-function temporaryFile(name: string, text: string): string {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
-  writeFileSync(join(directory, name), text);
-  return join(directory, name);
 }

@@ -1,11 +1,10 @@
-import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { ignoredBy, parseDockerfile } from "../support/dockerfile.ts";
 import { argumentsOf } from "../support/process.ts";
+import { fileWith } from "../support/files.ts";
 import { hadolint } from "../support/tools.ts";
 
 // The linter is loaded once, over the network.
@@ -17,11 +16,8 @@ const { optionalDependencies }: { optionalDependencies: Record<string, string> }
 
 describe("the Dockerfile", () => {
   it("has nothing that hadolint would mention", { timeout: OBTAINING_MS }, () => {
-    const directory = mkdtempSync(join(tmpdir(), "hadolint-"));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
     // Beside a file that is bad, which shows that mistakes are found.
-    const bad = join(directory, "Dockerfile");
-    writeFileSync(bad, "FROM debian:latest\nRUN cd /tmp && apt-get install curl\n");
+    const bad = fileWith("FROM debian:latest\nRUN cd /tmp && apt-get install curl\n", "Dockerfile");
     const { output } = hadolint("--failure-threshold", "style", "--format", "json", "Dockerfile", bad);
     const found: { file: string; code: string }[] = JSON.parse(output);
     expect(found.filter(({ file }) => file !== bad)).toEqual([]);

@@ -1,5 +1,4 @@
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -8,6 +7,7 @@ import { openSettings } from "../../src/config/load.ts";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile } from "../support/compose.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { CALLER } from "../support/gateway.ts";
 import { buildImage, HAS_NAMESPACES, type Image, IS_ROOT } from "../support/image.ts";
 
@@ -171,8 +171,7 @@ async function startSandbox(): Promise<{ sandbox: Sandbox; url: string }> {
 
 /** Writable for every user. */
 function emptyDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   chmodSync(directory, 0o777);
   return directory;
 }

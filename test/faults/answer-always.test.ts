@@ -1,11 +1,12 @@
 /** Whatever is down, the gateway serves every answer that it has cached, with its age. */
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { ask, type Reply } from "../support/ask.ts";
+import type { Reply } from "../support/ask.ts";
 import { LISTING_ID, EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
+import { expectShared } from "../support/two-gateways.ts";
 
 /** Requests of every kind, with and without a result. */
 const PATHS = [
@@ -74,9 +75,7 @@ describe("the gateway answers every URL asked in the last hour", () => {
       },
       settings: `redis: { timeout: 1s }\n${isBudgetSpent ? `budget: { images: "${IMAGES}/30d" }\n` : ""}`,
     });
-    const mode = async (): Promise<unknown> =>
-      Object((await ask(`${gateway.adminUrl}/budget`)).json()).api.mode;
-    await expect.poll(mode).toBe("shared");
+    await expectShared(gateway.adminUrl);
     const asked = await askAll(gateway, clock);
     expect(gateway.sandbox.requests()).toHaveLength(PATHS.length);
     return asked;

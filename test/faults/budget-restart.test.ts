@@ -8,7 +8,7 @@ import { expectKept, expectServed, lasting, redisForTest, urlOf } from "../suppo
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
 
 describe("the only gateway on a Redis", () => {
   it("continues at once when it is killed and started again at the same address", async () => {

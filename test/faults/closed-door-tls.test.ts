@@ -1,12 +1,10 @@
 /** The gateway sends nothing to an upstream or a Redis whose certificate it cannot verify. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
+import { fileWith } from "../support/files.ts";
 import { CALLER, type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 import { freePorts } from "../support/ports.ts";
@@ -36,14 +34,6 @@ const BAD: readonly (readonly [name: string, make: () => Certificate, reason: st
   ],
   ["of another authority", () => STRANGER.issue(), "no trusted authority has signed its certificate"],
 ];
-
-function fileWith(content: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, "file.pem");
-  writeFileSync(path, content);
-  return path;
-}
 
 interface Secured {
   readonly gateway: TestGateway;

@@ -1,11 +1,11 @@
 /** The private key changes as a mounted secret does, under traffic. */
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { crowd, startFleet, type Fleet, type Replica } from "../support/fleet.ts";
 import { CALLER } from "../support/gateway.ts";
 
@@ -19,8 +19,7 @@ interface Mount {
 }
 
 function mountSecret(key: string): Mount {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-secret-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   let version = 0;
   function swap(content: string): void {
     const target = `..version_${++version}`;

@@ -20,7 +20,8 @@ import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import { createSmallDisk, type SmallDisk } from "../support/small-disk.ts";
-import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
+import { openSqliteStore } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

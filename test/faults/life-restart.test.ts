@@ -7,9 +7,10 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { startBalancer } from "../support/balancer.ts";
-import { expectKept, expectShared, redisForTest, startMany, urlOf } from "../support/budget-watch.ts";
+import { expectKept, redisForTest, startMany, urlOf } from "../support/budget-watch.ts";
 import { startFleet } from "../support/fleet.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { expectShared } from "../support/two-gateways.ts";
+import { temporaryDirectory } from "../support/files.ts";
 
 const SECOND = { limit: 40, windowMs: 1_000 } as const;
 
@@ -55,7 +56,7 @@ it("a rolling restart of two processes under load fails no request and exceeds n
   const balancer = await startBalancer();
   const replicas = await startMany(fleet, 2);
   for (const replica of replicas) balancer.add(replica);
-  await Promise.all(replicas.map(expectShared));
+  await Promise.all(replicas.map(({ admin }) => expectShared(admin)));
   await expect.poll(balancer.ready).toBe(2);
 
   const load = steadyLoad(balancer.url, 8);

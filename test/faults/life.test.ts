@@ -1,27 +1,18 @@
 /** How a process starts and stops: its readiness, and the requests that wait. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { redisForTest, startMany, expectShared, urlOf } from "../support/budget-watch.ts";
+import { redisForTest, startMany, urlOf } from "../support/budget-watch.ts";
+import { fileWith } from "../support/files.ts";
 import { startFleet, type Replica } from "../support/fleet.ts";
+import { expectShared } from "../support/two-gateways.ts";
 import { CALLER } from "../support/gateway.ts";
 
 async function readyz({ admin }: Replica): Promise<string> {
   const { status, text } = await ask(`${admin}/readyz`);
   return `${status} ${text.trim()}`;
-}
-
-function fileWith(text: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, "settings.yaml");
-  writeFileSync(path, text);
-  return path;
 }
 
 /** A busy machine may delay Redis. */
@@ -143,7 +134,7 @@ describe("a process that stops", () => {
     });
     const [old, other] = await startMany(fleet, 2);
     if (old === undefined || other === undefined) throw new Error("two were started");
-    await Promise.all([old, other].map(expectShared));
+    await Promise.all([old, other].map(({ admin }) => expectShared(admin)));
     fleet.sandbox.hold();
     const hangUp = new AbortController();
     const left = ask(`${old.url}/areas?q=paid-for`, { signal: hangUp.signal });

@@ -2,14 +2,14 @@
  * Redis as companies run it: users with passwords of their own, password files that change, Sentinels with passwords,
  * and client certificates.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { Secret } from "../../src/config/secret.ts";
 import { createAuthority } from "../support/certificates.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { openRedisBackend } from "../support/redis-backend.ts";
 import { freePorts } from "../support/ports.ts";
@@ -19,8 +19,7 @@ const SECRETS = ["first-pass", "second-pass", "of-the-sentinel"];
 
 /** Files in a directory of their own, which may change. */
 function writeFiles(files: Readonly<Record<string, string>>): (name: string, content?: string) => string {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   const write = (name: string, content?: string): string => {
     if (content !== undefined) writeFileSync(join(directory, name), content);
     return join(directory, name);

@@ -1,19 +1,16 @@
 /** Circuits that replicas share through Redis. */
 import { expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
+import { expectShared, PATIENT } from "../support/two-gateways.ts";
 
 it("a short circuit does not shorten the memory of a long one: a new replica knows both", async () => {
   const redis = await startRedis();
   onTestFinished(() => redis.close());
   const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
-  const settings = "redis: { timeout: 10s }";
-  const first = await startGateway({ env, settings });
-  const modeOf = async ({ adminUrl }: TestGateway): Promise<unknown> =>
-    Object((await ask(`${adminUrl}/budget`)).json()).api.mode;
-  await expect.poll(() => modeOf(first)).toBe("shared");
+  const first = await startGateway({ env, settings: PATIENT });
+  await expectShared(first.adminUrl);
   first.sandbox.faults.add({ pathPrefix: "/sold", status: 503, retryAfter: "200", times: 1 });
   await first.get("/sold?areaId=1");
   first.sandbox.faults.add({ pathPrefix: "/areas", status: 503, retryAfter: "1", times: 1 });
@@ -27,6 +24,6 @@ it("a short circuit does not shorten the memory of a long one: a new replica kno
   const [short = 0, long = 0] = (await ttls()).toSorted((a, b) => a - b);
   expect(short).toBeLessThan(100_000);
   expect(long).toBeGreaterThan(200_000);
-  const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings });
+  const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings: PATIENT });
   await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/sold"}')).toBe(2);
 });

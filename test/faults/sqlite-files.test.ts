@@ -24,7 +24,8 @@ import { describe, expect, it } from "vitest";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { UnusableData } from "../../src/sqlite/files.ts";
 import { startFleet } from "../support/fleet.ts";
-import { openSqliteStore, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
+import { openSqliteStore, SQLITE_FILE } from "../support/sqlite.ts";
 
 const KEY = keyOf("sold/1");
 const NOW = Date.UTC(2026, 0, 15, 12);

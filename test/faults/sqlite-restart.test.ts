@@ -26,7 +26,8 @@ import {
   PURGE_EVERY,
   WRITTEN_AT,
 } from "../support/sqlite-writer.ts";
-import { openSqliteStore, temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
+import { openSqliteStore } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
 

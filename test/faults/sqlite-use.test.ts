@@ -12,7 +12,8 @@ import type { Entry } from "../../src/cache/entry.ts";
 import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
-import { openSqliteStore, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
+import { openSqliteStore, SQLITE_FILE } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
 const PICTURE = { contentType: "image/jpeg" };

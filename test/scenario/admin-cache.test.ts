@@ -1,12 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { freePorts } from "../support/ports.ts";
 
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { ask, type Reply } from "../support/ask.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
@@ -168,9 +166,7 @@ it("a purge that reaches only a part of its entries says so", async () => {
 
 describe("a restart with a data directory", () => {
   it("keeps answers, purges and the spent budget", async () => {
-    const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-"));
-    onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
-    const env = { DATA_DIR: dataDir, BUDGET: "2/1h" };
+    const env = { DATA_DIR: temporaryDirectory(), BUDGET: "2/1h" };
     const [upstreamPort = 0] = await freePorts(1);
     const before = await startGateway({ env, upstreamPort });
     const answer = await before.get(PATH);

@@ -1,12 +1,10 @@
 /** Access to the admin port. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { ask, exchangeRaw } from "../support/ask.ts";
 import { command } from "../support/command.ts";
+import { fileWith } from "../support/files.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { run } from "../support/process.ts";
@@ -119,11 +117,7 @@ describe("the admin port with a token", () => {
 describe("the admin token", () => {
   it("is in no command's output, no answer and no log line", async () => {
     const env = { ...gatewayEnv(), LOG_LEVEL: "trace" };
-    const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, "token");
-    writeFileSync(file, `${TOKEN}\n`);
-
+    const file = fileWith(`${TOKEN}\n`);
     const checked = await command(["config-check"], { ...env, ADMIN_TOKEN: TOKEN });
     expect(checked).toEqual({ code: 0, output: expect.stringContaining("ADMIN_TOKEN = [secret]") });
     const refused = await command(["config-check"], {

@@ -1,12 +1,11 @@
 /** The command line against a running gateway. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
+import { fileWith } from "../support/files.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
@@ -26,13 +25,6 @@ const NAMES = [
   "warm",
   "reload",
 ];
-
-function fileWith(name: string, text: string): string {
-  const directory = mkdtempSync(join(tmpdir(), "command-line-"));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  writeFileSync(join(directory, name), text);
-  return join(directory, name);
-}
 
 describe("the command line", () => {
   it("ends quietly when its reader has read enough, as with `| head`", async () => {
@@ -69,7 +61,7 @@ describe("the command line", () => {
   });
 
   it("accepts settings as options, which override the environment", async () => {
-    const file = fileWith("mine.yaml", "sever: { port: 80 }");
+    const file = fileWith("sever: { port: 80 }", "mine.yaml");
     const { code, output } = await command(["check-config", "--config", file], {
       CONFIG_FILE: "/no/such/file",
     });
@@ -150,7 +142,7 @@ describe("commands that ask the admin port", () => {
     const at = ["--admin-url", gateway.adminUrl];
     const without = await command(["budget", ...at]);
     expect([without.code, without.output]).toEqual([1, expect.stringMatching(/^401 .*\n.*ADMIN_TOKEN/)]);
-    const file = fileWith("token", `${TOKEN}\n`);
+    const file = fileWith(`${TOKEN}\n`, "token");
     expect((await command(["budget", ...at, "--token-file", file])).code).toBe(0);
     expect((await command(["budget", ...at], { ADMIN_TOKEN: TOKEN })).code).toBe(0);
   });
@@ -160,8 +152,8 @@ describe("commands that ask the admin port", () => {
     const pairOf = (hosts: readonly string[]): Record<string, string> => {
       const { cert, key } = authority.issue({ hosts });
       return {
-        ADMIN_TLS_CERT_FILE: fileWith("cert.pem", cert),
-        ADMIN_TLS_KEY_FILE: fileWith("key.pem", key),
+        ADMIN_TLS_CERT_FILE: fileWith(cert, "cert.pem"),
+        ADMIN_TLS_KEY_FILE: fileWith(key, "key.pem"),
       };
     };
     const pair = pairOf(["gateway.example.com"]);
@@ -212,8 +204,8 @@ describe("doctor", () => {
 
   it("names each problem with its remedy, and ends with exit code 1", async () => {
     const gateway = await startGateway();
-    const directory = fileWith("data", "not a directory");
-    const key = fileWith("key", "wrong");
+    const directory = fileWith("not a directory", "data");
+    const key = fileWith("wrong", "key");
     const env = {
       ...gatewayEnv(gateway.sandboxUrl),
       UPSTREAM_PRIVATE_KEY: "",

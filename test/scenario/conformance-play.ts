@@ -153,23 +153,29 @@ function told(stage: Stage, line: string, reply: Reply): string {
   return parts.map((part) => partOf(stage, part, reply)).join(" | ");
 }
 
+/** What a reply has in the place of a part: the value after the word, or whether it is so. */
+const PARTS: Readonly<
+  Record<string, (reply: Reply, value: string, other: Buffer | undefined) => string | boolean>
+> = {
+  status: ({ status }) => String(status),
+  age: ({ headers }) => String(headers.age),
+  "max-age": ({ headers }) => String(headers["cache-control"]?.replace(/^max-age=/, "")),
+  problem: (reply) => (reply.status < 400 ? "none" : problemCode(reply)),
+  no: ({ headers }, name) => headers[name] === undefined,
+  "same as": ({ body }, _, other) => other?.equals(body) === true,
+  "other than": ({ body }, _, other) => other?.equals(body) === false,
+  "gunzips to": ({ body }, _, other) => other?.equals(gunzipSync(body)) === true,
+};
+
 function partOf({ replies }: Stage, part: string, reply: Reply): string {
-  const { headers, status, body } = reply;
-  const [, word = "", value = ""] =
-    /^(status|age|max-age|problem|no|same as|other than|gunzips to) (.*)$/.exec(part) ?? [];
-  const other = replies.get(value)?.body;
-  const holds = (isSo: boolean): string => (isSo ? part : `not ${part}`);
   if (part === "") return "";
   if (part.startsWith("["))
-    return part.replaceAll(HEADER, (_, name: string) => `[${name}: ${headers[name]}]`);
-  if (word === "status") return `status ${status}`;
-  if (word === "age") return `age ${headers.age}`;
-  if (word === "max-age") return `max-age ${headers["cache-control"]?.replace(/^max-age=/, "")}`;
-  if (word === "problem") return `problem ${status < 400 ? "none" : problemCode(reply)}`;
-  if (word === "no") return holds(headers[value] === undefined);
-  if (word === "same as") return holds(other?.equals(body) === true);
-  if (word === "other than") return holds(other?.equals(body) === false);
-  if (word === "gunzips to") return holds(other?.equals(gunzipSync(body)) === true);
+    return part.replaceAll(HEADER, (_, name: string) => `[${name}: ${String(reply.headers[name])}]`);
+  const word = Object.keys(PARTS).find((known) => part.startsWith(`${known} `)) ?? "";
+  const value = part.slice(word.length + 1);
+  const found = PARTS[word]?.(reply, value, replies.get(value)?.body);
+  if (typeof found === "string") return `${word} ${found}`;
+  if (found !== undefined) return found ? part : `not ${part}`;
   return Object.entries(cacheStatus(reply))
     .filter(([name]) => name !== "key" && (name !== "fwd-status" || part.includes(name)))
     .map(([name, said]) => (said === true ? name : `${name}=${said}`))

@@ -12,7 +12,7 @@ import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { helmCommand } from "../support/helm-tools.ts";
 import { runProgram } from "../support/process.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { promtool } from "../support/tools.ts";
 
 const PAGES = [

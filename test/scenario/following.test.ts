@@ -1,9 +1,10 @@
 /** Two gateways are asked the same while the call is still queued in one of them. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { ask, type Reply } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import type { Reply } from "../support/ask.ts";
+import type { TestGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
+import { startTwo } from "../support/two-gateways.ts";
 
 let redis: RedisServer;
 beforeAll(async () => {
@@ -11,33 +12,10 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
-/** What waits for the budget waits for an hour; nothing is lost because the machine is busy. */
-const LONG_TIMEOUTS = `redis: { timeout: 10s }
-`;
-
-/** Two gateways on one Redis, in front of the first one's upstream, that share a budget. */
-async function startTwo(budget: string, apps: string): Promise<readonly [TestGateway, TestGateway]> {
+/** Two gateways that share a budget. What waits for it waits for an hour. */
+async function startSharing(budget: string, apps: string): Promise<readonly [TestGateway, TestGateway]> {
   await redis.command("FLUSHALL");
-  const settings = `${LONG_TIMEOUTS}apps: ${apps}`;
-  const env = {
-    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-    REPLICAS: "2",
-    BUDGET: budget,
-    BUDGET_MAX_WAIT: "3h",
-  };
-  const first = await startGateway({ env, settings });
-  const { sandboxUrl } = first;
-  const second = await startGateway({
-    env: { ...env, UPSTREAM_URL: sandboxUrl, UPSTREAM_IMAGE_URL: sandboxUrl },
-    settings,
-  });
-  for (const gateway of [first, second])
-    await expect.poll(() => budgetOf(gateway)).toMatchObject({ api: { mode: "shared" } });
-  return [first, second];
-}
-
-async function budgetOf({ adminUrl }: TestGateway): Promise<unknown> {
-  return (await ask(`${adminUrl}/budget`)).json();
+  return await startTwo(redis, { env: { BUDGET: budget, BUDGET_MAX_WAIT: "3h" }, settings: `apps: ${apps}` });
 }
 
 async function get(gateway: TestGateway, app: string, path: string, signal?: AbortSignal): Promise<Reply> {
@@ -57,7 +35,7 @@ async function queued(gateway: TestGateway, priority: string): Promise<number> {
 async function startWithHog(
   hangUp?: AbortSignal,
 ): Promise<{ gateways: readonly [TestGateway, TestGateway]; asked: Promise<Reply>; calls: number }> {
-  const gateways = await startTwo("22/1h", "[{ id: hog }, { id: quiet }, { id: third }]");
+  const gateways = await startSharing("22/1h", "[{ id: hog }, { id: quiet }, { id: third }]");
   const [first] = gateways;
   for (const app of ["quiet", "third"]) expect((await get(first, app, `/areas?q=${app}`)).status).toBe(200);
   let calls = 0;
@@ -83,7 +61,7 @@ describe("a quiet app that asks one replica for an answer that a greedy app wait
 });
 
 it("a miss reads Redis twice: before the claim, and after it for the answer of an earlier flight", async () => {
-  const [first] = await startTwo("1000/1m", "[]");
+  const [first] = await startSharing("1000/1m", "[]");
   expect((await first.get("/areas?q=nacka")).status).toBe(200);
   const count = (operation: string): Promise<number> =>
     first.metric(`gateway_store_operation_duration_seconds_count{store="redis",operation="${operation}"}`);

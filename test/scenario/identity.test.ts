@@ -3,11 +3,9 @@
  * it: channels ignore the number) got the first one's answers and spent its budget, and a restart on the same DATA_DIR
  * with another upstream served the old one's answers.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 
+import { temporaryDirectory } from "../support/files.ts";
 import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { run } from "../support/process.ts";
@@ -17,12 +15,6 @@ const ANOTHER = { ...CALLER, callerId: "another-caller" };
 /** A busy machine may delay Redis. No gateway may go on without it because of that. */
 const settings = "redis: { timeout: 10s }";
 const AS_ANOTHER = { UPSTREAM_CALLER_ID: ANOTHER.callerId };
-
-function dataDir(): string {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
 
 async function statusAndCache(gateway: TestGateway, path: string): Promise<string> {
   const { status, headers } = await gateway.get(path);
@@ -84,7 +76,7 @@ describe("gateways on one Redis", () => {
 
 describe("a DATA_DIR", () => {
   it("of another account is refused with a remedy, and can be adopted: its calls still count", async () => {
-    const DATA_DIR = dataDir();
+    const DATA_DIR = temporaryDirectory();
     const env = { BUDGET: "2/1h", DATA_DIR };
     const first = await startGateway({ env });
     for (const path of ["/areas?q=a", "/areas?q=b"]) expect((await first.get(path)).status).toBe(200);
@@ -109,7 +101,7 @@ describe("a DATA_DIR", () => {
   });
 
   it("of the same account with another upstream keeps the budget and drops the answers", async () => {
-    const env = { BUDGET: "2/1h", DATA_DIR: dataDir() };
+    const env = { BUDGET: "2/1h", DATA_DIR: temporaryDirectory() };
     const first = await startGateway({ env });
     expect(await statusAndCache(first, "/areas?q=a")).toBe("200 fwd=miss");
     await first.stop();

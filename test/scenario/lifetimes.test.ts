@@ -8,7 +8,7 @@ import { ask } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus } from "../support/reply.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 
 const [CHANGING, STEADY] = ["/areas?q=Nacka", "/areas?q=Stockholm"];

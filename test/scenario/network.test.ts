@@ -1,10 +1,9 @@
 /** The gateway in a company's network: TLS on its own ports, a proxy on the way to the API, and tokens of apps. */
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import net from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
 import { promisify } from "node:util";
@@ -12,6 +11,7 @@ import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { type Certificate, createAuthority } from "../support/certificates.ts";
+import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { startGateway } from "../support/gateway.ts";
 import { portOf } from "../support/ports.ts";
 import { startTlsFront } from "../support/tls-front.ts";
@@ -26,8 +26,7 @@ interface Files {
 }
 
 function certificateFiles(certificate: Certificate): Files {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   const path = (name: string): string => join(directory, name);
   const write = ({ cert, key }: Certificate): void => {
     writeFileSync(path("cert.pem"), cert);
@@ -174,12 +173,9 @@ describe("an HTTP proxy", () => {
 
 describe("an app with a token", () => {
   it("is counted only with its token; the token may change", async () => {
-    const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
-    const tokenFile = join(directory, "token");
-    writeFileSync(tokenFile, "the-token-of-web\n");
+    const tokenFile = fileWith("the-token-of-web\n");
     const gateway = await startGateway({
-      settings: JSON.stringify({ apps: [{ id: "web", tokenFile }, { id: "open" }] }),
+      settings: JSON.stringify({ apps: [{ id: "web", tokenFile }, { id: "open" }], log: { access: "on" } }),
     });
     let requests = 0;
     const countsAs = async (appId: string, token?: string): Promise<string> => {

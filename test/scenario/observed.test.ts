@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import { ask, exchangeRaw } from "../support/ask.ts";
 import { CALLER, EXACT_PAGES, startGateway, type LogLine } from "../support/gateway.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 const APPS = "apps: [{ id: web }, { id: mailer }]";

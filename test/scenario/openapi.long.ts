@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { runProgram } from "../support/process.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { schemathesis } from "../support/tools.ts";
 
 /** Whether an answer is documented: its status, type, headers and body. */

@@ -4,11 +4,12 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import type { Fault } from "../../src/sandbox/faults.ts";
-import { ask, type Reply } from "../support/ask.ts";
+import type { Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
+import { expectShared } from "../support/two-gateways.ts";
 
 const FRESH = "/listings?areaId=76&limit=5";
 const EXPIRED = "/sold?areaId=76&limit=5";
@@ -114,9 +115,7 @@ describe("the table in docs/runbook.md", () => {
       },
     };
     const gateway = await startGateway(options);
-    const mode = async (): Promise<unknown> =>
-      Object((await ask(`${gateway.adminUrl}/budget`)).json()).api.mode;
-    await expect.poll(mode).toBe(server === undefined ? "alone" : "shared");
+    if (server !== undefined) await expectShared(gateway.adminUrl);
     const headers = { "x-app-id": state.app ?? "" };
     const get = (path: string): Promise<Reply> => gateway.get(path, { headers });
     const first = [await get(FRESH), await get(EXPIRED)];

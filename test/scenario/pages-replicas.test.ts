@@ -4,30 +4,13 @@ import { expect, it, onTestFinished } from "vitest";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
 import { ask } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import type { TestGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
+import { startTwo } from "../support/two-gateways.ts";
 
 const BLOCK = "limit=500&offset=0";
-
-/** Two gateways that share Redis, in front of one sandbox. */
-async function startTwo(): Promise<[TestGateway, TestGateway]> {
-  const redis = await startRedis();
-  onTestFinished(redis.close);
-  // A busy machine may delay Redis. No gateway may go on without it because of that.
-  const settings = "redis: { timeout: 10s }";
-  const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
-  const one = await startGateway({ settings, env });
-  const upstream = { UPSTREAM_URL: one.sandboxUrl, UPSTREAM_IMAGE_URL: one.sandboxUrl };
-  const other = await startGateway({ settings, env: { ...env, ...upstream } });
-  for (const { adminUrl } of [one, other]) {
-    await expect
-      .poll(async () => (await ask(`${adminUrl}/budget`)).json())
-      .toMatchObject({ api: { mode: "shared" } });
-  }
-  return [one, other];
-}
 
 function upstreamSends({ sandbox }: TestGateway, target: string): string {
   const { searchParams } = new URL(target, "http://sandbox");
@@ -35,7 +18,9 @@ function upstreamSends({ sandbox }: TestGateway, target: string): string {
 }
 
 it("two replicas share blocks", async () => {
-  const [one, other] = await startTwo();
+  const redis = await startRedis();
+  onTestFinished(redis.close);
+  const [one, other] = await startTwo(redis);
   const blocksAsked = (): string[] => {
     const asked = one.sandbox.requests().map(({ query }) => query);
     one.sandbox.clearRequests();

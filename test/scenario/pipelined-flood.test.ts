@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { ask } from "../support/ask.ts";
 import { startProcess } from "../support/open-ports.ts";
 import { startUpstream } from "../support/upstream.ts";
-import { fileWith } from "../support/warm.ts";
+import { fileWith } from "../support/files.ts";
 
 const MIB = 1024 * 1024;
 const [CONNECTIONS, PIPELINED] = [60, 100];

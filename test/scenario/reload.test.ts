@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { writeFileSync } from "node:fs";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
+import { fileWith } from "../support/files.ts";
 import { startFleet } from "../support/fleet.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
@@ -36,6 +35,7 @@ describe("reloaded settings", () => {
       200,
       {
         applied: true,
+        says: expect.any(String),
         changes: [
           { path: "cache.ttl.areas", from: "24h", to: "1m" },
           { path: "cache.negativeTtl.sold", from: "1m", to: "2m" },
@@ -70,7 +70,10 @@ describe("reloaded settings", () => {
   it("without a difference have an empty list of changes", async () => {
     const { reload } = await startWith(`budget: { ${AMPLE} }`);
     const reply = await reload(`budget: { limit: 1000000/1m }`);
-    expect([reply.status, reply.json()]).toEqual([200, { applied: true, changes: [] }]);
+    expect([reply.status, reply.json()]).toEqual([
+      200,
+      { applied: true, changes: [], says: "The settings are in force. Nothing has changed." },
+    ]);
   });
 
   it("with mistakes are refused as a whole, and every mistake is named", async () => {
@@ -210,10 +213,7 @@ describe("reloaded settings", () => {
 
 describe("SIGHUP", () => {
   it("makes a process reload its settings", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const CONFIG_FILE = join(folder, "settings.yaml");
-    writeFileSync(CONFIG_FILE, "cache: { ttl: { areas: 1h } }");
+    const CONFIG_FILE = fileWith("cache: { ttl: { areas: 1h } }");
     const fleet = await startFleet({ CONFIG_FILE });
     const replica = await fleet.start();
     writeFileSync(CONFIG_FILE, "cache: { ttl: { areas: 1m } }");

@@ -1,25 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
+import { fileWith } from "../support/files.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
 /** All that a start asks for; nothing is there to be reached. */
 const COMPLETE = gatewayEnv();
-
-function fileWith(name: string, text: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, name);
-  writeFileSync(path, text);
-  return path;
-}
 
 function linesOf(output: string): string[] {
   return output.split("\n").filter((line) => line !== "");
@@ -35,7 +24,7 @@ query: { unknown: forwards }
 
 describe.each(["gateway", "config-check"])("%s", (name) => {
   it("refuses wrong settings with one line for each: where it is, and what is expected", async () => {
-    const file = fileWith("mine.yaml", MISTAKES);
+    const file = fileWith(MISTAKES, "mine.yaml");
     const { code, output } = await command([name], {
       ...COMPLETE,
       CONFIG_FILE: file,
@@ -64,7 +53,7 @@ describe.each(["gateway", "config-check"])("%s", (name) => {
 
 describe("config-check", () => {
   it("shows the settings and their sources, and no key", async () => {
-    const file = fileWith("mine.yaml", "cache: { ttl: { sold: 2h } }\nbudget: { maxWait: 3s }\n");
+    const file = fileWith("cache: { ttl: { sold: 2h } }\nbudget: { maxWait: 3s }\n", "mine.yaml");
     const env = { ...COMPLETE, CONFIG_FILE: file, BUDGET_MAX_WAIT: "4s" };
     const { code, output } = await command(["config-check"], env);
     expect(code).toBe(0);
@@ -87,7 +76,7 @@ describe("gateway", () => {
     const gateway = run(["gateway"], {
       ...others,
       UPSTREAM_URL: upstream,
-      UPSTREAM_PRIVATE_KEY_FILE: fileWith("key", `${CALLER.privateKey}\n`),
+      UPSTREAM_PRIVATE_KEY_FILE: fileWith(`${CALLER.privateKey}\n`, "key"),
       LOG_LEVEL: "trace",
     });
     const [, url = ""] = await gateway.says(/"callers":"(http:[^"]+)"/);

@@ -5,9 +5,8 @@ import { ask } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
+import { budgetAt, expectShared, PATIENT, startTwo } from "../support/two-gateways.ts";
 
-/** A busy machine may delay Redis. No gateway may go on without it because of that. */
-const LONG_TIMEOUTS = "redis: { timeout: 10s }\n";
 const APPS = "apps: [{ id: web }, { id: batch }]";
 let redis: RedisServer;
 
@@ -16,39 +15,21 @@ beforeAll(async () => {
   return redis.close;
 });
 
-async function startTwo(
+async function startSharing(
   env: Record<string, string>,
   settings = APPS,
 ): Promise<readonly [TestGateway, TestGateway]> {
-  await redis.command("flushall");
-  const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", ...env };
-  const first = await startGateway({ env: shared, settings: LONG_TIMEOUTS + settings });
-  const second = await startGateway({
-    env: { ...shared, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
-    settings: LONG_TIMEOUTS + settings,
-  });
-  for (const gateway of [first, second]) await expect.poll(() => modeOf(gateway)).toBe("shared");
-  return [first, second];
-}
-
-async function budgetOf(
-  gateway: TestGateway,
-): Promise<{ api: { mode: string; windows: { spent: number }[]; queue: { interactive: number } } }> {
-  return Object((await ask(`${gateway.adminUrl}/budget`)).json());
-}
-
-/** `shared` as soon as it has joined. */
-async function modeOf(gateway: TestGateway): Promise<string> {
-  return (await budgetOf(gateway)).api.mode;
+  await redis.command("FLUSHALL");
+  return await startTwo(redis, { env, settings });
 }
 
 describe("two gateways on one Redis", () => {
   it("spend one budget, and each shows what both have spent", async () => {
-    const [first, second] = await startTwo({ BUDGET: "4/1h" }, "");
+    const [first, second] = await startSharing({ BUDGET: "4/1h" }, "");
     for (const [index, gateway] of [first, second, first, second].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
     for (const gateway of [first, second]) {
-      await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(4);
+      await expect.poll(async () => (await budgetAt(gateway.adminUrl)).windows[0]?.spent).toBe(4);
       const refused = await gateway.get("/areas?q=more");
       expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
       expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);
@@ -58,7 +39,7 @@ describe("two gateways on one Redis", () => {
 
   it("refuse an app that has used up its share at once, and still serve others", async () => {
     const settings = "apps: [{ id: web, weight: 2 }, { id: batch }]";
-    const [first, second] = await startTwo({ BUDGET: "16/1h" }, settings);
+    const [first, second] = await startSharing({ BUDGET: "16/1h" }, settings);
     const from = (app: string) => ({ headers: { "x-app-id": app } });
     expect((await first.get("/areas?q=a", from("somebody"))).status).toBe(200);
     let questions = 0;
@@ -82,7 +63,7 @@ describe("two gateways on one Redis", () => {
 
   it("refuse the rest of a burst at once and not at the deadline", async () => {
     const env = { BUDGET: "60/1h", BUDGET_MAX_WAIT: "30s" };
-    const [first] = await startTwo(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
+    const [first] = await startSharing(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
     expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
     const replies = await Promise.all(
       Array.from({ length: 60 }, (_, index) => first.get(`/areas?q=${index}`)),
@@ -98,7 +79,7 @@ describe("two gateways on one Redis", () => {
   });
 
   it("count the requests that wait at the other one", async () => {
-    const [first, second] = await startTwo({ BUDGET: "2/1m", BUDGET_MAX_WAIT: "5m" }, "");
+    const [first, second] = await startSharing({ BUDGET: "2/1m", BUDGET_MAX_WAIT: "5m" }, "");
     for (const gateway of [first, second])
       expect((await gateway.get(`/areas?q=${gateway.port}`)).status).toBe(200);
     const hangUp = new AbortController();
@@ -116,7 +97,7 @@ describe("two gateways on one Redis", () => {
   });
 
   it("both stop asking the upstream when one of them gets a 429", async () => {
-    const [first, second] = await startTwo({});
+    const [first, second] = await startSharing({});
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
     expect(problemCode(await first.get("/areas?q=a"))).toBe("upstream-unavailable");
     await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
@@ -129,7 +110,7 @@ describe("two gateways on one Redis", () => {
   });
 
   it("keep one ledger, which a later gateway reads", async () => {
-    const [first, second] = await startTwo({ BUDGET: "100/1h" });
+    const [first, second] = await startSharing({ BUDGET: "100/1h" });
     const headers = { "x-app-id": "web" };
     for (const q of ["a", "b", "c"]) await first.get(`/areas?q=${q}`, { headers });
     first.sandbox.faults.add({ status: 400, times: 1 });
@@ -151,8 +132,8 @@ describe("two gateways on one Redis", () => {
       BUDGET: "3/1h",
       UPSTREAM_URL: first.sandboxUrl,
     };
-    const third = await startGateway({ env, settings: LONG_TIMEOUTS + APPS });
-    await expect.poll(() => modeOf(third)).toBe("shared");
+    const third = await startGateway({ env, settings: PATIENT + APPS });
+    await expectShared(third.adminUrl);
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
     // Four calls were allowed under the limit of the first two gateways.
     expect(await usage(third)).toMatchObject({
@@ -172,11 +153,11 @@ describe("two gateways on a Cluster", () => {
     const env = { REDIS_URL: `redis://${nodes[0]}`, REPLICAS: "2", BUDGET: "5/1h" };
     const first = await startGateway({ env, settings });
     const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings });
-    for (const gateway of [first, second]) await expect.poll(() => modeOf(gateway)).toBe("shared");
+    for (const { adminUrl } of [first, second]) await expectShared(adminUrl);
     for (const [index, gateway] of [first, second, first].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
     for (const gateway of [first, second])
-      await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(3);
+      await expect.poll(async () => (await budgetAt(gateway.adminUrl)).windows[0]?.spent).toBe(3);
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
     expect(problemCode(await second.get("/areas?q=slow"))).toBe("upstream-unavailable");
     await expect.poll(() => first.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
@@ -190,9 +171,9 @@ describe("a gateway without its Redis", () => {
     onTestFinished(() => own.close());
     const gateway = await startGateway({
       env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "6/1m", BUDGET_MAX_WAIT: "3m" },
-      settings: LONG_TIMEOUTS,
+      settings: PATIENT,
     });
-    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    await expectShared(gateway.adminUrl);
     for (const q of ["a", "b", "c", "d", "e", "f"])
       expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     const hangUp = new AbortController();
@@ -202,7 +183,7 @@ describe("a gateway without its Redis", () => {
       refused.push(problemCode(reply));
     });
     // With Redis, six are sent after one minute and six after two.
-    await expect.poll(async () => (await budgetOf(gateway)).api.queue.interactive).toBe(12);
+    await expect.poll(async () => (await budgetAt(gateway.adminUrl)).queue.interactive).toBe(12);
     await own.kill();
     // Without it, one is sent each minute.
     await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);
@@ -218,10 +199,10 @@ describe("a gateway without its Redis", () => {
       env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "12/5s,40/1h", REPLICAS: "1" },
       settings: "budget: { degradedReserve: 0.5 }",
     });
-    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    await expectShared(gateway.adminUrl);
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     await own.kill();
-    await expect.poll(() => modeOf(gateway)).toBe("degraded");
+    await expect.poll(async () => (await budgetAt(gateway.adminUrl)).mode).toBe("degraded");
     const replies = await Promise.all(
       Array.from({ length: 12 }, (_, n) =>
         gateway.get(`/areas?q=off-${n}`, { headers: { "x-request-deadline-ms": "2000" } }),
@@ -232,10 +213,10 @@ describe("a gateway without its Redis", () => {
     expect(sent).toBeGreaterThan(2);
     expect(alone).toContain(503);
     await own.restart();
-    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    await expectShared(gateway.adminUrl);
     // Redis is empty after its restart. The gateway tells it what it knows.
     await expect
-      .poll(async () => (await budgetOf(gateway)).api.windows[1]?.spent)
+      .poll(async () => (await budgetAt(gateway.adminUrl)).windows[1]?.spent)
       .toBeGreaterThanOrEqual(sent);
     expect(gateway.sandbox.requests()).toHaveLength(sent);
     // The ledger has the calls of the outage under the limit of that time, also after the limit was lowered.

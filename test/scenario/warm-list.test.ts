@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
+import { fileWith } from "../support/files.ts";
 import { gatewayEnv } from "../support/gateway.ts";
 import { command } from "../support/command.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
@@ -12,7 +13,6 @@ import {
   AREAS,
   attended,
   BEGINS_MS,
-  fileWith,
   LIST,
   NACKA,
   type Started,
@@ -45,7 +45,7 @@ describe("a reloaded warm list", () => {
     await attended({ gateway, clock });
     gateway.sandbox.clearRequests();
     const reply = await reload(`warm: [{ url: "${STOCKHOLM}", every: 2m }, { url: "${AREAS}" }]`);
-    expect([reply.status, reply.json()]).toEqual([
+    expect([reply.status, reply.json()]).toMatchObject([
       200,
       { applied: true, changes: [{ path: "warm", secret: "changed" }] },
     ]);

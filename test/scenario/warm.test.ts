@@ -8,7 +8,7 @@ import { startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { freePorts } from "../support/ports.ts";
 import { startRedis } from "../support/redis.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import {
   AGAIN_MS,
   AREAS,
@@ -21,6 +21,7 @@ import {
   targets,
   warmStates,
 } from "../support/warm.ts";
+import { startTwo } from "../support/two-gateways.ts";
 
 describe("a listed answer", () => {
   it("is fetched at the start: the first request is a hit", async () => {
@@ -216,18 +217,9 @@ describe("an answer that was already fetched", () => {
   it("in another replica is not fetched again", async () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
-    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
     let list = "";
-    // A busy machine may delay Redis. No gateway may go on without it because of that.
-    const settings = (): string => `redis: { timeout: 10s }\n${list}`;
-    const first = await startGateway({ env, settings });
-    const second = await startGateway({
-      env: { ...env, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
-      settings,
-    });
     // Before it has joined the shared budget, a gateway would be refused its fetches.
-    for (const { adminUrl } of [first, second])
-      await expect.poll(async () => Object((await ask(`${adminUrl}/budget`)).json()).api.mode).toBe("shared");
+    const [first, second] = await startTwo(redis, { settings: () => list });
     list = LIST;
     for (const { adminUrl } of [first, second])
       expect((await ask(`${adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);

@@ -5,7 +5,6 @@
 import { expect, onTestFinished } from "vitest";
 
 import { mostWithin, type AgreedWindow } from "./arrivals.ts";
-import { ask } from "./ask.ts";
 import type { Crowd, Fleet, Replica } from "./fleet.ts";
 import { startRedis, type RedisServer } from "./redis.ts";
 
@@ -41,11 +40,6 @@ const answeredSince = ({ statuses }: Crowd, since: number): number =>
 export async function expectServed(crowd: Crowd): Promise<void> {
   const since = crowd.statuses.length;
   await expect.poll(() => answeredSince(crowd, since)).toBeGreaterThan(0);
-}
-
-/** Resolves when a replica has joined those that share the budget. */
-export async function expectShared({ admin }: Replica): Promise<void> {
-  await expect.poll(async () => Object((await ask(`${admin}/budget`)).json()).api.mode).toBe("shared");
 }
 
 export const startMany = (fleet: Fleet, count: number): Promise<Replica[]> =>

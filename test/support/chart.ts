@@ -1,13 +1,12 @@
 /** The chart, rendered by Helm itself, and its pods' surroundings without a cluster. */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { onTestFinished } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 
 import { isMapping } from "../../src/config/sources.ts";
+import { temporaryDirectory } from "./files.ts";
 import { helmCommand, type HelmMajor } from "./helm-tools.ts";
 import type { Manifest } from "./kubernetes-check.ts";
 
@@ -112,8 +111,7 @@ export function containerEnvironment(
   const secrets = { ...existing, ...ownSecrets(manifests) };
   const { spec } = find(manifests, "Deployment", "gateway").spec.template;
   const [container] = spec.containers;
-  const root = mkdtempSync(join(tmpdir(), "property-gateway-pod-"));
-  onTestFinished(() => rmSync(root, { recursive: true }));
+  const root = temporaryDirectory();
   const mounts: [path: string, directory: string][] = container.volumeMounts.map(
     ({ name, mountPath }: Anything) => {
       const directory = join(root, name);

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
 import type { Database } from "../../src/sqlite/database.ts";
-import { temporaryDirectory } from "./sqlite.ts";
+import { temporaryDirectory } from "./files.ts";
 
 export interface SmallDisk {
   readonly directory: string;

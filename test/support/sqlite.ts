@@ -1,9 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-
-import { onTestFinished } from "vitest";
-
 import {
   createSqliteStore,
   type SqliteStore,
@@ -32,11 +26,4 @@ export function openSqliteStore(dataDir: string, options: Options = {}): SqliteS
     onBreaker: () => undefined,
     ...options,
   });
-}
-
-/** A directory that is gone when the test is over. */
-export function temporaryDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-"));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
 }

@@ -1,15 +1,12 @@
 /**
  * Gateways that keep a list of answers warm, under a clock of the test's.
  */
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 
 import { expect } from "vitest";
 
 import { ask } from "./ask.ts";
 import { createFakeClock, type FakeClock } from "./fake-clock.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "./gateway.ts";
-import { temporaryDirectory } from "./sqlite.ts";
 
 /** The latest that a gateway begins after its start. */
 export const BEGINS_MS = 2_000;
@@ -21,13 +18,6 @@ export const [NACKA, STOCKHOLM, AREAS] = [
   "/areas?q=Nacka",
 ];
 export const LIST = `warm: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "${AREAS}" }]`;
-
-/** A file with this text. */
-export function fileWith(text: string, name = "list.yaml"): string {
-  const path = join(temporaryDirectory(), name);
-  writeFileSync(path, text);
-  return path;
-}
 
 export interface Started {
   readonly gateway: TestGateway;

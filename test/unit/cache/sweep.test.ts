@@ -6,7 +6,7 @@ import { StoreUnavailable } from "../../../src/cache/store/port.ts";
 import { entryWith, keyOf } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { startGateway } from "../../support/gateway.ts";
-import { temporaryDirectory } from "../../support/sqlite.ts";
+import { temporaryDirectory } from "../../support/files.ts";
 
 const MINUTE_MS = 60_000;
 
