@@ -13,7 +13,7 @@ const HEAD = `# Recording and alert rules for Prometheus: name this file under \
 `;
 
 /** The chart's values for an alert. */
-export interface AlertValues {
+interface AlertValues {
   readonly enabled: boolean;
   readonly severity: string;
   readonly for: string;
@@ -24,7 +24,7 @@ export interface AlertValues {
 const JOBS = ".*property-gateway.*";
 
 /** @returns the default values of each alert */
-export function alertValues(): Readonly<Record<string, AlertValues>> {
+function alertValues(): Readonly<Record<string, AlertValues>> {
   const values: { prometheusRule: { alerts: Record<string, AlertValues> } } = parse(
     readFileSync(new URL("values.yaml", CHART), "utf8"),
   );

@@ -1,212 +1,109 @@
+/**
+ * The JSON Schema of the chart's values. A value's type is that of its default in values.yaml, except where its name or its
+ * path says more below.
+ */
+import { readFileSync } from "node:fs";
+
+import { parse } from "yaml";
 import * as z from "zod";
 
 import { SETTINGS } from "../src/config/schema.ts";
-import { type AlertValues, alertValues } from "./alert-rules.ts";
-import { type JsonSchema } from "./config-json-schema.ts";
+import { isMapping } from "../src/config/sources.ts";
+import type { JsonSchema } from "./config-json-schema.ts";
 
-/** The chart's values besides `config`. Defaults and meanings are in its values.yaml. */
+const VALUES = new URL("../helm/property-gateway/values.yaml", import.meta.url);
 
-const text = (): z.ZodType => z.string();
 const count = (min: number): z.ZodType => z.int().min(min);
-const port = (): z.ZodType => z.int().min(1).max(65_535);
 const texts = (): z.ZodType => z.record(z.string(), z.string());
 /** A part of Kubernetes' own API. The cluster checks it. */
 const kubernetes = (): z.ZodType => z.record(z.string(), z.unknown());
-const kubernetesList = (): z.ZodType => z.array(kubernetes());
 /** A section: any of its values may be left out. */
 const section = (shape: z.ZodRawShape): z.ZodType => z.strictObject(shape).partial();
+const matching = (pattern: RegExp) => (): z.ZodType => z.string().regex(pattern);
+const oneOf =
+  (...words: string[]) =>
+  (): z.ZodType =>
+    z.enum(words);
 
-/** Any text. If the schema restricted the form, Helm's error message would show the secret. Templates check it instead. */
-const secretText = (): z.ZodType => z.string();
-/** A key in a Secret, as Kubernetes allows it. */
-const secretKey = (): z.ZodType => z.string().regex(/^[-._a-zA-Z0-9]+$/);
-const secret = (): z.ZodType =>
-  section({ existingSecret: text(), existingSecretKey: secretKey(), value: secretText() });
-const pullPolicy = (): z.ZodType => z.enum(["Always", "IfNotPresent", "Never"]);
-const pullSecrets = (): z.ZodType => z.array(z.union([z.string(), z.looseObject({ name: z.string() })]));
-const peers = (): z.ZodType => section({ from: kubernetesList() });
-const destination = (): z.ZodType => section({ to: kubernetesList(), ports: z.array(port()) });
-/** A duration as Prometheus writes it. */
-const span = (): z.ZodType => z.string().regex(/^([0-9]+(ms|[smhdwy]))+$/);
+const port = (): z.ZodInt => z.int().min(1).max(65_535);
 const named = (): z.ZodType => z.array(z.looseObject({ name: z.string() }));
+const strings = (): z.ZodArray<z.ZodString> => z.array(z.string());
+const pullSecrets = (): z.ZodType => z.array(z.union([z.string(), z.looseObject({ name: z.string() })]));
+const countOrPercent = (): z.ZodType => z.union([count(0), z.string().regex(/^[0-9]+%$/)]);
+const nullableCount = (): z.ZodType => count(1).nullable();
+const pullPolicy = oneOf("Always", "IfNotPresent", "Never");
+/** A duration as Prometheus writes it. */
+const span = matching(/^([0-9]+(ms|[smhdwy]))+$/);
 
-const marks = { annotations: texts(), labels: texts() };
-const placement = { nodeSelector: texts(), tolerations: kubernetesList(), affinity: kubernetes() };
-const persistence = {
-  enabled: z.boolean(),
+/** Values that have more than a type, by the end of their path. */
+const RULES: Readonly<Record<string, () => z.ZodType>> = {
+  // A key in a Secret, as Kubernetes allows it. The secrets themselves may be any text: if the schema restricted their form,
+  // Helm's error message would show them. Templates check them instead.
+  existingSecretKey: matching(/^[-._a-zA-Z0-9]+$/),
   // A quantity of Kubernetes.
-  size: z.string().regex(/^[0-9]+(\.[0-9]+)?([KMGT]i?)?$/),
-  storageClass: text(),
-  accessModes: z.array(z.string()).min(1),
-  annotations: texts(),
-  keep: z.boolean(),
-};
-
-const trial = section({
-  enabled: z.boolean(),
-  image: text(),
-  imagePullPolicy: pullPolicy(),
-  password: secretText(),
-  maxMemory: z.string().regex(/^[1-9][0-9]*(kb|mb|gb)$/),
-  resources: kubernetes(),
-  podAnnotations: texts(),
-  podLabels: texts(),
-  ...placement,
-  persistence: section(persistence),
-});
-
-const services = {
-  service: section({
-    type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]),
-    port: port(),
-    nodePort: port().nullable(),
-    loadBalancerClass: text(),
-    loadBalancerSourceRanges: z.array(z.string()),
-    externalTrafficPolicy: z.enum(["", "Cluster", "Local"]),
-    ...marks,
-  }),
-  adminService: section({ port: port(), ...marks }),
-  ingress: section({
-    enabled: z.boolean(),
-    className: text(),
-    hosts: z.array(
-      z.strictObject({
-        host: z.string(),
-        paths: z
-          .array(
-            section({ path: z.string(), pathType: z.enum(["Prefix", "Exact", "ImplementationSpecific"]) }),
-          )
-          .optional(),
-      }),
-    ),
-    tls: kubernetesList(),
-    ...marks,
-  }),
-  httpRoute: section({
-    enabled: z.boolean(),
-    parentRefs: named(),
-    hostnames: z.array(z.string()),
-    rules: kubernetesList(),
-    ...marks,
-  }),
-};
-
-const monitoring = {
-  serviceMonitor: section({
-    enabled: z.boolean(),
-    namespace: text(),
-    interval: span(),
-    scrapeTimeout: span(),
-    tlsConfig: kubernetes(),
-    relabelings: kubernetesList(),
-    metricRelabelings: kubernetesList(),
-    ...marks,
-  }),
-  prometheusRule: section({
-    enabled: z.boolean(),
-    namespace: text(),
-    runbookUrl: text(),
-    alertLabels: texts(),
-    extraRules: kubernetesList(),
-    alerts: section(Object.fromEntries(Object.entries(alertValues()).map(alertShape))),
-    ...marks,
-  }),
-  dashboard: section({ enabled: z.boolean(), namespace: text(), ...marks }),
-};
-
-/** An alert can have a threshold only if it has one by default. */
-function alertShape([name, values]: [string, AlertValues]): [string, z.ZodType] {
-  const threshold = { ...(values.threshold !== undefined && { threshold: z.number().min(0) }) };
-  return [name, section({ enabled: z.boolean(), severity: z.string().min(1), for: span(), ...threshold })];
-}
-
-const values = z.strictObject({
-  privateKey: secret(),
-  adminToken: secret(),
-  redis: section({
-    existingSecret: text(),
-    existingSecretKey: secretKey(),
-    url: secretText(),
-    auth: secret(),
-    sentinelAuth: secret(),
-    trial,
-  }),
-  upstreamProxy: secret(),
-  replicaCount: count(1),
-  image: section({
-    registry: text(),
-    repository: z.string().min(1),
-    tag: text(),
-    digest: z.string().regex(/^(sha256:[0-9a-f]{64})?$/),
-    pullPolicy: pullPolicy(),
-  }),
-  imagePullSecrets: pullSecrets(),
-  nameOverride: text(),
-  fullnameOverride: text(),
-  commonLabels: texts(),
-  commonAnnotations: texts(),
-  ...services,
-  serviceAccount: section({ create: z.boolean(), name: text(), ...marks }),
-  resources: kubernetes(),
-  autoscaling: section({
-    enabled: z.boolean(),
-    minReplicas: count(1),
-    maxReplicas: count(1),
-    targetCPUUtilizationPercentage: count(1).nullable(),
-    targetMemoryUtilizationPercentage: count(1).nullable(),
-    metrics: kubernetesList(),
-    behavior: kubernetes(),
-    annotations: texts(),
-  }),
-  podDisruptionBudget: section({
-    enabled: z.boolean(),
-    maxUnavailable: z.union([count(1), z.string().regex(/^[1-9][0-9]?%$/)]),
-    annotations: texts(),
-  }),
-  strategy: z
-    .strictObject({
-      type: z.enum(["RollingUpdate", "Recreate"]),
-      rollingUpdate: section({ maxSurge: countOrPercent(), maxUnavailable: countOrPercent() }),
-    })
-    .partial(),
-  persistence: section({ ...persistence, labels: texts(), existingClaim: text() }),
-  networkPolicy: section({
-    enabled: z.boolean(),
-    annotations: texts(),
-    callers: peers(),
-    admin: peers(),
-    dns: destination(),
-    upstream: destination(),
-    redis: destination(),
-    extraIngress: kubernetesList(),
-    extraEgress: kubernetesList(),
-  }),
-  ...monitoring,
-  extraEnv: named(),
-  envFrom: kubernetesList(),
-  extraVolumes: named(),
-  extraVolumeMounts: kubernetesList(),
-  extraContainers: named(),
-  initContainers: named(),
-  extraObjects: z.array(z.union([kubernetes(), z.string()])),
-  deploymentAnnotations: texts(),
-  podAnnotations: texts(),
-  podLabels: texts(),
-  startupProbe: kubernetes(),
-  livenessProbe: kubernetes(),
-  readinessProbe: kubernetes(),
-  podSecurityContext: kubernetes(),
-  securityContext: kubernetes(),
-  ...placement,
-  topologySpreadConstraints: kubernetesList(),
-  priorityClassName: text(),
-  helmTest: section({ ...placement, podAnnotations: texts(), resources: kubernetes() }),
+  size: matching(/^[0-9]+(\.[0-9]+)?([KMGT]i?)?$/),
+  maxMemory: matching(/^[1-9][0-9]*(kb|mb|gb)$/),
+  digest: matching(/^(sha256:[0-9a-f]{64})?$/),
+  repository: () => z.string().min(1),
+  severity: () => z.string().min(1),
+  accessModes: () => strings().min(1),
+  imagePullPolicy: pullPolicy,
+  pullPolicy,
+  imagePullSecrets: pullSecrets,
+  port,
+  nodePort: () => port().nullable(),
+  ports: () => z.array(port()),
+  loadBalancerSourceRanges: strings,
+  hostnames: strings,
+  "service.type": oneOf("ClusterIP", "NodePort", "LoadBalancer"),
+  externalTrafficPolicy: oneOf("", "Cluster", "Local"),
+  "ingress.hosts": () => {
+    const pathType = z.enum(["Prefix", "Exact", "ImplementationSpecific"]);
+    const paths = z.array(section({ path: z.string(), pathType })).optional();
+    return z.array(z.strictObject({ host: z.string(), paths }));
+  },
+  parentRefs: named,
+  extraEnv: named,
+  extraVolumes: named,
+  extraContainers: named,
+  initContainers: named,
+  extraObjects: () => z.array(z.union([kubernetes(), z.string()])),
+  interval: span,
+  scrapeTimeout: span,
+  for: span,
+  threshold: () => z.number().min(0),
+  targetCPUUtilizationPercentage: nullableCount,
+  targetMemoryUtilizationPercentage: nullableCount,
+  "podDisruptionBudget.maxUnavailable": () => z.union([count(1), z.string().regex(/^[1-9][0-9]?%$/)]),
+  strategy: () =>
+    z
+      .strictObject({
+        type: z.enum(["RollingUpdate", "Recreate"]),
+        rollingUpdate: section({ maxSurge: countOrPercent(), maxUnavailable: countOrPercent() }),
+      })
+      .partial(),
   // Open, because a parent chart passes its own global values on.
-  global: z.looseObject({ imageRegistry: text(), imagePullSecrets: pullSecrets() }).partial(),
-});
+  global: () => z.looseObject({ imageRegistry: z.string(), imagePullSecrets: pullSecrets() }).partial(),
+  ...Object.fromEntries(
+    [
+      ...["resources", "affinity", "behavior", "tlsConfig", "podSecurityContext", "securityContext"],
+      ...["startupProbe", "livenessProbe", "readinessProbe"],
+    ].map((name) => [name, kubernetes]),
+  ),
+};
 
-function countOrPercent(): z.ZodType {
-  return z.union([count(0), z.string().regex(/^[0-9]+%$/)]);
+/** @param value the default */
+function shapeOf(path: string, value: unknown): z.ZodType {
+  const names = path.split(".");
+  const rule = RULES[names.slice(-2).join(".")] ?? RULES[names.at(-1) ?? ""];
+  if (rule !== undefined) return rule();
+  if (Array.isArray(value)) return z.array(kubernetes());
+  if (typeof value === "boolean") return z.boolean();
+  if (typeof value === "number") return count(1);
+  if (!isMapping(value)) return z.string();
+  const entries = Object.entries(value);
+  if (entries.length === 0 || names.at(-1) === "labels") return texts();
+  return section(Object.fromEntries(entries.map(([name, one]) => [name, shapeOf(`${path}.${name}`, one)])));
 }
 
 /**
@@ -214,7 +111,13 @@ function countOrPercent(): z.ZodType {
  * @param config the JSON Schema of the settings
  */
 export function chartValuesSchema(config: JsonSchema): object {
-  const { properties } = z.toJSONSchema(values.partial(), { io: "input", target: "draft-7" });
+  const { config: _config, ...defaults }: Readonly<Record<string, unknown>> = parse(
+    readFileSync(VALUES, "utf8"),
+  );
+  const shape = section(
+    Object.fromEntries(Object.entries(defaults).map(([name, one]) => [name, shapeOf(name, one)])),
+  );
+  const { properties } = z.toJSONSchema(shape, { io: "input", target: "draft-7" });
   const { $schema: _, title: __, ...settings } = structuredClone(config);
   for (const { path, secret, shape } of SETTINGS) {
     if (secret && !(shape instanceof z.ZodArray)) looseTextAt(settings, path);
@@ -229,7 +132,7 @@ export function chartValuesSchema(config: JsonSchema): object {
   };
 }
 
-/** Removes the form of a secret from the schema; see secretText. */
+/** Removes the form of a secret from the schema; see RULES. */
 function looseTextAt(schema: JsonSchema, [name = "", ...below]: readonly string[]): void {
   const part = schema.properties?.[name];
   if (!part || !schema.properties) throw new Error(`there is no ${name} in the JSON Schema`);

@@ -36,7 +36,6 @@ const problem = (text: string): Finding => ({ level: "problem", text });
 type Check = (config: Config, examined: ExaminedConfig) => Finding | Promise<Finding>;
 
 const CHECKS: Readonly<Record<string, Check>> = {
-  BUDGET: checkBudget,
   "secret files": checkSecretFiles,
   certificates: checkCertificates,
   DATA_DIR: checkDataDir,
@@ -67,14 +66,6 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
   const problems = findings.filter(({ level }) => level === "problem").length;
   if (problems > 0)
     throw new CommandFailure(`Found ${problems === 1 ? "1 problem" : `${problems} problems`}.`);
-}
-
-function checkBudget({ budget }: Config, { assignments, overlay }: ExaminedConfig): Finding {
-  const text = budget.limit.map(({ limit, name }) => `${limit}/${name}`).join(",");
-  const isSet =
-    assignments.some(({ path }) => path.join(".") === "budget.limit") ||
-    JSON.stringify(overlay ?? "").includes('"limit"');
-  return isSet ? ok(text) : warning(`not set, so ${text} applies: set BUDGET to what the contract allows`);
 }
 
 /** The settings check has read the files already. */

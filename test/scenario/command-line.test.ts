@@ -193,7 +193,7 @@ describe("doctor", () => {
     };
     const without = await command(["doctor"], env);
     expect([without.code, without.output]).toEqual([0, expect.not.stringContaining("problem ")]);
-    for (const name of ["settings", "BUDGET", "Redis", "property API", "image server"])
+    for (const name of ["settings", "Redis", "property API", "image server"])
       expect(lineOf(without.output, name)).toMatch(/^ok /);
     expect(lineOf(without.output, "DATA_DIR")).toMatch(/^warning .*set DATA_DIR or REDIS_URL/);
     expect(gateway.sandbox.requests()).toEqual([]);
@@ -217,7 +217,6 @@ describe("doctor", () => {
     };
     const { code, output } = await command(["doctor", "--call"], env);
     expect(code).toBe(1);
-    expect(lineOf(output, "BUDGET")).toMatch(/^warning .*set BUDGET/);
     expect(output).toMatch(/^warning  settings .*UPSTREAM_REFERRER.* is a placeholder/m);
     expect(lineOf(output, "secret files")).toMatch(/^warning .*chmod/);
     expect(lineOf(output, "DATA_DIR")).toMatch(/^problem .*not a directory/);

@@ -40,18 +40,16 @@ const MOST_NAMES = 400;
 const MOST_GROUPS = 400;
 
 type Group = Map<string, number>;
-type Reading = ReadonlyMap<string, number>;
 
 export function createCounters(startedAt: number): Counters {
   let slot = { beganAt: startedAt, groups: new Map<string, Group>() };
   let slots = [slot];
-  /** The counts since the start of the groups that have a series. They only rise. */
-  const totals: Group = new Map();
   const rings = Object.values(SPANS).map((stepMs) => ({
     stepMs,
     step: Math.floor(startedAt / stepMs),
-    /** `totals` at the end of each step, the newest last. */
-    ends: [new Map()] as Reading[],
+    current: new Map() as Group,
+    /** The counts of each complete step, the newest last. */
+    past: [] as Group[],
   }));
 
   function groupOf(name: string): Group | undefined {
@@ -69,18 +67,19 @@ export function createCounters(startedAt: number): Counters {
         increase(group, name, by);
         if (group.size > MOST_NAMES) dropRare(group);
       }
-      if (groupName === "requests" || groupName === "calls") increase(totals, name, by);
+      if (groupName === "requests" || groupName === "calls")
+        for (const { current } of rings) increase(current, name, by);
     },
     tick(now) {
       for (const ring of rings) {
         const step = Math.floor(now / ring.stepMs);
         // The process was suspended, or its clock was set: the series starts again.
-        if (step < ring.step || step > ring.step + MOST_STEPS) {
-          ring.ends = [new Map(totals)];
-          ring.step = step;
+        if (step < ring.step || step > ring.step + MOST_STEPS)
+          Object.assign(ring, { step, past: [], current: new Map() });
+        for (; ring.step < step; ring.step++) {
+          ring.past = [...ring.past, ring.current].slice(-MOST_STEPS);
+          ring.current = new Map();
         }
-        for (; ring.step < step; ring.step++)
-          ring.ends = [...ring.ends, new Map(totals)].slice(-MOST_STEPS - 1);
       }
       const age = now - slot.beganAt;
       if (age >= 0 && age < SLOT_MS) return;
@@ -96,7 +95,11 @@ export function createCounters(startedAt: number): Counters {
       ),
     }),
     series: () =>
-      rings.map(({ stepMs, step, ends }) => ({ stepMs, lastStep: step - 1, counts: risesOf(ends) })),
+      rings.map(({ stepMs, step, past }) => {
+        const names = [...new Set(past.flatMap((counts) => [...counts.keys()]))];
+        const counts = names.map((name) => [name, past.map((of) => of.get(name) ?? 0)]);
+        return { stepMs, lastStep: step - 1, counts: Object.fromEntries(counts) };
+      }),
   };
 }
 
@@ -107,16 +110,6 @@ function increase(group: Group, name: string, by: number): void {
 function dropRare(group: Group): void {
   const ranked = [...group].sort(([, a], [, b]) => b - a);
   for (const [name] of ranked.slice(MOST_NAMES / 2)) group.delete(name);
-}
-
-/** @returns by how much each name rose from reading to reading */
-function risesOf(ends: readonly Reading[]): Series["counts"] {
-  const names = [...(ends.at(-1)?.keys() ?? [])];
-  const rises = names.map((name): [string, number[]] => [
-    name,
-    ends.slice(1).map((end, at) => (end.get(name) ?? 0) - (ends[at]?.get(name) ?? 0)),
-  ]);
-  return Object.fromEntries(rises.filter(([, values]) => values.some((value) => value > 0)));
 }
 
 export function sumCounts(all: readonly Counts[]): Counts {
