@@ -84,12 +84,15 @@ const RULES: Readonly<Record<string, () => z.ZodType>> = {
       .partial(),
   // Open, because a parent chart passes its own global values on.
   global: () => z.looseObject({ imageRegistry: z.string(), imagePullSecrets: pullSecrets() }).partial(),
-  ...Object.fromEntries(
-    [
-      ...["resources", "affinity", "behavior", "tlsConfig", "podSecurityContext", "securityContext"],
-      ...["startupProbe", "livenessProbe", "readinessProbe"],
-    ].map((name) => [name, kubernetes]),
-  ),
+  resources: kubernetes,
+  affinity: kubernetes,
+  behavior: kubernetes,
+  tlsConfig: kubernetes,
+  startupProbe: kubernetes,
+  livenessProbe: kubernetes,
+  readinessProbe: kubernetes,
+  podSecurityContext: kubernetes,
+  securityContext: kubernetes,
 };
 
 /** @param value the default */
