@@ -41,7 +41,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/cache/store/**",
       "src/pages/cutter.ts",
       "src/query/known-targets.ts",
-      "src/usage/redis-ledger.ts",
+      "src/ratelimit/limits/redis-ledger.ts",
     ],
   },
 };
@@ -67,9 +67,9 @@ const IO_MODULES = [
 
 /** The stages of a request. Each is handed what comes next, so none sees another one. */
 const STAGES = ["http", "admin", "pages", "cache", "singleflight", "ratelimit", "upstream"];
-/** Seen by whoever needs them; they see no stage. */
 /** Every stage may name the types of the settings and of the metrics that it reports. */
 const WIRED = ["config", "telemetry"];
+/** Seen by whoever needs them; they see no stage. */
 const SERVICES = ["usage", "config", "redis", "sqlite", "process", "telemetry"];
 
 /**

@@ -7,7 +7,7 @@ import { createLocalLimiter } from "./ratelimit/limits/local-limiter.ts";
 import { createRedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/redis-script.ts";
 import { createSharedLimiter, type SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
-import { createLimiterLedger } from "./usage/redis-ledger.ts";
+import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";

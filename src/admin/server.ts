@@ -14,7 +14,8 @@ import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
 import { type PurgeOptions, purgeEndpoints } from "./purge.ts";
-import type { Span, Status } from "./status/status.ts";
+import type { Span } from "./status/facts.ts";
+import type { Status } from "./status/status.ts";
 import { type UsageOptions, usageEndpoints } from "./usage.ts";
 
 export interface AdminOptions extends ExplainOptions, PurgeOptions, UsageOptions {

@@ -5,12 +5,13 @@ import { nearest } from "../interface/intended-name.ts";
 import type { SettingFault } from "./check.ts";
 
 import { settingWarnings } from "./cross-check.ts";
-import type { ExaminedConfig } from "./load.ts";
+import type { Config } from "./config.ts";
 import { SETTINGS } from "./schema.ts";
+import type { SettingsFile } from "./yaml-file.ts";
 import { SECRET_TEXT } from "./secret.ts";
 import type { Conflict } from "./secrets.ts";
 import { isSecret } from "./setting.ts";
-import { formatPath, leavesOf, type SettingPath, type SettingSources } from "./sources.ts";
+import { type Assignment, formatPath, leavesOf, type SettingPath, type SettingSources } from "./sources.ts";
 
 const LONGEST_FOUND = 80;
 
@@ -76,8 +77,14 @@ export function maskSecrets(line: string, secrets: readonly string[]): string {
     .reduce((masked, secret) => masked.replaceAll(secret, SECRET_TEXT), line);
 }
 
+interface Reported {
+  readonly overlay?: SettingsFile;
+  readonly assignments: readonly Assignment[];
+  readonly usable?: { readonly config: Config; readonly given: ReadonlyMap<string, string> };
+}
+
 /** @returns what `config:check` prints for valid settings: one line for each setting that is not at its default */
-export function report({ overlay, assignments, usable }: ExaminedConfig): string[] {
+export function report({ overlay, assignments, usable }: Reported): string[] {
   const wins = new Set(assignments.map((assignment) => formatPath(assignment.path)));
   const inFile = leavesOf(overlay?.settings ?? {}).filter(([path]) => !wins.has(formatPath(path)));
   return [

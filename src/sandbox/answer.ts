@@ -10,7 +10,7 @@ import {
 } from "../interface/resources.ts";
 import { acceptedType } from "./accept.ts";
 import type { Authenticator } from "./auth.ts";
-import type { Validators } from "./conditional.ts";
+import type { Validators } from "./types.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
 import { drawJpeg } from "./jpeg.ts";

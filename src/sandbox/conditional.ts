@@ -5,11 +5,7 @@ import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 
 import type { Answer } from "./answer.ts";
-
-export const VALIDATORS = ["none", "etag", "last-modified", "both"] as const;
-
-/** The validators of proper answers. With `none`, conditions are ignored, too. */
-export type Validators = (typeof VALIDATORS)[number];
+import type { Validators } from "./types.ts";
 
 const ENTITY_TAG = /(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g;
 

@@ -8,9 +8,8 @@ import { createServer, type Server } from "node:http";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
 
-import { VALIDATORS } from "./conditional.ts";
 import { FAULT } from "./faults.ts";
-import type { Sandbox } from "./types.ts";
+import { type Sandbox, VALIDATORS } from "./types.ts";
 
 /** What the control port needs of a sandbox. */
 type Controlled = Omit<Sandbox, "data" | "listen" | "listenControl" | "close">;

@@ -16,7 +16,8 @@ import { acceptsGzip } from "./accept.ts";
 import { answer, type Answer, explained, respelled, type Source } from "./answer.ts";
 import type { ArrivalLog } from "./arrivals.ts";
 import type { Barrier } from "./barrier.ts";
-import { isNotModified, notModified, type Validators, validatorsOf } from "./conditional.ts";
+import { isNotModified, notModified, validatorsOf } from "./conditional.ts";
+import type { Validators } from "./types.ts";
 import type { Effects, FaultQueue } from "./faults.ts";
 
 export interface ServerParts {

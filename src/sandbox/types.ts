@@ -3,11 +3,15 @@
  */
 import type { Arrival, ArrivalCounts } from "./arrivals.ts";
 import type { Caller } from "./auth.ts";
-import type { Validators } from "./conditional.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
 import type { Fault, FaultQueue } from "./faults.ts";
 import type { Revision } from "./revisions.ts";
+
+export const VALIDATORS = ["none", "etag", "last-modified", "both"] as const;
+
+/** The validators of proper answers. With `none`, conditions are ignored, too. */
+export type Validators = (typeof VALIDATORS)[number];
 
 export interface SandboxOptions {
   /** The service's neutral name, as in `application/vnd.<service>-v2+json`. */

@@ -5,7 +5,7 @@ import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
 import { purseKeys } from "../../src/ratelimit/limits/redis-script.ts";
 import type { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import type { LedgerLine } from "../../src/usage/ledger.ts";
-import { createLimiterLedger } from "../../src/usage/redis-ledger.ts";
+import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
 import { redisForTest } from "../support/budget-watch.ts";
 import { type ShareOptions, shareLimits } from "../support/shared-limiter.ts";
 

@@ -3,14 +3,12 @@
  * `status` and `/status` show the same sentences. docs/runbook.md lists them.
  */
 import { inWords, many, sinceText, waitText } from "../words.ts";
-import type { AppStatus, Status } from "./status.ts";
+import type { AppStatus, Facts } from "./facts.ts";
 
 export interface Sentence {
   readonly level: "bad" | "warn" | "good";
   readonly text: string;
 }
-
-type Facts = Omit<Status, "sentences">;
 
 const MOST = 3;
 const SHORT_MS = 1_000;

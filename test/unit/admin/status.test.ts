@@ -5,7 +5,7 @@ import { createCollect, merge } from "../../../src/admin/status/activity.ts";
 import { createCounters } from "../../../src/admin/status/counters.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
 import type { Activity } from "../../../src/admin/status/shapes.ts";
-import { emptyInMs } from "../../../src/admin/status/status.ts";
+import { emptyInMs } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";

@@ -1,10 +1,10 @@
 /** Reads the ledger of all replicas from the streams that the limiter's script writes (shared-purse.lua). */
 import { LRUCache } from "lru-cache";
 
-import { CAUSES, UPSTREAM_FAULTS } from "../telemetry/events.ts";
-import { RESOURCES, ORIGINS, type OriginName } from "../interface/resources.ts";
-import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
-import { purseKeys, type RunLimiter } from "../ratelimit/limits/redis-script.ts";
+import { CAUSES, UPSTREAM_FAULTS } from "../../telemetry/events.ts";
+import { RESOURCES, ORIGINS, type OriginName } from "../../interface/resources.ts";
+import type { LedgerCompletion, LedgerLine, LedgerReader } from "../../usage/ledger.ts";
+import { purseKeys, type RunLimiter } from "./redis-script.ts";
 
 const LINES_AT_ONCE = 1_000;
 /** The end of a call, and calls that a replica sent without Redis, are in the stream at most this long after the call. */

@@ -1,0 +1,212 @@
+/** The facts of the status: requests, apps, upstream and budget, from the activities of all processes. */
+import type { Freshness } from "../../cache/lifetimes.ts";
+import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { AppIdentity } from "../../ratelimit/apps.ts";
+import type { Budget } from "../../ratelimit/origin-budget.ts";
+import { OTHER_APP } from "../../telemetry/events.ts";
+import { type Board, type Scope, type Together } from "./activity.ts";
+import { type Kind, SPANS } from "./counters.ts";
+import type { Recorder } from "./recorder.ts";
+import type { Activity } from "./shapes.ts";
+
+export type Span = keyof typeof SPANS;
+export type Facts = ReturnType<typeof factsOf>;
+export type AppStatus = ReturnType<typeof appsOf>[number];
+
+export interface StatusOptions {
+  readonly process: Activity["process"];
+  readonly recorder: Recorder;
+  readonly budgets: Readonly<Record<OriginName, Budget>>;
+  readonly apps: {
+    readonly isListed: (app: string) => boolean;
+    readonly weightOf: (app: string) => number;
+    readonly identities: () => readonly AppIdentity[];
+  };
+  readonly clock: Clock;
+  readonly board: Board | undefined;
+  readonly mode: () => "enforce" | "observe";
+  readonly freshness: () => Freshness;
+}
+
+const MOST_APPS = 200;
+const MOST_ASKED = 30;
+
+export function activityOf({ process, recorder, budgets }: StatusOptions): Activity {
+  const { sinceAt, counts } = recorder.hour();
+  return {
+    process,
+    sinceAt,
+    counts: { ...counts, asked: mostOf(counts["asked"] ?? {}, MOST_ASKED) },
+    series: recorder.series(),
+    health: recorder.health(),
+    queue: { api: budgets.api.overview().queue, images: budgets.images.overview().queue },
+    ...recorder.read(),
+  };
+}
+
+function mostOf(counts: Readonly<Record<string, number>>, most: number): Record<string, number> {
+  const ranked = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  return Object.fromEntries(ranked.slice(0, most));
+}
+
+/** @returns a function that makes the facts from the activities */
+export function createFacts(
+  options: StatusOptions,
+): (together: Together & { scope: Scope }, span: Span) => Facts {
+  return (together, span) => factsOf(options, together, span);
+}
+
+function factsOf(options: StatusOptions, together: Together & { scope: Scope }, span: Span) {
+  const { budgets, clock, mode, freshness } = options;
+  const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
+  const at = clock.now();
+  const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
+  return {
+    at,
+    mode: mode(),
+    processes,
+    scope,
+    sinceAt,
+    queue,
+    outages,
+    problems,
+    slowest,
+    /** Requests of the last hour by kind, and per second in the last seconds. */
+    requests: byKind((kind) => counts["requests"]?.[kind] ?? 0),
+    perSecond: byKind((kind) => sum(latest(kind)) / RATE_SECONDS),
+    series: series[Object.keys(SPANS).indexOf(span)] ?? { stepMs: 0, lastStep: 0, counts: {} },
+    /** Requests that needed no upstream call of their own, by reason. */
+    saved: counts["saved"] ?? {},
+    apps: appsOf(options, counts),
+    /** How many answers from the cache are out of date, as far as this process knows. */
+    freshness: freshness(),
+    asked: Object.entries(mostOf(counts["asked"] ?? {}, MOST_ASKED)).map(([query, count]) => ({
+      query,
+      count,
+    })),
+    upstream: upstreamOf(together),
+    budget: {
+      api: originStatus("api", budgets.api, together, at),
+      images: originStatus("images", budgets.images, together, at),
+    },
+  };
+}
+
+/** `perSecond` is the mean of this many steps of the first series. */
+const RATE_STEPS = 2;
+const RATE_SECONDS = (RATE_STEPS * SPANS["15m"]) / 1_000;
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+function byKind(of: (kind: Kind) => number): Record<Kind, number> {
+  const [cached, stale, fetched, refused] = [of("cached"), of("stale"), of("fetched"), of("refused")];
+  return {
+    cached,
+    stale,
+    fetched,
+    refused,
+    failed: of("failed"),
+    mistakes: of("mistakes"),
+    gone: of("gone"),
+  };
+}
+
+/** @returns the apps, the one that got the fewest answers first, then by calls and requests */
+function appsOf({ budgets, apps }: StatusOptions, counts: Together["counts"]) {
+  const { windows } = budgets.api.overview();
+  const prefix = "app ";
+  const names = new Set([
+    ...Object.keys(counts).flatMap((group) => (group.startsWith(prefix) ? [group.slice(prefix.length)] : [])),
+    ...windows.flatMap(({ byApp }) => Object.keys(byApp)),
+  ]);
+  const longest = windows.reduce((a, b) => (b.windowMs > a.windowMs ? b : a)).byApp;
+  const agents = new Map(apps.identities().map(({ app, userAgent }) => [app, userAgent]));
+  const order = (app: string): [harm: number, calls: number, requests: number] => {
+    const { refused = 0, failed = 0, ...others } = counts[prefix + app] ?? {};
+    return [refused + failed, longest[app] ?? 0, sum(Object.values(others))];
+  };
+  return [...names]
+    .map((app) => ({ app, key: order(app) }))
+    .sort(({ key: a }, { key: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])
+    .slice(0, MOST_APPS)
+    .map(({ app }) => ({
+      app,
+      isListed: apps.isListed(app),
+      weight: apps.weightOf(app),
+      /** The `User-Agent` with which this process saw the app first. */
+      userAgent: agents.get(app) ?? null,
+      ...byKind((kind) => counts[prefix + app]?.[kind] ?? 0),
+      /** The failed requests by the code of their problem. */
+      failures: counts[`failures ${app}`] ?? {},
+      spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
+      shares: budgets.api.shareOf(app),
+    }));
+}
+
+function upstreamOf({ counts, health }: Together) {
+  return Object.fromEntries(
+    RESOURCES.flatMap((resource) => {
+      const state = health[resource];
+      if (state === undefined) return [];
+      const { calls = 0, failed = 0, answeredMs = 0 } = counts[`calls ${resource}`] ?? {};
+      const meanMs = calls > failed ? answeredMs / (calls - failed) : null;
+      return [[resource, { ...state, calls, failed, meanMs }] as const];
+    }),
+  );
+}
+
+function originStatus(name: OriginName, budget: Budget, { series }: Together, now: number) {
+  const { mode, windows, circuits } = budget.overview();
+  const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
+  const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
+  const calls = series[0]?.counts[name] ?? [];
+  // Less than ten minutes say nothing about the next hours.
+  const perMs = calls.length < FEWEST_STEPS ? 0 : sum(calls) / (calls.length * SPANS["15m"]);
+  return {
+    mode,
+    windows: windows.map((window) => ({
+      name: window.name,
+      limit: window.limit,
+      spent: window.spent,
+      remaining: window.remaining,
+      heldBack: window.reserved,
+      comesBack: window.comesBack,
+      /** The time until nothing is left at the present rate; `null`: something is always left, or the rate is not known. */
+      emptyInMs: emptyInMs(window, perMs),
+    })),
+    predictedWaitMs: Math.round(forMs),
+    waitsFor: forMs > 0 ? why : null,
+    circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: lastsMs }) => ({
+      scope,
+      state,
+      cause,
+      since: Math.round(now - sinceMs),
+      until: Math.round(now + lastsMs),
+    })),
+  };
+}
+
+const FEWEST_STEPS = 120;
+/** A shorter window is empty and full again before anybody could act. */
+const SHORTEST_WINDOW_MS = 3_600_000;
+
+interface Window {
+  readonly limit: number;
+  readonly spent: number;
+  readonly remaining: number;
+  readonly windowMs: number;
+}
+
+/**
+ * Predicts when a rolling window is full if calls continue at this rate. In the long run it contains all calls of its
+ * length. Until then, past calls leave the window; the forecast assumes that they were spread evenly over it.
+ */
+export function emptyInMs({ limit, spent, remaining, windowMs }: Window, perMs: number): number | null {
+  if (windowMs < SHORTEST_WINDOW_MS || perMs * windowMs <= limit) return null;
+  const netPerMs = perMs - spent / windowMs;
+  // If more calls leave the window than enter it, it is full only when it contains calls of this rate alone.
+  return Math.round(netPerMs > 0 ? Math.min(remaining / netPerMs, windowMs) : windowMs);
+}
