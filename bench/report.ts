@@ -28,15 +28,17 @@ function resultsSoFar(): Results {
   }
 }
 
-/** @param document has a block for each table that it shows */
+/** @param document has a block for each table that it shows. Tables that were measured alike follow one note about it. */
 function filledIn(document: string, results: Results): string {
+  let noted = "";
   return document.replaceAll(
     /(<!-- bench: (.+) -->\n)[^]*?(<!-- \/bench -->)/g,
     (block, begin: string, title: string, end: string) => {
       const table = results[title];
-      return table === undefined
-        ? block
-        : `${begin}\n${markdownOf(table)}\n\n_Measured ${table.measured}._\n\n${end}`;
+      if (table === undefined) return block;
+      const note = table.measured === noted ? "" : `_Measured ${table.measured}:_\n\n`;
+      noted = table.measured;
+      return `${begin}\n${note}${markdownOf(table)}\n\n${end}`;
     },
   );
 }
@@ -45,7 +47,8 @@ function whenAndWhere(): string {
   const all = cpus();
   const model = all[0]?.model.trim() ?? "unknown processor";
   const day = new Date().toISOString().slice(0, 10);
-  // If this is more than the number of cores, the machine was busy with other work, and waiting times mean little.
+  // Then the machine is busy with other work, and waiting times mean little.
   const [load = 0] = loadavg();
-  return `${day}: Node ${process.version}, ${process.platform}, ${model}, ${all.length} cores, load ${load.toFixed(0)}`;
+  const busy = load > all.length ? `, load ${load.toFixed(0)}` : "";
+  return `${day}: Node ${process.version}, ${process.platform}, ${model}, ${all.length} cores${busy}`;
 }

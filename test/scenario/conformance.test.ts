@@ -17,8 +17,8 @@ const CLAUSES = (
   "5.2.2.7 5.2.2.8 5.2.2.9 5.2.2.10 5.2.3 5.2.4 5.3 5.4 5.5 6 7.1 7.2 7.3"
 ).split(" ");
 
-/** The rows of the page's tables: the clauses of RFC 9111 in the first column, and the account of them. */
-const ROWS = [...PAGE.matchAll(/^\| (\d[\d., ]*) \| (.*) \|$/gm)].map(([, clauses = "", account = ""]) => ({
+/** The lines of the page's lists: the clauses of RFC 9111 in the first column, and the account of them. */
+const ROWS = [...PAGE.matchAll(/^- (\d[\d., ]*): (.*)$/gm)].map(([, clauses = "", account = ""]) => ({
   clauses: clauses.split(", "),
   account,
 }));
