@@ -23,32 +23,25 @@ your file with this first line:
 \`\`\`
 
 Durations: \`250ms\`, \`5m\`, \`1d\`. Sizes: \`512KiB\`, \`4MiB\`. Budgets: \`60/1m,10000/1d\`. \`CACHE_TTL\` sets single lifetimes and
-leaves the others: \`listings=5m,sold=1h\`. A setting with ↻ can change [while the gateway runs](operations.md#change-settings-while-it-runs);
-the others need a restart.
+leaves the others: \`listings=5m,sold=1h\`. Defaults are in parentheses. A setting with ↻ can change
+[while the gateway runs](operations.md#change-settings-while-it-runs); the others need a restart.
 `;
 
-/** @returns the reference of all settings, a table per section */
+/** @returns the reference of all settings, a list per section */
 export function configReference(): string {
   const sections = Object.keys(settingsSchema.shape).map((name) => {
     const rows = SETTINGS.filter((setting) => setting.path[0] === name);
     if (rows.length === 0) return "";
-    return [`## ${name}`, "", ...table(rows), ""].join("\n");
+    return [`## ${name}`, "", ...rows.map(lineOf), ""].join("\n");
   });
   return [INTRODUCTION, ...sections.filter((text) => text !== "")].join("\n");
 }
 
-function table(rows: readonly Setting[]): string[] {
-  return [
-    "| Setting | Default | Meaning |",
-    "|---|---|---|",
-    ...rows.map((row) => {
-      const { name, env, secretEnv, reloadable = false, description = "", expected } = row;
-      const names = [name, env, secretEnv].filter((one) => one !== undefined).map(code);
-      const meaning = `${description} ${accepts(expected, description)}`.trim();
-      const cells = [`${names.join(", ")}${reloadable ? " ↻" : ""}`, defaultOf(row), meaning];
-      return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-    }),
-  ];
+function lineOf(setting: Setting): string {
+  const { name, env, secretEnv, reloadable = false, description = "", expected } = setting;
+  const names = [name, env, secretEnv].filter((one) => one !== undefined).map(code);
+  const head = `${names.join(", ")}${reloadable ? " ↻" : ""}${defaultOf(setting)}`;
+  return `- ${head}: ${description} ${accepts(expected, description)}`.trimEnd();
 }
 
 /** What the introduction, the name or the default says already, and bounds that nobody meets. */
@@ -67,14 +60,14 @@ function accepts(expected: string, description: string): string {
 }
 
 function defaultOf({ required, default: written = null }: Setting): string {
-  if (required) return "**required**";
-  if (written === null) return "unset";
-  if (!isMapping(written)) return code(typeof written === "string" ? written : JSON.stringify(written));
-  return code(
-    Object.entries(written)
-      .map((pair) => pair.join("="))
-      .join(","),
-  );
+  if (required) return " (**required**)";
+  if (written === null || written === "") return "";
+  const text = isMapping(written)
+    ? Object.entries(written)
+        .map((pair) => pair.join("="))
+        .join(",")
+    : written;
+  return ` (${code(typeof text === "string" ? text : JSON.stringify(text))})`;
 }
 
 function code(text: string): string {
