@@ -38,13 +38,18 @@ const MOST_WAITING = 16 * 1024 * 1024;
 /** On a terminal, lines are formatted for people. */
 function standardOutput(): DestinationStream {
   if (!process.stdout.isTTY) {
-    return pino.destination({
+    const output = pino.destination({
       dest: process.stdout.fd,
       sync: false,
       periodicFlush: FLUSH_EVERY_MS,
       minLength: WRITE_FROM,
       maxLength: MOST_WAITING,
     });
+    // pino ignores that nothing reads the log any more. A process without a log must end.
+    output.on("error", (error: Error) => {
+      throw error;
+    });
+    return output;
   }
   const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
   return pino.transport({ target: "pino-pretty", options });
