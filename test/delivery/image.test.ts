@@ -96,7 +96,8 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
     const env = { ...settings(upstream), ...FREE_PORTS, HOME: temporary, TMPDIR: temporary };
     const gateway = image.run([...image.entrypoint, ...image.command], env);
     const [, url = "", admin = ""] = await gateway.says(READY);
-    await expect.poll(() => health(admin)).toEqual({ code: 0, said: "" });
+    await expect.poll(async () => (await ask(`${admin}/readyz`)).status).toBe(200);
+    expect(await health(admin)).toEqual({ code: 0, said: "" });
 
     const first = await ask(`${url}/listings?limit=3`);
     expect([first.status, first.headers["cache-status"]]).toEqual([200, expect.stringContaining("stored")]);

@@ -120,21 +120,4 @@ describe("an upstream that", () => {
     expect((await gateway.get(PATH)).status).toBe(200);
     expect(gateway.log.join("")).toContain('"status":"stale-connection"');
   });
-
-  it("is charged for retries and for streams", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "3/1h" }, ...QUICK });
-    gateway.sandbox.faults.add({ status: 500, times: 1 });
-    expect((await gateway.get("/areas?q=a")).status).toBe(200);
-    expect((await gateway.get("/areas?q=a", { headers: { "cache-control": "no-store" } })).status).toBe(200);
-    expect((await gateway.get("/areas?q=b")).status).toBe(503);
-    expect(gateway.sandbox.requests()).toHaveLength(3);
-  });
-
-  it("of the API does not limit thumbnails", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "1/1h" } });
-    expect((await gateway.get("/areas?q=a")).status).toBe(200);
-    expect((await gateway.get("/areas?q=b")).status).toBe(503);
-    const id = [...gateway.sandbox.data.listingById.keys()][0];
-    expect((await gateway.get(`/cache/primary_${id}_10x10.jpg`)).status).toBe(200);
-  });
 });

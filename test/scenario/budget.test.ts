@@ -29,11 +29,14 @@ describe("the budget", () => {
     expect((await gateway.get(PATH, { headers: { "if-none-match": etag } })).status).toBe(304);
     expect((await gateway.get("/listings?limit=501")).status).toBe(400);
     expect((await gateway.get("/nowhere")).status).toBe(404);
-    expect(gateway.sandbox.requests()).toHaveLength(2);
+    const streamed = { ...from("web").headers, "cache-control": "no-store" };
+    expect((await gateway.get(PATH, { headers: streamed })).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+    expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="bypass"}')).toBe(1);
     expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="miss"}')).toBe(1);
     expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="retry"}')).toBe(1);
     expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(0);
-    expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 2);
+    expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 3);
     expect(await gateway.metric('gateway_budget_limit{window="images/1m"}')).toBe(300);
   });
 });

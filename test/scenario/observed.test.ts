@@ -155,14 +155,6 @@ describe("no secret", () => {
 });
 
 describe("the admin port", () => {
-  it("answers /livez and /readyz, which the callers' port does not", async () => {
-    const gateway = await startGateway();
-    expect((await ask(`${gateway.adminUrl}/livez`)).text).toBe("alive\n");
-    expect((await ask(`${gateway.adminUrl}/readyz`)).status).toBe(200);
-    expect((await ask(`${gateway.adminUrl}/listings`)).status).toBe(404);
-    for (const path of ["/metrics", "/livez", "/readyz"]) expect((await gateway.get(path)).status).toBe(404);
-  });
-
   it("shows what each listed app has left, and whether the ledger is durable", async () => {
     const gateway = await startGateway({
       settings: "apps: [{ id: web }, { id: nightly, perDay: 3 }]",

@@ -114,21 +114,9 @@ describe("the lifetime of an answer", () => {
       ),
     );
     expect(lives).toEqual(["max-age=7", "max-age=8", "max-age=9", "max-age=3"]);
-  });
-
-  it("is one setting for all resources if it is a single value", async () => {
-    const gateway = await startGateway({ clock: createSteppingClock(), settings: "cache: { ttl: 7s }" });
-    const paths = [
-      "/listings",
-      "/sold",
-      "/areas",
-      `/listings/${LISTING_ID}`,
-      `/cache/primary_${LISTING_ID}_1x1.jpg`,
-    ];
-    const lives = await Promise.all(
-      paths.map(async (path) => (await gateway.get(path)).headers["cache-control"]),
-    );
-    expect(lives).toEqual(paths.map(() => "max-age=7"));
+    const single = await startGateway({ clock: createSteppingClock(), settings: "cache: { ttl: 7s }" });
+    for (const path of ["/sold", `/listings/${LISTING_ID}`])
+      expect((await single.get(path)).headers["cache-control"]).toBe("max-age=7");
   });
 
   it.each([

@@ -4,7 +4,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { freePorts } from "../support/ports.ts";
 import { startRedis } from "../support/redis.ts";
@@ -256,20 +255,5 @@ describe("operators", () => {
       { ...first, dueInSeconds: 120, last: "refreshed" },
       { ...second, dueInSeconds: 86_400 * 0.9, last: "refreshed" },
     ]);
-  });
-
-  it("see the format of a listed answer", async () => {
-    const list = `warm: [{ url: "${NACKA}" }, { url: "${NACKA}", format: v2 }, { url: "/cache/primary_1_10x10.jpg" }]`;
-    const { gateway } = await startWarm(list);
-    expect(await warmStates(gateway)).toMatchObject([
-      { query: "listings?areaId=76&limit=5&offset=0", format: "json" },
-      { query: "listings?areaId=76&limit=5&offset=0", format: "v2" },
-      { format: "jpeg" },
-    ]);
-  });
-
-  it("see an empty list without listed answers", async () => {
-    const gateway = await startGateway();
-    expect(await warmStates(gateway)).toEqual([]);
   });
 });
