@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { mostWithin } from "../support/arrivals.ts";
 import { lasting, redisForTest } from "../support/budget-watch.ts";
 import { type LimiterStage, stageLimiters } from "../support/limiter-stage.ts";
+import { WRONG_CLOCK, type WrongClock } from "../support/shared-limiter.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const LIMIT = 40;
@@ -72,6 +73,26 @@ it("no limit is exceeded when Redis is frozen, emptied, or killed and restarted 
   await all.arrive(6);
   await redis.restart();
   await all.arrive(2 * LIMIT);
+  expectKept(all);
+});
+
+it("no limit is exceeded when Redis' clock runs three times as fast, and jumps forward and back", async () => {
+  const all = await stage();
+  const setClock = (clock: WrongClock): Promise<unknown> =>
+    all.redis.command("SET", WRONG_CLOCK, JSON.stringify(clock));
+  for (let replica = 0; replica < 3; replica++) all.start();
+  await all.arrive(LIMIT);
+  const since = Date.now();
+  for (const [rate, aheadMs] of [
+    [3, 0],
+    [1, 5_000],
+    [1, 10_000],
+    [1, -3_600_000],
+    [0.9, 0],
+  ] as const) {
+    await setClock({ rate, since, aheadMs });
+    await all.arrive(2 * LIMIT);
+  }
   expectKept(all);
 });
 

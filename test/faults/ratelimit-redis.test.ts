@@ -114,6 +114,30 @@ it("the limit of an app for a day holds for all replicas together", async () => 
   expect(taken).toContain("per-day");
 });
 
+it("a replica that dies costs its purse while it might go on, and then few calls of the day", async () => {
+  const { port: redisPort } = await redisForTest();
+  const pair = [
+    { name: "1s", limit: 20, windowMs: 1_000 },
+    { name: "1d", limit: 2_000, windowMs: 86_400_000 },
+  ];
+  const options = { redisPort, windows: pair, replicas: 1, degradedForMs: 1_000 };
+  const dead = shareLimits(options);
+  await isShared(dead.limiter);
+  dead.calls.close();
+  // The same machine, under another name.
+  const next = shareLimits(options);
+  onTestFinished(async () => {
+    await next.limiter.close();
+    next.calls.close();
+    await dead.limiter.close();
+  });
+  await isShared(next.limiter);
+  const left = (): number => next.limiter.state().windows[1]?.remaining ?? 0;
+  expect(left()).toBe(1_800);
+  // The dead one can have spent two in each of three seconds.
+  await expect.poll(left).toBe(2_000 - 6);
+});
+
 it("5,000 invented apps do not make a command slow", async () => {
   const { port: redisPort, command } = await redisForTest();
   const large = [{ name: "1d", limit: 20_000, windowMs: 86_400_000 }];

@@ -38,6 +38,8 @@ limiter.onChange(() => {
   changed = Promise.withResolvers();
   say(limiter.state().mode);
 });
+// As often as an operator may read them. A read has no effect.
+setInterval(() => void limiter.replicas().catch(() => undefined), 25);
 if (dispatchers > 0) limiter.announce([{ app: "app", priority: "interactive", count: dispatchers }]);
 
 async function dispatch(): Promise<never> {

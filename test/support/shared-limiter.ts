@@ -20,6 +20,27 @@ export interface ShareOptions {
   readonly onBackInOrder?: (what: string) => void;
 }
 
+/** Redis' clock is wrong by what this key says. */
+export const WRONG_CLOCK = "test:clock";
+/** Runs as fast as `rate` says since the instant `since`, and is ahead by `aheadMs`. */
+export interface WrongClock {
+  readonly rate: number;
+  readonly since: number;
+  readonly aheadMs: number;
+}
+
+const withWrongClock = (lua: string): string => `
+local real = redis
+local redis = { call = function(name, ...)
+  local answer = real.call(name, ...)
+  local text = name == 'TIME' and real.call('GET', '${WRONG_CLOCK}')
+  if not text then return answer end
+  local wrong, ms = cjson.decode(text), answer[1] * 1000 + answer[2] / 1000
+  ms = ms + wrong.aheadMs + (ms - wrong.since) * (wrong.rate - 1)
+  return { tostring(math.floor(ms / 1000)), tostring(math.floor(ms % 1000) * 1000) }
+end }
+${lua}`;
+
 export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisService } {
   const { degradedForMs = 20_000, timeoutMs = 250, perDay = new Map<string, number>() } = options;
   const { redisPort, windows, replicas, namespace = "test:", onReport = () => undefined } = options;
@@ -37,7 +58,8 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     onOperation: () => undefined,
     onBreaker: () => undefined,
   });
-  calls.defineScripts(PURSE_SCRIPTS);
+  const { lua } = PURSE_SCRIPTS["sharedPurse"] ?? { lua: "" };
+  calls.defineScripts({ sharedPurse: { lua: withWrongClock(lua) } });
   const limiter = createSharedLimiter({
     origin: "api",
     config: { windows, perDay, arrivalMs: 1_000 },
