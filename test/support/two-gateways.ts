@@ -25,9 +25,13 @@ export async function expectShared(adminUrl: string): Promise<void> {
 /** Two gateways on one Redis, in front of the first one's upstream. */
 export async function startTwo(
   { port }: Pick<RedisServer, "port">,
-  { env, settings = "" }: Pick<TestGatewayOptions, "env" | "settings"> = {},
+  {
+    env,
+    settings = "",
+    timeouts = PATIENT,
+  }: Pick<TestGatewayOptions, "env" | "settings"> & { readonly timeouts?: string } = {},
 ): Promise<readonly [TestGateway, TestGateway]> {
-  const patient = (): string => PATIENT + (typeof settings === "string" ? settings : settings());
+  const patient = (): string => timeouts + (typeof settings === "string" ? settings : settings());
   const shared = { REDIS_URL: `redis://127.0.0.1:${port}`, REPLICAS: "2", ...env };
   const first = await startGateway({ env: shared, settings: patient });
   const upstream = { UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl };

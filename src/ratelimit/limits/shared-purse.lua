@@ -15,7 +15,7 @@
 local request = cjson.decode(ARGV[1])
 local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = unpack(KEYS)
 local DAY = 86400000
--- [6] After an outage of Redis, those who know more have this long to come first.
+-- [6] After an outage of Redis that takes longer, those who know more have this long to come first.
 local RETURN_MS = 1000
 -- [6] Most that Redis' clock and the clocks of machines may be wrong together, while nobody measures.
 local CLOCK_ERROR_MS = 5000
@@ -119,7 +119,7 @@ local function moveTime()
   if me.joinsAt then
     -- Nobody measured the time before. Redis' clock and the machine's clock agree on what has certainly passed.
     to = math.max(to, now + math.min(clock - state.clock, request.wall - state.wall) - CLOCK_ERROR_MS)
-  elseif isAhead then
+  elseif to > now + RETURN_MS then
     -- Redis was away, and it may have gone back to an older copy. Those who know more come first.
     state.openAt = math.max(state.openAt, to + RETURN_MS)
   end
