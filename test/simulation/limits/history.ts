@@ -35,7 +35,7 @@ export async function playHistory(
   const world = createWorld(stage, plan, random, lua);
   const { clock, arrivals, problems, server } = world;
   for (let place = 0; place < plan.running; place++) start(world, place);
-  await clock.advance(random.between(500, 5_000));
+  await clock.advance(plan.quietMs);
   await faultyTime(world);
   heal(world);
   const longestMs = Math.max(...world.config.windows.map(({ windowMs }) => windowMs));
@@ -82,7 +82,7 @@ function checkUse({ replicas, plan, config, slots, arrivals, clock, problems }: 
     },
   );
   // Windows of a few seconds are not used completely: commands and calls take a part of them.
-  if (Math.max(...used) < 0.8) problems.push(`only ${Math.round(Math.max(...used) * 100)} % used`);
+  if (Math.max(...used) < 0.85) problems.push(`only ${Math.round(Math.max(...used) * 100)} % used`);
 }
 
 /** Notes the calls of the first window that exceeds its limit. */

@@ -42,6 +42,8 @@ export interface Plan {
   readonly betweenFaultsMs: number;
   /** How many permits each replica requests at once; 0 for an idle replica. */
   readonly dispatchers: readonly number[];
+  /** Time before the first fault. */
+  readonly quietMs: number;
   readonly faultyMs: number;
   /** The part of the calls whose end is never reported. */
   readonly unsettled: number;
@@ -84,6 +86,7 @@ export function drawPlan(random: TestRandom): Plan {
       [5, 0, 0],
       [3, 1, 0],
     ]),
+    quietMs: random.between(500, 5_000),
     faultyMs: random.pick([15_000, 40_000]),
     unsettled: random.pick([0, 0, 0.1, 1]),
     isMeasured: random.chance(0.25),

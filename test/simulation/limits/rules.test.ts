@@ -141,12 +141,6 @@ const REMOVALS: readonly Removal[] = [
   },
   {
     rule: "6",
-    what: "after an outage, a replica works before those who know more",
-    change: ["state.openAt = math.max(state.openAt, to + RETURN_MS)", ""],
-    plan: { windows: SHORT, faults: ["failover"] },
-  },
-  {
-    rule: "6",
     what: "the time jumps to what the clock of a replica shows that was away",
     change: ["(isAhead and state.workedSeq > me.seq)", "false"],
     plan: { windows: SHORT, faults: ["partition", "kill", "freeze"] },
