@@ -151,7 +151,8 @@ function reloadEndpoint({ reload }: AdminOptions): Endpoint {
     const changes = result.changes.map(({ path, from, to }) =>
       from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
     );
-    const says = `The settings are in force. ${changes.length === 0 ? "Nothing has" : "These have"} changed.`;
+    const changed = changes.length === 0 ? "nothing" : changes.map(({ path }) => path).join(", ");
+    const says = `The settings are in force. Changed: ${changed}.`;
     return { applied: true, says, changes };
   });
 }

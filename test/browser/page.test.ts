@@ -122,7 +122,7 @@ describe("the status page", () => {
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=stale");
     await page.getByRole("button", { name: "Reload the settings…" }).click();
     await page.getByRole("button", { name: "Do it" }).click();
-    await shows(page, "#message", "Done: 0 settings changed.");
+    await shows(page, "#message", "The settings are in force. Changed: nothing.");
 
     await page.fill("#url", "/areas?limit=many");
     await page.press("#url", "Enter");

@@ -76,7 +76,7 @@ describe("POST /circuits/try", () => {
     await gateway.get("/areas?q=a");
     expect(problemCode(await gateway.get("/areas?q=b"))).toBe("upstream-unavailable");
     const tried = await ask(`${gateway.adminUrl}/circuits/try`, { method: "POST" });
-    expect(tried.json()).toEqual({ tried: ["api/all"] });
+    expect(tried.json()).toEqual({ tried: ["api/all"], says: "The next call tries api/all." });
     await expect.poll(() => circuit(gateway, "api/all")).toBe(0);
     expect((await gateway.get("/areas?q=b")).status).toBe(200);
   });

@@ -72,7 +72,7 @@ describe("reloaded settings", () => {
     const reply = await reload(`budget: { limit: 1000000/1m }`);
     expect([reply.status, reply.json()]).toEqual([
       200,
-      { applied: true, changes: [], says: "The settings are in force. Nothing has changed." },
+      { applied: true, changes: [], says: "The settings are in force. Changed: nothing." },
     ]);
   });
 

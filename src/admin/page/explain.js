@@ -113,7 +113,7 @@ function createChange() {
       const options = { method: "POST", body: JSON.stringify({ ...body, ...hard }) };
       const answer = await ask(path, options).catch((error) => error);
       const failure = answer instanceof Error && `Not done. ${answer.message}`;
-      setText(message, failure || (answer.says ?? `Done: ${answer.changes.length} settings changed.`));
+      setText(message, failure || answer.says);
       message.className = failure ? "bad" : "good";
       done?.();
     };
