@@ -25,8 +25,7 @@ const KINDS = {
   "malformed-request": {
     status: 400,
     title: "The request is malformed",
-    remedy:
-      "Correct what `detail` names. Send well-formed HTTP/1.1, and percent-encode every non-ASCII byte in the URL.",
+    remedy: "Correct what `detail` names. Send well-formed HTTP/1.1.",
   },
   "invalid-query": {
     status: 400,

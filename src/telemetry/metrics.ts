@@ -183,15 +183,13 @@ function declareUpstream({ begin, counter, histogram, sampled }: Instruments, re
     "Calls that the upstream answered with 401 or 403.",
     {},
   );
-  // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
-  const saved: Record<Saving, number> = { hit: 0, collapsed: 0, folded: 0, past_end: 0, refused: 0 };
-  sampled(
-    "counter",
+  const saved = counter(
     "gateway_upstream_calls_saved_total",
-    "Requests of callers that needed no call of their own.",
+    "Requests of callers that needed no call to the API of their own, by reason.",
     { cause: label.SAVING },
-    () => SAVINGS.map((cause) => [{ cause }, saved[cause]]),
   );
+  // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
+  for (const cause of SAVINGS) saved.inc({ cause }, 0);
   const checks = counter(
     "gateway_pages_checked_total",
     "Pages cut from a block that were compared with the API's own page.",
@@ -211,7 +209,7 @@ function declareUpstream({ begin, counter, histogram, sampled }: Instruments, re
   );
   return {
     saved: (why: Saving | undefined): void => {
-      if (why !== undefined) saved[why]++;
+      if (why !== undefined) saved.inc({ cause: why });
     },
     counted: {
       upstreamCall: ({ resource: asked, cause, status, durationMs }: UpstreamCallRecord): void => {

@@ -1,7 +1,7 @@
 /**
  * Traces over OTLP. This file is the only one that loads OpenTelemetry, and it is imported only if tracing is on.
  *
- * The stages begin and end spans explicitly (`Trace` in types.ts). No library is patched, and nothing is added to the
+ * The stages begin and end spans explicitly (`Trace` in events.ts). No library is patched, and nothing is added to the
  * requests that are sent to the upstream.
  */
 import {

@@ -32,147 +32,105 @@ function leader(release: (end: ClaimEnd) => Promise<void> = async () => undefine
   return { kind: "leader", release };
 }
 
-describe("a flight among replicas", () => {
-  it("does not call the upstream if the answer has been stored", async () => {
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf());
-    const fetch = async (): Promise<string> => expect.unreachable();
-    expect(await leadOrFollow("k", waitingFor(), { look: async () => "there", fetch })).toEqual({
-      value: "there",
-      how: "found",
-    });
-  });
+/** Runs a flight with these claims. Nothing is stored, unless `look` says so. */
+async function run(
+  claim: Claim | undefined,
+  steps: { look?: () => Promise<string | undefined>; fetch?: () => Promise<string> } = {},
+  abandoned?: AbortSignal,
+): Promise<unknown> {
+  const { look = nothing, fetch = async () => expect.unreachable() } = steps;
+  const leadOrFollow = createLeadOrFollow<string>(claimsOf(...(claim ? [claim] : [])));
+  return await leadOrFollow("k", waitingFor(abandoned), { look, fetch }).catch((error: unknown) => error);
+}
 
-  it("is made by the replica that claims it, which then announces its end", async () => {
-    const ends: ClaimEnd[] = [];
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-    expect(await leadOrFollow("k", waitingFor(), { look: nothing, fetch: async () => "new" })).toEqual({
-      value: "new",
-      how: "fetched",
-    });
-    expect(ends).toEqual([{ kind: "landed" }]);
-  });
-
-  it("is not made twice if the last leader ended just before the claim", async () => {
-    const ends: ClaimEnd[] = [];
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-    const looks = ["landed meanwhile"];
-    const result = await leadOrFollow("k", waitingFor(), {
-      look: async () => looks.shift(),
-      fetch: async () => expect.unreachable(),
-    });
-    expect(result).toEqual({ value: "landed meanwhile", how: "found" });
-    expect(ends).toEqual([{ kind: "landed" }]);
-  });
-
-  it("is free for the others at once if the lookup before it fails", async () => {
-    const ends: ClaimEnd[] = [];
-    const mistake = new TypeError("a mistake");
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-    const result = leadOrFollow("k", waitingFor(), {
-      look: () => Promise.reject(mistake),
-      fetch: async () => expect.unreachable(),
-    });
-    await expect(result).rejects.toBe(mistake);
-    expect(ends).toEqual([{ kind: "vacant" }]);
-  });
-
-  it("announces why it failed", async () => {
-    const ends: ClaimEnd[] = [];
-    const problem = new Problem("upstream-error");
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-    const result = leadOrFollow("k", waitingFor(), { look: nothing, fetch: () => Promise.reject(problem) });
-    await expect(result).rejects.toBe(problem);
-    expect(ends).toEqual([{ kind: "failed", problem }]);
-  });
-
-  it("is free for the others when it was withdrawn without waiters", async () => {
-    const ends: ClaimEnd[] = [];
-    const abandoned = AbortSignal.abort();
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-    const refusal = new Problem("temporary-reduced-capacity");
-    const result = leadOrFollow("k", waitingFor(abandoned), {
-      look: nothing,
-      fetch: () => Promise.reject(refusal),
-    });
-    await expect(result).rejects.toBe(refusal);
-    expect(ends).toEqual([{ kind: "vacant" }]);
-  });
-
-  it.each(["quota-exceeded", "temporary-reduced-capacity"] as const)(
-    "is open to the others where there was no place for it (%s): they may have one",
-    async (code) => {
-      const ends: ClaimEnd[] = [];
-      const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-      const refusal = new Problem(code);
-      const result = leadOrFollow("k", waitingFor(), { look: nothing, fetch: () => Promise.reject(refusal) });
-      await expect(result).rejects.toBe(refusal);
-      expect(ends).toEqual([{ kind: "vacant" }]);
-    },
+describe("a replica that leads", () => {
+  const failure = new Problem("upstream-error");
+  const refusals = (["quota-exceeded", "temporary-reduced-capacity"] as const).map(
+    (code) => new Problem(code),
   );
+  const mistake = new TypeError("a mistake");
+  const withdrawn = AbortSignal.abort();
 
-  it("announces why it failed, also without waiters", async () => {
+  it.each<[string, Parameters<typeof run>[1], AbortSignal | undefined, unknown, ClaimEnd]>([
+    [
+      "fetches",
+      { fetch: async () => "new" },
+      undefined,
+      { value: "new", how: "fetched" },
+      { kind: "landed" },
+    ],
+    [
+      "finds what another has just stored",
+      { look: async () => "theirs" },
+      undefined,
+      { value: "theirs", how: "found" },
+      { kind: "landed" },
+    ],
+    ["cannot look", { look: () => Promise.reject(mistake) }, undefined, mistake, { kind: "vacant" }],
+    ...[undefined, withdrawn].map(
+      (abandoned) =>
+        [
+          `fails ${abandoned ? "without" : "with"} waiters`,
+          { fetch: () => Promise.reject(failure) },
+          abandoned,
+          failure,
+          { kind: "failed", problem: failure },
+        ] as [string, object, AbortSignal | undefined, Problem, ClaimEnd],
+    ),
+    ...refusals.flatMap((refusal) =>
+      [undefined, withdrawn].map(
+        (abandoned) =>
+          [
+            `is refused by its own limiter (${refusal.code}), ${abandoned ? "without" : "with"} waiters`,
+            { fetch: () => Promise.reject(refusal) },
+            abandoned,
+            refusal,
+            { kind: "vacant" },
+          ] as [string, object, AbortSignal | undefined, Problem, ClaimEnd],
+      ),
+    ),
+  ])("and %s says so to the others", async (_how, steps, abandoned, result, end) => {
     const ends: ClaimEnd[] = [];
-    const problem = new Problem("upstream-timeout");
-    const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
-    const waiting = waitingFor(AbortSignal.abort());
-    const result = leadOrFollow("k", waiting, { look: nothing, fetch: () => Promise.reject(problem) });
-    await expect(result).rejects.toBe(problem);
-    expect(ends).toEqual([{ kind: "failed", problem }]);
+    expect(
+      await run(
+        leader(async (how) => void ends.push(how)),
+        steps,
+        abandoned,
+      ),
+    ).toEqual(result);
+    expect(ends).toEqual([end]);
   });
+});
 
-  it("is followed to its end", async () => {
+describe("a replica that follows", () => {
+  it("gets what the leader has stored", async () => {
     const landing = Promise.withResolvers<ClaimEnd>();
     const stored: string[] = [];
-    const result = createLeadOrFollow<string>(claimsOf(follower(landing.promise)))("k", waitingFor(), {
-      look: async () => stored[0],
-      fetch: async () => expect.unreachable(),
-    });
+    const result = run(follower(landing.promise), { look: async () => stored[0] });
     stored.push("theirs");
     landing.resolve({ kind: "landed" });
     expect(await result).toEqual({ value: "theirs", how: "followed" });
   });
 
-  it("fails for its followers as it failed for its leader", async () => {
+  it("fails as the leader failed", async () => {
     const problem = new Problem("upstream-unavailable", { retryAfterSeconds: 7 });
-    const leadOrFollow = createLeadOrFollow<string>(
-      claimsOf(follower(Promise.resolve({ kind: "failed", problem }))),
-    );
-    const result = leadOrFollow("k", waitingFor(), {
-      look: nothing,
-      fetch: async () => expect.unreachable(),
-    });
-    await expect(result).rejects.toBe(problem);
+    expect(await run(follower(Promise.resolve({ kind: "failed", problem })))).toBe(problem);
   });
 
   it.each<ClaimEnd>([{ kind: "vacant" }, { kind: "landed" }])(
-    "has no result for a follower when it was $kind and nothing is stored",
-    async (end) => {
-      const claims = claimsOf(follower(Promise.resolve(end)));
-      const steps = { look: nothing, fetch: async () => expect.unreachable() };
-      expect(await createLeadOrFollow<string>(claims)("k", waitingFor(), steps)).toBeUndefined();
-    },
+    "has no result if the flight was $kind and nothing is stored",
+    async (end) => expect(await run(follower(Promise.resolve(end)))).toBeUndefined(),
   );
 
-  it("is made by each replica itself while claims are unavailable", async () => {
-    const result = await createLeadOrFollow<string>(claimsOf())("k", waitingFor(), {
-      look: nothing,
-      fetch: async () => "own",
-    });
-    expect(result).toEqual({ value: "own", how: "fetched" });
-  });
-
-  it("is left by a follower without waiters", async () => {
+  it("leaves when it has no waiters", async () => {
     const controller = new AbortController();
     const never = Promise.withResolvers<ClaimEnd>();
-    const result = createLeadOrFollow<string>(claimsOf(follower(never.promise)))(
-      "k",
-      waitingFor(controller.signal),
-      {
-        look: nothing,
-        fetch: async () => expect.unreachable(),
-      },
-    );
+    const result = run(follower(never.promise), {}, controller.signal);
     controller.abort();
-    await expect(result).rejects.toBeInstanceOf(Problem);
+    expect(await result).toBeInstanceOf(Problem);
   });
+});
+
+it("a replica without claims fetches for itself", async () => {
+  expect(await run(undefined, { fetch: async () => "own" })).toEqual({ value: "own", how: "fetched" });
 });
