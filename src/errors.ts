@@ -2,7 +2,7 @@
  * Every error that a caller or an operator can get: stable codes and public texts.
  *
  * A `Problem` is sent as `application/problem+json` (RFC 9457). Its `internal` text is only for the log. The public texts
- * never contain the upstream's address, a key, a signature or a stack. docs/problems.md has a section for every code.
+ * never contain the upstream's address, a key, a signature or a stack. docs/problems.md lists every code.
  */
 
 /** The prefix of our own type URIs. The code follows. */

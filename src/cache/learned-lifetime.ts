@@ -1,10 +1,11 @@
 /**
  * How long an answer stays fresh, from how often it changed and how often it is asked for. Pure.
  *
- * Another call for an answer saves out-of-date answers: few if it seldom changes or nobody asks, more the longer the gateway has
- * waited. One price per call holds for all answers: each one is fetched when the call saves as many as the price. So no other
- * division of the same calls leaves fewer out-of-date answers (Azar et al., PNAS 2018; Kolobov et al., NeurIPS 2019). lifetimes.ts
- * moves the price until the calls are as many as with one lifetime for all.
+ * A call for an answer saves out-of-date answers. It saves few if the answer seldom changes or is seldom asked for, and
+ * more the longer the gateway has waited. One price per call holds for all answers: each one is fetched when the call
+ * saves as many as the price. So no other division of the same calls leaves fewer out-of-date answers (Azar et al., PNAS
+ * 2018; Kolobov et al., NeurIPS 2019). lifetimes.ts moves the price until the calls are as many as with one lifetime for
+ * all.
  */
 
 /** What is known about an answer; it is stored with it. Older observations weigh less. */

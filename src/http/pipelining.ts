@@ -1,6 +1,6 @@
 /**
- * Handles one request of a connection at a time, so that pipelined requests do not fill the memory. The others wait, and the
- * connection is not read meanwhile. So one response at most waits for the caller to read it.
+ * Handles one request of a connection at a time, so that pipelined requests do not fill the memory. The others wait, and
+ * the connection is not read meanwhile. So at most one response waits for the caller to read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";

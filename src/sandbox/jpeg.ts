@@ -1,6 +1,6 @@
 /**
- * Small baseline JPEGs of one colour (ITU T.81). A block of one colour has a DC coefficient and nothing else, and after the
- * first block each one equals the block before, so the encoder needs no cosine transform and three codes.
+ * Small baseline JPEGs of one colour (ITU T.81). A block of one colour has a DC coefficient and nothing else, and after
+ * the first block each one equals the block before, so the encoder needs no cosine transform and only three codes.
  */
 
 /** With a DC quantiser of 8, the DC coefficient of a one-colour block is its value minus 128. */

@@ -1,8 +1,8 @@
 /**
  * Metrics for Prometheus, each declared and counted here.
  *
- * The values of each label are a closed set or come from the settings. A caller can add only the bounded number of app names
- * of which at most 20 unlisted apps have their own.
+ * The values of each label are a closed set or come from the settings. Callers can add at most 20 values: the names of
+ * unlisted apps.
  */
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";

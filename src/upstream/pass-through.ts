@@ -1,9 +1,9 @@
 /**
  * Passes through requests that are not cached: those with `no-store`, and those for the paths in `upstream.passThrough`.
  *
- * http-proxy-middleware forwards the request and streams the answer. The permit is held until the response has begun. There is
- * no retry. What is no answer becomes a problem, as far as its status, its beginning or a short body show that. A stream that
- * fails later is cut, so that no caller takes it for a whole answer.
+ * http-proxy-middleware forwards the request and streams the answer. The permit is held until the response has begun.
+ * There is no retry. If the status, the beginning or a short body show that it is no answer of the API, the caller gets a
+ * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
 import { createGunzip } from "node:zlib";

@@ -1,8 +1,8 @@
 /**
  * Finds the fullest windows of a period, and whether the limits permitted them.
  *
- * Limits can change while the gateway runs, and the ledger has with each call the limits under which it was permitted. When
- * a call arrives, the window that ends then is judged by the highest limit of the calls in it.
+ * Limits can change while the gateway runs, and the ledger stores each call with the limits that permitted it. When a
+ * call arrives, the window that ends then is judged by the highest limit of the calls in it.
  */
 import { instantOf, type LedgerLine } from "./ledger.ts";
 import { limitsIn, type RateWindow } from "./rate-window.ts";

@@ -1,7 +1,7 @@
 /**
  * What one process saw in the last hour, as a schema. Replicas show each other their activities through Redis, so each is
- * checked and bounded before it is used: whoever can write to Redis must not be able to stop a gateway. Instants are epoch
- * milliseconds.
+ * checked and bounded before it is used: a program that can write to Redis must not be able to stop a gateway. Instants
+ * are epoch milliseconds.
  */
 import { z } from "zod";
 

@@ -1,6 +1,6 @@
 /**
- * Circuits that all replicas share through Redis. Each open circuit is a key that expires, so that a new replica can read it.
- * Changes are published: also the start of a probe, so that the others send none meanwhile.
+ * Circuits that all replicas share through Redis. Each open circuit is a key that expires, so that a new replica can read
+ * it. Each change is published. So is the start of a probe, so that the other replicas send none meanwhile.
  *
  * Circuits are approximate: while Redis does not answer, each replica acts alone.
  */

@@ -1,6 +1,6 @@
 /**
- * Which app sent how many calls, of all replicas. Read from the ledger as it grows, and roughly right: fairness needs it,
- * the limits do not.
+ * How many calls each app sent, over all replicas, read from the ledger as it grows. The counts are approximate: only
+ * fairness uses them, not the limits.
  */
 import { DAY_MS } from "../limiter.ts";
 import type { RedisPurse } from "./redis-script.ts";
