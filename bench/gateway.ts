@@ -21,7 +21,7 @@ export interface BenchGateway {
 
 /** @param settings the text of a settings file */
 export async function startGateway(
-  sandboxOptions: Pick<SandboxOptions, "sizes" | "data">,
+  sandboxOptions: Pick<SandboxOptions, "sizes" | "data" | "changes">,
   settings = "",
   logLevel = "warn",
   budget?: string,

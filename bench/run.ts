@@ -29,11 +29,16 @@ const WHOLE_HITS = {
 const SHORT_SCALE = { entries: [1_000], connections: [10], forMs: 70 };
 const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_000, 10_000], forMs: 3_000 };
 
+const SHORT_FRESHNESS = { lifetimes: 2, seeds: [1], isShort: true };
+const WHOLE_FRESHNESS = { lifetimes: 100, seeds: [1, 2, 3] };
+
 const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
   hits: async () => (await import("./hits.ts")).benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
   misses: async () => (await import("./misses.ts")).benchMisses(isShort ? 20 : 2_000),
   cutting: async () => (await import("./pages.ts")).benchCutting(isShort ? 200 : 2_000),
   calls: async () => (await import("./calls.ts")).benchCalls(isShort ? 2_000 : 20_000, seed),
+  freshness: async () =>
+    (await import("./freshness.ts")).benchFreshness(isShort ? SHORT_FRESHNESS : WHOLE_FRESHNESS),
   scale: async () => (await import("./scale.ts")).benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),
   leaks: async () => (isShort ? undefined : (await import("./leaks.ts")).benchLeaks(1_000_000)),
 };

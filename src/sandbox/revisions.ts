@@ -4,6 +4,7 @@
  * Only the shown values change. Searches still use the original data, so a revised price may be slightly beyond the
  * bound of its search.
  */
+import type { Changes } from "./changes.ts";
 import type { AreaRecord, PropertyRecord, PropertyRow } from "./dataset/model.ts";
 
 /** A change of the data behind the paths that start with the prefix. */
@@ -41,8 +42,11 @@ const MADE_BEFORE_START_MS = 3_600_000;
 /** The base for the revised price of a listing without a price. */
 const FIRST_PRICE = 1_000_000;
 
-/** @param now the sandbox's clock, epoch milliseconds */
-export function createRevisions(now: () => number): Revisions {
+/**
+ * @param now the sandbox's clock, epoch milliseconds
+ * @param changes further changes of each path
+ */
+export function createRevisions(now: () => number, changes?: Changes): Revisions {
   const madeAt = now() - MADE_BEFORE_START_MS;
   const byPrefix = new Map<string, Revision>();
   let count = 0;
@@ -56,7 +60,9 @@ export function createRevisions(now: () => number): Revisions {
     },
     of(path) {
       const last = [...byPrefix.values()].findLast(({ pathPrefix }) => path.startsWith(pathPrefix));
-      return last ? { revision: last.revision, changedAt: last.at } : { revision: 0, changedAt: madeAt };
+      const { revision, changedAt } = changes?.of(path) ?? { revision: 0, changedAt: madeAt };
+      if (last === undefined) return { revision, changedAt };
+      return { revision: last.revision + revision, changedAt: Math.max(last.at, changedAt) };
     },
     list: () => [...byPrefix.values()],
     clear() {

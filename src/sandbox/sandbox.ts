@@ -42,7 +42,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     data: options.data ?? generateData({ seed, service, ...sizes }),
     service,
     authenticator,
-    revisions: createRevisions(now),
+    revisions: createRevisions(now, options.changes),
     ...startOf(options),
   };
   const [faults, barrier, arrivals] = [createFaultQueue(), createBarrier(), createArrivalLog()];

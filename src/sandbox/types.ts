@@ -3,6 +3,7 @@
  */
 import type { Arrival, ArrivalCounts } from "./arrivals.ts";
 import type { Caller } from "./auth.ts";
+import type { Changes } from "./changes.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
 import type { Fault, FaultQueue } from "./faults.ts";
@@ -24,6 +25,8 @@ export interface SandboxOptions {
   readonly sizes?: { readonly listings: number; readonly sold: number };
   /** An existing data set, which tests share, instead of a new one. */
   readonly data?: SandboxData;
+  /** Changes the data while the sandbox runs. Default: it changes with `revise` only. */
+  readonly changes?: Changes;
   /** Epoch milliseconds. Default: the machine's clock. */
   readonly now?: () => number;
   /** How the envelope spells `offset`. Default `offset`. */

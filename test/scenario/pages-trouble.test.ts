@@ -1,6 +1,7 @@
 /** Upstreams whose blocks are not what pages can be cut from. */
 import { describe, expect, it } from "vitest";
 
+import { ask } from "../support/ask.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
@@ -110,6 +111,9 @@ describe("a page that is checked", () => {
     });
     await gateway.get(searchFor(2, "limit=20"));
     await expect.poll(() => checked(gateway, "agreed")).toBe(1);
+    const { freshness } = Object((await ask(`${gateway.adminUrl}/status`)).json());
+    // The page was out of date when it was cut. One check says little about the share.
+    expect(freshness.measured).toMatchObject({ checks: 1, share: 1, from: expect.closeTo(0.2, 1), to: 1 });
     // Both were fetched again, one after the other.
     expect(asked().map((question) => /limit=(\d+)/.exec(question)?.[1])).toEqual(["500", "20", "500", "20"]);
   });

@@ -67,7 +67,7 @@ function setup(
     failures,
     rules: () => rulesWith(),
     lifetimes: createLifetimes(() => "fixed"),
-    replicas: () => 1,
+    replicas: () => 3,
     clock,
     observer: { refreshed: (record) => void refreshed.push(record) },
   });
@@ -141,6 +141,22 @@ describe("a fetched answer", () => {
     write(true);
     await settled();
     expect(flightsUnderWay()).toBe(0);
+  });
+});
+
+describe("an answer that is fetched again", () => {
+  it.each<[Cause, number]>([
+    ["miss", 3 * 7 + 1],
+    ["refresh", 3 * 7],
+  ])("remembers its requests in all three replicas, and whether it changed (%s)", async (cause, requests) => {
+    const { clock, load } = setup(async () => FOUND);
+    const cached = entryWith("{}", clock.now() - 60_000, { served: { count: 7 } });
+    const { rates } = (await load({ cached, cause })).value.entry;
+    expect(rates).toMatchObject({ requests, countedMs: 60_000 });
+    clock.set(clock.now() + 60_000);
+    const changed = entryWith("other", clock.now() - 60_000, { rates });
+    const after = (await load({ cached: changed, cause })).value.entry;
+    expect(after.rates?.changes).toBeGreaterThan(rates?.changes ?? 0);
   });
 });
 
