@@ -153,9 +153,9 @@ describe("an answer that is fetched again", () => {
     const cached = entryWith("{}", clock.now() - 60_000, { served: { count: 7 } });
     const { rates } = (await load({ cached, cause })).value.entry;
     expect(rates).toMatchObject({ requests, countedMs: 60_000 });
-    clock.set(clock.now() + 60_000);
-    const changed = entryWith("other", clock.now() - 60_000, { rates });
-    const after = (await load({ cached: changed, cause })).value.entry;
+    const other = setup(async () => FOUND);
+    const changed = entryWith("other", other.clock.now() - 60_000);
+    const after = (await other.load({ cached: changed, cause })).value.entry;
     expect(after.rates?.changes).toBeGreaterThan(rates?.changes ?? 0);
   });
 });
