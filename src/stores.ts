@@ -186,7 +186,7 @@ function sharedLimits(
   service: RedisService,
   replica: string,
   namespaces: RedisNamespaces,
-  { config, clock, observer }: Context,
+  { config, clock, observer, metrics }: Context,
 ): Pick<Backend, "limiterOf" | "circuitsOf" | "replicas"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
   const timeoutMs = config.redis?.timeoutMs ?? 0;
@@ -206,6 +206,7 @@ function sharedLimits(
         timeoutMs,
         ledger: config.ledger,
         ...observer,
+        dataLost: metrics.budget.dataLost,
       });
       limiters.set(origin, limiter);
       service.watch({ onRecovery: limiter.check });

@@ -24,6 +24,8 @@ export interface BudgetMetrics {
   readonly spent: (app: string, cause: Cause, waitedMs: number) => void;
   /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
   readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+  /** Redis has lost data of the budget. */
+  readonly dataLost: () => void;
 }
 
 export function declareBudget(instruments: Instruments, read: Read<BudgetSources>): BudgetMetrics {
@@ -41,6 +43,11 @@ export function declareBudget(instruments: Instruments, read: Read<BudgetSources
     "Requests that the budget would have refused (budget.mode: observe).",
     { app, reason },
   );
+  const dataLost = counter(
+    "gateway_budget_data_lost_total",
+    "How often Redis lost data of the budget, as this process noticed.",
+    {},
+  );
   const waited = histogram(
     "gateway_throttle_wait_seconds",
     "Time that calls waited for a permit.",
@@ -48,6 +55,7 @@ export function declareBudget(instruments: Instruments, read: Read<BudgetSources
     [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   );
   return {
+    dataLost: () => dataLost.inc(),
     spent(payer, why, waitedMs) {
       spent.inc({ app: payer, cause: why });
       waited.observe(waitedMs / 1000);

@@ -124,6 +124,13 @@ describe("the status page", () => {
     await page.getByRole("button", { name: "Do it" }).click();
     await shows(page, "#message", "The settings are in force. Changed: nothing.");
 
+    gateway.sandbox.faults.add({ status: 429, retryAfter: "300", times: 1 });
+    await gateway.get("/areas?q=paused");
+    await page.getByRole("button", { name: "Try the API now…" }).click();
+    await page.getByRole("button", { name: "Do it" }).click();
+    await shows(page, "#message", "The next call tries api/all.");
+    expect((await gateway.get("/areas?q=tried")).status).toBe(200);
+
     await page.fill("#url", "/areas?limit=many");
     await page.press("#url", "Enter");
     await shows(page, "#explanation .bad", /The query is invalid.*limit/);

@@ -99,6 +99,15 @@ describe("two gateways on one Redis", () => {
     await expect.poll(quoted).toBeLessThan(65_000);
   });
 
+  it("both count that Redis lost data of the budget", async () => {
+    const gateways = await startSharing({});
+    const lost = async (): Promise<number[]> =>
+      await Promise.all(gateways.map(({ metric }) => metric("gateway_budget_data_lost_total")));
+    expect(await lost()).toEqual([0, 0]);
+    await redis.command("FLUSHALL");
+    await expect.poll(lost).toEqual([1, 1]);
+  });
+
   it("both stop asking the upstream when one of them gets a 429", async () => {
     const [first, second] = await startSharing({});
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });

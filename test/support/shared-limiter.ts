@@ -74,6 +74,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     warn: onReport,
     outOfOrder: ({ what }) => onReport(`${what} is out of order`),
     backInOrder: options.onBackInOrder ?? (() => undefined),
+    dataLost: () => undefined,
   });
   calls.watch({ onRecovery: limiter.check });
   return { limiter, calls };

@@ -30,6 +30,9 @@ export function createExplain() {
     );
   });
   byId("reload").addEventListener("click", () => change("Read the settings again", "config/reload", {}));
+  byId("try").addEventListener("click", () =>
+    change("Try the API now, although it is paused", "circuits/try", {}),
+  );
 
   async function explain() {
     const url = byId("url").value.trim();

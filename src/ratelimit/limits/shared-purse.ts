@@ -309,8 +309,9 @@ class SharedPurse implements SharedLimiter {
   /** [5] */
   #noticeLoss(): void {
     this.#purses.apps.restart();
-    // Both origins lose their data at once. One warning is enough.
+    // Both origins lose their data at once. One report is enough.
     if (this.#options.origin !== "api") return;
+    this.#options.dataLost();
     this.#options.warn(
       "Redis has lost data. The shared purse of the budget is closed until the lost calls have left the shortest window. " +
         "The ledger has lost lines: reports count only what was sent since.",

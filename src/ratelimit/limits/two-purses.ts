@@ -34,6 +34,8 @@ export interface SharedLimiterOptions extends PurseSettings {
   readonly timeoutMs: number;
   readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  /** Redis has lost data of the budget. */
+  readonly dataLost: () => void;
   /** Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
   readonly outOfOrder: (outage: Outage) => void;
   readonly backInOrder: (what: string) => void;

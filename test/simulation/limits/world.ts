@@ -109,6 +109,7 @@ export function start(world: World, place: number): Replica {
     warn: (message) => note(world, `${name}: ${message}`),
     outOfOrder: ({ what, cause }) => note(world, `${name}: ${what} is out of order: ${cause}`),
     backInOrder: () => undefined,
+    dataLost: () => undefined,
   });
   Object.assign(replica, { limiter });
   world.replicas.push(replica);
