@@ -1,8 +1,5 @@
 /**
  * The response heads of answers from the cache stage: content, validators, `Age`, `Cache-Control`, `Cache-Status`.
- *
- * An entry in memory keeps prepared heads for its hits, one for each coding and kind of response (200 or 304). A hit
- * updates only the values that change with time: `Age`, `max-age` and the `ttl` of `Cache-Status`.
  */
 import type { Answer } from "../cache/cache.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
@@ -24,34 +21,14 @@ export interface Sending {
 }
 
 /**
+ * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
+ * `ttl` is negative if the entry has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
  * @param body the body in the coding; empty for a 304
  * @returns the headers of an answer, in a new array that may be changed
  */
 export function headOfAnswer(question: Question, answer: Answer, sending: Sending, body: Buffer): Head {
-  const { entry } = answer;
-  const isReady = isHitInMemory(answer) && (sending.isUnchanged || entry.bodies[sending.coding] === body);
-  return isReady ? preparedHead(entry, question, sending).slice() : newHead(question, answer, sending, body);
-}
-
-function isHitInMemory({ outcome, tier, stored, forwarded, note }: Answer): boolean {
-  const isPlain = forwarded === undefined && note === undefined && stored === true;
-  return outcome === "hit" && tier === "memory" && isPlain;
-}
-
-// --- Heads for one response ---
-
-/**
- * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
- * `ttl` is negative if the entry has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
- */
-function newHead(
-  question: Question,
-  answer: Answer,
-  { now, coding, isUnchanged }: Sending,
-  body: Buffer,
-): Head {
   const { entry, stored, outcome } = answer;
-  const leftSeconds = leftSecondsOf(entry, now);
+  const leftSeconds = Math.floor((entry.freshUntil - sending.now) / 1000);
   // If the gateway may not store the answer, its callers may not either.
   const isKept = stored !== "upstream-no-store";
   const isStale = outcome === "stale" || outcome === "updating";
@@ -60,10 +37,10 @@ function newHead(
     "Cache-Status",
     cacheStatus(answer, ttlSeconds, question),
     "Age",
-    String(ageSecondsOf(entry, now)),
+    String(Math.max(0, Math.floor((sending.now - entry.bornAt) / 1000))),
     "Cache-Control",
     isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
-    ...fixedHeaders(question, entry, coding, isUnchanged ? undefined : body),
+    ...lastingHeaders(question, entry, sending, body),
   ];
 }
 
@@ -83,82 +60,37 @@ function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): st
   return parts.join("; ");
 }
 
-// --- Prepared heads ---
-
-interface PreparedHead {
-  /** The query that `Cache-Status` shows. */
+/** The headers of an entry that do not change with time, for each coding and kind of response. */
+interface Lasting {
+  /** The query that `Link` repeats. */
   readonly canonicalQuery: string;
-  readonly head: Head;
-  ageSeconds: number;
-  ttlSeconds: number;
+  readonly full: Partial<Record<ContentCoding, Head>>;
+  readonly unchanged: Partial<Record<ContentCoding, Head>>;
 }
 
-/** Indexes of the values that change with time. */
-const CACHE_STATUS_AT = 1;
-const AGE_AT = 3;
-const CACHE_CONTROL_AT = 5;
+const LASTING = Symbol("lasting headers");
 
-/** The prepared heads of one entry. */
-class Heads {
-  readonly full: Partial<Record<ContentCoding, PreparedHead>> = {};
-  readonly unchanged: Partial<Record<ContentCoding, PreparedHead>> = {};
-}
-
-const HEADS = Symbol("heads");
-
-function headsOf(entry: Entry & { readonly [HEADS]?: Heads }): Heads {
-  const known = entry[HEADS];
-  if (known !== undefined) return known;
-  const heads = new Heads();
-  // Not enumerable, so that a copy of the entry with other times or another body does not get these heads.
-  Object.defineProperty(entry, HEADS, { value: heads });
-  return heads;
-}
-
-/** @returns the head of a hit in memory. It is shared: copy it before you add anything. */
-function preparedHead(
-  entry: Entry,
+/** An entry in memory keeps them for its hits. */
+function lastingHeaders(
   question: Question,
-  { now, coding, isUnchanged }: Sending,
-): readonly string[] {
-  const heads = headsOf(entry);
-  const ofKind = isUnchanged ? heads.unchanged : heads.full;
-  let prepared = ofKind[coding];
-  if (prepared === undefined || prepared.canonicalQuery !== question.canonicalQuery) {
-    const fixed = fixedHeaders(question, entry, coding, isUnchanged ? undefined : entry.bodies[coding]);
-    prepared = {
-      canonicalQuery: question.canonicalQuery,
-      head: ["Cache-Status", "", "Age", "", "Cache-Control", "", ...fixed],
-      ageSeconds: Number.NaN,
-      ttlSeconds: Number.NaN,
-    };
-    ofKind[coding] = prepared;
+  entry: Entry & { readonly [LASTING]?: Lasting },
+  { coding, isUnchanged }: Sending,
+  body: Buffer,
+): Head {
+  const content = isUnchanged ? undefined : body;
+  if (!isUnchanged && entry.bodies[coding] !== body) return fixedHeaders(question, entry, coding, content);
+  let lasting = entry[LASTING];
+  if (lasting?.canonicalQuery !== question.canonicalQuery) {
+    lasting = { canonicalQuery: question.canonicalQuery, full: {}, unchanged: {} };
+    // Not enumerable, so that a copy of the entry with another body does not get these headers.
+    Object.defineProperty(entry, LASTING, { value: lasting, configurable: true });
   }
-  const { head } = prepared;
-  const ageSeconds = ageSecondsOf(entry, now);
-  if (ageSeconds !== prepared.ageSeconds) {
-    prepared.ageSeconds = ageSeconds;
-    head[AGE_AT] = String(ageSeconds);
-  }
-  const ttlSeconds = Math.max(0, leftSecondsOf(entry, now));
-  if (ttlSeconds !== prepared.ttlSeconds) {
-    prepared.ttlSeconds = ttlSeconds;
-    head[CACHE_STATUS_AT] =
-      `${CACHE_NAME}; hit; ttl=${ttlSeconds}; key="${shownKey(question)}"; detail=memory`;
-    head[CACHE_CONTROL_AT] = `max-age=${ttlSeconds}`;
-  }
-  return head;
-}
-
-// --- Shared by both kinds of heads ---
-
-function ageSecondsOf({ bornAt }: Entry, now: number): number {
-  return Math.max(0, Math.floor((now - bornAt) / 1000));
-}
-
-/** The rest of an entry's lifetime; negative if it has expired. */
-function leftSecondsOf({ freshUntil }: Entry, now: number): number {
-  return Math.floor((freshUntil - now) / 1000);
+  return ((isUnchanged ? lasting.unchanged : lasting.full)[coding] ??= fixedHeaders(
+    question,
+    entry,
+    coding,
+    content,
+  ));
 }
 
 /** @param body absent for a 304 */
@@ -168,7 +100,7 @@ function fixedHeaders(
   coding: ContentCoding,
   body: Buffer | undefined,
 ): Head {
-  const head = ["ETag", `"${tagFor(entry, coding)}"`, "Vary", "Accept, Accept-Encoding"];
+  const head = ["ETag", `"${entry.etag}${TAG_SUFFIXES[coding]}"`, "Vary", "Accept, Accept-Encoding"];
   const { lastModified } = entry.validators;
   if (lastModified !== undefined) head.push("Last-Modified", lastModified);
   const links = pageLinks(question, entry);
@@ -188,22 +120,9 @@ const TAG_SUFFIXES: Readonly<Record<ContentCoding, string>> = {
   zstd: "-zstd",
 };
 
-function tagFor({ etag }: Entry, coding: ContentCoding): string {
-  return etag + TAG_SUFFIXES[coding];
-}
-
 /** @returns the entity tags of an entry in all codings, without quotes */
 export function tagsOf({ etag }: Entry): string[] {
   return Object.values(TAG_SUFFIXES).map((suffix) => etag + suffix);
-}
-
-/** Whether `If-None-Match` contains exactly one tag, and it is a tag of the entry. This is the usual case. */
-export function isTagOf({ etag }: Entry, ifNoneMatch: string): boolean {
-  if (!ifNoneMatch.startsWith('"') || !ifNoneMatch.startsWith(etag, 1) || !ifNoneMatch.endsWith('"'))
-    return false;
-  const suffix = ifNoneMatch.slice(1 + etag.length, -1);
-  const { gzip, br, zstd } = TAG_SUFFIXES;
-  return suffix === "" || suffix === gzip || suffix === br || suffix === zstd;
 }
 
 const LONGEST_SHOWN_KEY = 1024;

@@ -16,7 +16,7 @@ import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrive.ts";
-import { type Head, headOfAnswer, isTagOf, type Sending, shownKey, tagsOf } from "./answer-head.ts";
+import { type Head, headOfAnswer, type Sending, shownKey, tagsOf } from "./answer-head.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME, problemResponse } from "./problem-response.ts";
 import { createRateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
@@ -238,8 +238,7 @@ function setStreamHeaders(
 /** Whether the caller already has the answer. Dates count only without entity tags (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry, now: number): boolean {
   if (entry.status !== 200) return false;
-  if (ifNoneMatch !== undefined)
-    return isTagOf(entry, ifNoneMatch) || noneMatchNames(ifNoneMatch, tagsOf(entry));
+  if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
   if (ifModifiedSince === undefined) return false;
   const since = httpDateMs(ifModifiedSince, now);
   const modifiedAt = httpDateMs(entry.validators.lastModified, now);

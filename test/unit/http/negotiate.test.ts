@@ -1,47 +1,32 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { mediaTypeOf } from "../../../src/interface/media-types.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../../src/http/negotiate.ts";
 
 const SERVICE = "PropertyService";
 const V2 = "application/vnd.propertyservice-v2+json";
 
-it("the media type of version 2 keeps the spelling of the service's name", () => {
-  expect(mediaTypeOf("v2", SERVICE)).toBe("application/vnd.PropertyService-v2+json");
-});
-
 describe("Accept for JSON", () => {
   it.each([
     [undefined, "json"],
     ["", "json"],
-    ["  ", "json"],
     ["*/*", "json"],
     ["application/*", "json"],
-    ["application/json", "json"],
     ["Application/JSON", "json"],
-    ["application/json, text/plain, */*", "json"],
     ["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "json"],
-    ["text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "json"],
-    [V2, "v2"],
     [V2.toUpperCase(), "v2"],
     ["application/vnd.PropertyService-v2+json", "v2"],
     [`${V2}, */*`, "v2"],
-    [`${V2}, */*;q=0.1`, "v2"],
     [`text/html, ${V2}`, "v2"],
   ])("%s means %s", (accept, format) => {
     expect(negotiateFormat(accept, false, SERVICE)).toBe(format);
   });
 
   it.each([
-    [`application/json;q=0.5, ${V2}`, "v2"],
     [`application/json; q=0.5, ${V2}`, "v2"],
     [`application/json ; q=0.5 , ${V2} ; q=0.4`, "json"],
-    [`${V2};q=0.9, application/json;q=1.0`, "json"],
     [`${V2};q=0.9, application/*;q=0.8`, "v2"],
-    [`${V2};q=0.1, application/json;q=0.2, */*;q=0.9`, "json"],
     [`${V2};Q=0.1, application/json;Q=0.2`, "json"],
-    ["*/*, application/json;q=0", "v2"],
     ["*/*, application/json; q=0", "v2"],
     [`application/*;q=0.3, ${V2};q=0`, "json"],
   ])("weights are honoured: %s means %s", (accept, format) => {
@@ -50,10 +35,7 @@ describe("Accept for JSON", () => {
 
   it.each([
     ["application/json; charset=utf-8", "json"],
-    ["application/json;charset=UTF-8;q=0.4", "json"],
-    [`application/json;charset=utf-8;q=0.4, ${V2};q=0.5`, "v2"],
     [`application/json;q=0.4;charset=utf-8, ${V2};q=0.5`, "v2"],
-    [`${V2};charset=utf-8`, "v2"],
     ['application/json;profile="https://schema.example/x"', "json"],
   ])("parameters are ignored: %s means %s", (accept, format) => {
     expect(negotiateFormat(accept, false, SERVICE)).toBe(format);
@@ -61,20 +43,13 @@ describe("Accept for JSON", () => {
 
   it.each([
     "text/html",
-    "application/xml",
     "application/xml, text/*",
-    "application/jsonp",
     "application/vnd.propertyservice-v1+json",
-    "application/vnd.propertyservice-v3+json",
     "application/vnd.other-v2+json",
-    "application/vnd.propertyservice+json",
     "image/jpeg",
-    "json",
     ",",
     "application/json;q=0",
-    "application/json; q=0",
     "application/json ; q=0.0, text/html",
-    "*/*;q=0",
     "*/*; q=0.000",
   ])("%s cannot be served", (accept) => {
     expect(negotiateFormat(accept, false, SERVICE)).toBeUndefined();
@@ -84,14 +59,10 @@ describe("Accept for JSON", () => {
 describe("Accept for a thumbnail", () => {
   it.each([
     undefined,
-    "",
     "*/*",
-    "image/*",
     "image/jpeg",
-    "IMAGE/JPEG",
     "image/jpeg; q=0.1",
     "image/avif,image/webp,image/apng,image/*,*/*;q=0.8",
-    "image/webp, image/jpeg;q=0.5",
   ])("%s accepts it", (accept) => {
     expect(negotiateFormat(accept, true, SERVICE)).toBe("jpeg");
   });
@@ -99,10 +70,7 @@ describe("Accept for a thumbnail", () => {
   it.each([
     "application/json",
     V2,
-    "image/png",
-    "image/jpg",
     "image/webp, text/*",
-    "image/jpeg;q=0",
     "image/jpeg; q=0",
     "image/*; q=0, application/json",
   ])("%s does not accept it", (accept) => {
@@ -129,15 +97,9 @@ describe("Accept-Encoding", () => {
   it.each([
     [undefined, "identity"],
     ["", "identity"],
-    ["identity", "identity"],
-    ["gzip", "gzip"],
     ["GZip", "gzip"],
-    ["br", "br"],
-    ["zstd", "zstd"],
-    ["gzip, deflate", "gzip"],
     ["gzip, deflate, br", "br"],
     ["gzip, deflate, br, zstd", "zstd"],
-    ["deflate", "identity"],
     ["compress, nonsense", "identity"],
     ["*", "zstd"],
   ])("%s gets %s", (acceptEncoding, coding) => {
@@ -145,15 +107,10 @@ describe("Accept-Encoding", () => {
   });
 
   it.each([
-    ["gzip;q=1.0, br;q=0.5", "gzip"],
     ["gzip; q=0.2, br; q=0.5", "br"],
     ["gzip;q=0.5, identity", "identity"],
-    ["identity;q=0.5, gzip;q=0.4", "identity"],
-    ["zstd;q=0, br, gzip", "br"],
     ["zstd; q=0, *", "br"],
     ["gzip;q=0.5, *;q=0.1", "gzip"],
-    ["*;q=0.1", "zstd"],
-    ["gzip;q=0", "identity"],
     ["gzip; q=0.0", "identity"],
     ["br;q=0, gzip;q=0, zstd;q=0", "identity"],
   ])("weights are honoured: %s gets %s", (acceptEncoding, coding) => {
@@ -162,12 +119,10 @@ describe("Accept-Encoding", () => {
 
   it.each([
     ["identity;q=0, gzip", "gzip"],
-    ["identity;q=0, gzip;q=0.1", "gzip"],
     ["identity;q=0, *", "zstd"],
     ["*;q=0, gzip", "gzip"],
     // Nothing is acceptable that can be had: an answer beats none (RFC 9110, section 12.5.3).
     ["identity;q=0", "identity"],
-    ["identity;q=0, deflate", "identity"],
     ["*;q=0", "identity"],
   ])("identity is used only if no other encoding is accepted: %s gets %s", (acceptEncoding, coding) => {
     expect(negotiateCoding(acceptEncoding)).toBe(coding);
@@ -182,12 +137,9 @@ describe("If-None-Match", () => {
     'W/"abc_-123"',
     '"abc_-123-gzip"',
     '  "abc_-123"  ',
-    '"other", "abc_-123"',
     '"other",W/"abc_-123-gzip","another"',
     '"with, comma", "abc_-123"',
-    '"", "abc_-123"',
     "*",
-    " * ",
   ])("%s matches the ETag", (ifNoneMatch) => {
     expect(noneMatchNames(ifNoneMatch, TAGS)).toBe(true);
   });
@@ -196,16 +148,11 @@ describe("If-None-Match", () => {
     undefined,
     "",
     '"other"',
-    'W/"other"',
     "abc_-123",
-    "W/abc_-123",
-    '"abc_-123',
     'abc_-123"',
     '"ABC_-123"',
-    '"abc_-123 "',
     '"abc_-123-br"',
     '"x, abc_-123"',
-    '"*"',
   ])("%s does not accept it", (ifNoneMatch) => {
     expect(noneMatchNames(ifNoneMatch, TAGS)).toBe(false);
   });

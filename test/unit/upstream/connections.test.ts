@@ -130,6 +130,20 @@ describe("an upstream that breaks off", () => {
   });
 });
 
+it.each(["EMFILE", "ENFILE"])(
+  "a process without a file descriptor (%s) blames itself, not the upstream",
+  async (code) => {
+    // A process with few descriptors would need too long to use them up in every run.
+    const agent = new http.Agent();
+    agent.createConnection = () => {
+      throw Object.assign(new Error("no descriptor"), { code });
+    };
+    expect(await outcomeOf(fetching(createFakeClock(), agent)(request("http://127.0.0.1:9")))).toBe(
+      "no-descriptor",
+    );
+  },
+);
+
 describe("an upstream that sends too much", () => {
   it("is cut off, with and without a Content-Length", async () => {
     for (const framing of ["Content-Length: 99999999", "Connection: close"]) {
