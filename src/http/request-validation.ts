@@ -114,7 +114,7 @@ export function parserProblem(error: Error, limits: RequestLimits): Problem {
       });
     default:
       return malformed(
-        "The bytes are not a complete HTTP/1.1 request. A space or another special character in the URL must be percent-encoded.",
+        "The bytes are not a complete request of HTTP/1.1. A space or another special character in a URL must be percent-encoded.",
       );
   }
 }

@@ -17,6 +17,7 @@ import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
 import { recordCall } from "./record.ts";
 import { areRenewed, type Credentials } from "./sign.ts";
 import {
+  type Asked,
   explanationOf,
   type Failed,
   judgeAnswer,
@@ -27,6 +28,7 @@ import {
   slowDownAfter,
   slowDownIn,
   type Verdict,
+  type WholeAnswer,
 } from "./verdict.ts";
 
 /** What to request from the upstream. `cause` is that of the first attempt. */
@@ -171,7 +173,7 @@ async function call(
   { timedOut, ended, sendBy }: Departure,
   options: AttemptOptions,
 ): Promise<Outcome> {
-  const { clock, observer, confidential } = options;
+  const { clock, confidential } = options;
   const startedAt = clock.monotonic();
   const record = recordCall(question, ended, options);
   const signedWith = options.credentials.version();
@@ -195,15 +197,7 @@ async function call(
       maxCoolOffMs: options.maxCoolOffMs(),
       now,
     };
-    const judged = judgeAnswer(answer, asked);
-    if (noteOf(judged) === REPEATED_SIGNATURE) reportRepeatedSignature(question.resource, observer);
-    const refusal = {
-      status,
-      date: headers.date,
-      signedWith,
-      explanation: () => explanationOf(answer, asked),
-    };
-    const verdict = areRenewed(refusal, options, now) ? withRetry(judged) : judged;
+    const verdict = judge(answer, asked, signedWith, options);
     record.begun(status, slowDownIn(answer, now), headAt);
     record.ended(status, body.length, noteOf(verdict));
     if (verdict.kind === "failed") return verdict;
@@ -218,7 +212,19 @@ async function call(
   }
 }
 
-/** A failure because of old credentials may be retried with the new ones. */
-function withRetry(judged: Verdict): Verdict & Pick<UpstreamRequest, "hasNewCredentials"> {
-  return judged.kind === "failed" ? { ...judged, mayRetry: true, hasNewCredentials: true } : judged;
+/** Judges a whole answer, and reacts to a refusal of the credentials: if there are new ones, the call may be retried. */
+export function judge(
+  answer: WholeAnswer,
+  asked: Asked,
+  signedWith: number,
+  options: Pick<AttemptOptions, "credentials" | "observer">,
+): Verdict & Pick<UpstreamRequest, "hasNewCredentials"> {
+  const verdict = judgeAnswer(answer, asked);
+  if (noteOf(verdict) === REPEATED_SIGNATURE) reportRepeatedSignature(asked.resource, options.observer);
+  const { status, headers } = answer;
+  const refusal = { status, date: headers.date, signedWith, explanation: () => explanationOf(answer, asked) };
+  const isRenewed = areRenewed(refusal, options, asked.now);
+  return isRenewed && verdict.kind === "failed"
+    ? { ...verdict, mayRetry: true, hasNewCredentials: true }
+    : verdict;
 }

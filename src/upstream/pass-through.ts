@@ -16,17 +16,15 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Question } from "../query/question.ts";
 import type { SendEnd, SendPermit, UpstreamRequest } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
-import type { AttemptOptions } from "./attempt.ts";
+import { type AttemptOptions, judge } from "./attempt.ts";
 import { validatorsIn } from "./conditional.ts";
 import { resetCall } from "./connection.ts";
 import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./fetch.ts";
 import { type Origin, outgoingHeaders } from "./origin.ts";
 import { type CallStatus, recordCall } from "./record.ts";
-import { areRenewed } from "./sign.ts";
 import { StreamGuard } from "./stream-guard.ts";
 import {
   type Asked,
-  explanationOf,
   jsonContentType,
   judgeAnswer,
   judgeFault,
@@ -244,10 +242,7 @@ class PassedCall {
     if (this.#isOver) return;
     const { statusCode: status = 0, headers } = answer;
     const asked = this.#asked();
-    const refusal = { status, date: headers.date, signedWith: this.#signedWith };
-    const explanation = (): string | undefined => explanationOf({ body }, asked);
-    areRenewed({ ...refusal, explanation }, this.#options, asked.now);
-    const verdict = judgeAnswer({ status, headers, body }, asked);
+    const verdict = judge({ status, headers, body }, asked, this.#signedWith, this.#options);
     const problem = "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
     this.#record.begun(status, slowDownIn({ status, headers }, asked.now), headAt);
     this.#finish(status, body.length, problem);

@@ -65,7 +65,7 @@ export interface Asked {
   readonly now: number;
 }
 
-type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
+export type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
 
 /** The caller's `Retry-After` in seconds, if the upstream sends none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;

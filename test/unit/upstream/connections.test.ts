@@ -133,10 +133,11 @@ describe("an upstream that breaks off", () => {
 it.each(["EMFILE", "ENFILE"])(
   "a process without a file descriptor (%s) blames itself, not the upstream",
   async (code) => {
-    // A process with few descriptors would need too long to use them up in every run.
     const agent = new http.Agent();
     agent.createConnection = () => {
-      throw Object.assign(new Error("no descriptor"), { code });
+      const socket = new net.Socket();
+      process.nextTick(() => socket.destroy(Object.assign(new Error(code), { code })));
+      return socket;
     };
     expect(await outcomeOf(fetching(createFakeClock(), agent)(request("http://127.0.0.1:9")))).toBe(
       "no-descriptor",

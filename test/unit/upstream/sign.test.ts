@@ -1,6 +1,3 @@
-import { webcrypto } from "node:crypto";
-
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { systemRandom } from "../../../src/process/random.ts";
@@ -9,19 +6,13 @@ import { createSigner } from "../../../src/upstream/sign.ts";
 const UNIQUE = "abcdefghijklmnop";
 const NOW = 1_700_000_000_999;
 
-function signer(callerId: string, key: string, now = NOW, unique = UNIQUE): (target: string) => string {
-  const sign = createSigner({ callerId, privateKey: () => key, now: () => now, unique16: () => unique });
+function signer(callerId: string, key: string): (target: string) => string {
+  const sign = createSigner({ callerId, privateKey: () => key, now: () => NOW, unique16: () => UNIQUE });
   return (target) => sign(target).target;
 }
 
 function parametersOf(signed: string): URLSearchParams {
   return new URL(signed, "http://upstream.test").searchParams;
-}
-
-/** The interface's rule (section 5), by another implementation of SHA-1 than the one under test. */
-async function expectedHash(callerId: string, time: string, key: string, unique: string): Promise<string> {
-  const bytes = new TextEncoder().encode(callerId + time + key + unique);
-  return Buffer.from(await webcrypto.subtle.digest("SHA-1", bytes)).toString("hex");
 }
 
 describe("a signature", () => {
@@ -33,37 +24,15 @@ describe("a signature", () => {
     expect(Object.fromEntries(parameters)).toEqual({ callerId, time: "1700000000", unique: UNIQUE, hash });
   });
 
-  it("is appended to any target without changing it", async () => {
-    const target = fc.constantFrom(
-      "/listings",
-      "/listings?q=a%26b&limit=5",
-      "/sold/7?x=%3D",
-      "/areas?q=S%C3%B6",
-    );
-    const text = fc.string({ unit: "grapheme", minLength: 1 });
-    const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
-    await fc.assert(
-      fc.asyncProperty(target, text, text, instant, async (target, callerId, end, now) => {
-        const key = `nobody-may-see-${end}`;
-        const unique = systemRandom.unique16();
-        const signed = signer(callerId, key, now, unique)(target);
-        const time = String(Math.floor(now / 1000));
-        const hash = await expectedHash(callerId, time, key, unique);
-
-        expect(signed.startsWith(target)).toBe(true);
-        const added = new URLSearchParams(signed.slice(target.length + 1));
-        expect([...added]).toEqual([
-          ["callerId", callerId],
-          ["time", time],
-          ["unique", unique],
-          ["hash", hash],
-        ]);
-        expect(signed[target.length]).toBe(target.includes("?") ? "&" : "?");
-        // What is sent is ASCII without blanks, and never contains the key.
-        expect(signed).toMatch(/^[!-~]+$/);
-        expect(signed).not.toContain("nobody-may-see");
-      }),
-    );
+  it.each([
+    ["/listings", "?"],
+    ["/listings?q=a%26b&limit=5", "&"],
+    ["/areas?q=S%C3%B6", "&"],
+  ])("is appended to %s, in ASCII and without the key", (target, separator) => {
+    const signed = signer("acme ab & söner", "nobody-may-see")(target);
+    expect(signed.startsWith(`${target}${separator}callerId=acme+ab+%26+s%C3%B6ner&time=`)).toBe(true);
+    expect(signed).toMatch(/^[!-~]+$/);
+    expect(signed).not.toContain("nobody-may-see");
   });
 
   it("uses the current key and time", () => {
