@@ -35,7 +35,6 @@ import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/cross-check.ts";
 import type { SecretFiles } from "./config/secret-files.ts";
 import { renewCertificate } from "./http/http-server.ts";
-import { createOpenRequests } from "./http/open-requests.ts";
 import { createPages, type Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
@@ -116,8 +115,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     observer,
   });
   const background = [warm, createSweep(stores.all, clock), context.recorder];
-  const inFlight = createOpenRequests();
-  const callers = createCallers(context, { ...upstream, ...stores, pages, budgets, inFlight });
+  const { server: callers, inFlight } = createCallers(context, { ...upstream, ...stores, pages, budgets });
   const { lifetimes } = cache;
   sampleMetrics(context, { stores, flights, budgets, lifetimes });
 

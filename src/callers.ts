@@ -9,14 +9,13 @@ import type { Config } from "./config/config.ts";
 import type { Context } from "./context.ts";
 import { createAppTokens } from "./http/app-tokens.ts";
 import { createAdmit } from "./http/admit.ts";
-import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
+import { type ArrivalOptions, type Arrivals, createArrivals, type OpenRequests } from "./http/arrive.ts";
 import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
 import { createServeDocument } from "./http/document.ts";
 import { createCallersApp } from "./http/callers-app.ts";
 import { createHttpServer } from "./http/http-server.ts";
 import { checkHead } from "./http/request-validation.ts";
-import type { OpenRequests } from "./http/open-requests.ts";
-import { createRefuse, createRespond } from "./http/respond.ts";
+import { createRefuse, createRespond, type Refuse } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
 import type { Pages } from "./pages/pages.ts";
@@ -34,13 +33,17 @@ export interface CallersParts {
   /** The stage that answers from blocks and from the cache. */
   readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
   readonly budgets: Budgets;
+}
+
+/** The callers' server, not yet listening, and the requests that it works on. */
+export interface Callers {
+  readonly server: HttpServer;
   readonly inFlight: OpenRequests;
 }
 
-/** @returns the callers' server, not yet listening */
-export function createCallers(context: Context, parts: CallersParts): HttpServer {
+export function createCallers(context: Context, parts: CallersParts): Callers {
   const { config, settings, clock, random, observer } = context;
-  const { pages, passThrough, tiers, budgets, inFlight } = parts;
+  const { pages, passThrough, tiers, budgets } = parts;
   const { requestId } = random;
   const { now, after } = clock;
   const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
@@ -52,10 +55,11 @@ export function createCallers(context: Context, parts: CallersParts): HttpServer
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
+  const inFlight = arrivals(context, refuse);
   const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
   const serve = createCallersApp({
     addresses: addressesOf(config.upstream),
-    arrivals: inFlight.tracking(arrivals(context), refuse),
+    arrivals: inFlight,
     servePreflight: createServePreflight({
       appIdHeader: config.server.appIdHeader,
       isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
@@ -75,7 +79,7 @@ export function createCallers(context: Context, parts: CallersParts): HttpServer
     respond,
     refuse,
   });
-  return createHttpServer({
+  const server = createHttpServer({
     serve,
     ignoreContent: true,
     limits: context.limits,
@@ -85,9 +89,10 @@ export function createCallers(context: Context, parts: CallersParts): HttpServer
     now,
     warn: observer.warn,
   });
+  return { server, inFlight };
 }
 
-function arrivals(context: Context): Arrivals {
+function arrivals(context: Context, refuse: Refuse): Arrivals {
   const { config, settings, clock, random, observer, tracing } = context;
   const cors = settings.derive(({ server }) => createCorsHeaders(server.corsOrigins));
   return createArrivals({
@@ -97,6 +102,7 @@ function arrivals(context: Context): Arrivals {
     requestId: random.requestId,
     observer,
     corsHeaders: (origin) => cors()(origin),
+    refuse,
     startTrace: tracing?.start,
   });
 }

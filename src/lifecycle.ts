@@ -15,7 +15,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
-import type { OpenRequests } from "./http/open-requests.ts";
+import type { OpenRequests } from "./http/arrive.ts";
 import { Problem } from "./errors.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import { pause, type Clock } from "./process/clock.ts";

@@ -1,9 +1,11 @@
 /**
- * arrive: gives each request an id and finds its app. follow: logs and counts the request when it ends.
+ * arrive: gives each request an id and finds its app. follow: logs and counts the request when it ends, and knows which
+ * requests are open.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Observer, RequestRecord, RequestTrace, Tracing } from "../telemetry/events.ts";
+import type { Problem } from "../errors.ts";
 import { isSent } from "./connections.ts";
 
 /** A request on its way through the stages. */
@@ -42,11 +44,13 @@ export interface ArrivalOptions {
   readonly requestId: () => string;
   readonly observer: Observer;
   readonly corsHeaders: (origin: string | undefined) => readonly string[] | undefined;
+  /** Ends a request with a problem. */
+  readonly refuse: (arrival: Arrival, problem: Problem, response: ServerResponse) => void;
   /** Absent if requests are not traced. */
   readonly startTrace?: Tracing["start"] | undefined;
 }
 
-export interface Arrivals {
+export interface Arrivals extends OpenRequests {
   /** The first stage of every request. */
   readonly arrive: (message: IncomingMessage, response: ServerResponse) => Arrival;
   /**
@@ -54,6 +58,17 @@ export interface Arrivals {
    * closes. Call it in the same tick as `arrive`, after all synchronous work.
    */
   readonly follow: (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
+}
+
+/** The requests that have arrived and whose responses have not ended. When the process stops, each is finished or refused. */
+export interface OpenRequests {
+  /**
+   * Adds `Connection: close` to every response from now on (RFC 9112, section 9.6). Callers and load balancers then open
+   * their next connection to another replica, and send no request on a connection that is about to close.
+   */
+  readonly drain: () => void;
+  /** Refuses every request that has no response yet. */
+  readonly refuseAll: (problem: Problem) => void;
 }
 
 /** The status in logs and metrics for a request whose caller hung up. No response has this status. */
@@ -68,8 +83,13 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
     arrival.trace?.end(record);
     observer.request(record, message);
   };
+  const open = new Map<ServerResponse, Arrival>();
+  let isDraining = false;
   return {
-    arrive: (message) => newArrival(message, options),
+    arrive(message, response) {
+      if (isDraining) closeAfterResponse(response);
+      return newArrival(message, options);
+    },
     follow(arrival, message, response) {
       if (isSent(response)) {
         ended(arrival, message, response);
@@ -77,7 +97,9 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
       }
       // Reading the address makes Node remember it. Once the caller has hung up, it is no longer available.
       void message.socket.remoteAddress;
+      open.set(response, arrival);
       response.once("close", () => {
+        open.delete(response);
         if (!response.writableFinished) {
           arrival.hangUp();
           arrival.record.outcome = "abandoned";
@@ -85,7 +107,20 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
         ended(arrival, message, response);
       });
     },
+    drain() {
+      isDraining = true;
+      for (const response of open.keys()) closeAfterResponse(response);
+    },
+    refuseAll(problem) {
+      // Once the head of a response is sent, the response cannot be changed.
+      for (const [response, arrival] of open)
+        if (!response.headersSent) options.refuse(arrival, problem, response);
+    },
   };
+}
+
+function closeAfterResponse(response: ServerResponse): void {
+  if (!response.headersSent) response.setHeader("Connection", "close");
 }
 
 function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival {

@@ -15,11 +15,10 @@ import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { createTiers, type Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
 import { createAdmit } from "../../src/http/admit.ts";
-import { createArrivals } from "../../src/http/arrive.ts";
+import { createArrivals, type OpenRequests } from "../../src/http/arrive.ts";
 import { createCallersApp } from "../../src/http/callers-app.ts";
 import { createHttpServer } from "../../src/http/http-server.ts";
 import { checkHead } from "../../src/http/request-validation.ts";
-import { createOpenRequests, type OpenRequests } from "../../src/http/open-requests.ts";
 import { createRefuse, createRespond } from "../../src/http/respond.ts";
 import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
@@ -86,22 +85,20 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
   });
   const knownTargets = createKnownTargets(1_000_000);
-  const inFlight = createOpenRequests();
   const refuse = createRefuse(respond, { ...SILENT, ...observer });
+  const inFlight = createArrivals({
+    appIdHeader: "x-app-id",
+    precise: () => 0,
+    corsHeaders: () => undefined,
+    identify: () => "web",
+    now: clock.now,
+    requestId: () => "request-1",
+    observer: { ...SILENT, ...observer },
+    refuse,
+  });
   const serve = createCallersApp({
     addresses: addressesOf({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
-    arrivals: inFlight.tracking(
-      createArrivals({
-        appIdHeader: "x-app-id",
-        precise: () => 0,
-        corsHeaders: () => undefined,
-        identify: () => "web",
-        now: clock.now,
-        requestId: () => "request-1",
-        observer: { ...SILENT, ...observer },
-      }),
-      refuse,
-    ),
+    arrivals: inFlight,
     servePreflight: () => false,
     serveDocument: () => undefined,
     checkHead: (message, target) => checkHead(message, LIMITS, target),
