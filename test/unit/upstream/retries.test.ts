@@ -28,13 +28,6 @@ describe("a connection that the upstream has closed", () => {
     await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
     expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
   });
-
-  it("is not a new one that is reset, which is not retried", async () => {
-    const url = await rawUpstream((socket) => socket.resetAndDestroy());
-    const { attempt, watcher } = attempting({ baseUrl: url });
-    await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
-    expect(watcher.calls.map((call) => call.status)).toEqual(["reset"]);
-  });
 });
 
 describe("the retry", () => {
@@ -102,25 +95,6 @@ describe("the retry", () => {
     await clock.advance(LIMITS.totalTimeoutMs);
     expect(await failed).toMatchObject({ code: "upstream-error" });
     expect(watcher.calls.map((call) => call.status)).toEqual([500]);
-  });
-
-  it("is not made without a permit", async () => {
-    let turns = 0;
-    const throttled: Throttled = (_order, job) => {
-      turns += 1;
-      return turns === 1
-        ? job(() => undefined, {})
-        : Promise.reject(new Problem("temporary-reduced-capacity"));
-    };
-    let requests = 0;
-    const url = await httpUpstream((_request, response) => {
-      requests += 1;
-      response.statusCode = 500;
-      response.end();
-    });
-    const { attempt } = attempting({ baseUrl: url, throttled });
-    await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-error" });
-    expect(requests).toBe(1);
   });
 });
 
