@@ -29,7 +29,7 @@ export function playPart(part: number, { parts, histories }: { parts: number; hi
   describe("replicas that share the limits", () => {
     it.skipIf(seeds.length === 0)(
       `never exceed them, use them, and always get an answer (${seeds.length} histories)`,
-      { timeout: 60_000 + seeds.length * 5_000 },
+      { timeout: 60_000 + seeds.length * 10_000 },
       async () => {
         const failed: string[] = [];
         const left = seeds.values();
