@@ -8,6 +8,8 @@ import { LUA, type RedisStage, startStage } from "./redis-stage.ts";
 interface Removal {
   readonly rule: string;
   readonly what: string;
+  /** The history to play first: one that exceeds a limit, so that few are played. 1 where absent. */
+  readonly seed?: number;
   /** The code of the rule in the script, and its replacement. */
   readonly change: readonly [rule: string, without: string];
   readonly plan: Partial<Plan>;
@@ -73,6 +75,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "4",
     what: "a new holder takes over nothing",
+    seed: 2,
     change: [
       "reply.inherited = { calls = callsOf(slot), debts = mine.debts }",
       "reply.inherited = { calls = {}, debts = {} }",
@@ -119,6 +122,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "5",
     what: "slots are free after a loss",
+    seed: 3,
     change: ["state.slots[k] = { isUnknown = true,", "state.slots[k] = {"],
     plan: { windows: SHORT, faults: ["empty", "partition", "surge"], reserve: 0.5 },
   },
@@ -131,6 +135,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "6",
     what: "a process works before those who know more",
+    seed: 3,
     change: [
       "local isMember =",
       `me, request.time = me or { joinedBy = 0, seq = 0, number = 0, at = now }, request.time or now
@@ -160,23 +165,21 @@ describe("without rule", () => {
     return stage.close;
   });
 
-  it.each(REMOVALS)("[$rule], a limit is exceeded: $what", { timeout: 240_000 }, async ({ change, plan }) => {
-    const [rule, without] = change;
+  it.each(REMOVALS)("[$rule], a limit is exceeded: $what", { timeout: 240_000 }, async (removal) => {
+    const { seed: known = 1, plan } = removal;
+    const [rule, without] = removal.change;
     expect(LUA).toContain(rule);
     const lua = LUA.replace(rule, without);
-    for (let first = 1; first <= MOST_SEEDS; first += AT_ONCE) {
-      const outcomes = await Promise.all(
-        Array.from({ length: AT_ONCE }, (_, index) =>
-          playHistory(stage, first + index, {
-            lua,
-            change: (drawn) => ({ ...drawn, ...GREEDY, laterWindows: PAIR, ...plan }),
-          }),
-        ),
-      );
+    const change = (drawn: Plan): Plan => ({ ...drawn, ...GREEDY, laterWindows: PAIR, ...plan });
+    async function isExceeded(seeds: readonly number[]): Promise<boolean> {
+      const outcomes = await Promise.all(seeds.map((seed) => playHistory(stage, seed, { lua, change })));
       const problems = outcomes.flatMap((outcome) => outcome.problems);
       expect(problems.filter((problem) => problem.includes("ERR"))).toEqual([]);
-      if (problems.some((problem) => problem.includes("within"))) return;
+      return problems.some((problem) => problem.includes("within"));
     }
+    if (await isExceeded([known])) return;
+    for (let first = 1; first <= MOST_SEEDS; first += AT_ONCE)
+      if (await isExceeded(Array.from({ length: AT_ONCE }, (_, index) => first + index))) return;
     expect.fail("no history exceeds a limit");
   });
 });
