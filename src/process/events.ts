@@ -40,7 +40,12 @@ const MAX_ERRORS = 20;
  */
 export function onUncaughtError(onError: (error: UncaughtError) => void): void {
   let errors = 0;
+  let isLogClosed = false;
   process.on("uncaughtException", (error: unknown, origin) => {
+    const isFromLog = error instanceof Error && Reflect.get(error, "code") === "EPIPE";
+    // If the reader of the log has gone, every line fails, including the line about the failure.
+    if (isFromLog && isLogClosed) return;
+    isLogClosed ||= isFromLog;
     errors++;
     if (errors > MAX_ERRORS) process.exit(1);
     onError({ error, origin });

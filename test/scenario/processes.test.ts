@@ -47,6 +47,19 @@ describe("the gateway's process", () => {
     expect(await gateway.ended).toBe(0);
   });
 
+  it("stops in order when the reader of its log has gone", async () => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+    const gateway = run(["gateway"], { ...(await settingsFor(sandbox)), STOP_DELAY: "5s" });
+    const [, url = "", adminUrl = ""] = await gateway.says(READY);
+    gateway.child.stdout?.destroy();
+    // Its line in the log is the first one that fails.
+    expect((await ask(`${url}/listings?limit=1`)).status).toBe(200);
+    await expect.poll(async () => (await ask(`${adminUrl}/readyz`)).status).toBe(503);
+    // The stop does not interrupt requests, although every line of the log fails.
+    for (let n = 0; n < 30; n++) expect((await ask(`${url}/listings/${n + 1}`)).status).toBeLessThan(500);
+    expect(await gateway.ended).toBe(1);
+  });
+
   it("ends with a reason if its port is taken", async () => {
     const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
     const settings = await settingsFor(sandbox);
