@@ -14,7 +14,11 @@ import { createAuthority } from "../../support/certificates.ts";
 import { load, MINIMAL, problemsOf } from "./config-fixture.ts";
 
 const { cert, key } = createAuthority();
-const TEXTS: Readonly<Record<string, string>> = { "{cert}": cert, "{key}": key, "{cut}": cert.slice(0, 300) };
+const TEXTS: Readonly<Record<string, string>> = {
+  "{cert}": cert,
+  "{key}": key,
+  "{cut}": cert + cert.slice(0, 300),
+};
 
 /** A value in double quotes is JSON. */
 function textOf(written: string): string {
