@@ -4,7 +4,6 @@
  * Only the shown values change. Searches still use the original data, so a revised price may be slightly beyond the
  * bound of its search.
  */
-import type { Changes } from "./changes.ts";
 import type { AreaRecord, PropertyRecord, PropertyRow } from "./dataset/model.ts";
 
 /** A change of the data behind the paths that start with the prefix. */
@@ -46,7 +45,7 @@ const FIRST_PRICE = 1_000_000;
  * @param now the sandbox's clock, epoch milliseconds
  * @param changes further changes of each path
  */
-export function createRevisions(now: () => number, changes?: Changes): Revisions {
+export function createRevisions(now: () => number, changes?: Pick<Revisions, "of">): Revisions {
   const madeAt = now() - MADE_BEFORE_START_MS;
   const byPrefix = new Map<string, Revision>();
   let count = 0;
