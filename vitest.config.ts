@@ -13,8 +13,8 @@ export default defineConfig({
     hookTimeout: 60_000,
     // How long a busy machine may need until another process reaches a state.
     expect: { poll: { timeout: 20_000 } },
-    // For two cores: a good part of the tests wait for another process or for Redis, and leave their core to a third.
-    maxWorkers: 3,
+    // For two cores: a good part of the tests wait for another process or for Redis, and leave their core to two more.
+    maxWorkers: 4,
     projects: [
       // A worker runs many files and loads the modules once: half the CPU time of a process for each file.
       { extends: true, test: { name: "shared", isolate: false, include: [TESTS], exclude: ALONE } },

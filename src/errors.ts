@@ -66,7 +66,7 @@ const KINDS = {
   "headers-too-large": {
     status: 431,
     title: "The request headers are too large",
-    remedy: "Send fewer or shorter headers.",
+    remedy: "Send a shorter URL, or fewer or shorter headers.",
   },
   "too-many-connections": {
     status: 503,

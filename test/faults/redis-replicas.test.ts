@@ -127,10 +127,11 @@ describe("a purge", () => {
     expect(purgesIn(listening.events)).toEqual([]);
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
     const known = [{ epoch: 1_700_000_000_000_007, ...lost }];
-    await eventually(() => expect(purgesIn(listening.events)).toEqual(known));
-    // Once is enough.
+    await eventually(() => expect(purgesIn(listening.events)).not.toEqual([]));
+    // Once is enough. Only after a gap in the messages, all purges are reported again.
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
-    expect(purgesIn(listening.events)).toEqual(known);
+    const gap = listening.events.findLastIndex(({ kind }) => kind === "gap");
+    await eventually(() => expect(purgesIn(listening.events.slice(gap + 1))).toEqual(known));
   });
 
   it("has a later epoch than all that its replica knows, even if Redis is empty and its clock is behind", async () => {

@@ -128,7 +128,7 @@ const BROKEN: Record<string, Attack> = {
     405,
   ),
   "a URL that is too long": refused(target(`/areas?q=${"a".repeat(8_192)}`), 414),
-  "a URL beyond all measure": refused(target(`/areas?q=${"a".repeat(200_000)}`), 414),
+  "a URL beyond all measure": refused(target(`/areas?q=${"a".repeat(200_000)}`), 431),
   "headers that are too large": refused(areas("Host: x", `A: ${"a".repeat(16_384)}`), 431),
   "headers beyond all measure": refused(areas("Host: x", `A: ${"a".repeat(200_000)}`), 431),
   "too many headers": refused(areas("Host: x", ...Array.from({ length: 100 }, (_, n) => `A-${n}: b`)), 431),

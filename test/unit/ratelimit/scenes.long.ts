@@ -1,0 +1,3 @@
+import { playScenes } from "./scenes.ts";
+
+playScenes(3);
