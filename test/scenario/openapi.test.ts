@@ -34,6 +34,11 @@ describe("the callers' document", () => {
     expect(gateway.sandbox.requests()).toEqual([]);
   });
 
+  it("says what the terms of the API ask of every app", async () => {
+    const { info } = await documentAt((await startGateway()).url);
+    expect(info.description).toMatch(/show the service's logo[^.]*no pictures but\s+the thumbnails/);
+  });
+
   it("has every parameter, and its examples are answered", async () => {
     const gateway = await startGateway();
     const document = await documentAt(gateway.url);

@@ -25,6 +25,7 @@ type Operation = { readonly responses: Readonly<Record<string, DocumentedRespons
 
 export interface OpenApiDocument {
   readonly openapi: string;
+  readonly info: { readonly description: string };
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: {
     readonly responses: Readonly<Record<string, DocumentedResponse>>;
