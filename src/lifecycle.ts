@@ -54,8 +54,12 @@ export interface Lifecycle {
   readonly readiness: AdminOptions["readiness"];
 }
 
-/** A replica that cannot join the budget within this time is ready without it. It can then serve cached answers. */
+/** With `server.readyWithout: redis`, a replica that cannot join the budget within this time is ready all the same. */
 const JOIN_MS = 5_000;
+const READY = { isReady: true, says: "ready" };
+const NOT_JOINED =
+  "starting: this replica has not joined the shared budget, because Redis has not answered it yet. The log says why. " +
+  "To serve cached answers meanwhile, set server.readyWithout to redis.";
 /** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;
 
@@ -68,7 +72,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
   const { clock, budgets, inFlight, closeStore } = options;
   const started: { callers?: Listening; admin?: Listening } = {};
   let isStopping = false;
-  let hasBegun = false;
+  let isReadyWithoutRedis = false;
   let listeningSince = Number.POSITIVE_INFINITY;
 
   return {
@@ -79,6 +83,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       const callersAt = await listen(servers.callers, server.port, server.host);
       started.callers = callersAt;
       listeningSince = clock.monotonic();
+      isReadyWithoutRedis = server.readyWithout === "redis";
       return { callers: callersAt, admin: adminAt };
     },
     async stop({ server }, { withStopDelay = false } = {}) {
@@ -92,18 +97,15 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       await started.admin?.close(clock, 0);
     },
     readiness() {
-      if (isStopping) return "stopping";
-      const isListening = started.callers !== undefined;
-      hasBegun ||= isListening && (!isJoining(budgets) || clock.monotonic() > listeningSince + JOIN_MS);
-      return hasBegun ? "ready" : "starting";
+      if (isStopping) return { isReady: false, says: "stopping" };
+      if (started.callers === undefined) return { isReady: false, says: "starting" };
+      const mayBeReady = isReadyWithoutRedis && clock.monotonic() > listeningSince + JOIN_MS;
+      return mayBeReady || !isJoining(budgets) ? READY : { isReady: false, says: NOT_JOINED };
     },
   };
 }
 
-/**
- * Whether this replica has no part of a budget yet, so that it cannot send calls. This matters only at the start: a replica
- * that joins again later, after a restart of Redis, stays ready and answers from its cache.
- */
+/** Whether this replica has never joined a budget, so that it cannot send calls. A replica that has joined stays ready. */
 function isJoining(budgets: Budgets): boolean {
   return ORIGINS.some((origin) => budgets[origin].overview().mode === "joining");
 }

@@ -21,7 +21,7 @@ import { type UsageOptions, usageEndpoints } from "./usage.ts";
 export interface AdminOptions extends ExplainOptions, PurgeOptions, UsageOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
-  readonly readiness: () => "starting" | "ready" | "stopping";
+  readonly readiness: () => { readonly isReady: boolean; readonly says: string };
   readonly status: (span: Span) => Promise<Status>;
   /** @returns the state of the budgets, as JSON values */
   readonly budget: () => object;
@@ -114,8 +114,8 @@ function healthEndpoints({ readiness }: AdminOptions): Endpoint[] {
   return [
     get("/livez", {}, () => send({ type, text: "alive\n" })),
     get("/readyz", {}, () => {
-      const state = readiness();
-      return send({ type, text: `${state}\n`, status: state === "ready" ? 200 : 503 });
+      const { isReady, says } = readiness();
+      return send({ type, text: `${says}\n`, status: isReady ? 200 : 503 });
     }),
   ];
 }

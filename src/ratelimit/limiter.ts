@@ -104,8 +104,8 @@ export interface WindowState extends RateWindow {
 
 export interface LimiterState {
   /**
-   * `alone`: there is no Redis, this process decides. `shared`: Redis decides. `joining`: nothing is granted yet.
-   * `degraded`: Redis does not answer or has lost data, only the own purse pays.
+   * `alone`: there is no Redis, this process decides. `shared`: Redis decides. `joining`: Redis has not let this
+   * process work yet, and nothing is granted. `degraded`: Redis does not answer or has lost data, only the own purse pays.
    */
   readonly mode: "alone" | "shared" | "joining" | "degraded";
   readonly windows: readonly WindowState[];

@@ -25,7 +25,7 @@ describe("a process that starts", () => {
     await redis.kill();
     const fleet = await startFleet({ REDIS_URL: url, CONFIG_FILE: fileWith(LONG_TIMEOUTS) });
     const replica = await fleet.start();
-    expect(await readyz(replica)).toBe("503 starting");
+    expect(await readyz(replica)).toMatch(/^503 starting: /);
     expect((await ask(`${replica.admin}/livez`)).status).toBe(200);
     await redis.restart();
     await expect.poll(() => readyz(replica)).toBe("200 ready");
@@ -33,6 +33,32 @@ describe("a process that starts", () => {
     await redis.close();
     await replica.process.says(/"what":"Redis".*"Out of order"[^]*"Back in order"[^]*"Out of order"/);
     expect(await readyz(replica)).toBe("200 ready");
+  });
+
+  it("is not ready in a rollout while Redis is away, unless server.readyWithout says so", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({
+      REDIS_URL: urlOf(redis),
+      REPLICAS: "3",
+      CONFIG_FILE: fileWith(LONG_TIMEOUTS),
+    });
+    const replicas = await startMany(fleet, 3);
+    for (const replica of replicas) await expect.poll(() => readyz(replica)).toBe("200 ready");
+    await redis.kill();
+    for (const { process } of replicas) await process.says(/"what":"Redis".*"Out of order"/);
+
+    const [old, ...others] = replicas;
+    old?.process.child.kill("SIGKILL");
+    const patient = await fleet.start({
+      CONFIG_FILE: fileWith(`${LONG_TIMEOUTS}\nserver: { readyWithout: redis }`),
+    });
+    const successor = await fleet.start();
+    expect(await readyz(patient)).toMatch(/^503 starting: /);
+    await expect.poll(() => readyz(patient), { timeout: 20_000 }).toBe("200 ready");
+    // It has waited as long as the other one by now.
+    const since = await readyz(successor);
+    expect(since).toMatch(/^503 starting: this replica has not joined the shared budget, .*readyWithout/);
+    for (const replica of others) expect(await readyz(replica)).toBe("200 ready");
   });
 
   it("ends with a reason when its Redis settings cannot be used", async () => {

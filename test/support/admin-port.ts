@@ -24,7 +24,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     budget: () => ({}),
     historyOf: () => [],
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
-    readiness: () => "ready",
+    readiness: () => ({ isReady: true, says: "ready" }),
     reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
     version: { version: "1", node: "v1" },

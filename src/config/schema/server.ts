@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { optional, setting } from "../setting.ts";
-import { duration, integer, port } from "../shapes.ts";
+import { duration, integer, oneOf, port } from "../shapes.ts";
 import { headerName, host, network, optionalPath, origin, secretFile } from "../text-shapes.ts";
 
 /**
@@ -60,6 +60,10 @@ export const server = z.strictObject({
   maxConnections: setting(integer(1, 100_000), {
     default: 5000,
     description: "The most open connections on each of the two ports.",
+  }),
+  readyWithout: setting(optional(oneOf("redis")), {
+    description:
+      "Unset: /readyz is 503 until the replica has joined the budget in Redis, so a rollout stops while Redis is away. redis: after 5 seconds it is ready all the same, to serve cached answers.",
   }),
   stopDelayMs: setting(duration({ minMs: 0 }), {
     default: "2s",

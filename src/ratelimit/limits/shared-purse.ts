@@ -228,7 +228,6 @@ class SharedPurse implements SharedLimiter {
     if (reply === undefined || reply.isWatching) return this.#refuse(taken);
     confirm();
     purses.last = { ...reply, askedAt };
-    if (purses.opensAt <= at) purses.hasOpened = true;
     if (this.#waiting === waiting) this.#isWaitingReported = true;
     this.#answer(taken, reply, at);
     if (isLeaving) this.#left();

@@ -7,10 +7,10 @@ import { AWAY_MS, type TwoPurses } from "./two-purses.ts";
 
 export function stateOf(purses: TwoPurses): LimiterState {
   const at = purses.now();
-  const { described, config, apps, hasOpened } = purses;
+  const { described, config, apps, last } = purses;
   const waiting = described !== undefined && at - described.at <= AWAY_MS ? described.state.waiting : [];
   return {
-    mode: purses.isShared(at) ? "shared" : hasOpened ? "degraded" : "joining",
+    mode: purses.isShared(at) ? "shared" : last === undefined ? "joining" : "degraded",
     windows: config.windows.map((window) => windowOf(purses, window, at)),
     today: new Map([...config.perDay].map(([app, perDay]) => [app, dayOf(apps.log, app, perDay, at)])),
     waitingElsewhere: waiting.flatMap((all) =>

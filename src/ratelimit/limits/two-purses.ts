@@ -59,8 +59,6 @@ export class TwoPurses {
   isReachable = true;
   /** [6] */
   isWatching = true;
-  /** The shared purse has been open to this process. */
-  hasOpened = false;
   /** When the shared purse is likely to be open to this replica. */
   opensAt: number;
   readonly #slackMs: number;
