@@ -15,7 +15,13 @@ import { readSettings } from "./config/load.ts";
 import { tracingSettings } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
 import { describePortInUse, gatewayPorts } from "./process/listen.ts";
-import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
+import {
+  describeError,
+  onParentGone,
+  onReloadSignal,
+  onStopSignal,
+  onUncaughtError,
+} from "./process/events.ts";
 
 /** The longest time for writing the last log lines. */
 const FLUSH_MS = 1_000;
@@ -34,7 +40,7 @@ export async function main(
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const log = createLogger({ level: config.log.level, secrets: keys.known });
-  const end = watchForEnd(log);
+  const end = watchForEnd(log, env["npm_lifecycle_event"] === "start");
   let gateway: Gateway | undefined;
   onReloadSignal(() => gateway?.reload());
   let what = "property-gateway cannot start";
@@ -92,7 +98,8 @@ interface EndWatch {
   readonly hasFailed: () => boolean;
 }
 
-function watchForEnd(log: Logger): EndWatch {
+/** @param isFromNpm whether `npm start` started the process */
+function watchForEnd(log: Logger, isFromNpm: boolean): EndWatch {
   const { promise, resolve } = Promise.withResolvers<StopOptions>();
   let hasFailed = false;
   onUncaughtError(({ error, origin }) => {
@@ -105,6 +112,12 @@ function watchForEnd(log: Logger): EndWatch {
     // A SIGINT usually comes from a terminal, where there is no load balancer that must notice the stop.
     resolve({ withStopDelay: signal === "SIGTERM" });
   });
+  if (isFromNpm) {
+    onParentGone(systemClock, () => {
+      log.info("Stopping, because npm has ended.");
+      resolve({ withStopDelay: true });
+    });
+  }
   return { begins: promise, hasFailed: () => hasFailed };
 }
 

@@ -56,6 +56,13 @@ const PROGRAMS: readonly Program[] = [
     version: /version (\d[\d.]*)/,
     oldest: 2,
   })),
+  {
+    title: "systemd",
+    command: "systemd-analyze",
+    package: "systemd",
+    version: /systemd (\d+)/,
+    oldest: 250,
+  },
   { title: "curl", command: "curl", package: "curl", version: /curl (\d[\d.]*)/, oldest: 7 },
   {
     title: "chromium",

@@ -3,6 +3,8 @@
  */
 import { constants } from "node:os";
 
+import { type Clock, every } from "./clock.ts";
+
 const STOP_SIGNALS = ["SIGTERM", "SIGINT"] as const;
 type StopSignal = (typeof STOP_SIGNALS)[number];
 
@@ -24,6 +26,21 @@ export function onStopSignal(stop: (signal: StopSignal) => void): void {
 /** Calls back at every SIGHUP. By convention, a process then reads its settings again. */
 export function onReloadSignal(reload: () => void): void {
   process.on("SIGHUP", reload);
+}
+
+const PARENT_CHECK_MS = 1_000;
+
+/**
+ * Calls back once if the process that started this one has ended. npm ends at a SIGHUP, and at a SIGKILL, without a word to
+ * what it runs; this process would then keep its ports.
+ */
+export function onParentGone(clock: Clock, gone: () => void): void {
+  const parent = process.ppid;
+  const stop = every(clock, PARENT_CHECK_MS, () => {
+    if (process.ppid === parent) return;
+    stop();
+    gone();
+  });
 }
 
 interface UncaughtError {

@@ -38,7 +38,7 @@ export function runScript(name: string, env: Readonly<Record<string, string>>): 
 /** @returns Node's arguments in a script of package.json */
 export function argumentsOf(name: string): string[] {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync("package.json", "utf8"));
-  const [program, ...args] = scripts[name]?.split(" ") ?? [];
+  const [program, ...args] = scripts[name]?.replace(/^exec /, "").split(" ") ?? [];
   if (program !== "node") throw new Error(`the script ${name} does not run Node`);
   return args;
 }

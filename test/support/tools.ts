@@ -54,6 +54,11 @@ export function promtoolOn(input: string, ...args: string[]): Said {
   return call("promtool", args, process.env, input);
 }
 
+/** systemd's own check of its units; `npm test` sees to it that it is there. */
+export function systemdAnalyze(...args: string[]): Said {
+  return call("systemd-analyze", args);
+}
+
 function call(command: string, args: readonly string[], env = process.env, input = ""): Said {
   const { status, stdout, stderr, error } = spawnSync(command, args, { env, input, encoding: "utf8" });
   if (error) throw error;

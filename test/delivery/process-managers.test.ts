@@ -1,0 +1,148 @@
+/** What keeps the gateway running on a machine without containers: systemd's unit, and `npm start` below any other. */
+import { spawn, spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { openSettings } from "../../src/config/load.ts";
+import { parseDuration } from "../../src/config/units.ts";
+import { ask } from "../support/ask.ts";
+import { fileWith, temporaryDirectory } from "../support/files.ts";
+import { CALLER, gatewayEnv } from "../support/gateway.ts";
+import { argumentsOf, follow, type Running } from "../support/process.ts";
+import { type Said, systemdAnalyze } from "../support/tools.ts";
+
+const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)".*?\n/;
+const LONGER = "cache: { ttl: { areas: 2h } }";
+
+interface Managed extends Running {
+  /** The process that the manager has started: the only one that it knows. */
+  readonly pid: number;
+  readonly sandbox: Sandbox;
+  readonly settingsFile: string;
+  readonly url: string;
+}
+
+/** A process manager: it starts a command with an environment, and knows the process id of what it has started. */
+async function manage(command: readonly string[], more: Record<string, string> = {}): Promise<Managed> {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+  onTestFinished(sandbox.close);
+  const settingsFile = fileWith("cache: { ttl: { areas: 1h } }");
+  const [program = "", ...args] = command;
+  const child = spawn(program, args, {
+    env: {
+      ...process.env,
+      ...gatewayEnv((await sandbox.listen()).url),
+      BUDGET: "1000/1m",
+      CONFIG_FILE: settingsFile,
+      ...more,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+    // A group of its own, so that the test can end all of it.
+    detached: true,
+  });
+  const running = follow(child);
+  const pid = child.pid ?? 0;
+  onTestFinished(() => {
+    try {
+      process.kill(-pid, "SIGKILL");
+    } catch {
+      // All of it has ended.
+    }
+  });
+  const [, url = ""] = await running.says(READY);
+  return { ...running, pid, sandbox, settingsFile, url };
+}
+
+describe("npm start", () => {
+  it("passes SIGTERM on, and ends when the gateway has answered its last request", async () => {
+    const { url, sandbox, ...npm } = await manage(["npm", "start"]);
+    sandbox.hold();
+    const inFlight = ask(`${url}/areas?q=Nacka`);
+    await sandbox.waitForRequests(1);
+    process.kill(npm.pid, "SIGTERM");
+    await npm.says(/"signal":"SIGTERM"/);
+    sandbox.release();
+    expect((await inFlight).status).toBe(200);
+    expect(await npm.ended).toBe(0);
+    expect(npm.output()).toMatch(/"msg":"stopped"/);
+  });
+
+  // npm has no handler for SIGHUP, and nothing that it starts can give it one.
+  it("has no gateway left behind when npm itself is ended by SIGHUP or SIGKILL", async () => {
+    const npm = await manage(["npm", "start"]);
+    process.kill(npm.pid, "SIGHUP");
+    // The output ends when the last process that writes to it has ended.
+    expect(await npm.ended).toBe("SIGHUP");
+    expect(npm.output()).toMatch(/because npm has ended[^]*"msg":"stopped"/);
+  });
+
+  it("leaves npm running when SIGHUP makes the gateway reload", async () => {
+    const npm = await manage(["npm", "start"]);
+    const children = readFileSync(`/proc/${npm.pid}/task/${npm.pid}/children`, "utf8");
+    writeFileSync(npm.settingsFile, LONGER);
+    process.kill(Number(children), "SIGHUP");
+    await npm.says(/"by":"SIGHUP","changes":\["cache.ttl.areas: 1h → 2h"\]/);
+    process.kill(npm.pid, "SIGTERM");
+    expect(await npm.ended).toBe(0);
+  });
+});
+
+describe("systemd's unit", () => {
+  const UNIT = "deploy/systemd/property-gateway.service";
+  const text = readFileSync(UNIT, "utf8");
+  /** The values of a key, in their order. */
+  const values = (key: string): string[] =>
+    [...text.matchAll(new RegExp(`^${key}=(.*)$`, "gm"))].map(([, value = ""]) => value);
+  const [workingDirectory = ""] = values("WorkingDirectory");
+  const [node = "", ...args] = values("ExecStart")[0]?.split(" ") ?? [];
+
+  /** systemd-analyze, on the unit as it would be if the gateway were installed. */
+  function analyze(verb: string, unit: string, ...options: string[]): Said {
+    const file = join(temporaryDirectory(), basename(UNIT));
+    writeFileSync(file, unit.replace(`ExecStart=${node}`, `ExecStart=${process.execPath}`));
+    return systemdAnalyze(verb, ...options, file);
+  }
+
+  it("is what systemd knows, to the last key, and exposes little", () => {
+    expect(analyze("verify", text)).toEqual({ status: 0, output: "" });
+    // On a scale from 0 (nothing) to 100.
+    const exposure = ["--offline=true", "--threshold=20"];
+    expect(analyze("security", text, ...exposure).status).toBe(0);
+    // Mistakes are found.
+    expect(analyze("verify", text.replace("NoNewPriv", "NoNewProv")).output).toMatch(/Unknown key/);
+    expect(analyze("security", text.replace(/^Protect.*\n/gm, ""), ...exposure).status).not.toBe(0);
+  });
+
+  it("starts the pinned Node with the options of npm start, and gives it the time that a stop may take", () => {
+    expect(node).toBe(`${workingDirectory}/node_modules/.bin/node`);
+    expect(args).toEqual(argumentsOf("start"));
+    const { server } = openSettings({ env: { ...gatewayEnv(), STOP_DELAY: "" }, readFile: String }).first
+      .config;
+    expect(parseDuration(`${values("TimeoutStopSec")[0]}s`)).toBeGreaterThan(
+      server.stopDelayMs + server.drainTimeoutMs + 5_000,
+    );
+  });
+
+  it("has a command that starts, reloads as ExecReload does, and ends at SIGTERM", async () => {
+    const directory = temporaryDirectory();
+    const environment = Object.fromEntries(values("Environment").map((pair) => pair.split("=")));
+    expect(environment).toMatchObject({ DATA_DIR: `/var/lib/${values("StateDirectory")[0]}` });
+    const unit = await manage([node.replace(workingDirectory, process.cwd()), ...args], {
+      ...environment,
+      DATA_DIR: join(directory, "data"),
+    });
+    expect((await ask(`${unit.url}/areas?q=Nacka`)).status).toBe(200);
+    writeFileSync(unit.settingsFile, LONGER);
+    const [program = "", ...words] = values("ExecReload")[0]?.split(" ") ?? [];
+    spawnSync(
+      program,
+      words.map((word) => word.replace("$MAINPID", String(unit.pid))),
+    );
+    await unit.says(/"by":"SIGHUP","changes":\["cache.ttl.areas: 1h → 2h"\]/);
+    process.kill(unit.pid, "SIGTERM");
+    expect(await unit.ended).toBe(0);
+  });
+});
