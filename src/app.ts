@@ -99,10 +99,14 @@ export function createGateway(options: GatewayOptions): Gateway {
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { stores, budgets, flights }, upstream.ask);
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
-  budgets.api.onProbeWanted(() => {
+  const repeatLastAnswered = async (): Promise<void> => {
     const question = upstream.lastAnswered();
-    if (question !== undefined) void cache.refresh(question, undefined, "refresh");
-  });
+    if (question === undefined) return;
+    // Without the cached entry, a refresh would find it in the cache while it is fresh, and send nothing.
+    const found = await stores.tiers.lookup(question.key);
+    await cache.refresh(question, found?.entry, "refresh");
+  };
+  budgets.api.onProbeWanted(() => void repeatLastAnswered());
   const pages = createPageStage(context, { stores, budgets }, cache);
   const warm = createWarm({
     items: context.warmItems,
