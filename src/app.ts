@@ -54,7 +54,8 @@ import {
 import { createReload, type ReloadNow } from "./reload.ts";
 import { createFlights, type Flights, type FlightResult } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
-import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { build } from "./telemetry/build.ts";
+import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { tlsContext } from "./process/tls.ts";
 import type { Observer, Tier } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/usage.ts";

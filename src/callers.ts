@@ -23,7 +23,7 @@ import { originOf } from "./interface/resources.ts";
 import type { HttpServer } from "./process/listen.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf } from "./query/route.ts";
-import { build } from "./telemetry/process-metrics.ts";
+import { build } from "./telemetry/build.ts";
 import { tlsContext } from "./process/tls.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 

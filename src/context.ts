@@ -19,7 +19,7 @@ import type { Observer, Tracing } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
-import { build } from "./telemetry/process-metrics.ts";
+import { build } from "./telemetry/build.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 
 /** What the process passes to the gateway. */

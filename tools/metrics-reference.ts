@@ -1,7 +1,7 @@
 import type { Metric } from "../src/telemetry/instruments.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
-import { build } from "../src/telemetry/process-metrics.ts";
-import type { LabelValues } from "../src/telemetry/labels.ts";
+import { build } from "../src/telemetry/build.ts";
+import type { Label } from "../src/telemetry/labels.ts";
 
 const INTRODUCTION = `# Metrics
 
@@ -23,35 +23,29 @@ export function metricsReference(): string {
 }
 
 function line({ name, type, labels, help }: Metric): string {
-  const names = Object.keys(labels);
-  const named = names.length > 0 ? `${name}{${names.join(",")}}` : name;
+  const named = labels.length > 0 ? `${name}{${labels.map((label) => label.name).join(",")}}` : name;
   return `- ${code(named)}: ${help}${type === "histogram" ? " (histogram)" : ""}`;
 }
 
 /** A label has a line for each set of values. The line of the set that most metrics have comes without their names. */
 function labelsOf(metrics: readonly Metric[]): string {
-  const uses = new Map<LabelValues, { label: string; names: string[] }>();
-  for (const { name, labels } of metrics) {
-    for (const [label, values] of Object.entries(labels)) {
-      const use = uses.get(values) ?? { label, names: [] };
-      use.names.push(name);
-      uses.set(values, use);
-    }
-  }
+  const uses = new Map<Label, string[]>();
+  for (const { name, labels } of metrics)
+    for (const label of labels) uses.set(label, [...(uses.get(label) ?? []), name]);
   const sorted = [...uses].toSorted(
-    ([, one], [, other]) => one.label.localeCompare(other.label) || one.names.length - other.names.length,
+    ([one, its], [other, others]) => one.name.localeCompare(other.name) || its.length - others.length,
   );
-  const lines = sorted.map(([values, use]) => {
-    const others = [...uses.values()].filter((other) => other !== use && other.label === use.label);
-    const isMost = others.every(({ names }) => names.length < use.names.length);
-    const of = isMost ? (others.length > 0 ? " elsewhere" : "") : ` of ${use.names.map(code).join(", ")}`;
-    return `- ${code(use.label)}${of}: ${valuesOf(values)}`;
+  const lines = sorted.map(([label, names]) => {
+    const others = sorted.filter(([other]) => other !== label && other.name === label.name);
+    const isMost = others.every(([, theirs]) => theirs.length < names.length);
+    const of = isMost ? (others.length > 0 ? " elsewhere" : "") : ` of ${names.map(code).join(", ")}`;
+    return `- ${code(label.name)}${of}: ${valuesOf(label)}`;
   });
   return ["## Labels", "", ...lines, ""].join("\n");
 }
 
 /** The meaning explains the label or some of its values, or links to the page that lists them. No value is listed twice. */
-function valuesOf({ meaning = "", values = [] }: LabelValues): string {
+function valuesOf({ meaning = "", values = [] }: Label): string {
   const codes = meaning.includes("](") ? [] : values.map(code);
   const listed = codes.filter((value) => !meaning.includes(value));
   const parts = listed.length < codes.length ? [listed.join(", "), meaning] : [meaning, listed.join(", ")];

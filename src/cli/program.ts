@@ -5,7 +5,7 @@
 import { Command, CommanderError } from "commander";
 
 import type { Environment } from "../config/env.ts";
-import { build } from "../telemetry/process-metrics.ts";
+import { build } from "../telemetry/build.ts";
 import { addAdminCommands } from "./admin-commands.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { addSandbox } from "./sandbox.ts";

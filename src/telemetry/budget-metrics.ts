@@ -1,5 +1,5 @@
 import type { Cause, CircuitState, Priority, RefusalReason } from "./events.ts";
-import type { Instruments, Read } from "./instruments.ts";
+import type { Instruments } from "./instruments.ts";
 import * as label from "./labels.ts";
 
 /** The limit of a window, and what is left of it. */
@@ -28,75 +28,71 @@ export interface BudgetMetrics {
   readonly dataLost: () => void;
 }
 
-export function declareBudget(instruments: Instruments, read: Read<BudgetSources>): BudgetMetrics {
-  const { begin, counter, histogram } = instruments;
-  begin("The budget");
-  declareWindows(instruments, read);
-  const { APP: app, CAUSE: cause, REASON: reason } = label;
-  const spent = counter("gateway_budget_spent_total", "Calls, by the app that pays.", { app, cause });
-  const refused = counter("gateway_refused_total", "Requests refused because of the budget.", {
-    app,
-    reason,
-  });
-  const wouldBeRefused = counter(
+type Declare = Instruments<{ readonly budget: BudgetSources }>;
+
+export function declareBudget(add: Declare): BudgetMetrics {
+  add.begin("The budget");
+  declareWindows(add);
+  const { APP, CAUSE, REASON } = label;
+  const spent = add.counter("gateway_budget_spent_total", [APP, CAUSE], "Calls, by the app that pays.");
+  const refused = add.counter(
+    "gateway_refused_total",
+    [APP, REASON],
+    "Requests refused because of the budget.",
+  );
+  const wouldBeRefused = add.counter(
     "gateway_would_be_refused_total",
+    [APP, REASON],
     "Requests that the budget would have refused (budget.mode: observe).",
-    { app, reason },
   );
-  const dataLost = counter(
+  const dataLost = add.counter(
     "gateway_budget_data_lost_total",
+    [],
     "How often Redis lost data of the budget, as this process noticed.",
-    {},
   );
-  const waited = histogram(
+  const waited = add.histogram(
     "gateway_throttle_wait_seconds",
+    [],
     "Time that calls waited for a permit.",
-    {},
     [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   );
   return {
     dataLost: () => dataLost.inc(),
-    spent(payer, why, waitedMs) {
-      spent.inc({ app: payer, cause: why });
+    spent(app, cause, waitedMs) {
+      spent.inc({ app, cause });
       waited.observe(waitedMs / 1000);
     },
-    refused: (asker, why, isEnforced) =>
-      (isEnforced ? refused : wouldBeRefused).inc({ app: asker, reason: why }),
+    refused: (app, reason, isEnforced) => (isEnforced ? refused : wouldBeRefused).inc({ app, reason }),
   };
 }
 
-function declareWindows({ sampled }: Instruments, read: Read<BudgetSources>): void {
-  const { WINDOW: window, LISTED_APP: app, APP_WINDOW: appWindow } = label;
-  sampled("gauge", "gateway_budget_limit", "Most calls in a window.", { window }, () =>
-    read((budget) => budget.windows().map((one) => [{ window: one.window }, one.limit])),
-  );
-  sampled("gauge", "gateway_budget_remaining", "Calls left in a window.", { window }, () =>
-    read((budget) => budget.windows().map((one) => [{ window: one.window }, one.remaining])),
-  );
-  const ofApps = (pick: (one: WindowLeft) => number) => () =>
-    read((budget) => budget.apps().map((one) => [{ app: one.app, window: one.window }, pick(one)] as const));
-  sampled(
-    "gauge",
+function declareWindows(add: Declare): void {
+  const { WINDOW, LISTED_APP, APP_WINDOW, PRIORITY } = label;
+  type Read<L extends string> = Parameters<typeof add.sampled<L>>[3];
+  const ofWindows =
+    (member: "limit" | "remaining"): Read<"window"> =>
+    ({ budget }) =>
+      budget.windows().map((one) => [{ window: one.window }, one[member]]);
+  const ofApps =
+    (member: "limit" | "remaining"): Read<"app" | "window"> =>
+    ({ budget }) =>
+      budget.apps().map(({ app, window, ...one }) => [{ app, window }, one[member]]);
+  add.sampled("gateway_budget_limit", [WINDOW], "Most calls in a window.", ofWindows("limit"));
+  add.sampled("gateway_budget_remaining", [WINDOW], "Calls left in a window.", ofWindows("remaining"));
+  add.sampled(
     "gateway_app_budget_limit",
+    [LISTED_APP, APP_WINDOW],
     "Share of a listed app in a window; for `per-day`, its setting perDay.",
-    { app, window: appWindow },
-    ofApps(({ limit }) => limit),
+    ofApps("limit"),
   );
-  sampled(
-    "gauge",
+  add.sampled(
     "gateway_app_budget_remaining",
+    [LISTED_APP, APP_WINDOW],
     "Calls that a listed app has left in a window.",
-    { app, window: appWindow },
-    ofApps(({ remaining }) => remaining),
+    ofApps("remaining"),
   );
-  sampled("gauge", "gateway_calls_in_flight", "Calls in flight.", {}, () =>
-    read((budget) => [[{}, budget.inFlight()]]),
-  );
-  sampled(
-    "gauge",
-    "gateway_throttle_queue_length",
-    "Calls that wait for a permit.",
-    { priority: label.PRIORITY },
-    () => read((budget) => budget.queue().map(({ priority, length }) => [{ priority }, length])),
+  add.sampled("gateway_calls_in_flight", [], "Calls in flight.", ({ budget }) => budget.inFlight());
+  add.sampled("gateway_throttle_queue_length", [PRIORITY], "Calls that wait for a permit.", ({ budget }) =>
+    budget.queue().map(({ priority, length }) => [{ priority }, length]),
   );
 }

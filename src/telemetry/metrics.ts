@@ -18,10 +18,10 @@ import {
   type UpstreamCallRecord,
 } from "./events.ts";
 import { type BudgetMetrics, type BudgetSources, declareBudget } from "./budget-metrics.ts";
-import { type Catalogue, createInstruments, type Instruments, type Read } from "./instruments.ts";
+import { type Catalogue, Instruments } from "./instruments.ts";
 import * as label from "./labels.ts";
 import { RELOAD_RESULTS, type ReloadResult, type Saving, SAVINGS } from "./labels.ts";
-import { type Build, declareProcessMetrics } from "./process-metrics.ts";
+import type { Build } from "./build.ts";
 
 /** Read at every scrape. */
 export interface MetricSources {
@@ -44,6 +44,8 @@ interface TierStats {
   readonly bytes: number;
   readonly evictions: number;
 }
+
+type Declare = Instruments<MetricSources>;
 
 export interface Metrics {
   /** @param app the value of the label `app`, which names some apps only */
@@ -73,37 +75,26 @@ export interface Metrics {
 }
 
 export function createMetrics(build: Build): Metrics {
-  const instruments = createInstruments();
   let known: MetricSources | undefined;
-  const read = <T>(pick: (sources: MetricSources) => readonly T[]): readonly T[] =>
-    known === undefined ? [] : pick(known);
-  const traffic = declareTraffic(instruments, read);
-  const upstream = declareUpstream(instruments, read);
-  const budget = declareBudget(instruments, (pick) => read(({ budget: sources }) => pick(sources)));
-  const stores = declareStores(instruments, read);
-  const freshness = declareFreshness(instruments, read);
-  const config = declareSettings(instruments);
-  const { eventLoopDelay } = declareProcessMetrics(instruments, build);
+  const instruments = new Instruments<MetricSources>(() => known);
+  const { registry, catalogue } = instruments;
+  const [traffic, upstream] = [declareTraffic(instruments), declareUpstream(instruments)];
+  const budget = declareBudget(instruments);
+  const stores = declareStores(instruments);
   return {
-    request(record, app) {
-      traffic.request(record, app);
-      upstream.saved(savingOf(record));
-      if (record.tier !== undefined) stores.hit(record.tier);
-    },
-    ...upstream.counted,
-    ...freshness,
-    appTokenRefused: traffic.appTokenRefused,
-    storeOperation: stores.operation,
-    breakerState: stores.breakerState,
+    ...traffic,
+    ...upstream,
     budget,
-    eventLoopDelay,
-    config,
+    ...stores,
+    ...declareFreshness(instruments),
+    config: declareSettings(instruments),
+    ...declareProcess(instruments, build),
+    request(record, app) {
+      for (const part of [traffic, upstream, stores]) part.request(record, app);
+    },
     sample: (sources) => void (known = sources),
-    catalogue: instruments.catalogue,
-    render: async () => ({
-      contentType: instruments.registry.contentType,
-      text: await instruments.registry.metrics(),
-    }),
+    catalogue,
+    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
   };
 }
 
@@ -114,190 +105,164 @@ export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | u
   return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
 }
 
-function declareTraffic({ begin, counter, histogram, sampled }: Instruments, read: Read<MetricSources>) {
-  begin("Traffic");
-  const { APP: app, ADMITTED_RESOURCE: resource, OUTCOME: outcome, STATUS: status } = label;
-  const requests = counter("gateway_requests_total", "Requests of callers.", {
-    app,
-    resource,
-    outcome,
-    status,
-  });
-  const seconds = histogram(
+function declareTraffic(add: Declare) {
+  add.begin("Traffic");
+  const { APP, ADMITTED_RESOURCE, OUTCOME, STATUS } = label;
+  const requests = add.counter(
+    "gateway_requests_total",
+    [APP, ADMITTED_RESOURCE, OUTCOME, STATUS],
+    "Requests of callers.",
+  );
+  const seconds = add.histogram(
     "gateway_request_duration_seconds",
+    [ADMITTED_RESOURCE, OUTCOME],
     "Time from a request's arrival to the end of its response.",
-    { resource, outcome },
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   );
-  const problems = counter("gateway_problems_total", "Requests of callers that got a problem.", {
-    problem: label.PROBLEM,
-    status,
-  });
+  const problems = add.counter(
+    "gateway_problems_total",
+    [label.PROBLEM, STATUS],
+    "Requests of callers that got a problem.",
+  );
   // Exported as 0 from the start, so that Prometheus sees their first occurrence as an increase.
   for (const problem of PROBLEM_CODES) {
-    const { status: code } = new Problem(problem);
-    if (code >= 500) problems.inc({ problem, status: code }, 0);
+    const { status } = new Problem(problem);
+    if (status >= 500) problems.inc({ problem, status }, 0);
   }
-  sampled("gauge", "gateway_apps_registered", "Number of apps in the settings.", {}, () =>
-    read((sources) => [[{}, sources.appsRegistered()]]),
+  add.sampled("gateway_apps_registered", [], "Number of apps in the settings.", (sources) =>
+    sources.appsRegistered(),
   );
-  const refused = counter(
+  const refused = add.counter(
     "gateway_app_tokens_refused_total",
+    [APP],
     "Requests that named an app without its token.",
-    { app },
   );
-  sampled("gauge", "gateway_flights", "Upstream calls in progress or in the queue.", {}, () =>
-    read((sources) => [[{}, sources.flights()]]),
+  add.sampled("gateway_flights", [], "Upstream calls in progress or in the queue.", ({ flights }) =>
+    flights(),
   );
   return {
-    request: (record: RequestRecord, appLabel: string): void => {
-      const { resource: asked, outcome: how, status: code, problem, durationMs } = record;
-      requests.inc({ app: appLabel, resource: asked, outcome: how, status: code });
-      seconds.observe({ resource: asked, outcome: how }, durationMs / 1000);
+    request({ resource, outcome, status, problem, durationMs }: RequestRecord, app: string): void {
+      requests.inc({ app, resource, outcome, status });
+      seconds.observe({ resource, outcome }, durationMs / 1000);
       const named = PROBLEM_CODES.find((one) => one === problem);
-      if (named !== undefined) problems.inc({ problem: named, status: code });
+      if (named !== undefined) problems.inc({ problem: named, status });
     },
-    appTokenRefused: (id: string): void => refused.inc({ app: id }),
+    appTokenRefused: (app: string): void => refused.inc({ app }),
   };
 }
 
 /** The values of the gauges that show a circuit or a breaker. */
 const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = { closed: 0, "half-open": 1, open: 2 };
 
-function declareUpstream({ begin, counter, histogram, sampled }: Instruments, read: Read<MetricSources>) {
-  begin("The upstream");
-  const { RESOURCE: resource } = label;
-  const requests = counter("gateway_upstream_requests_total", "Calls to the upstream.", {
-    resource,
-    cause: label.CAUSE,
-    status: label.CALL_STATUS,
-  });
-  const seconds = histogram(
+function declareUpstream(add: Declare) {
+  add.begin("The upstream");
+  const { RESOURCE, CAUSE, CALL_STATUS, PAGE_CHECK } = label;
+  const requests = add.counter(
+    "gateway_upstream_requests_total",
+    [RESOURCE, CAUSE, CALL_STATUS],
+    "Calls to the upstream.",
+  );
+  const seconds = add.histogram(
     "gateway_upstream_request_duration_seconds",
+    [RESOURCE],
     "Time from sending a call to the end of its answer.",
-    { resource },
     [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8],
   );
-  const credentialsRefused = counter(
+  const credentialsRefused = add.counter(
     "gateway_upstream_credentials_refused_total",
+    [],
     "Calls that the upstream answered with 401 or 403.",
-    {},
   );
-  const saved = counter(
+  const saved = add.counter(
     "gateway_upstream_calls_saved_total",
+    [label.SAVING],
     "Requests of callers that needed no call to the API of their own, by reason.",
-    { cause: label.SAVING },
   );
   // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
   for (const cause of SAVINGS) saved.inc({ cause }, 0);
-  const checks = counter(
+  const checks = add.counter(
     "gateway_pages_checked_total",
+    [RESOURCE, PAGE_CHECK],
     "Pages cut from a block that were compared with the API's own page.",
-    { resource, result: label.PAGE_CHECK },
   );
   for (const result of PAGE_CHECKS)
-    for (const checked of ["listings", "sold"]) checks.inc({ resource: checked, result }, 0);
-  sampled(
-    "gauge",
+    for (const resource of ["listings", "sold"]) checks.inc({ resource, result }, 0);
+  add.sampled(
     "gateway_circuit_state",
+    [label.CIRCUIT],
     "State of a circuit: 0 closed (calls are sent), 1 half-open (one call tests it), 2 open (no calls are sent).",
-    { circuit: label.CIRCUIT },
-    () =>
-      read(({ budget }) =>
-        budget.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
-      ),
+    ({ budget }) => budget.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
   );
   return {
-    saved: (why: Saving | undefined): void => {
-      if (why !== undefined) saved.inc({ cause: why });
+    request(record: RequestRecord): void {
+      const cause = savingOf(record);
+      if (cause !== undefined) saved.inc({ cause });
     },
-    counted: {
-      upstreamCall: ({ resource: asked, cause, status, durationMs }: UpstreamCallRecord): void => {
-        requests.inc({ resource: asked, cause, status });
-        seconds.observe({ resource: asked }, durationMs / 1000);
-        if (status === 401 || status === 403) credentialsRefused.inc();
-      },
-      pageChecked: (checked: Resource, result: PageCheck): void => checks.inc({ resource: checked, result }),
+    upstreamCall({ resource, cause, status, durationMs }: UpstreamCallRecord): void {
+      requests.inc({ resource, cause, status });
+      seconds.observe({ resource }, durationMs / 1000);
+      if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    pageChecked: (resource: Resource, result: PageCheck): void => checks.inc({ resource, result }),
   };
 }
 
-function declareStores(
-  { begin, counter, gauge, histogram, sampled }: Instruments,
-  read: Read<MetricSources>,
-) {
-  begin("The stores");
-  const { TIER: tier, STORE: store } = label;
-  const hits = counter("gateway_cache_hits_total", "Requests answered from the cache.", { tier });
-  const ofTiers = (pick: (stats: TierStats) => number) => () =>
-    read(({ tiers }) => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)] as const));
-  sampled(
-    "gauge",
-    "gateway_cache_entries",
-    "Cached answers.",
-    { tier },
-    ofTiers(({ entries }) => entries),
-  );
-  sampled(
-    "gauge",
-    "gateway_cache_bytes",
-    "Bytes of cached answers.",
-    { tier },
-    ofTiers(({ bytes }) => bytes),
-  );
-  sampled(
-    "counter",
-    "gateway_cache_evictions_total",
-    "Answers evicted to make room.",
-    { tier },
-    ofTiers(({ evictions }) => evictions),
-  );
-  const seconds = histogram(
+function declareStores(add: Declare) {
+  add.begin("The stores");
+  const { TIER, STORE, OPERATION } = label;
+  const hits = add.counter("gateway_cache_hits_total", [TIER], "Requests answered from the cache.");
+  const ofTiers =
+    (member: Exclude<keyof TierStats, "tier">) =>
+    ({ tiers }: MetricSources) =>
+      tiers().map((stats) => [{ tier: stats.tier }, stats[member]] as const);
+  add.sampled("gateway_cache_entries", [TIER], "Cached answers.", ofTiers("entries"));
+  add.sampled("gateway_cache_bytes", [TIER], "Bytes of cached answers.", ofTiers("bytes"));
+  add.sampled("gateway_cache_evictions_total", [TIER], "Answers evicted to make room.", ofTiers("evictions"));
+  const seconds = add.histogram(
     "gateway_store_operation_duration_seconds",
+    [STORE, OPERATION],
     "Time of one operation of a store, successful or not.",
-    { store, operation: label.OPERATION },
     [0.00001, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
   );
-  sampled(
-    "gauge",
+  add.sampled(
     "gateway_ledger_durable",
+    [STORE],
     "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only in memory). Absent if the settings have no store for the ledger.",
-    { store },
-    () => read(({ ledgers }) => ledgers().map((one) => [{ store: one.store }, one.isDurable ? 1 : 0])),
+    ({ ledgers }) => ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
   );
-  const breaker = gauge(
+  const breaker = add.gauge(
     "gateway_store_breaker_state",
+    [STORE],
     "State of a store's breaker: 0 closed (in use), 1 half-open (being tested), 2 open (out of order).",
-    { store },
   );
   return {
-    hit: (from: Tier): void => hits.inc({ tier: from }),
-    operation: (of: Tier, operation: StoreOperation, durationMs: number): void =>
-      seconds.observe({ store: of, operation }, durationMs / 1000),
-    breakerState: (of: Tier, state: CircuitState): void => breaker.set({ store: of }, CIRCUIT_STATES[state]),
+    request({ tier }: RequestRecord): void {
+      if (tier !== undefined) hits.inc({ tier });
+    },
+    storeOperation: (store: Tier, operation: StoreOperation, durationMs: number): void =>
+      seconds.observe({ store, operation }, durationMs / 1000),
+    breakerState: (store: Tier, state: CircuitState): void => breaker.set({ store }, CIRCUIT_STATES[state]),
   };
 }
 
-function declareFreshness({ begin, counter, sampled }: Instruments, read: Read<MetricSources>) {
-  begin("Freshness");
-  const refreshes = counter("gateway_refreshes_total", "Fetches of answers that were already cached.", {
-    resource: label.RESOURCE,
-    change: label.CHANGE,
-  });
-  const warmFetches = counter("gateway_warm_fetches_total", "Fetches of answers on the warm list.", {
-    resource: label.RESOURCE,
-    result: label.REFRESH_END,
-  });
-  sampled(
-    "gauge",
+function declareFreshness(add: Declare) {
+  add.begin("Freshness");
+  const { RESOURCE, CHANGE, REFRESH_END } = label;
+  const refreshes = add.counter(
+    "gateway_refreshes_total",
+    [RESOURCE, CHANGE],
+    "Fetches of answers that were already cached.",
+  );
+  const warmFetches = add.counter(
+    "gateway_warm_fetches_total",
+    [RESOURCE, REFRESH_END],
+    "Fetches of answers on the warm list.",
+  );
+  add.sampled(
     "gateway_out_of_date_expected_ratio",
+    [],
     "Expected share of answers from the cache that are out of date, from 0 to 1. Absent until answers were fetched again.",
-    {},
-    () =>
-      read(({ outOfDate }) => {
-        const share = outOfDate();
-        return share === null ? [] : [[{}, share]];
-      }),
+    ({ outOfDate }) => outOfDate() ?? [],
   );
   return {
     refreshed: ({ resource, change }: RefreshRecord): void => refreshes.inc({ resource, change }),
@@ -305,20 +270,22 @@ function declareFreshness({ begin, counter, sampled }: Instruments, read: Read<M
   };
 }
 
-function declareSettings({ begin, counter, gauge }: Instruments) {
-  begin("The settings");
-  const reloads = counter("gateway_config_reloads_total", "Reloads of the settings.", {
-    result: label.RELOAD_RESULT,
-  });
-  const successful = gauge(
-    "gateway_config_last_reload_successful",
-    "Whether the last reload of the settings was applied: 1 yes, 0 no (the previous settings stay in force).",
-    {},
+function declareSettings(add: Declare) {
+  add.begin("The settings");
+  const reloads = add.counter(
+    "gateway_config_reloads_total",
+    [label.RELOAD_RESULT],
+    "Reloads of the settings.",
   );
-  const succeededAt = gauge(
+  const successful = add.gauge(
+    "gateway_config_last_reload_successful",
+    [],
+    "Whether the last reload of the settings was applied: 1 yes, 0 no (the previous settings stay in force).",
+  );
+  const succeededAt = add.gauge(
     "gateway_config_last_reload_success_timestamp_seconds",
+    [],
     "When the current settings were applied, in epoch seconds.",
-    {},
   );
   for (const result of RELOAD_RESULTS) reloads.inc({ result }, 0);
   return {
@@ -331,4 +298,39 @@ function declareSettings({ begin, counter, gauge }: Instruments) {
       succeededAt.set(at / 1000);
     },
   };
+}
+
+/** Replaces the library's default metrics, whose names break the conventions (`promtool check metrics`). */
+function declareProcess(add: Declare, { version, node }: Build) {
+  add.begin("The process");
+  add.sampled(
+    "gateway_build_info",
+    [label.VERSION, label.NODE],
+    "Always 1. The labels contain the versions of the gateway and of Node.",
+    () => [[{ version, node }, 1]],
+  );
+  const delay = add.histogram(
+    "gateway_event_loop_delay_seconds",
+    [],
+    "How late a timer fires, measured 25 times a second.",
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+  );
+  add.sampled("process_cpu_seconds_total", [], "CPU time used, by the user and the system together.", () => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000_000;
+  });
+  add.sampled("process_resident_memory_bytes", [], "Resident memory.", () => process.memoryUsage.rss());
+  add.sampled(
+    "process_heap_bytes",
+    [],
+    "Memory in use on the JavaScript heap.",
+    () => process.memoryUsage().heapUsed,
+  );
+  add.sampled(
+    "process_start_time_seconds",
+    [],
+    "When the process started, in epoch seconds.",
+    () => performance.timeOrigin / 1000,
+  );
+  return { eventLoopDelay: (delayMs: number): void => delay.observe(delayMs / 1000) };
 }

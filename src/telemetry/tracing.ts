@@ -17,7 +17,7 @@ import { detectResources, envDetector, resourceFromAttributes } from "@opentelem
 import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 
 import type { CallerFacts, Observer, RequestRecord, Trace, Tracing } from "./events.ts";
-import { build } from "./process-metrics.ts";
+import { build } from "./build.ts";
 import { traceparentIn } from "./access-log.ts";
 
 export interface TracingOptions {

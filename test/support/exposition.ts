@@ -1,8 +1,7 @@
 /** What a scrape shows, and whether it is what the catalogue of metrics says. */
 import type { Metric } from "../../src/telemetry/instruments.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
-import { build } from "../../src/telemetry/process-metrics.ts";
-import type { LabelValues } from "../../src/telemetry/labels.ts";
+import { build } from "../../src/telemetry/build.ts";
 import { ask } from "./ask.ts";
 
 export interface Series {
@@ -61,7 +60,7 @@ function isKnown({ metric: name, labels }: Series, apps: readonly string[]): boo
 }
 
 function isValue({ labels }: Metric, label: string, value: string, apps: readonly string[]): boolean {
-  const known: LabelValues | undefined = labels[label];
+  const known = labels.find(({ name }) => name === label);
   if (label === "app" && apps.includes(value)) return true;
   if (known?.values?.includes(value)) return true;
   return known?.pattern?.test(value) === true;

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 
-import { watchEventLoop } from "../../../src/telemetry/process-metrics.ts";
+import { watchEventLoop } from "../../../src/telemetry/event-loop.ts";
 
 /** Holds up the whole thread. */
 function block(ms: number): void {

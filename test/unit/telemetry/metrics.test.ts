@@ -141,6 +141,12 @@ describe("the metrics", () => {
     expect(await linesOf(metrics)).toEqual(expect.arrayContaining(expected()));
   });
 
+  it("show no series while a value is unknown, also of a metric without labels", async () => {
+    const name = "gateway_out_of_date_expected_ratio";
+    expect((await linesOf(metricsWith())).filter((line) => line.startsWith(name))).toEqual([]);
+    expect(await linesOf(metricsWith({ outOfDate: () => 0.25 }))).toContain(`${name} 0.25`);
+  });
+
   it("of two gateways in one process are separate", async () => {
     const [one, other] = [metricsWith(), metricsWith()];
     one.request(HIT, HIT.app);
