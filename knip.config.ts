@@ -12,8 +12,9 @@ const config: KnipConfig = {
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // pino loads it by its name.
   ignoreDependencies: ["pino-pretty"],
-  // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted.
-  ignoreBinaries: ["redis-cli", "prometheus", "helm", "mount", "umount", "nginx"],
+  // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted. Every Linux has
+  // `script`.
+  ignoreBinaries: ["script", "redis-cli", "prometheus", "helm", "mount", "umount", "nginx"],
 };
 
 export default config;

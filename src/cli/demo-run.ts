@@ -1,13 +1,16 @@
 /**
- * `npm run demo`: runs a sandbox, a gateway in front of it, and some sample traffic in one process. No setup is needed.
+ * `npm run demo`: runs a sandbox, a gateway in front of it, and the traffic of five apps in one process. No setup is needed. In
+ * a terminal, keys break things and heal them.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import type { Environment } from "../config/env.ts";
 import { main } from "../main.ts";
-import { createSandbox } from "../sandbox/sandbox.ts";
+import { every, systemClock } from "../process/clock.ts";
+import { createSandbox, type Sandbox } from "../sandbox/sandbox.ts";
+import { createDemoTraffic, DEMO_SETTINGS, type DemoTraffic, TICK_MS } from "./demo-traffic.ts";
 import { print } from "./print.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
@@ -29,7 +32,9 @@ export async function runDemo(env: Environment): Promise<void> {
   process.once("exit", () => rmSync(dataDir, { recursive: true, force: true }));
   const upstream = await sandbox.listen();
   const control = await sandbox.listenControl();
-  const own = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1" };
+  const settingsFile = join(dataDir, "demo.yaml");
+  writeFileSync(settingsFile, DEMO_SETTINGS);
+  const own = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1", CONFIG_FILE: settingsFile };
   await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, async ({ callers, admin }) => {
     print(`\nproperty-gateway  ${callers.url}`);
     print(`status page       ${admin.url}/`);
@@ -39,10 +44,56 @@ export async function runDemo(env: Environment): Promise<void> {
     for (const path of SAMPLE_PATHS) await show(callers.url, path);
     print(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Try these:`);
     for (const line of triesFor(callers.url, admin.url, control.url)) print(`  ${line}`);
-    print("\nCtrl-C stops everything.");
+    const traffic = createDemoTraffic(callers.url);
+    every(systemClock, TICK_MS, traffic.tick);
+    print(`\nFive apps send requests. Watch them at ${admin.url}/`);
+    if (process.stdin.isTTY) followKeys(keysFor(sandbox, traffic, admin.url));
+    else print("\nCtrl-C stops everything.");
   });
   // `main` ends the process, except if it did not start.
   await sandbox.close();
+}
+
+/** What each key does, and says. */
+function keysFor(
+  sandbox: Sandbox,
+  traffic: DemoTraffic,
+  adminUrl: string,
+): Record<string, readonly [says: string, act?: () => void]> {
+  return {
+    "1": ["API down: it answers every call with 503.", () => sandbox.faults.add({ status: 503 })],
+    "2": [
+      "Wrong key: the API refuses every call with 403.",
+      () => sandbox.setCaller({ privateKey: "other" }),
+    ],
+    "3": ["A hog: one more app sends ten new questions a second.", () => traffic.setHog(true)],
+    "4": ["Redis away: this demo is one gateway without Redis, so there is nothing to break."],
+    "0": [
+      "Healed: the API answers and accepts the key, and the hog has gone. The gateway tries the API at once.",
+      () => {
+        sandbox.faults.clear();
+        sandbox.setCaller(CALLER);
+        traffic.setHog(false);
+        // Otherwise it notices when its pause ends: after seconds, or half a minute for a refused key.
+        fetch(`${adminUrl}/circuits/try`, { method: "POST" }).catch(() => undefined);
+      },
+    ],
+  };
+}
+
+function followKeys(keys: ReturnType<typeof keysFor>): void {
+  print("Keys: 1 API down, 2 wrong key, 3 a hog, 4 Redis away, 0 heal, q stop");
+  const stop = (): void => void process.kill(process.pid, "SIGINT");
+  // Keys arrive at once, and Ctrl-C as a character. When the terminal has gone, nobody watches any more.
+  process.stdin.setRawMode(true).on("end", stop).on("error", stop);
+  process.stdin.on("data", (typed) => {
+    for (const key of typed.toString()) {
+      if (key === "q" || key === "\u0003") stop();
+      const [says, act] = keys[key] ?? [];
+      act?.();
+      if (says !== undefined) print(`${key}  ${says}`);
+    }
+  });
 }
 
 /** The settings that an operator makes for the upstream, here for the sandbox. */

@@ -6,7 +6,7 @@ import { command } from "../support/command.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
 import { post } from "../support/post.ts";
-import { run, runScript } from "../support/process.ts";
+import { run, runInTerminal, runScript } from "../support/process.ts";
 
 async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
   onTestFinished(sandbox.close);
@@ -72,6 +72,14 @@ describe("the gateway's process", () => {
   });
 });
 
+/** A condition that holds soon, also on a busy machine. */
+const PATIENCE_MS = 30_000;
+
+async function appsAt(adminUrl: string): Promise<string[]> {
+  const { apps }: { apps: { app: string }[] } = JSON.parse((await ask(`${adminUrl}/status`)).text);
+  return apps.map(({ app }) => app);
+}
+
 describe("the demo", () => {
   it("shows addresses and commands to try, which all work, and stops on Ctrl-C", async () => {
     const demo = run(["demo"], { PORT: "0", ADMIN_PORT: "0" });
@@ -93,6 +101,33 @@ describe("the demo", () => {
     expect((await post(faults, fault)).status).toBe(200);
     expect((await ask(`${url}/sold?areaId=9`)).status).toBeGreaterThan(500);
     demo.child.kill("SIGINT");
+    expect(await demo.ended).toBe(0);
+  });
+
+  it("sends the requests of five apps, which keys of a terminal break and heal", async () => {
+    const demo = runInTerminal(["demo"], { PORT: "0", ADMIN_PORT: "0" });
+    await demo.says(/Keys: /);
+    const [, url = ""] = await demo.says(/property-gateway +(http:\S+?)\s/);
+    const [, adminUrl = ""] = await demo.says(/status page +(http:\S+?)\/\s/);
+    let asked = 0;
+    /** Types a key, and waits until a new question of an app ends this way. */
+    const press = async (key: string, says: string, status: number): Promise<void> => {
+      demo.type(key);
+      await demo.says(new RegExp(`${key} {2}${says}`));
+      const answers = async (): Promise<number> => (await ask(`${url}/areas?q=new-${asked++}`)).status;
+      await expect.poll(answers, { timeout: PATIENCE_MS }).toBe(status);
+    };
+    const appsAre = (...ids: string[]): Promise<void> =>
+      expect.poll(() => appsAt(adminUrl), { timeout: PATIENCE_MS }).toEqual(expect.arrayContaining(ids));
+
+    await appsAre("web", "ios", "android", "partner", "statistics");
+    await press("2", "Wrong key", 502);
+    await press("0", "Healed", 200);
+    await press("3", "A hog", 200);
+    await appsAre("hog");
+    await press("4", "Redis away", 200);
+    await press("1", "API down", 503);
+    demo.type("q");
     expect(await demo.ended).toBe(0);
   });
 });

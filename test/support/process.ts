@@ -1,7 +1,7 @@
 /** The project's own commands as processes, with the project's own Node. */
 import { spawn, type ChildProcess, type ChildProcessByStdio } from "node:child_process";
 import { readFileSync } from "node:fs";
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 
 import { onTestFinished } from "vitest";
 
@@ -28,6 +28,17 @@ export function run(args: readonly string[], env: Readonly<Record<string, string
 /** The same for several tests: the hook that starts the process ends it too. */
 export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
   return runNode(["src/start.mjs", ...args], env);
+}
+
+/** The same in a terminal of its own. @returns also what types keys there */
+export function runInTerminal(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Running & { readonly type: (keys: string) => void } {
+  const line = [process.execPath, "src/start.mjs", ...args].join(" ");
+  const stdio: ["pipe", "pipe", "pipe"] = ["pipe", "pipe", "pipe"];
+  const child = spawn("script", ["-qefc", line, "/dev/null"], { env: { ...runMark(), ...env }, stdio });
+  return { ...endedWithTest(follow(child)), type: (keys) => void child.stdin.write(keys) };
 }
 
 /** Runs what a script of package.json runs. */
@@ -70,7 +81,7 @@ function spawnAndFollow(
 }
 
 /** Collects the piped output of a process. The caller ends the process. */
-export function follow(child: ChildProcessByStdio<null, Readable, Readable>): Running {
+export function follow(child: ChildProcessByStdio<Writable | null, Readable, Readable>): Running {
   let written = "";
   const listeners = new Set<() => void>();
   const onData = (chunk: Buffer): void => {
