@@ -14,11 +14,7 @@ export const PARSE: ParseOptions = {
   maxImageSize: { width: 140, height: 94 },
 };
 
-const DEFAULTS = {
-  ...PARSE,
-  recordPath: "/{resource}/{serviceId}",
-  passThrough: [],
-} as const;
+export const PASSES_NOTHING: RouteOptions = { recordPath: "/{resource}/{serviceId}", passThrough: [] };
 
 export type Understanding = Partial<ParseOptions & RouteOptions>;
 
@@ -27,7 +23,7 @@ export function parsedTarget(
   target: string,
   options: Understanding = {},
 ): Parsed<Query | StreamedQuery> | undefined {
-  const all = { ...DEFAULTS, ...options };
+  const all = { ...PARSE, ...PASSES_NOTHING, ...options };
   const { path, search } = splitTarget(target);
   const route = createRouter(all)(path);
   return route.kind === "unknown" ? undefined : parseQuery(route, search, all);

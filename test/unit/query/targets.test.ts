@@ -1,0 +1,54 @@
+/** What request targets mean: targets.txt, and what a table cannot say. */
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import { upstreamTarget } from "../../../src/query/canonical.ts";
+import { createRouter } from "../../../src/query/route.ts";
+import { splitTarget } from "../../../src/query/wire.ts";
+import { parsedTarget, PASSES_NOTHING, understood, type Understanding } from "../../support/understood.ts";
+
+/** The outcome as the table writes it. */
+function outcomeOf(target: string, options: Understanding): string {
+  const text = understood(target, options);
+  const parsed = parsedTarget(target, options);
+  if (parsed?.ok === false) {
+    const names = parsed.faults.map(({ parameter, hint }) => (hint ? `${parameter} (${hint})` : parameter));
+    return `refused: ${names.join(", ")}`;
+  }
+  if (parsed?.query.kind === "streamed") return `streamed: ${upstreamTarget(parsed.query, "")}`;
+  const route = createRouter({ ...PASSES_NOTHING, ...options })(splitTarget(target).path);
+  return route.kind === "unknown" && route.near ? `${text}; near ${route.near}` : text;
+}
+
+const TABLE = readFileSync(new URL("targets.txt", import.meta.url), "utf8");
+
+describe.each(TABLE.split(/^# /m).slice(1))("%s", (section) => {
+  const options = JSON.parse(/^with (.*)$/m.exec(section)?.[1] ?? "{}") as Understanding;
+  const rows = section.matchAll(/^(\S.*|) -> (.*)$/gm);
+  it.each([...rows].map(([, target = "", outcome = ""]) => [target, outcome]))("%s", (written, outcome) => {
+    const target = written.replaceAll(/\\u(....)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+    expect(outcomeOf(target, options)).toBe(outcome);
+  });
+});
+
+it("a number of any length is kept, unless it has an upper bound", () => {
+  const digits = "9".repeat(400);
+  expect(understood(`/areas?lat=0&lng=0&limit=${digits}`)).toBe("refused: limit");
+  expect(understood(`/sold?minRooms=${digits}`)).toBe(`sold?minRooms=${digits}&offset=0`);
+});
+
+it("a value given twice is refused once, with both values", () => {
+  const faults = [{ parameter: "minRooms", value: "3 and 3.01", expected: expect.stringMatching(/twice/) }];
+  expect(parsedTarget("/sold?minRooms=3&minRooms=3.01")).toMatchObject({ ok: false, faults });
+});
+
+it("records and thumbnails are at the paths of the API", () => {
+  const recordPath = "/v1/{serviceId}/of/{resource}";
+  const sent = (target: string): string | false | undefined => {
+    const parsed = parsedTarget(target, { recordPath });
+    return parsed?.ok && upstreamTarget(parsed.query, recordPath);
+  };
+  expect(sent("/v1/07/of/sold?beta=1")).toBe("/v1/7/of/sold?beta=1");
+  expect(sent("/cache/primary_07_0140x94.jpg?v=2")).toBe("/cache/primary_7_140x94.jpg?v=2");
+});
