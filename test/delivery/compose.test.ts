@@ -62,7 +62,7 @@ describe("compose.yaml", () => {
     }
     for (const [other, { condition }] of Object.entries(one.depends_on ?? {})) {
       expect([other, condition]).toEqual([other, "service_healthy"]);
-      // The gateway's own check is in the image (image.test.ts).
+      // The gateway's own check is in the image (image.long.ts).
       expect(other === "gateway" || service(other).healthcheck !== undefined, other).toBe(true);
     }
   });

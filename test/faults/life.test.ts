@@ -222,12 +222,4 @@ describe("a process with an uncaught error", () => {
       }
     },
   );
-
-  it("ends when nothing reads its log any more", async () => {
-    const fleet = await startFleet({});
-    const replica = await fleet.start();
-    replica.process.child.stdout?.destroy();
-    await ask(`${replica.url}/areas?q=Nacka`).catch(() => undefined);
-    expect(await replica.process.ended).toBe(1);
-  });
 });

@@ -32,7 +32,9 @@ export function prepareRun(): TestRun {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-run-"));
   // Some tests run the gateway as another user.
   chmodSync(directory, 0o755);
-  return { directory, env: { TMPDIR: directory, [MARK]: directory } };
+  // Children that inherit the environment compile each file once: starting a process costs half as much.
+  const compiled = join(directory, "node-compile-cache");
+  return { directory, env: { TMPDIR: directory, NODE_COMPILE_CACHE: compiled, [MARK]: directory } };
 }
 
 /**

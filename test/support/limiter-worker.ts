@@ -39,7 +39,7 @@ limiter.onChange(() => {
   say(limiter.state().mode);
 });
 // As often as an operator may read them. A read has no effect.
-setInterval(() => void limiter.replicas().catch(() => undefined), 25);
+setInterval(() => void limiter.replicas().catch(() => undefined), 100);
 if (dispatchers > 0) limiter.announce([{ app: "app", priority: "interactive", count: dispatchers }]);
 
 async function dispatch(): Promise<never> {

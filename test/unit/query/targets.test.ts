@@ -1,11 +1,10 @@
 /** What request targets mean: targets.txt, and what a table cannot say. */
-import { readFileSync } from "node:fs";
-
 import { describe, expect, it } from "vitest";
 
 import { upstreamTarget } from "../../../src/query/canonical.ts";
 import { createRouter } from "../../../src/query/route.ts";
 import { splitTarget } from "../../../src/query/wire.ts";
+import { sectionsOf, unescaped } from "../../support/table.ts";
 import { parsedTarget, PASSES_NOTHING, understood, type Understanding } from "../../support/understood.ts";
 
 /** The outcome as the table writes it. */
@@ -21,14 +20,10 @@ function outcomeOf(target: string, options: Understanding): string {
   return route.kind === "unknown" && route.near ? `${text}; near ${route.near}` : text;
 }
 
-const TABLE = readFileSync(new URL("targets.txt", import.meta.url), "utf8");
-
-describe.each(TABLE.split(/^# /m).slice(1))("%s", (section) => {
-  const options = JSON.parse(/^with (.*)$/m.exec(section)?.[1] ?? "{}") as Understanding;
-  const rows = section.matchAll(/^(\S.*|) -> (.*)$/gm);
-  it.each([...rows].map(([, target = "", outcome = ""]) => [target, outcome]))("%s", (written, outcome) => {
-    const target = written.replaceAll(/\\u(....)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-    expect(outcomeOf(target, options)).toBe(outcome);
+describe.each(sectionsOf(new URL("targets.txt", import.meta.url)))("$title", ({ text, rows }) => {
+  const options = JSON.parse(/^with (.*)$/m.exec(text)?.[1] ?? "{}") as Understanding;
+  it.each(rows)("%s", (target, outcome) => {
+    expect(outcomeOf(unescaped(target), options)).toBe(outcome);
   });
 });
 

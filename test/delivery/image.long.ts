@@ -1,3 +1,4 @@
+/** A long test, because it builds the image, which installs all packages. dockerfile.test.ts checks the instructions each time. */
 import { chmodSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
