@@ -21,7 +21,7 @@ function outcomeOf(target: string, options: Understanding): string {
 }
 
 describe.each(sectionsOf(new URL("targets.txt", import.meta.url)))("$title", ({ text, rows }) => {
-  const options = JSON.parse(/^with (.*)$/m.exec(text)?.[1] ?? "{}") as Understanding;
+  const options: Understanding = JSON.parse(/^with (.*)$/m.exec(text)?.[1] ?? "{}");
   it.each(rows)("%s", (target, outcome) => {
     expect(outcomeOf(unescaped(target), options)).toBe(outcome);
   });

@@ -1,0 +1,139 @@
+/** Each kind of response: responses.txt, and the rules that all of them follow. */
+import { expect, describe, it } from "vitest";
+
+import type { Reply } from "../support/ask.ts";
+import { EXACT_PAGES, LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
+import { sectionsOf, unescaped } from "../support/table.ts";
+
+const [ANSWERS, REFUSALS] = sectionsOf(new URL("responses.txt", import.meta.url));
+
+const inFull = (text: string): string =>
+  unescaped(text)
+    .replace(/^A\b/, "/listings?areaId=76&limit=20")
+    .replace(/\bK\b/, 'key="listings?areaId=76&limit=20&offset=0"')
+    .replaceAll(/ID(?=_70x)/g, LISTING_ID);
+
+/** The clock does not move, so the remaining lifetime is the whole one. */
+function start(clock = createSteppingClock()): Promise<TestGateway> {
+  const settings = "upstream: { retryDelay: 1ms }";
+  return startGateway({ settings, clock, sandbox: { now: clock.now }, env: EXACT_PAGES });
+}
+
+/** `PUT /sold [accept: x/y]`, by GET unless it says another method. */
+function send(gateway: TestGateway, written: string, method = "GET"): Promise<Reply> {
+  const [, given = method, target = "", rest = ""] =
+    /^(?:([A-Z]+) (?=\/))?(\S+)(.*)$/.exec(inFull(written)) ?? [];
+  const headers = [...rest.matchAll(/\[([\w-]+): ([^\]]*)\]/g)].map(([, name, value]) => [name, value]);
+  return gateway.get(target, {
+    method: given,
+    headers: { "x-request-id": "asked-for", ...Object.fromEntries(headers) },
+  });
+}
+
+/** Of the connection, not of the response. */
+const OF_THE_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding", "date"]);
+
+function headOf({ headers }: Reply): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_THE_CONNECTION.has(name)));
+}
+
+const ALLOWED = new Set(
+  (
+    "x-request-id cache-status age cache-control etag vary content-type content-length last-modified link allow " +
+    "retry-after ratelimit-policy ratelimit"
+  ).split(" "),
+);
+
+/** @returns `200 application/json`, after checking what holds for every response */
+function kindOf(reply: Reply): string {
+  const { status, headers } = reply;
+  expect(headers).toMatchObject({ age: "0", "x-request-id": "asked-for" });
+  expect(cacheStatus(reply)).toBeDefined();
+  const isStream = headers["cache-control"] === "no-store" && status === 200;
+  // Nothing can be computed of a body that is not held.
+  expect(headers.etag ?? "").toMatch(isStream ? /^$/ : /^"[\w-]{22}"$/);
+  if (headers["cache-control"] !== "no-store") expect(headers.vary).toBe("Accept, Accept-Encoding");
+  expect(Object.keys(headOf(reply)).filter((name) => !ALLOWED.has(name))).toEqual([]);
+  if (status === 405) expect(headers.allow).toBe("GET, HEAD");
+  const what = status >= 400 ? problemCode(reply) : headers["content-type"];
+  // Requests for a resource have the app's share in their headers.
+  const isRefusedEarly = ["unknown-path", "expectation-failed", "uri-too-long"].includes(what ?? "");
+  expect([what, "ratelimit" in headers]).toEqual([what, !isRefusedEarly]);
+  return what === undefined ? String(status) : `${status} ${what}`;
+}
+
+function expectSameHead(get: Reply, head: Reply): void {
+  expect(head.status).toBe(get.status);
+  expect(headOf(head)).toEqual(headOf(get));
+  expect(head.body).toHaveLength(0);
+  if (get.status !== 304) expect(get.body).toHaveLength(Number(get.headers["content-length"]));
+}
+
+/** `…` stands for any text. */
+function matching(written: string): unknown {
+  const pattern = written.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`).replaceAll("…", ".*");
+  return expect.stringMatching(new RegExp(`^${pattern}$`));
+}
+
+describe(ANSWERS?.title ?? "", () => {
+  it.each(ANSWERS?.rows ?? [])("%s", async (given, wanted) => {
+    const clock = createSteppingClock();
+    const steps = given.split("; ");
+    const responseBy = async (method: string): Promise<Reply> => {
+      const gateway = await start(clock);
+      for (const step of steps.slice(0, -1)) {
+        if (step.startsWith("fault ")) gateway.sandbox.faults.add(JSON.parse(step.slice("fault ".length)));
+        else if (step === "another key") gateway.sandbox.setCaller({ privateKey: "another" });
+        else await send(gateway, step);
+      }
+      return await send(gateway, steps.at(-1) ?? "", method);
+    };
+    const [get, head] = [await responseBy("GET"), await responseBy("HEAD")];
+    const { "cache-status": status, "cache-control": control } = get.headers;
+    expect([kindOf(get), status, control]).toEqual(
+      wanted.split(" | ").map((part, at) => (at === 1 ? `property-gateway; ${inFull(part)}` : part)),
+    );
+    expectSameHead(get, head);
+  });
+});
+
+/** The detail of a problem, or the mistakes in a query: `limit "501" a whole number, a hint; …`. */
+function detailOf(reply: Reply): string {
+  const { detail, errors }: { detail?: string; errors?: Record<string, string>[] } = Object(reply.json());
+  const mistakes = errors?.map(({ parameter, value, expected, hint }) => {
+    const said = `${parameter} ${JSON.stringify(value)} ${expected}`;
+    return hint === undefined ? said : `${said}, ${hint}`;
+  });
+  return mistakes?.join("; ") ?? detail ?? "";
+}
+
+it(REFUSALS?.title ?? "", async () => {
+  const gateway = await start();
+  for (const [given, wanted] of REFUSALS?.rows ?? []) {
+    const reply = await send(gateway, given);
+    const [kind, detail = "…"] = wanted.split(" | ");
+    expect([given, kindOf(reply), detailOf(reply)]).toEqual([given, kind, matching(detail)]);
+    expect([given, cacheStatus(reply)]).toEqual([given, { detail: problemCode(reply) }]);
+    expect([given, reply.headers["cache-control"]]).toEqual([given, "no-store"]);
+    if (given.startsWith("/")) expectSameHead(reply, await send(gateway, given, "HEAD"));
+  }
+  expect(gateway.sandbox.requests()).toEqual([]);
+  const refused = 'gateway_requests_total{app="other",resource="sold",outcome="refused",status="405"}';
+  expect(await gateway.metric(refused)).toBeGreaterThan(1);
+});
+
+it("harmless differences are not refused", async () => {
+  const gateway = await start();
+  const paths = [
+    "/listings?minRooms=2&minRooms=2.0",
+    "/listings?limit=0",
+    "/listings?limit=&offset=NaN&areaId=undefined&dim=1,2",
+    "/sold?objectType=VILLA,L%C3%84GENHET",
+    "/areas?lat=-0&lng=0",
+    // As long as it may be.
+    "/areas?q={x*8183}",
+  ];
+  for (const path of paths) expect([path, (await send(gateway, path)).status]).toEqual([path, 200]);
+});
