@@ -5,6 +5,7 @@ import http from "node:http";
 import { generateData } from "../src/sandbox/dataset/generate.ts";
 import { listBody } from "../src/sandbox/envelope.ts";
 import { search } from "../src/sandbox/search.ts";
+import { ask } from "../test/support/ask.ts";
 import { createWorkload, type WorkloadRequest } from "../test/support/workload.ts";
 import { startGateway } from "./gateway.ts";
 import { type Server, startNginx, startVarnish } from "./servers.ts";
@@ -49,9 +50,9 @@ export async function benchCalls(requests: number, seed: number): Promise<void> 
   printTable(title, ["", "calls", "per 1,000"], rows);
 }
 
-async function startOurs(settings: string): Promise<Cache & { readonly adminUrl: string }> {
-  const { url, adminUrl, sandbox, stop } = await startGateway({ data: DATA }, LASTING + settings);
-  return { url, adminUrl, stop, calls: () => sandbox.counts().total };
+async function startOurs(settings: string): Promise<Cache> {
+  const { url, sandbox, stop } = await startGateway({ data: DATA }, LASTING + settings);
+  return { url, stop, calls: () => sandbox.counts().total };
 }
 
 /** The upstream without signatures, because nginx and Varnish cannot sign. */
@@ -93,19 +94,8 @@ async function startPeer(
 async function play(url: string, requests: readonly WorkloadRequest[]): Promise<void> {
   const agent = new http.Agent({ keepAlive: true });
   for (const { target, app } of requests) {
-    const status = await get(url + target, agent, app);
+    const { status } = await ask(url + target, { agent, headers: { "x-app-id": app } });
     if (status !== 200) throw new Error(`${target}: status ${status}`);
   }
   agent.destroy();
-}
-
-function get(url: string, agent: http.Agent, app: string): Promise<number | undefined> {
-  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
-  http
-    .get(url, { agent, headers: { "x-app-id": app } }, (response) => {
-      response.resume();
-      response.on("end", () => resolve(response.statusCode));
-    })
-    .on("error", reject);
-  return promise;
 }

@@ -46,7 +46,7 @@ export async function startGatewayAt(
   settings = "",
   logLevel = "warn",
   budget = "1000000/1m",
-): Promise<Pick<BenchGateway, "url" | "stop"> & { readonly reload: () => void; readonly adminUrl: string }> {
+): Promise<Omit<BenchGateway, "sandbox">> {
   const { settings: text, constants } = withConstants(settings);
   const source = openSettings({
     constants,
@@ -74,5 +74,5 @@ export async function startGatewayAt(
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
   const { callers, admin } = await gateway.start();
-  return { url: callers.url, adminUrl: admin.url, stop: gateway.stop, reload: gateway.reload };
+  return { url: callers.url, adminUrl: admin.url, stop: gateway.stop };
 }

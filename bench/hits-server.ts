@@ -2,24 +2,14 @@
 import { once } from "node:events";
 import http from "node:http";
 
+import { ask } from "../test/support/ask.ts";
 import { startGatewayAt } from "./gateway.ts";
+import { forAll } from "./raw-client.ts";
 import type { Copied } from "./servers.ts";
 
 async function startGateway(originPort: number, logLevel: string, settings: string): Promise<number> {
-  const { url, reload } = await startGatewayAt(`http://127.0.0.1:${originPort}`, settings, logLevel);
-  process.on("message", (message) => {
-    if (message === "reload") reload();
-    else process.send?.({ heapBytes: heapAfterCollection() });
-  });
+  const { url } = await startGatewayAt(`http://127.0.0.1:${originPort}`, settings, logLevel);
   return Number(new URL(url).port);
-}
-
-/** Needs the option `--expose-gc`. */
-function heapAfterCollection(): number {
-  // More than once, because finalizers release further memory.
-  for (let time = 0; time < 3; time++) globalThis.gc?.();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
 }
 
 async function startBare(): Promise<number> {
@@ -48,31 +38,18 @@ interface FixedAnswer {
 const NODES_OWN = new Set(["date", "connection", "keep-alive"]);
 
 async function answersOf({ port, targets, headers: lines }: Copied): Promise<Map<string, FixedAnswer>> {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
   const headers = Object.fromEntries(lines.map((line) => line.split(": ")));
-  const answers = new Map<string, FixedAnswer>();
   /** Equal bodies are one body, so that spellings of one question do not fill the processor's caches. */
   const bodies = new Map<string, Buffer>();
-  const left = targets.values();
-  const copy = async (): Promise<void> => {
-    for (const path of left) {
-      const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
-      const [response]: http.IncomingMessage[] = await once(request, "response");
-      if (response === undefined) throw new Error("no response");
-      const received = Buffer.concat(await response.toArray());
-      const text = received.toString("latin1");
-      const body = bodies.get(text) ?? received;
-      bodies.set(text, body);
-      const { rawHeaders } = response;
-      const head = rawHeaders.filter(
-        (_, index) => !NODES_OWN.has(rawHeaders[index - (index % 2)]?.toLowerCase() ?? ""),
-      );
-      answers.set(path, { status: response.statusCode ?? 0, head, body });
-    }
-  };
-  await Promise.all(Array.from({ length: 16 }, copy));
-  agent.destroy();
-  return answers;
+  const answers = await forAll(targets, async (path, agent): Promise<[string, FixedAnswer]> => {
+    const reply = await ask(`http://127.0.0.1:${port}${path}`, { agent, headers });
+    const text = reply.body.toString("latin1");
+    const body = bodies.get(text) ?? reply.body;
+    bodies.set(text, body);
+    const copied = Object.entries(reply.headers).filter(([name]) => !NODES_OWN.has(name));
+    return [path, { status: reply.status, head: copied.flat().map(String), body }];
+  });
+  return new Map(answers);
 }
 
 const [, , kind, originPort = "0", logLevel = "warn", settings = ""] = process.argv;

@@ -1,10 +1,10 @@
 /** Cached answers of the gateway, compared with a bare server and with its peers. */
-import { once } from "node:events";
-import http from "node:http";
+import type http from "node:http";
 import { promisify } from "node:util";
 import { brotliDecompress, gunzip, zstdDecompress } from "node:zlib";
 
-import { createRawClient, type Exchange, type RawClient, requestBytes } from "./raw-client.ts";
+import { ask } from "../test/support/ask.ts";
+import { createRawClient, type Exchange, forAll, type RawClient, requestBytes } from "./raw-client.ts";
 import {
   type Server,
   startBare,
@@ -174,37 +174,24 @@ interface Sample {
 
 const DECODE = { gzip: promisify(gunzip), br: promisify(brotliDecompress), zstd: promisify(zstdDecompress) };
 
-async function ask(agent: http.Agent, port: number, path: string, lines: readonly string[]): Promise<Sample> {
+async function sampleOf(
+  agent: http.Agent,
+  port: number,
+  path: string,
+  lines: readonly string[],
+): Promise<Sample> {
   const headers = Object.fromEntries(lines.map((line) => line.split(": ")));
-  const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
-  const [response]: http.IncomingMessage[] = await once(request, "response");
-  if (response === undefined) throw new Error("no response");
-  const coded = Buffer.concat(await response.toArray());
-  const { "content-encoding": coding, etag = "" } = response.headers;
+  const reply = await ask(`http://127.0.0.1:${port}${path}`, { agent, headers });
+  const { "content-encoding": coding, etag = "" } = reply.headers;
+  const coded = reply.body;
   const body =
     coding === "gzip" || coding === "br" || coding === "zstd" ? await DECODE[coding](coded) : coded;
-  return { status: response.statusCode ?? 0, etag, coded, body };
-}
-
-/** Calls a function for each item, sixteen at a time. */
-async function forAll<T, R>(
-  all: readonly T[],
-  use: (item: T, agent: http.Agent) => Promise<R>,
-): Promise<R[]> {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
-  const results: R[] = [];
-  const left = all.entries();
-  const work = async (): Promise<void> => {
-    for (const [index, item] of left) results[index] = await use(item, agent);
-  };
-  await Promise.all(Array.from({ length: 16 }, work));
-  agent.destroy();
-  return results;
+  return { status: reply.status, etag, coded, body };
 }
 
 /** @returns the origin's own answers */
 async function bodiesOf(port: number, targets: readonly string[]): Promise<Buffer[]> {
-  return await forAll(targets, async (target, agent) => (await ask(agent, port, target, [])).body);
+  return await forAll(targets, async (target, agent) => (await sampleOf(agent, port, target, [])).body);
 }
 
 /** Makes a server cache all answers, and checks each one. @returns the exchanges to measure */
@@ -218,13 +205,13 @@ async function exchangesOf(
   return await forAll([...targets.entries()], async ([index, target], agent) => {
     let condition: string[] = [];
     if (!(isCopy && isConditional)) {
-      const { status, etag, coded, body } = await ask(agent, port, target, headers);
+      const { status, etag, coded, body } = await sampleOf(agent, port, target, headers);
       if (status !== 200 || truth[index]?.equals(body) !== true)
         throw new Error(`${name} does not answer as the origin does: ${target}`);
       if (!isConditional) return exchangeWith(target, headers, status, coded);
       condition = [`If-None-Match: ${etag}`];
     }
-    const { status, coded } = await ask(agent, port, target, [...headers, ...condition]);
+    const { status, coded } = await sampleOf(agent, port, target, [...headers, ...condition]);
     if (status !== 304) throw new Error(`${name} answers ${status}: ${target}`);
     return exchangeWith(target, [...headers, ...condition], status, coded);
   });

@@ -1,7 +1,7 @@
 /** The cost of a miss: the latency that it adds to a call to the origin, and CPU time. Nothing waits for the budget. */
-import { once } from "node:events";
 import http from "node:http";
 
+import { ask } from "../test/support/ask.ts";
 import { startGatewayProcess, startOrigin } from "./servers.ts";
 import { micros, printTable, quantile } from "./table.ts";
 
@@ -53,10 +53,7 @@ async function timeOf(
   headers: http.OutgoingHttpHeaders = {},
 ): Promise<number> {
   const startedAt = performance.now();
-  const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
-  const [response]: http.IncomingMessage[] = await once(request, "response");
-  if (response === undefined) throw new Error("no response");
-  await response.toArray();
-  if (response.statusCode !== 200) throw new Error(`${response.statusCode}: ${path}`);
+  const { status } = await ask(`http://127.0.0.1:${port}${path}`, { agent, headers });
+  if (status !== 200) throw new Error(`${status}: ${path}`);
   return performance.now() - startedAt;
 }

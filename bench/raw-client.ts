@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import http from "node:http";
 import net from "node:net";
 
 /** A request, and what its answer must look like. */
@@ -95,4 +96,20 @@ function askUntil(socket: net.Socket, endsAt: number, take: () => Exchange | und
 function isAsExpected(packet: Buffer, { ends }: Exchange): boolean {
   const length = Math.min(packet.length, ends.length);
   return packet.compare(ends, ends.length - length, ends.length, packet.length - length) === 0;
+}
+
+/** Calls a function for each item, sixteen at a time. @returns the results in the order of the items */
+export async function forAll<T, R>(
+  all: readonly T[],
+  use: (item: T, agent: http.Agent) => Promise<R>,
+): Promise<R[]> {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
+  const results: R[] = [];
+  const left = all.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, item] of left) results[index] = await use(item, agent);
+  };
+  await Promise.all(Array.from({ length: 16 }, work));
+  agent.destroy();
+  return results;
 }

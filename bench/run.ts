@@ -40,7 +40,6 @@ const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
   freshness: async () =>
     (await import("./freshness.ts")).benchFreshness(isShort ? SHORT_FRESHNESS : WHOLE_FRESHNESS),
   scale: async () => (await import("./scale.ts")).benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),
-  leaks: async () => (isShort ? undefined : (await import("./leaks.ts")).benchLeaks(1_000_000)),
 };
 
 const chosen = Object.keys(PARTS).filter((name) => given.includes(`--${name}`));

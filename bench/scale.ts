@@ -1,6 +1,4 @@
-/** How costs grow with the entries in memory, open connections and waiting requests, and how long a start takes. */
-import { once } from "node:events";
-import net from "node:net";
+/** How costs grow with the entries in memory and with open connections, and how long a start takes. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
@@ -13,7 +11,7 @@ import { entryWith, keyOf } from "../test/support/entries.ts";
 import { questionWith, requestWith } from "../test/support/question.ts";
 import { rulesWith } from "../test/support/rules.ts";
 import { createRawClient, type Exchange, requestBytes } from "./raw-client.ts";
-import { memoryOf, type Server, startGatewayProcess, startOrigin } from "./servers.ts";
+import { memoryOf, startGatewayProcess, startOrigin } from "./servers.ts";
 import { median, micros, printTable } from "./table.ts";
 
 export interface ScaleOptions {
@@ -25,7 +23,6 @@ export interface ScaleOptions {
 export async function benchScale({ entries, connections, forMs }: ScaleOptions): Promise<void> {
   await benchEntries(entries, forMs);
   await benchConnections(connections, forMs);
-  await benchWaiting(connections);
   await benchStart(forMs < 1_000 ? 1 : 5);
 }
 
@@ -144,74 +141,6 @@ async function exchangeOf(port: number): Promise<Exchange> {
   for (let time = 0; time < 2; time++)
     body = Buffer.from(await (await fetch(`http://127.0.0.1:${port}${PATH}`)).arrayBuffer());
   return { request: requestBytes(PATH), status: 200, bodyBytes: body.length, ends: body.subarray(-16) };
-}
-
-// --- Waiting requests ---
-
-const LONG_WAITS = `
-server: { maxConnections: 50000, headersTimeout: 10m, requestTimeout: 10m }
-upstream: { headerTimeout: 10m, totalTimeout: 20m }
-budget: { concurrency: 1, maxWait: 10m, limit: 1000000/1m }
-pages: { fold: off }
-`;
-/** The number of requests whose cost is measured while others wait. */
-const MEASURED = 200;
-const WARM_UP = 1_000;
-
-/** Requests of several apps that wait behind a call which never ends. */
-async function benchWaiting(counts: readonly number[]): Promise<void> {
-  const rows: string[][] = [];
-  const origin = await startOrigin();
-  for (const count of counts) {
-    const gateway = await startGatewayProcess(origin.port, { settings: LONG_WAITS });
-    const sockets: net.Socket[] = [];
-    const queue = async (more: number): Promise<void> => {
-      for (let nth = 0; nth < more; nth++) sockets.push(await waitIn(gateway.port, sockets.length));
-      await settled(gateway);
-    };
-    // Warms up the compiler. These callers then hang up.
-    await queue(WARM_UP);
-    for (const socket of sockets.splice(0)) socket.destroy();
-    await queue(0);
-    const before = memoryOf(gateway.pid);
-    await queue(count);
-    const bytes = (memoryOf(gateway.pid) - before) / count;
-    const cpu = gateway.cpuMs();
-    await queue(MEASURED);
-    const each = (gateway.cpuMs() - cpu) / MEASURED;
-    rows.push([
-      count.toLocaleString("en"),
-      micros(each),
-      count < 1_000 ? "–" : `${(bytes / 1024).toFixed(1)} KiB`,
-    ]);
-    if (sockets.some(({ bytesRead }) => bytesRead > 0)) throw new Error("a request did not wait");
-    for (const socket of sockets) socket.destroy();
-    await gateway.stop();
-  }
-  await origin.stop();
-  printTable(
-    "One more request that waits",
-    ["waiting already", "CPU, with its connection", "memory, with its connection"],
-    rows,
-  );
-}
-
-/** Waits until a server has nothing left to do. */
-async function settled({ cpuMs }: Server): Promise<void> {
-  for (let before = Number.NEGATIVE_INFINITY; cpuMs() - before > 1;) {
-    before = cpuMs();
-    await new Promise((resolve) => void setTimeout(resolve, 200));
-  }
-}
-
-let price = 0;
-
-/** Sends a new request whose answer never arrives. */
-async function waitIn(port: number, nth: number): Promise<net.Socket> {
-  const socket = net.connect(port, "127.0.0.1");
-  await once(socket, "connect");
-  socket.write(requestBytes(`/listings?q=never&minListPrice=${++price}`, [`X-App-Id: app-${nth % 7}`]));
-  return socket.on("error", () => undefined);
 }
 
 // --- Start ---

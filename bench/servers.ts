@@ -16,10 +16,6 @@ export interface Server {
   readonly stop: () => Promise<void>;
 }
 
-interface NodeServer extends Server {
-  readonly child: ChildProcess;
-}
-
 /** What a bare server copies. */
 export interface Copied {
   /** The port of the server whose answers it copies. */
@@ -49,19 +45,13 @@ async function startNode(
   name: string,
   script: string,
   args: readonly string[],
-  { message, execArgv = [] }: { readonly message?: object; readonly execArgv?: string[] } = {},
-): Promise<NodeServer> {
+  message?: object,
+): Promise<Server> {
   const path = fileURLToPath(new URL(script, import.meta.url));
-  const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv });
+  const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
   if (message !== undefined) child.send(message);
-  const port = await nextNumber(child, "port");
-  return { ...serverOf(name, port, child), child };
-}
-
-/** @returns a number from the next message of a process */
-export async function nextNumber(child: ChildProcess, name: string): Promise<number> {
-  const [message]: unknown[] = await once(child, "message");
-  return typeof message === "object" && message !== null ? Number(Reflect.get(message, name)) : Number.NaN;
+  const [started]: { port: number }[] = await once(child, "message");
+  return serverOf(name, started?.port ?? Number.NaN, child);
 }
 
 export const startOrigin = (): Promise<Server> => startNode("origin", "peers/origin.ts", []);
@@ -77,19 +67,17 @@ export interface GatewayProcessOptions {
   readonly logLevel?: "warn" | "info";
   /** The text of a settings file. */
   readonly settings?: string;
-  /** Options of Node. */
-  readonly execArgv?: string[];
 }
 
 export const startGatewayProcess = (
   originPort: number,
-  { logLevel = "warn", settings = FOR_HITS, execArgv = [] }: GatewayProcessOptions = {},
-): Promise<NodeServer> =>
-  startNode("gateway", "hits-server.ts", ["gateway", String(originPort), logLevel, settings], { execArgv });
+  { logLevel = "warn", settings = FOR_HITS }: GatewayProcessOptions = {},
+): Promise<Server> =>
+  startNode("gateway", "hits-server.ts", ["gateway", String(originPort), logLevel, settings]);
 
 /** A node:http server that looks the target up in a map, and sends a head and a body that it copied from another server. */
 export const startBare = (copied: Copied): Promise<Server> =>
-  startNode("bare node:http", "hits-server.ts", ["bare"], { message: copied });
+  startNode("bare node:http", "hits-server.ts", ["bare"], copied);
 
 /**
  * @param template a configuration in peers/

@@ -64,7 +64,6 @@ function sameAnswerTo(url: URL, coding: keyof typeof CODINGS | undefined): Answe
 }
 
 const server = http.createServer((request, response) => {
-  if (request.url?.includes("q=never") === true) return;
   const url = new URL(request.url ?? "/", "http://origin");
   const accepted = request.headers["accept-encoding"] ?? "";
   const coding = (["br", "gzip"] as const).find((name) => accepted.includes(name));
