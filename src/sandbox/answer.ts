@@ -13,7 +13,7 @@ import type { Authenticator } from "./auth.ts";
 import type { Validators } from "./types.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
-import { drawJpeg } from "./jpeg.ts";
+import { jpegWith } from "./jpeg.ts";
 import { revisedRecord, revisedRow, type Revisions, type Revised } from "./revisions.ts";
 import { search } from "./search.ts";
 import { BadParameter } from "./values.ts";
@@ -60,7 +60,7 @@ function unknownAddress(): Answer {
   return explained(404, "FAILURE_NOT_FOUND - no such resource");
 }
 
-/** Section 4.5: no authentication. Every listing and sold record has a picture. */
+/** Section 4.5: no authentication. Every listing and sold record has a picture, which looks like all others. */
 function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Revised): Answer {
   const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
   if (id === undefined || width === undefined || height === undefined) return unknownAddress();
@@ -68,7 +68,7 @@ function answerThumbnail(file: string, data: SandboxData, { revision, changedAt 
     return explained(400, `FAILURE_INVALID_SIZE - at most ${MAX_IMAGE_WIDTH}x${MAX_IMAGE_HEIGHT} pixels`);
   }
   if (!data.listingById.has(id) && !data.soldById.has(id)) return unknownAddress();
-  const body = drawJpeg(width, height, id, revision === 0 ? "" : `revision ${revision}`);
+  const body = jpegWith(`${file}, revision ${revision}`);
   return { status: 200, headers: { "Content-Type": "image/jpeg" }, body, changedAt };
 }
 

@@ -29,7 +29,6 @@ export interface Arrival {
 export interface ArrivalCounts {
   readonly total: number;
   readonly byResource: Readonly<Record<string, number>>;
-  readonly byPath: Readonly<Record<string, number>>;
 }
 
 export interface ArrivalLog {
@@ -44,8 +43,6 @@ export interface ArrivalLog {
 }
 
 const REMEMBERED = 10_000;
-const COUNTED_PATHS = 10_000;
-const OTHER_PATHS = "(others)";
 
 /** The credentials, and names that callers have sent by mistake. */
 const SECRET_NAMES = new Set(
@@ -118,12 +115,7 @@ export function createArrivalLog(): ArrivalLog {
   let list: { arrival: Arrival }[] = [];
   let total = 0;
   const byResource = new Map<string, number>();
-  const byPath = new Map<string, number>();
   let waiters: { total: number; resolve: () => void }[] = [];
-
-  function count(counter: Map<string, number>, name: string): void {
-    counter.set(name, (counter.get(name) ?? 0) + 1);
-  }
 
   return {
     record(request, at) {
@@ -132,9 +124,8 @@ export function createArrivalLog(): ArrivalLog {
       // Cut rarely and in large pieces, because each cut copies the list.
       if (list.length > REMEMBERED * 2) list = list.slice(-REMEMBERED);
       total += 1;
-      const { path } = entry.arrival;
-      count(byResource, resourceOf(path));
-      count(byPath, byPath.has(path) || byPath.size < COUNTED_PATHS ? path : OTHER_PATHS);
+      const resource = resourceOf(entry.arrival.path);
+      byResource.set(resource, (byResource.get(resource) ?? 0) + 1);
       for (const waiter of waiters) if (waiter.total <= total) waiter.resolve();
       waiters = waiters.filter((waiter) => waiter.total > total);
       return (status) => {
@@ -145,13 +136,11 @@ export function createArrivalLog(): ArrivalLog {
     counts: () => ({
       total,
       byResource: Object.fromEntries(byResource),
-      byPath: Object.fromEntries(byPath),
     }),
     clear() {
       list = [];
       total = 0;
       byResource.clear();
-      byPath.clear();
     },
     waitFor(wanted) {
       const { promise, resolve } = Promise.withResolvers<void>();
