@@ -204,6 +204,44 @@ describe("a gateway without its Redis", () => {
     await Promise.allSettled(waiting);
   });
 
+  it("names Redis and seconds to every caller that it refuses, never a window of a day", async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.close());
+    const gateway = await startGateway({
+      env: {
+        REDIS_URL: `redis://127.0.0.1:${own.port}`,
+        BUDGET: "12/1d",
+        REPLICAS: "1",
+        BUDGET_MAX_WAIT: "3m",
+      },
+      settings: `${PATIENT}budget: { degradedReserve: 0.5, concurrency: 2 }\napps: [{ id: web }, { id: job, perDay: 9 }]`,
+    });
+    await expectShared(gateway.adminUrl);
+    await own.kill();
+    await gateway.logged("Out of order", '"what":"Redis"');
+    await expect.poll(async () => (await budgetAt(gateway.adminUrl)).mode).toBe("degraded");
+    // Two of the own purse's six calls are under way. Those that wait for them need the other four.
+    gateway.sandbox.hold();
+    const statuses: number[] = [];
+    const asked = Array.from({ length: 12 }, async (_, n) => {
+      const headers = { "x-app-id": n % 2 === 0 ? "web" : "job" };
+      const reply = await gateway.get(`/areas?q=${n}`, { headers });
+      statuses.push(reply.status);
+      return reply;
+    });
+    await gateway.sandbox.waitForRequests(2);
+    await expect.poll(() => statuses.length).toBeGreaterThan(0);
+    gateway.sandbox.release();
+    const refused = (await Promise.all(asked)).filter(({ status }) => status !== 200);
+    expect(refused.length).toBe(6);
+    for (const app of ["web", "job"])
+      refused.push(await gateway.get("/areas?q=later", { headers: { "x-app-id": app } }));
+    for (const reply of refused) {
+      expect([reply.status, problemCode(reply)]).toEqual([503, "budget-unavailable"]);
+      expect(Number(reply.headers["retry-after"])).toBeLessThanOrEqual(3);
+    }
+  });
+
   it("spends its own purse, and shares the budget again when Redis is back", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());

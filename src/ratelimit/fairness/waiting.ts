@@ -36,7 +36,7 @@ export function estimate(
     inWindow(situation, shares, window, { kind, order, isContended }),
   );
   const at = Math.max(now, ...windows.map((window) => window.at));
-  if (windows.some(({ isFull }) => isFull) && (state.mode === "degraded" || state.mode === "joining"))
+  if (at > now && (state.mode === "degraded" || state.mode === "joining"))
     return { forMs: AWAY_MS, why: "redis-away", isOverShare: false };
   const dayAt = dayFreeAt(situation, kind.app);
   if (dayAt > now && dayAt >= at) return { forMs: dayAt - now, why: "per-day", isOverShare: false };
@@ -52,24 +52,22 @@ interface Order {
   readonly idsAhead: number;
 }
 
-/** When a window has a permit for a call, and whether it has none now. `isKept`: what is left is kept for other apps. */
+/** When a window has a permit for a call, and whether what is left is kept for other apps. */
 function inWindow(
   { now }: Situation,
   shares: Shares,
   window: WindowState,
   { kind, order, isContended }: { kind: CallKind; order: Order; isContended: boolean },
-): { readonly at: number; readonly isFull: boolean; readonly isKept: boolean } {
+): { readonly at: number; readonly isKept: boolean } {
   const { place, ahead, idsAhead } = order;
   const isWaitingForShare = isContended && !isLong(window) && shares.isBeyond(kind.app, place);
   const leave = isWaitingForShare ? 0 : shares.leave(window, kind, place);
   const shareAfterMs = isWaitingForShare ? shares.withinShareAfterMs(window, kind.app, place, idsAhead) : 0;
   const missing = Math.max(0, leave + ahead + 1 - window.remaining);
   const taken = Math.ceil(missing * takenByOthers(window, shares, kind.app, place));
-  const isFull = window.remaining <= leave;
   return {
     at: Math.max(now + shareAfterMs, permitFreeAt(window, window.remaining + taken, now)),
-    isFull,
-    isKept: isFull && isLong(window) && window.remaining > 0,
+    isKept: window.remaining <= leave && isLong(window) && window.remaining > 0,
   };
 }
 
