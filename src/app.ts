@@ -19,7 +19,7 @@ import { hostname } from "node:os";
 
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminServer } from "./admin/server.ts";
-import { createStatus } from "./admin/status/status.ts";
+import { createStatus, type StatusSource } from "./admin/status/status.ts";
 import { createCallers } from "./callers.ts";
 import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
@@ -86,6 +86,7 @@ interface Parts {
   readonly flights: Flights<LoadResult>;
   readonly pages: Pages;
   readonly warm: Warm;
+  readonly status: StatusSource;
   readonly lifecycle: Lifecycle;
   readonly reload: ReloadNow;
 }
@@ -119,14 +120,15 @@ export function createGateway(options: GatewayOptions): Gateway {
     random,
     observer,
   });
-  const background = [warm, createSweep(stores.all, clock), context.recorder];
-  const { server: callers, inFlight } = createCallers(context, { ...upstream, ...stores, pages, budgets });
   const { lifetimes } = cache;
+  const status = createStatusPage(context, { stores, budgets, lifetimes });
+  const background = [warm, createSweep(stores.all, clock), context.recorder, status];
+  const { server: callers, inFlight } = createCallers(context, { ...upstream, ...stores, pages, budgets });
   sampleMetrics(context, { stores, flights, budgets, lifetimes });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
-  const admin = createAdmin(context, { stores, budgets, lifetimes, pages, warm, lifecycle, reload });
+  const admin = createAdmin(context, { stores, budgets, status, pages, warm, lifecycle, reload });
   const servers = { callers, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
@@ -274,9 +276,26 @@ function warnAboutSettings(config: Config, { warn }: Observer): void {
   }
 }
 
+function createStatusPage(
+  context: Context,
+  { stores, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "lifetimes">,
+): StatusSource {
+  const { clock, config, log, random, settings } = context;
+  return createStatus({
+    ...context,
+    process: { id: random.unique16(), host: hostname(), version: build.version, startedAt: clock.now() },
+    budgets,
+    board: stores.statusTexts,
+    mode: () => settings.current().budget.mode,
+    replicas: config.redis === null ? undefined : config.budget.replicas,
+    freshness: lifetimes.freshness,
+    say: (level, text, fields) => log[level](fields, text),
+  });
+}
+
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServer {
-  const { stores, budgets, lifetimes, pages, warm, lifecycle, reload } = parts;
+function createAdmin(context: Context, parts: Omit<Parts, "flights" | "lifetimes">): HttpServer {
+  const { stores, budgets, status, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -301,16 +320,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServe
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
     historyOf: context.recorder.historyOf,
-    status: createStatus({
-      process: { id: random.unique16(), host: hostname(), version: build.version, startedAt: now() },
-      recorder: context.recorder,
-      apps: context.apps,
-      clock,
-      budgets,
-      board: stores.statusTexts,
-      mode: () => settings.current().budget.mode,
-      freshness: lifetimes.freshness,
-    }),
+    status: status.read,
     replicas: () => stores.replicas(),
     tryCircuits: () => tryCircuits(budgets),
     async usage(query) {

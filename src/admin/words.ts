@@ -26,9 +26,21 @@ export function many(number: number, word: string): string {
   return `${Math.floor(number).toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 }
 
-/** @returns for example `14:03:07 UTC (4 min ago)` */
-export function sinceText(at: number, now: number): string {
-  return `${new Date(at).toISOString().slice(11, 19)} UTC (${inWords(Math.max(1_000, now - at))} ago)`;
+/** @returns for example `14:03:07 UTC`; with the date if that is not today's */
+export function clockText(at: number, now: number): string {
+  const [date = "", time = ""] = new Date(at).toISOString().split("T");
+  const isToday = new Date(now).toISOString().startsWith(date);
+  return `${isToday ? "" : `${date} `}${time.slice(0, 8)} UTC`;
+}
+
+/** Rounds down, so that 99.6 % is not shown as all. */
+export function percentText(part: number, all: number): string {
+  return `${all === 0 ? 0 : Math.floor((part / all) * 100)} %`;
+}
+
+/** @returns for example `a, b and c` */
+export function listed(names: readonly string[], word: "and" | "or"): string {
+  return names.join(", ").replace(/, ([^,]*)$/, ` ${word} $1`);
 }
 
 const WAITS: Readonly<Record<string, string>> = {

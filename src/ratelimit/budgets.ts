@@ -11,7 +11,7 @@ import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { refusalOf } from "./refusals.ts";
 import type { BudgetSources } from "../telemetry/budget-metrics.ts";
 import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
-import type { PredictedWait } from "./overview.ts";
+import { type PredictedWait, topApps } from "./overview.ts";
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
@@ -95,7 +95,8 @@ export function describeBudgets(
   apps: Pick<Apps, "isListed" | "listed">,
 ): object {
   const origins = ORIGINS.map((origin) => {
-    const { windows, ...rest } = budgets[origin].overview();
+    const { windows: all, ...rest } = budgets[origin].overview();
+    const windows = all.map(({ byApp, ...window }) => ({ ...window, byApp: topApps(byApp) }));
     const resource = origin === "images" ? "images" : "listings";
     const { forMs, why } = budgets[origin].expect({ app: OTHER_APP, priority: "interactive", resource });
     return [

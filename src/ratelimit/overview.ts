@@ -29,7 +29,7 @@ export interface PredictedWait {
 export interface WindowOverview extends Omit<WindowState, "freeAt" | "byApp"> {
   /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
   readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
-  /** Calls that count now, of the apps that sent most. The rest is `other`. */
+  /** Calls that count now, by app. */
   readonly byApp: Readonly<Record<string, number>>;
 }
 
@@ -46,16 +46,16 @@ export function windowsIn({ windows }: LimiterState, now: number): WindowOvervie
       const at = freeAt[calls - 1];
       return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
     }),
-    byApp: topApps(byApp),
+    byApp: Object.fromEntries([...byApp].filter(([, sent]) => sent > 0)),
   }));
 }
 
 /** The apps that sent most, by name. The rest is `other`. */
-export function topApps(byApp: ReadonlyMap<string, number>, most = MOST_NAMED): Record<string, number> {
-  const sorted = [...byApp]
+export function topApps(byApp: Readonly<Record<string, number>>, most = MOST_NAMED): Record<string, number> {
+  const sorted = Object.entries(byApp)
     .filter(([app, sent]) => sent > 0 && app !== OTHER_APP)
     .toSorted((a, b) => b[1] - a[1]);
-  const rest = sorted.slice(most).reduce((sum, [, sent]) => sum + sent, byApp.get(OTHER_APP) ?? 0);
+  const rest = sorted.slice(most).reduce((sum, [, sent]) => sum + sent, byApp[OTHER_APP] ?? 0);
   return Object.fromEntries(rest > 0 ? [...sorted.slice(0, most), [OTHER_APP, rest]] : sorted.slice(0, most));
 }
 

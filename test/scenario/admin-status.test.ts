@@ -68,9 +68,10 @@ describe("GET /status", () => {
     expect(circuit?.since).toBeLessThanOrEqual(Date.now() + 1_000);
     expect(status.sentences).toMatchObject([
       {
+        id: "api-unavailable",
         level: "bad",
         text: expect.stringMatching(
-          /^Calls to the property API for sold records have been paused since .* UTC .*: the API answered 503\. .* Hurt in the last hour: feed \(1 failed\)/,
+          /^feed gets 503 since [\d:]{8} UTC: the API for sold records answers 503 and asks for a pause\. The next try is in /,
         ),
       },
     ]);
@@ -86,7 +87,7 @@ describe("GET /status", () => {
     const { sentences, requests } = await statusOf(gateway);
     expect(requests).toMatchObject({ fetched: 2, refused: 2, failed: 0 });
     expect(sentences[0]?.text).toMatch(
-      /^The budget of 1h has no call left \(2 of 2 spent\)\. The next call is free in .*hog \(2 refused\)/,
+      /^hog gets 503 since .*: the budget of 1h does not suffice \(2 of 2 calls spent\)\. The next call is free in /,
     );
   });
 });

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
 import { sumCounts, sumOf, sumSeries } from "./counters.ts";
+import { mergeHarms } from "./harms.ts";
 import { slowestOf } from "./recent.ts";
 import {
   ACTIVITY,
@@ -99,6 +100,7 @@ export function merge(all: readonly [Activity, ...Activity[]]): Together {
     outages: earliestOf(all.flatMap(({ outages }) => outages)),
     problems: latestOf(all.flatMap(({ problems }) => problems)),
     slowest: slowestOf(all.flatMap(({ slowest }) => slowest)),
+    harms: mergeHarms(all.flatMap(({ harms }) => harms)),
   };
 }
 

@@ -37,7 +37,7 @@ const SLOTS = 12;
 /** The most names of a group in a slot. If there are more, the less frequent half is dropped. */
 const MOST_NAMES = 400;
 /** The most groups in a slot. Counts of further groups are dropped. */
-const MOST_GROUPS = 400;
+const MOST_GROUPS = 2_000;
 
 type Group = Map<string, number>;
 

@@ -26,10 +26,11 @@ export interface StatusOptions {
   readonly clock: Clock;
   readonly board: Board | undefined;
   readonly mode: () => "enforce" | "observe";
+  /** How many replicas share the budget (`budget.replicas`); `undefined`: there is no Redis. */
+  readonly replicas: number | undefined;
   readonly freshness: () => Freshness;
 }
 
-const MOST_APPS = 200;
 const MOST_ASKED = 30;
 
 export function activityOf({ process, recorder, budgets }: StatusOptions): Activity {
@@ -58,20 +59,22 @@ export function createFacts(
 }
 
 function factsOf(options: StatusOptions, together: Together & { scope: Scope }, span: Span) {
-  const { budgets, clock, mode, freshness } = options;
-  const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
+  const { budgets, clock, mode, replicas, freshness } = options;
+  const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest, harms } = together;
   const at = clock.now();
   const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
   return {
     at,
     mode: mode(),
     processes,
+    replicas: replicas ?? null,
     scope,
     sinceAt,
     queue,
     outages,
     problems,
     slowest,
+    harms,
     /** Requests of the last hour by kind, and per second in the last seconds. */
     requests: byKind((kind) => counts["requests"]?.[kind] ?? 0),
     perSecond: byKind((kind) => sum(latest(kind)) / RATE_SECONDS),
@@ -131,7 +134,6 @@ function appsOf({ budgets, apps }: StatusOptions, counts: Together["counts"]) {
   return [...names]
     .map((app) => ({ app, key: order(app) }))
     .sort(({ key: a }, { key: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])
-    .slice(0, MOST_APPS)
     .map(({ app }) => ({
       app,
       isListed: apps.isListed(app),
@@ -163,8 +165,10 @@ function originStatus(name: OriginName, budget: Budget, { series }: Together, no
   const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
   const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
   const calls = series[0]?.counts[name] ?? [];
-  // Less than ten minutes say nothing about the next hours.
-  const perMs = calls.length < FEWEST_STEPS ? 0 : sum(calls) / (calls.length * SPANS["15m"]);
+  // Less than ten minutes say nothing about the next hours, and no more do calls that have stopped.
+  const isKnown =
+    calls.length >= FEWEST_STEPS && circuits.length === 0 && sum(calls.slice(-LATEST_STEPS)) > 0;
+  const perMs = isKnown ? sum(calls) / (calls.length * SPANS["15m"]) : 0;
   return {
     mode,
     windows: windows.map((window) => ({
@@ -190,6 +194,7 @@ function originStatus(name: OriginName, budget: Budget, { series }: Together, no
 }
 
 const FEWEST_STEPS = 120;
+const LATEST_STEPS = 24;
 /** A shorter window is empty and full again before anybody could act. */
 const SHORTEST_WINDOW_MS = 3_600_000;
 

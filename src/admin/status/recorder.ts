@@ -6,6 +6,7 @@ import { originOf, type Resource } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { type Counters, createCounters, type Kind } from "./counters.ts";
+import { createHarms, type Harms } from "./harms.ts";
 import { createRecent, type Recent } from "./recent.ts";
 import type { Health } from "./shapes.ts";
 
@@ -24,7 +25,8 @@ const UNKNOWN: Health = {
   failingSince: null,
 };
 
-export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "read" | "historyOf"> {
+export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "historyOf"> {
+  readonly read: () => ReturnType<Recent["read"]> & { readonly harms: ReturnType<Harms["read"]> };
   /** @returns an observer that records each report and passes it on */
   readonly recording: (observer: Observer) => Observer;
   readonly health: () => Readonly<Partial<Record<Resource, Health>>>;
@@ -37,6 +39,7 @@ const TICK_MS = 1_000;
 export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions): Recorder {
   const { add, tick, hour, series } = createCounters(startedAt);
   const recent = createRecent(clock.now);
+  const harms = createHarms(clock.now);
   const health = new Map<Resource, Health>();
   let cancel = (): void => undefined;
 
@@ -51,39 +54,36 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
     add("requests", kind);
     add(`app ${app}`, kind);
     const saving = savingOf(record);
-    if (saving !== undefined) add("saved", saving);
+    if (saving !== undefined && kind !== "mistakes") add("saved", saving);
     if (query !== undefined) add("asked", query);
     if (outcome === "hit") return;
     recent.request(record);
+    harms.request(record, kind);
     if (problem === undefined) return;
     recent.problem({ from: "caller", what: problem, query: query ?? null, app });
     if (kind === "failed") add(`failures ${app}`, problem);
   }
 
   function upstreamCall({ resource, status, durationMs, query }: UpstreamCallRecord): void {
-    const at = clock.now();
-    const before = health.get(resource) ?? UNKNOWN;
     add("calls", originOf(resource));
     add(`calls ${resource}`, "calls");
     // It says nothing about the API.
     if (status === "given-up") return;
-    if (isAnswer(status)) {
+    const failure = failureOf(status);
+    health.set(resource, healthAfter(health.get(resource) ?? UNKNOWN, failure, clock.now()));
+    if (failure === null) {
       add(`calls ${resource}`, "answeredMs", durationMs);
-      health.set(resource, { ...before, lastAnswerAt: at, failingSince: null });
-      return;
+      return harms.answered(resource);
     }
-    const lastFailure = typeof status === "number" ? `status ${status}` : status;
-    const failingSince = before.failingSince ?? at;
     add(`calls ${resource}`, "failed");
-    health.set(resource, { ...before, lastFailureAt: at, lastFailure, failingSince });
-    recent.problem({ from: "upstream", what: `${resource}: ${lastFailure}`, query, app: null });
+    recent.problem({ from: "upstream", what: `${resource}: ${failure}`, query, app: null });
   }
 
   const warned = (what: string): void => recent.problem({ from: "gateway", what, query: null, app: null });
   return {
     hour,
     series,
-    read: recent.read,
+    read: () => ({ ...recent.read(), harms: harms.read() }),
     historyOf: recent.historyOf,
     health: () => Object.fromEntries(health),
     start: () => void (cancel = clock.after(TICK_MS, repeat)),
@@ -124,7 +124,14 @@ function kindOf({ outcome, problem, status }: RequestRecord): Kind {
   return outcome === "miss" || outcome === "bypass" ? "fetched" : "cached";
 }
 
-/** Whether the upstream answered the query. A 404 is an answer; a rejection of the credentials is not. */
-function isAnswer(status: UpstreamCallRecord["status"]): boolean {
-  return typeof status === "number" && status < 500 && ![401, 403, 429].includes(status);
+/** @returns `null` if the upstream answered the query. A 404 is an answer; a rejection of the credentials is not. */
+function failureOf(status: UpstreamCallRecord["status"]): string | null {
+  if (typeof status !== "number") return status;
+  return status < 500 && ![401, 403, 429].includes(status) ? null : `status ${status}`;
+}
+
+function healthAfter(before: Health, failure: string | null, at: number): Health {
+  return failure === null
+    ? { ...before, lastAnswerAt: at, failingSince: null }
+    : { ...before, lastFailureAt: at, lastFailure: failure, failingSince: before.failingSince ?? at };
 }

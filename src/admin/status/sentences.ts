@@ -1,151 +1,314 @@
 /**
- * What an operator has to know first: who is hurt, by what, since when, why, and what to do. The page, the command
- * `status` and `/status` show the same sentences. docs/runbook.md lists them.
+ * What an operator has to know first, as sentences: who is hurt, by what, since when, why, and what to do. The page, the
+ * command `status`, `GET /status` and the log show them; docs/runbook.md lists them. `SENTENCES` is the table: a row says
+ * when its sentence is true, and how it reads. `{…}` are values of the moment.
  */
-import { inWords, many, sinceText, waitText } from "../words.ts";
-import type { AppStatus, Facts } from "./facts.ts";
+import { OTHER_APP } from "../../telemetry/events.ts";
+import { clockText, listed, many } from "../words.ts";
+import {
+  budgetEmpty,
+  budgetSpent,
+  type Case,
+  circuits,
+  dataLost,
+  daySpent,
+  failing,
+  forecasts,
+  hasRequests,
+  isOfBudget,
+  joining,
+  KNOWN_OUTAGES,
+  outages,
+  queue,
+  RECENT_MS,
+  shareSpent,
+  type Situation,
+  unexplained,
+} from "./cases.ts";
+import type { Facts } from "./facts.ts";
+import type { Harm } from "./shapes.ts";
 
 export interface Sentence {
+  readonly id: string;
   readonly level: "bad" | "warn" | "good";
   readonly text: string;
 }
 
+interface Row {
+  readonly id: string;
+  readonly level: Sentence["level"];
+  /** @returns the cases that are true now */
+  readonly when: (situation: Situation) => readonly Case[];
+  /** `{hurt}` names the apps, what they get, and since when. */
+  readonly says: string;
+  /** What to do. */
+  readonly todo: string;
+}
+
 const MOST = 3;
-const SHORT_MS = 1_000;
-
-export function sentencesOf(facts: Facts): readonly Sentence[] {
-  const bad = [...outages(facts), ...circuits(facts), ...failing(facts), ...spent(facts)];
-  const warnings = [...forecasts(facts), ...queue(facts), ...scope(facts), ...observed(facts)];
-  const all: Sentence[] = [
-    ...bad.map((text) => ({ level: "bad", text }) as const),
-    ...warnings.map((text) => ({ level: "warn", text }) as const),
-  ];
-  return all.length > 0 ? all.slice(0, MOST) : [{ level: "good", text: good(facts) }];
-}
-
-function good({ upstream }: Facts): string {
-  return Object.keys(upstream).length > 0
-    ? "All is well. The property API answers, and the budget has room."
-    : "All is well. The budget has room. The property API has not been called yet.";
-}
-
-function outages({ outages, at }: Facts): string[] {
-  return outages.map(
-    ({ what, cause, meanwhile, since }) =>
-      `${what} has been out of order since ${sinceText(since, at)}: ${cause}. ${meanwhile}`,
-  );
-}
-
-const CALLS = { api: "Calls to the property API", images: "Calls to the image server" };
-const RESOURCES: Readonly<Record<string, string>> = {
-  listings: " for listings",
-  sold: " for sold records",
-  areas: " for areas",
-  images: "",
-  origin: "",
-};
-
-/** Why a circuit is open, and what to do. */
-const CAUSES: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
-  credentials: [
-    "the API refuses our key",
-    "Put the right one into UPSTREAM_PRIVATE_KEY or its file; the gateway notices by itself.",
-  ],
-  "too-many-requests": ["the API answered 429", "Compare BUDGET with the contract if this happens again."],
-  unavailable: ["the API answered 503", "Ask the API's owner if it lasts."],
-  unreachable: ["the API cannot be reached", "Check the network and UPSTREAM_URL, or ask the API's owner."],
-  failing: ["half of the latest calls failed", "Ask the API's owner if it lasts."],
-};
-
-function circuits(facts: Facts): string[] {
-  const { budget, at } = facts;
-  return Object.entries(budget).flatMap(([origin, of]) =>
-    of.circuits.map(({ scope, state, cause, since, until }) => {
-      const what = `${origin === "images" ? CALLS.images : CALLS.api}${RESOURCES[scope] ?? ""}`;
-      const [why, remedy] = CAUSES[cause] ?? [cause, ""];
-      const next =
-        state === "open"
-          ? `The next try is in ${inWords(Math.max(SHORT_MS, until - at))}.`
-          : "The next call is a test.";
-      return `${what} have been paused since ${sinceText(since, at)}: ${why}. ${next}${harm(facts, "failed")} ${remedy}`.trim();
-    }),
-  );
-}
-
-/** Calls fail, and no circuit is open yet. */
-function failing(facts: Facts): string[] {
-  const open = new Set<string>(
-    Object.values(facts.budget).flatMap((of) => of.circuits.map(({ scope }) => scope)),
-  );
-  return Object.entries(facts.upstream).flatMap(([resource, { failingSince, lastFailure }]) =>
-    failingSince === null || open.has(resource) || open.has("origin")
-      ? []
-      : [
-          `${CALLS.api}${RESOURCES[resource] ?? ""} have failed since ${sinceText(failingSince, facts.at)}: ` +
-            `${lastFailure ?? "no answer"}.${harm(facts, "failed")}`,
-        ],
-  );
-}
-
-function spent(facts: Facts): string[] {
-  return Object.entries(facts.budget).flatMap(([origin, { windows }]) =>
-    windows.flatMap(({ name, limit, spent, heldBack, remaining, comesBack }) => {
-      if (remaining >= 1) return [];
-      const [next] = comesBack;
-      const held = heldBack > 0 ? `, ${Math.floor(heldBack)} kept for other replicas` : "";
-      const when =
-        next === undefined ? "" : ` The next call is free in ${inWords(Math.max(SHORT_MS, next.inMs))}.`;
-      const what = origin === "images" ? "image budget" : "budget";
-      return [
-        `The ${what} of ${name} has no call left (${Math.floor(spent)} of ${limit} spent${held}).${when}${harm(facts, "refused")}`,
-      ];
-    }),
-  );
-}
-
-function forecasts({ budget }: Facts): string[] {
-  return Object.entries(budget).flatMap(([origin, { windows }]) =>
-    windows.flatMap(({ name, remaining, emptyInMs }) => {
-      if (emptyInMs === null || remaining < 1) return [];
-      const what = origin === "images" ? "image budget" : "budget";
-      return [
-        `The ${what} of ${name} will be spent in about ${inWords(emptyInMs)} at this rate: ${many(remaining, "call")} left.`,
-      ];
-    }),
-  );
-}
-
-/** Every call is in the queue for a moment, so a short wait is no warning. */
-function queue({ queue, budget }: Facts): string[] {
-  const waiting = Object.values(queue)
-    .flatMap((of) => Object.values(of))
-    .reduce((sum, of) => sum + of, 0);
-  const { predictedWaitMs, waitsFor } = budget.api;
-  if (waiting === 0 || predictedWaitMs < SHORT_MS) return [];
-  return [
-    `${many(waiting, "call")} waiting in the queue. A new call would wait ${inWords(predictedWaitMs)} for ${waitText(waitsFor)}.`,
-  ];
-}
-
-function scope({ scope }: Facts): string[] {
-  return scope === "cut-off" ? ["Redis does not answer. These are the numbers of one process only."] : [];
-}
-
-function observed({ mode }: Facts): string[] {
-  return mode === "observe" ? ["The budget is only observed (budget.mode): nothing is refused."] : [];
-}
-
 const MOST_NAMED = 3;
 
-/** @returns which apps were hurt in the last hour, the most hurt first */
-function harm({ apps }: Facts, how: "failed" | "refused"): string {
-  const hurt = apps.filter((app) => app[how] > 0).sort((a, b) => b[how] - a[how]);
-  if (hurt.length === 0) return " No request has been lost so far: callers get cached answers.";
-  const named = hurt.slice(0, MOST_NAMED).map((app) => `${app.app} (${howOften(app, how)})`);
-  const more = hurt.length > MOST_NAMED ? ` and ${many(hurt.length - MOST_NAMED, "more app")}` : "";
-  return ` Hurt in the last hour: ${named.join(", ")}${more}.`;
+const ASK_OWNER = "Ask the API's owner if it lasts.";
+const WHO_SPENDS =
+  "`usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.";
+
+/** The worst first. */
+export const SENTENCES: readonly Row[] = [
+  {
+    id: "key-refused",
+    level: "bad",
+    when: (now) => circuits(now, "credentials"),
+    says: "{hurt} the API refuses our key.",
+    todo: "Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.",
+  },
+  {
+    id: "api-unreachable",
+    level: "bad",
+    when: (now) => circuits(now, "unreachable"),
+    says: "{hurt} {api} cannot be reached. {next}",
+    todo: "Check the network and UPSTREAM_URL, or ask the API's owner.",
+  },
+  {
+    id: "api-unavailable",
+    level: "bad",
+    when: (now) => circuits(now, "unavailable"),
+    says: "{hurt} {api} answers 503 and asks for a pause. {next}",
+    todo: ASK_OWNER,
+  },
+  {
+    id: "api-slow-down",
+    level: "bad",
+    when: (now) => circuits(now, "too-many-requests"),
+    says: "{hurt} {api} answers 429: too many requests. {next}",
+    todo: "Compare BUDGET with the contract if it happens again.",
+  },
+  {
+    id: "api-failing",
+    level: "bad",
+    when: (now) => circuits(now, "failing"),
+    says: "{hurt} most calls to {api} fail{failure}. {next}",
+    todo: ASK_OWNER,
+  },
+  {
+    id: "calls-failed",
+    level: "bad",
+    when: failing,
+    says: "{hurt} the latest calls to {api} failed{failure}.",
+    todo: "Wait a minute: the gateway goes on trying, and pauses if it lasts.",
+  },
+  {
+    id: "calls-not-recorded",
+    level: "bad",
+    when: (now) => outages(now, (what) => what === "the ledger on disk"),
+    says: "{hurt} calls are counted in memory only, not on the disk ({cause}).",
+    todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
+  },
+  {
+    id: "redis-away",
+    level: "bad",
+    when: (now) => outages(now, (what) => what === "Redis", isOfBudget),
+    says: "{hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget.",
+    todo: "Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.",
+  },
+  {
+    id: "redis-refuses",
+    level: "bad",
+    when: (now) => outages(now, (what) => what.startsWith("the shared budget"), isOfBudget),
+    says: "{hurt} Redis refuses the commands of {what} ({cause}).",
+    todo: "Check Redis' memory, and the access rules of its user.",
+  },
+  {
+    id: "joining",
+    level: "bad",
+    when: joining,
+    says: "{hurt} this process waits to join the shared budget.",
+    todo: "It takes some seconds after a start. If it lasts, check Redis and REPLICAS.",
+  },
+  {
+    id: "day-spent",
+    level: "bad",
+    when: daySpent,
+    says: "{hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}.",
+    todo: "Raise perDay if more should be possible.",
+  },
+  {
+    id: "share-spent",
+    level: "bad",
+    when: shareSpent,
+    says: "{hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).",
+    todo: "Other apps are not affected. Raise the weight, or ask the owners to spread their searches.",
+  },
+  {
+    id: "budget-spent",
+    level: "bad",
+    when: budgetSpent,
+    says: "{hurt} the {budget} of {window} does not suffice ({spent} of {limit} calls spent{held}).{next}",
+    todo: WHO_SPENDS,
+  },
+  {
+    id: "errors",
+    level: "bad",
+    when: unexplained,
+    says: '{hurt} "{title}" ({problem}).',
+    todo: "docs/runbook.md says more under GatewayErrors.",
+  },
+  {
+    id: "answers-not-stored",
+    level: "warn",
+    when: (now) => outages(now, (what) => what === "the cache on disk"),
+    says: "{hurt} new answers are kept in memory only, not on the disk ({cause}).",
+    todo: "Make room in DATA_DIR, or repair the disk.",
+  },
+  {
+    id: "out-of-order",
+    level: "warn",
+    when: (now) =>
+      outages(
+        now,
+        (what) => !KNOWN_OUTAGES.test(what),
+        () => false,
+      ),
+    says: "{hurt} {what} does not work ({cause}).",
+    todo: "docs/runbook.md lists causes.",
+  },
+  {
+    id: "budget-empty",
+    level: "warn",
+    when: budgetEmpty,
+    says: "No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next}",
+    todo: WHO_SPENDS,
+  },
+  {
+    id: "budget-ends",
+    level: "warn",
+    when: forecasts,
+    says: "All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}.",
+    todo: WHO_SPENDS,
+  },
+  {
+    id: "queue",
+    level: "warn",
+    when: queue,
+    says: "Requests wait {wait} for {why}: {calls} in the queue.",
+    todo: "If it lasts, `usage` shows which app asks most.",
+  },
+  {
+    id: "data-lost",
+    level: "warn",
+    when: dataLost,
+    says: "{hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window.",
+    todo: "It ends by itself. For the future: maxmemory-policy noeviction and appendonly yes.",
+  },
+  {
+    id: "too-many-processes",
+    level: "warn",
+    when: ({ processes, replicas }) =>
+      replicas !== null && processes.length > replicas
+        ? [{ values: { processes: String(processes.length), replicas: String(replicas) } }]
+        : [],
+    says: "{processes} processes share a budget for {replicas} (REPLICAS): some have no part of their own while Redis is away.",
+    todo: "Raise REPLICAS, or wait until the old processes of a rollout have ended.",
+  },
+  {
+    id: "versions-differ",
+    level: "warn",
+    when({ processes }) {
+      const versions = [...new Set(processes.map(({ version }) => version))].sort();
+      return versions.length > 1 ? [{ values: { versions: versions.join(", ") } }] : [];
+    },
+    says: "The processes run different versions: {versions}.",
+    todo: "Finish the rollout.",
+  },
+  {
+    id: "one-process",
+    level: "warn",
+    when: ({ scope, outages }) =>
+      scope === "cut-off" && !outages.some(({ what }) => what === "Redis") ? [{}] : [],
+    says: "These are the numbers of one process: Redis did not answer the status page.",
+    todo: "If it lasts, check Redis.",
+  },
+  {
+    id: "observed",
+    level: "warn",
+    when: ({ mode }) => (mode === "observe" ? [{}] : []),
+    says: "The budget is only observed (budget.mode): it refuses no request.",
+    todo: "Set budget.mode: enforce when the trial is over.",
+  },
+  {
+    id: "nothing-yet",
+    level: "good",
+    when: (now) => (hasRequests(now) ? [] : [{}]),
+    says: "No app has sent a request in the last hour.",
+    todo: "`doctor --call` tries the key with one call.",
+  },
+  {
+    id: "not-called",
+    level: "good",
+    when: (now) => (hasRequests(now) && Object.keys(now.upstream).length === 0 ? [{}] : []),
+    says: "All is well: the cache answers. The property API has not been called yet.",
+    todo: "",
+  },
+  {
+    id: "all-well",
+    level: "good",
+    when: (now) => (hasRequests(now) && Object.keys(now.upstream).length > 0 ? [{}] : []),
+    says: "All is well: the property API answers, and the budget has room.",
+    todo: "",
+  },
+];
+
+/** @returns at most three, the worst first */
+export function sentencesOf(facts: Facts): readonly Sentence[] {
+  return allSentencesOf(facts)
+    .slice(0, MOST)
+    .map(({ id, level, text }) => ({ id, level, text }));
 }
 
-function howOften(app: AppStatus, how: "failed" | "refused"): string {
-  return `${app[how].toLocaleString("en")} ${how}`;
+/** @returns all of them. One that is good comes alone. */
+export function allSentencesOf(facts: Facts): readonly (Sentence & { readonly key: string })[] {
+  let unexplained: readonly Harm[] = facts.harms;
+  function explain(isCaused: (harm: Harm) => boolean, since = facts.at): readonly Harm[] {
+    const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - RECENT_MS;
+    const { own = [], others = [] } = Object.groupBy(unexplained, (harm) => (isOf(harm) ? "own" : "others"));
+    unexplained = others;
+    return own;
+  }
+  const situation = { ...facts, explain };
+  const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
+    when(situation).map(({ key = "", since, hurt = [], values = {} }) => ({
+      id,
+      key: `${id} ${key}`,
+      level,
+      hurts: hurt.some(({ status }) => status >= 400),
+      text: `${filled(says, { ...values, hurt: hurtText(hurt, since, facts.at) })} ${todo}`.trim(),
+    })),
+  );
+  const isWrong = all.some(({ level }) => level !== "good");
+  const rank = ({ level, hurts }: (typeof all)[number]): number => (level === "warn" ? 2 : hurts ? 0 : 1);
+  return all
+    .filter(({ level }) => (level === "good") !== isWrong)
+    .sort((a, b) => rank(a) - rank(b))
+    .map(({ id, key, level, text }) => ({ id, key, level, text }));
+}
+
+function filled(template: string, values: Readonly<Record<string, string>>): string {
+  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? "");
+}
+
+/** @returns for example `web and ios get 502 since 22:38:41 UTC:` */
+function hurtText(hurt: readonly Harm[], since: number | undefined, now: number): string {
+  const refused = hurt.filter(({ status }) => status >= 400);
+  const shown = refused.length > 0 ? refused : hurt;
+  if (shown.length === 0)
+    return `No app is hurt so far, but${since === undefined ? "" : ` since ${clockText(since, now)}`}`;
+  const counts = new Map<string, number>();
+  for (const { app, count } of shown) counts.set(app, (counts.get(app) ?? 0) + count);
+  const apps = [...counts].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([app]) => app);
+  const names = apps.slice(0, MOST_NAMED).map((app) => (app === OTHER_APP ? "apps without an id" : app));
+  const more = apps.length - MOST_NAMED;
+  const who = listed(more > 0 ? [...names, many(more, "more app")] : names, "and");
+  const statuses = [...new Set(refused.map(({ status }) => String(status)))].sort();
+  const what = refused.length > 0 ? listed(statuses, "or") : "stale answers";
+  const verb = apps.length === 1 && apps[0] !== OTHER_APP ? "gets" : "get";
+  return `${who} ${verb} ${what} since ${clockText(Math.min(...shown.map(({ firstAt }) => firstAt)), now)}:`;
 }

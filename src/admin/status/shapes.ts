@@ -10,10 +10,12 @@ import { MOST_STEPS, SPANS } from "./counters.ts";
 
 export const MOST_PROBLEMS = 60;
 export const MOST_SLOW = 10;
+export const MOST_HARMS = 500;
 
 const name = z.string().max(10_000);
 const count = z.number().nonnegative();
-const instant = z.number();
+/** Within the range of `Date`. */
+const instant = z.number().min(0).max(8.64e15);
 const counts = z.record(name, count);
 
 /** How the latest calls for a resource ended. `failingSince`: the first failure after the latest answer. */
@@ -39,6 +41,17 @@ const PROBLEM = z.object({
 });
 /** A request that waited for the upstream. */
 const SLOW = z.object({ query: name, app: name, durationMs: count, at: instant });
+/** An app got an error or a stale answer for this reason, from `firstAt` on. `problem`: the code. */
+const HARM = z.object({
+  app: name,
+  problem: name,
+  resource: name,
+  /** 200: stale answers. */
+  status: count,
+  count,
+  firstAt: instant,
+  lastAt: instant,
+});
 const SERIES = z.object({
   stepMs: z.number(),
   lastStep: z.number(),
@@ -57,9 +70,11 @@ export const ACTIVITY = z.object({
   outages: z.array(OUTAGE).max(MOST_PROBLEMS),
   problems: z.array(PROBLEM).max(MOST_PROBLEMS),
   slowest: z.array(SLOW).max(MOST_SLOW),
+  harms: z.array(HARM).max(MOST_HARMS).default([]),
 });
 
 export type Activity = z.infer<typeof ACTIVITY>;
+export type Harm = z.infer<typeof HARM>;
 export type Health = z.infer<typeof HEALTH>;
 export type CurrentOutage = z.infer<typeof OUTAGE>;
 export type RecentProblem = z.infer<typeof PROBLEM>;

@@ -1,7 +1,8 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
-import { createCollect } from "./activity.ts";
+import { type AnnounceOptions, createAnnounce } from "./announce.ts";
+import { createCollect, merge } from "./activity.ts";
 import { activityOf, createFacts, type Facts, type Span, type StatusOptions } from "./facts.ts";
-import { type Sentence, sentencesOf } from "./sentences.ts";
+import { allSentencesOf, type Sentence, sentencesOf } from "./sentences.ts";
 
 export type Status = Facts & {
   /** What an operator has to know first: at most three, the worst first. */
@@ -11,16 +12,30 @@ export type Status = Facts & {
 /** Many pages may be open, so a status is computed at most this often. */
 const FRESH_MS = 900;
 
-/** @returns a function that reads the status of all processes. It never rejects. */
-export function createStatus(options: StatusOptions): (span: Span) => Promise<Status> {
-  const { clock, board } = options;
+export interface StatusSource {
+  /** Reads the status of all processes. It never rejects. */
+  readonly read: (span: Span) => Promise<Status>;
+  /** Begins to log the sentences about this process. */
+  readonly start: () => void;
+  readonly stop: () => void;
+}
+
+export function createStatus(options: StatusOptions & Pick<AnnounceOptions, "say">): StatusSource {
+  const { clock, board, say } = options;
   const factsOf = createFacts(options);
   const collect = createCollect(() => activityOf(options), board, clock);
   let known: { readonly at: number; readonly together: ReturnType<typeof collect> } | undefined;
-  return async (span) => {
-    const now = clock.monotonic();
-    if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, together: collect() };
-    const facts = factsOf(await known.together, span);
-    return { ...facts, sentences: sentencesOf(facts) };
+  return {
+    async read(span) {
+      const now = clock.monotonic();
+      if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, together: collect() };
+      const facts = factsOf(await known.together, span);
+      return { ...facts, sentences: sentencesOf(facts) };
+    },
+    ...createAnnounce({
+      clock,
+      say,
+      sentences: () => allSentencesOf(factsOf({ ...merge([activityOf(options)]), scope: "alone" }, "15m")),
+    }),
   };
 }

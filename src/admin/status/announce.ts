@@ -1,0 +1,42 @@
+/** Logs each sentence of the status once when it has become true, and once when it is over. */
+import type { Clock } from "../../process/clock.ts";
+import type { Sentence } from "./sentences.ts";
+
+export interface AnnounceOptions {
+  readonly clock: Clock;
+  /** Writes a line to the log. */
+  readonly say: (level: "info" | "warn", text: string, fields: object) => void;
+  readonly sentences: () => readonly (Sentence & { readonly key: string })[];
+}
+
+const LOOK_EVERY_MS = 5_000;
+/** A sentence that returns within this time was not over. Without this, a window that is often spent fills the log. */
+const OVER_AFTER_MS = 60_000;
+
+export function createAnnounce({ clock, say, sentences }: AnnounceOptions): {
+  readonly start: () => void;
+  readonly stop: () => void;
+} {
+  const known = new Map<string, { readonly sentence: Sentence; readonly firstAt: number; lastAt: number }>();
+  let cancel = (): void => undefined;
+
+  function look(): void {
+    const at = clock.now();
+    for (const { key, ...sentence } of sentences()) {
+      if (sentence.level === "good") continue;
+      const before = known.get(key);
+      if (before === undefined) {
+        known.set(key, { sentence, firstAt: at, lastAt: at });
+        say("warn", sentence.text, { sentence: sentence.id });
+      } else before.lastAt = at;
+    }
+    for (const [key, { sentence, firstAt, lastAt }] of known) {
+      if (at - lastAt < OVER_AFTER_MS) continue;
+      known.delete(key);
+      say("info", `Over: ${sentence.text}`, { sentence: sentence.id, forMs: lastAt - firstAt });
+    }
+    cancel = clock.after(LOOK_EVERY_MS, look);
+  }
+
+  return { start: () => void (cancel = clock.after(LOOK_EVERY_MS, look)), stop: () => cancel() };
+}

@@ -1,0 +1,252 @@
+/** When each sentence is true: from the facts to the cases, with the apps that each one hurts and the values it names. */
+import { Problem, PROBLEM_CODES } from "../../errors.ts";
+import { originOf, ORIGINS, type OriginName, RESOURCES } from "../../interface/resources.ts";
+import { inWords, listed, many, percentText, waitText } from "../words.ts";
+import type { Facts } from "./facts.ts";
+import type { Harm } from "./shapes.ts";
+
+/** A case in which a row applies. */
+export interface Case {
+  /** Tells apart several cases of a row. */
+  readonly key?: string | undefined;
+  /** When it began, if that is known. Without hurt apps the sentence says it. */
+  readonly since?: number | undefined;
+  readonly hurt?: readonly Harm[];
+  readonly values?: Readonly<Record<string, string>>;
+}
+
+/** The facts, and the harm that no earlier row has explained yet. */
+export interface Situation extends Facts {
+  /** @returns the harm that a case explains. Later rows do not get it. */
+  readonly explain: (isCaused: (harm: Harm) => boolean, since?: number) => readonly Harm[];
+}
+
+const LEAST_MS = 1_000;
+/** Harm this long ago has ended, unless its cause lasts. Harm may also come this long before its cause is known. */
+export const RECENT_MS = 60_000;
+
+/** @returns `its` for one app, else `their` */
+function whose(hurt: readonly Harm[]): string {
+  return new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
+}
+
+const isOfApi = ({ problem }: Harm): boolean => problem.startsWith("upstream-");
+export const isOfBudget = ({ problem }: Harm): boolean =>
+  ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(problem);
+const soon = (ms: number): string => inWords(Math.max(LEAST_MS, ms));
+const originOfHarm = ({ resource }: Harm): OriginName => (resource === "images" ? "images" : "api");
+
+const NAMES: Readonly<Record<string, string>> = { sold: "sold records" };
+
+/** @returns for example `the API for listings and sold records` */
+function apiText(origin: OriginName, resources: readonly string[]): string {
+  if (origin === "images") return "the image server";
+  const all = RESOURCES.filter((one) => originOf(one) === origin);
+  const names = resources.map((one) => NAMES[one] ?? one);
+  return resources.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
+}
+
+/** The circuits of an address that are not closed for this cause: one case for all its resources. */
+export function circuits({ budget, at, upstream, explain }: Situation, why: string): Case[] {
+  return ORIGINS.flatMap((origin) => {
+    const open = budget[origin].circuits.filter(({ cause }) => cause === why);
+    if (open.length === 0) return [];
+    const resources = RESOURCES.filter(
+      (one) => originOf(one) === origin && open.some(({ scope }) => scope === "origin" || scope === one),
+    );
+    const since = Math.min(...open.map((one) => one.since));
+    const next = Math.min(...open.map(({ state, until }) => (state === "open" ? until : at)));
+    const failures = resources.flatMap((one) => upstream[one]?.lastFailure ?? []);
+    const hurt = explain(
+      (harm) =>
+        resources.some((one) => one === harm.resource) &&
+        (isOfApi(harm) || harm.problem.endsWith("-exceeded")),
+      since,
+    );
+    const values = {
+      api: apiText(origin, resources),
+      next: next > at ? `The next try is in ${soon(next - at)}.` : "The next call is a try.",
+      failure: failures.length === 0 ? "" : ` (${[...new Set(failures)].join(", ")})`,
+    };
+    return [{ key: origin, since, hurt, values }];
+  });
+}
+
+/** Calls fail, and no circuit is open yet. */
+export function failing({ budget, upstream, explain }: Situation): Case[] {
+  return ORIGINS.flatMap((origin) => {
+    const open = new Set<string>(budget[origin].circuits.map(({ scope }) => scope));
+    const failed = RESOURCES.filter(
+      (one) => originOf(one) === origin && !open.has("origin") && !open.has(one),
+    ).flatMap((one) => {
+      const { failingSince: since = null, lastFailure = null } = upstream[one] ?? {};
+      return since === null ? [] : [{ one, since, failure: lastFailure ?? "no answer" }];
+    });
+    if (failed.length === 0) return [];
+    const since = Math.min(...failed.map((of) => of.since));
+    const hurt = explain((harm) => isOfApi(harm) && failed.some(({ one }) => one === harm.resource), since);
+    const failures = [...new Set(failed.map(({ failure }) => failure))];
+    const api = apiText(
+      origin,
+      failed.map(({ one }) => one),
+    );
+    return [{ key: origin, since, hurt, values: { api, failure: ` (${failures.join(", ")})` } }];
+  });
+}
+
+export const KNOWN_OUTAGES = /^(?:Redis|the ledger on disk|the cache on disk|the shared budget .*)$/;
+
+export function outages(
+  { outages: all, explain }: Situation,
+  isOf: (what: string) => boolean,
+  isCaused: (harm: Harm) => boolean = () => false,
+): Case[] {
+  return all
+    .filter(({ what }) => isOf(what))
+    .map(({ what, cause, since }) => ({
+      key: what,
+      since,
+      hurt: explain(isCaused, since),
+      values: { what, cause: cause.replace(/\.$/, "") },
+    }));
+}
+
+/** A process has a part of the shared budget some seconds after its start. */
+const JOINS_MS = 10_000;
+
+export function joining({ budget, processes, outages: all, at, explain }: Situation): Case[] {
+  const since = processes[0]?.startedAt ?? at;
+  if (budget.api.mode !== "joining" || all.length > 0) return [];
+  const hurt = explain(isOfBudget, since);
+  return hurt.length > 0 || at - since > JOINS_MS ? [{ since, hurt }] : [];
+}
+
+/** Apps that are refused because they have spent their `perDay`. */
+export function daySpent({ apps, explain }: Situation): Case[] {
+  const resets = new Map(
+    apps.flatMap(({ app, shares }) => {
+      const day = shares.find(({ name }) => name === "per-day");
+      return day === undefined || day.remaining >= 1 ? [] : [[app, day.resetSeconds * 1_000] as const];
+    }),
+  );
+  const hurt = explain(({ problem, app }) => problem === "quota-exceeded" && resets.has(app));
+  const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
+  return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next), whose: whose(hurt) } }];
+}
+
+export function shareSpent({ apps, explain }: Situation): Case[] {
+  const hurt = explain(({ problem }) => problem === "quota-exceeded");
+  if (hurt.length === 0) return [];
+  const own = apps.filter(({ app }) => hurt.some((harm) => harm.app === app));
+  const refused = sumOf(own.map((app) => app.refused));
+  return [{ hurt, values: { part: percentText(refused, sumOf(own.map(requestsOf))), whose: whose(hurt) } }];
+}
+
+type Window = Facts["budget"]["api"]["windows"][number];
+
+/** Requests were refused in the last minute, because a window was spent. */
+export function budgetSpent({ budget, explain }: Situation): Case[] {
+  return ORIGINS.flatMap((origin) => {
+    const hurt = explain(
+      (harm) => harm.problem === "temporary-reduced-capacity" && originOfHarm(harm) === origin,
+    );
+    if (hurt.length === 0) return [];
+    const tightest = budget[origin].windows.reduce((a, b) =>
+      b.remaining / b.limit < a.remaining / a.limit ? b : a,
+    );
+    return [{ key: origin, hurt, values: windowValues(origin, tightest) }];
+  });
+}
+
+/** A window is spent, and nobody has been refused in the last minute. */
+export function budgetEmpty({ budget, harms, at, outages: all }: Situation): Case[] {
+  const isHarming = harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
+  return ORIGINS.flatMap((origin) => {
+    const { mode, windows } = budget[origin];
+    if (isHarming || mode === "joining" || (mode === "degraded" && all.length > 0)) return [];
+    return windows
+      .filter(({ remaining }) => remaining < 1)
+      .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) }));
+  });
+}
+
+function windowValues(
+  origin: OriginName,
+  { name, limit, spent, remaining, heldBack, comesBack: [next] }: Window,
+): Record<string, string> {
+  return {
+    budget: origin === "images" ? "image budget" : "budget",
+    window: name,
+    spent: Math.floor(spent).toLocaleString("en"),
+    limit: limit.toLocaleString("en"),
+    remaining: Math.floor(remaining).toLocaleString("en"),
+    held: heldBack >= 1 ? `, ${Math.floor(heldBack)} kept for other processes` : "",
+    next: remaining >= 1 || next === undefined ? "" : ` The next call is free in ${soon(next.inMs)}.`,
+  };
+}
+
+export function forecasts({ budget, mode }: Situation): Case[] {
+  return ORIGINS.flatMap((origin) =>
+    budget[origin].windows.flatMap((window) =>
+      window.emptyInMs === null || window.remaining < 1 || mode === "observe"
+        ? []
+        : [
+            {
+              key: `${origin} ${window.name}`,
+              values: { ...windowValues(origin, window), in: inWords(window.emptyInMs) },
+            },
+          ],
+    ),
+  );
+}
+
+/** Every call is in the queue for a moment, so a short wait is no warning. */
+export function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
+  const { predictedWaitMs, waitsFor, circuits: open } = budget.api;
+  const calls = sumOf(Object.values(waiting.api ?? {}));
+  if (calls === 0 || predictedWaitMs < LEAST_MS || open.length > 0 || all.length > 0) return [];
+  return [
+    { values: { wait: inWords(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
+  ];
+}
+
+/** The budget is whole again after the shortest window, mostly a minute. */
+const LOSS_LASTS_MS = 10 * 60_000;
+
+export function dataLost({ problems, budget, at }: Situation): Case[] {
+  const loss = problems.find(({ what }) => what.startsWith("Redis has lost data."));
+  if (loss === undefined || at - loss.lastAt > LOSS_LASTS_MS || budget.api.mode !== "degraded") return [];
+  return [{ since: loss.lastAt }];
+}
+
+/** Errors of the last minute that no other row explains. */
+export function unexplained({ upstream, explain }: Situation): Case[] {
+  const isOver = ({ problem, resource, lastAt }: Harm): boolean =>
+    problem.startsWith("upstream-") && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
+  const left = explain((harm) => harm.status >= 400 && !isOver(harm));
+  return [...Map.groupBy(left, ({ problem }) => problem)].map(([problem, hurt]) => {
+    const code = PROBLEM_CODES.find((one) => one === problem);
+    const title = code === undefined ? "Error" : new Problem(code).message;
+    return { key: problem, hurt, values: { problem, title } };
+  });
+}
+
+export function hasRequests({ requests }: Facts): boolean {
+  return sumOf(Object.values(requests)) > 0;
+}
+
+function requestsOf({
+  cached,
+  stale,
+  fetched,
+  refused,
+  failed,
+  mistakes,
+  gone,
+}: Facts["apps"][number]): number {
+  return cached + stale + fetched + refused + failed + mistakes + gone;
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
+}

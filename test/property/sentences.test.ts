@@ -1,0 +1,196 @@
+/** Whatever the state is, the sentences of the status page agree with it and with each other. */
+import fc from "fast-check";
+import { expect, it } from "vitest";
+
+import type { Facts } from "../../src/admin/status/facts.ts";
+import type { Harm } from "../../src/admin/status/shapes.ts";
+import { allSentencesOf, sentencesOf } from "../../src/admin/status/sentences.ts";
+import { PROBLEM_CODES } from "../../src/errors.ts";
+import { RESOURCES } from "../../src/interface/resources.ts";
+import { appWith, AT, factsWith, originWith } from "../support/facts.ts";
+
+const APPS = ["web", "ios", "feed", "report", "crawler", "other"];
+const HOUR = 3_600_000;
+
+const past = fc.oneof(fc.integer({ min: AT - HOUR, max: AT }), fc.integer({ min: AT - 60_000, max: AT }));
+const harm: fc.Arbitrary<Harm> = fc
+  .record({
+    app: fc.constantFrom(...APPS),
+    problem: fc.constantFrom(
+      ...PROBLEM_CODES.filter((code) => /^upstream|exceeded|capacity|budget|internal/.test(code)),
+    ),
+    resource: fc.constantFrom(...RESOURCES),
+    status: fc.constantFrom(200, 429, 500, 502, 503, 504),
+    count: fc.integer({ min: 1, max: 5_000 }),
+    times: fc.tuple(past, past),
+  })
+  .map(({ times, ...rest }) => ({ ...rest, firstAt: Math.min(...times), lastAt: Math.max(...times) }));
+
+const window = fc
+  .record({
+    name: fc.constantFrom("1m", "1h", "1d"),
+    limit: fc.integer({ min: 1, max: 20_000 }),
+    spentPart: fc.double({ min: 0, max: 1.2, noNaN: true }),
+    heldPart: fc.double({ min: 0, max: 1, noNaN: true }),
+    comesBack: fc.array(fc.record({ calls: fc.constant(1), inMs: fc.integer({ min: 0, max: HOUR }) }), {
+      maxLength: 1,
+    }),
+    emptyInMs: fc.option(fc.integer({ min: 1, max: 24 * HOUR })),
+  })
+  .map(({ limit, spentPart, heldPart, ...rest }) => {
+    const spent = Math.floor(limit * spentPart);
+    const heldBack = Math.floor(Math.max(0, limit - spent) * heldPart);
+    return { ...rest, limit, spent, heldBack, remaining: Math.max(0, limit - spent - heldBack) };
+  });
+
+const origin = fc
+  .record({
+    mode: fc.constantFrom("alone", "shared", "joining", "degraded"),
+    windows: fc.uniqueArray(window, { minLength: 1, maxLength: 3, selector: ({ name }) => name }),
+    predictedWaitMs: fc.integer({ min: 0, max: 20_000 }),
+    waitsFor: fc.constantFrom("budget", "share", "redis-away"),
+    circuits: fc.uniqueArray(
+      fc.record({
+        scope: fc.constantFrom("origin", "listings", "sold", "areas"),
+        state: fc.constantFrom("open", "half-open"),
+        cause: fc.constantFrom("credentials", "unavailable", "unreachable", "failing", "too-many-requests"),
+        since: past,
+        until: fc.integer({ min: AT, max: AT + HOUR }),
+      }),
+      { maxLength: 3, selector: ({ scope }) => scope },
+    ),
+  })
+  .map(originWith);
+
+const outage = fc.record({
+  what: fc.constantFrom(
+    "Redis",
+    "the ledger on disk",
+    "the cache on disk",
+    "the shared budget (api)",
+    "the trace collector",
+  ),
+  cause: fc.constantFrom("timeout", "disk full"),
+  meanwhile: fc.constant(""),
+  since: past,
+});
+const health = fc
+  .record({ lastAnswerAt: fc.option(past), failingSince: fc.option(past) })
+  .map((of) => ({ ...of, lastFailureAt: of.failingSince, lastFailure: of.failingSince && "status 500" }))
+  .map((of) => ({ ...of, lastFailure: of.lastFailure || null, calls: 2, failed: 1, meanMs: null }));
+const app = (name: string) =>
+  fc
+    .record({
+      cached: fc.integer({ min: 0, max: 9_999 }),
+      fetched: fc.integer({ min: 0, max: 999 }),
+      refused: fc.integer({ min: 0, max: 999 }),
+      dayLeft: fc.option(fc.integer({ min: 0, max: 2 })),
+    })
+    .map(({ dayLeft, ...counts }) => {
+      const day = { name: "per-day", limit: 300, windowSeconds: 86_400, resetSeconds: 60 };
+      return appWith(name, { ...counts, shares: dayLeft === null ? [] : [{ ...day, remaining: dayLeft }] });
+    });
+
+/** Each part is mostly as it is when all is well. */
+const facts: fc.Arbitrary<Facts> = fc
+  .record({
+    mode: fc.constantFrom("enforce", "enforce", "observe"),
+    replicas: fc.option(fc.integer({ min: 1, max: 3 })),
+    scope: fc.constantFrom("alone", "all", "cut-off"),
+    outages: fc.uniqueArray(outage, { maxLength: 2, selector: ({ what }) => what }),
+    harms: fc.array(harm, { maxLength: 12 }),
+    upstream: fc.record({ listings: health, sold: health, areas: health }, { requiredKeys: [] }),
+    apps: fc.tuple(...APPS.map(app)),
+    queue: fc.record({
+      api: fc.record({ interactive: fc.integer({ min: 0, max: 40 }) }),
+      images: fc.constant({}),
+    }),
+    budget: fc.record({ api: origin, images: origin }),
+  })
+  .map((fields) => factsWith(fields));
+
+const numbersOf = (text: string): number[] =>
+  [...text.matchAll(/\d[\d,]*/g)].map(([n]) => Number(n.replaceAll(",", "")));
+
+it("never more than three, each with a remedy; a good one comes alone, and only if nothing is wrong", () => {
+  fc.assert(
+    fc.property(facts, (state) => {
+      const sentences = sentencesOf(state);
+      const levels = sentences.map(({ level }) => level);
+      expect(sentences.length).toBeGreaterThan(0);
+      expect(sentences.length).toBeLessThanOrEqual(3);
+      if (levels.includes("good")) {
+        expect(levels).toEqual(["good"]);
+        const { api, images } = state.budget;
+        const isSpent = [api, images].some(
+          ({ windows, mode }) => mode !== "joining" && windows.some(({ remaining }) => remaining < 1),
+        );
+        expect([state.outages, api.circuits, images.circuits, isSpent]).toEqual([[], [], [], false]);
+        expect(Object.values(state.upstream).filter((one) => one?.failingSince !== null)).toEqual([]);
+      }
+      // The worst first.
+      expect(levels.join(" ")).toMatch(/^(good|(bad ?)*(warn ?)*)$/);
+      for (const { text } of sentences) expect(text).toMatch(/^[^{}]{20,}[.]$/);
+    }),
+  );
+});
+
+it("the apps that a sentence names were hurt, each by one cause, and no earlier than it says", () => {
+  fc.assert(
+    fc.property(facts, (state) => {
+      const sentences = allSentencesOf(state);
+      let named = 0;
+      for (const { text } of sentences) {
+        const [, who, what = "", since] =
+          /^(.+?) gets? ([\w ]+) since (\d\d:\d\d:\d\d) UTC:/.exec(text) ?? [];
+        if (who === undefined) continue;
+        const [, names = who, more = "0"] = /^(.+) and (\d+) more apps?$/.exec(who) ?? [];
+        const apps = names.split(/, | and /).map((name) => (name === "apps without an id" ? "other" : name));
+        const hurt = state.harms.filter(
+          ({ firstAt }) => new Date(firstAt).toISOString().slice(11, 19) >= (since ?? ""),
+        );
+        for (const one of apps) expect(hurt.map((of) => of.app)).toContain(one);
+        expect(apps.length).toBeLessThanOrEqual(3);
+        expect(apps.length + Number(more)).toBeLessThanOrEqual(APPS.length);
+        const statuses = what === "stale answers" ? [200] : numbersOf(what);
+        for (const status of statuses) expect(hurt.map((of) => of.status)).toContain(status);
+        expect(new Date(state.at).toISOString().slice(11, 19) >= (since ?? "")).toBe(true);
+        named += apps.length + Number(more);
+      }
+      const harms = new Set(state.harms.map((of) => `${of.app} ${of.problem} ${of.resource} ${of.status}`));
+      expect(named).toBeLessThanOrEqual(harms.size);
+    }),
+  );
+});
+
+it("what it says about the budget are numbers of one window, and no two sentences contradict each other", () => {
+  fc.assert(
+    fc.property(facts, (state) => {
+      const sentences = allSentencesOf(state);
+      const ids = sentences.map(({ id }) => id);
+      for (const { id, text } of sentences) {
+        const [, budget, name] = /the (image budget|budget) of (\w+)/.exec(text) ?? [];
+        const of = budget === "image budget" ? state.budget.images : state.budget.api;
+        const window = of.windows.find((one) => one.name === name);
+        if (id.startsWith("budget-")) expect(window).toBeDefined();
+        if (window === undefined) continue;
+        const { limit, spent, remaining, emptyInMs } = window;
+        const [, first, second] = /([\d,]+) of ([\d,]+)/.exec(text) ?? [];
+        const shown = [first, second].map((n) => Number(n?.replaceAll(",", "")));
+        expect(shown).toEqual([id === "budget-ends" ? remaining : spent, limit]);
+        if (id === "budget-empty" || /next call is free/.test(text)) expect(remaining).toBe(0);
+        if (id === "budget-ends") expect([emptyInMs, remaining > 0]).toEqual([expect.any(Number), true]);
+      }
+      // A paused API is no matter of the latest calls, a budget without Redis none of a spent window.
+      const paused = new Set(state.budget.api.circuits.map(({ scope }) => scope));
+      if (paused.has("origin")) expect(sentences.filter(({ key }) => key === "calls-failed api")).toEqual([]);
+      if (ids.includes("redis-away"))
+        expect(ids.filter((id) => ["joining", "queue", "one-process"].includes(id))).toEqual([]);
+      const refused = state.harms.filter(
+        ({ problem, lastAt }) => lastAt > AT - 60_000 && /capacity|quota|budget/.test(problem),
+      );
+      if (ids.includes("budget-empty")) expect(refused).toEqual([]);
+      expect(new Set(sentences.map(({ key }) => key)).size).toBe(sentences.length);
+    }),
+  );
+});

@@ -1,0 +1,216 @@
+/** The sentences of the status page, and the table of them in docs/runbook.md. */
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import { createAnnounce } from "../../../src/admin/status/announce.ts";
+import type { Facts } from "../../../src/admin/status/facts.ts";
+import { type Sentence, SENTENCES, sentencesOf } from "../../../src/admin/status/sentences.ts";
+import { appWith, AT, factsWith, harmWith, originWith, WINDOW } from "../../support/facts.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+
+const SINCE = AT - 79_000;
+const circuit = (cause: "credentials" | "unavailable" | "failing", scope: "origin" | "sold" = "origin") => ({
+  scope,
+  state: "open" as const,
+  cause,
+  since: SINCE,
+  until: AT + 20_000,
+});
+const apiWith = (fields: Parameters<typeof originWith>[0]): Facts["budget"] => ({
+  api: originWith(fields),
+  images: originWith(),
+});
+const outage = (what: string, cause: string) => ({ what, cause, meanwhile: "", since: SINCE });
+const SPENT = { ...WINDOW, spent: 60, remaining: 0 };
+const failed = {
+  calls: 1,
+  failed: 1,
+  meanMs: null,
+  lastAnswerAt: null,
+  lastFailureAt: AT,
+  failingSince: SINCE,
+};
+const noRequests = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };
+
+const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string])[] = [
+  [
+    "key-refused",
+    {
+      budget: apiWith({ circuits: [circuit("credentials")] }),
+      harms: ["web", "ios"].map((app) =>
+        harmWith(app, { status: 502, problem: "upstream-authentication-failed" }),
+      ),
+    },
+    "ios and web get 502 since 22:38:41 UTC: the API refuses our key. Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.",
+  ],
+  [
+    "key-refused",
+    { budget: apiWith({ circuits: [circuit("credentials")] }) },
+    "No app is hurt so far, but since 22:38:41 UTC the API refuses our key. Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.",
+  ],
+  [
+    "api-unavailable",
+    {
+      budget: apiWith({ circuits: [circuit("unavailable", "sold")] }),
+      harms: [harmWith("web", { resource: "sold" }), harmWith("ios", { resource: "sold", status: 200 })],
+    },
+    "web gets 503 since 22:38:41 UTC: the API for sold records answers 503 and asks for a pause. The next try is in 20 s. Ask the API's owner if it lasts.",
+  ],
+  [
+    "api-failing",
+    {
+      budget: apiWith({ circuits: [{ ...circuit("failing"), state: "half-open" }] }),
+      harms: ["a", "b", "c", "d", "e", "other"].map((app, at) =>
+        harmWith(app, { count: 9 - at, status: at % 2 === 0 ? 502 : 504 }),
+      ),
+    },
+    "a, b, c and 3 more apps get 502 or 504 since 22:38:41 UTC: most calls to the API fail. The next call is a try. Ask the API's owner if it lasts.",
+  ],
+  [
+    "api-failing",
+    {
+      budget: apiWith({ circuits: [circuit("failing")] }),
+      harms: [harmWith("other", { status: 200, problem: "upstream-error" })],
+    },
+    "apps without an id get stale answers since 22:38:41 UTC: most calls to the API fail. The next try is in 20 s. Ask the API's owner if it lasts.",
+  ],
+  [
+    "calls-failed",
+    { upstream: { sold: { ...failed, lastFailure: "status 500" } } },
+    "No app is hurt so far, but since 22:38:41 UTC the latest calls to the API for sold records failed (status 500). Wait a minute: the gateway goes on trying, and pauses if it lasts.",
+  ],
+  [
+    "calls-not-recorded",
+    { outages: [outage("the ledger on disk", "database or disk is full")] },
+    "No app is hurt so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
+  ],
+  [
+    "redis-away",
+    {
+      outages: [outage("Redis", "connect ECONNREFUSED 127.0.0.1:6379")],
+      harms: [harmWith("web", { problem: "budget-unavailable" })],
+      budget: apiWith({ mode: "degraded", windows: [{ ...WINDOW, spent: 16, heldBack: 44, remaining: 0 }] }),
+      scope: "cut-off",
+    },
+    "web gets 503 since 22:38:41 UTC: Redis does not answer (connect ECONNREFUSED 127.0.0.1:6379), so this process spends only its own part of the budget. Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.",
+  ],
+  [
+    "share-spent",
+    {
+      budget: apiWith({ windows: [SPENT] }),
+      harms: [harmWith("hog", { problem: "quota-exceeded", status: 429 })],
+      apps: [appWith("hog", { cached: 10, fetched: 20, refused: 70 }), appWith("web")],
+    },
+    "hog gets 429 since 22:38:41 UTC: its share of the budget is spent (70 % of the requests in the last hour refused). Other apps are not affected. Raise the weight, or ask the owners to spread their searches.",
+  ],
+  [
+    "day-spent",
+    {
+      harms: [harmWith("feed", { problem: "quota-exceeded", status: 429 })],
+      apps: [
+        appWith("feed", {
+          shares: [{ name: "per-day", limit: 300, windowSeconds: 86_400, remaining: 0, resetSeconds: 7_200 }],
+        }),
+      ],
+    },
+    "feed gets 429 since 22:38:41 UTC: its calls of a day (perDay) are spent. The next one is free in 2 h. Raise perDay if more should be possible.",
+  ],
+  [
+    "budget-spent",
+    {
+      budget: apiWith({ windows: [WINDOW, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
+      harms: [harmWith("web", { problem: "temporary-reduced-capacity" })],
+    },
+    "web gets 503 since 22:38:41 UTC: the budget of 1d does not suffice (996 of 1,000 calls spent, 4 kept for other processes). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.",
+  ],
+  [
+    "budget-empty",
+    { budget: apiWith({ windows: [SPENT] }) },
+    "No app is refused so far, but the budget of 1m has no call left (60 of 60 calls spent). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.",
+  ],
+  [
+    "budget-ends",
+    { budget: apiWith({ windows: [{ ...WINDOW, emptyInMs: 2_700_000 }] }) },
+    "All apps will run out of calls in about 45 min at this rate: 50 of 60 are left in the budget of 1m. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.",
+  ],
+  [
+    "errors",
+    { harms: [harmWith("web", { problem: "internal-error", status: 500 })] },
+    'web gets 500 since 22:38:41 UTC: "Internal error in the gateway" (internal-error). docs/runbook.md says more under GatewayErrors.',
+  ],
+  [
+    "queue",
+    {
+      queue: { api: { interactive: 3 }, images: {} },
+      budget: apiWith({ predictedWaitMs: 4_000, waitsFor: "budget" }),
+    },
+    "Requests wait 4 s for the budget: 3 calls in the queue. If it lasts, `usage` shows which app asks most.",
+  ],
+  [
+    "too-many-processes",
+    { processes: [...factsWith().processes, ...factsWith().processes], replicas: 1, scope: "all" },
+    "2 processes share a budget for 1 (REPLICAS): some have no part of their own while Redis is away. Raise REPLICAS, or wait until the old processes of a rollout have ended.",
+  ],
+  [
+    "nothing-yet",
+    { requests: noRequests, upstream: {} },
+    "No app has sent a request in the last hour. `doctor --call` tries the key with one call.",
+  ],
+  ["all-well", {}, "All is well: the property API answers, and the budget has room."],
+  [
+    "all-well",
+    { harms: [harmWith("web", { firstAt: AT - 300_000, lastAt: AT - 90_000 })] },
+    "All is well: the property API answers, and the budget has room.",
+  ],
+];
+
+it.each(CASES)("the sentence %s", (id, facts, text) => {
+  expect(sentencesOf(factsWith(facts))).toEqual([{ id, level: expect.any(String), text }]);
+});
+
+it("the worst three come first: those that hurt apps, then other problems, then warnings", () => {
+  const facts = factsWith({
+    mode: "observe",
+    outages: [outage("the ledger on disk", "full"), outage("the cache on disk", "full")],
+    budget: apiWith({ circuits: [circuit("unavailable", "sold")] }),
+    harms: [harmWith("web", { problem: "internal-error", status: 500 })],
+  });
+  expect(sentencesOf(facts).map(({ id }) => id)).toEqual(["errors", "api-unavailable", "calls-not-recorded"]);
+});
+
+it("docs/runbook.md has each sentence with its remedy", () => {
+  const rows = [...readFileSync("docs/runbook.md", "utf8").matchAll(/^\| `([a-z-]+)` \| (.+) \| (.+) \|$/gm)];
+  expect(rows.map(([, id, says]) => [id, says])).toEqual(SENTENCES.map(({ id, says }) => [id, says]));
+  for (const [at, { todo }] of SENTENCES.entries()) expect(rows[at]?.[3]).toContain(todo || "Nothing");
+});
+
+describe("the log", () => {
+  it("has one line when a sentence becomes true, and one a minute after it was true for the last time", async () => {
+    const clock = createFakeClock(AT);
+    const lines: [string, string, object][] = [];
+    let now: readonly Sentence[] = [];
+    const { start, stop } = createAnnounce({
+      clock,
+      say: (level, text, fields) => lines.push([level, text, fields]),
+      sentences: () => now.map((sentence) => ({ ...sentence, key: sentence.id })),
+    });
+    start();
+    now = [{ id: "queue", level: "warn", text: "Requests wait 1 s." }];
+    await clock.advance(5_000);
+    now = [
+      { id: "queue", level: "warn", text: "Requests wait 2 s." },
+      { id: "all-well", level: "good", text: "" },
+    ];
+    await clock.advance(20_000);
+    expect(lines).toEqual([["warn", "Requests wait 1 s.", { sentence: "queue" }]]);
+    now = [];
+    await clock.advance(55_000);
+    expect(lines).toHaveLength(1);
+    await clock.advance(5_000);
+    stop();
+    expect(lines.slice(1)).toEqual([
+      ["info", "Over: Requests wait 1 s.", { sentence: "queue", forMs: 20_000 }],
+    ]);
+  });
+});
