@@ -12,6 +12,7 @@ import { isMapping } from "../src/config/sources.ts";
 import type { JsonSchema } from "./config-json-schema.ts";
 
 const VALUES = new URL("../helm/property-gateway/values.yaml", import.meta.url);
+const RULES_FILE = new URL("../deploy/prometheus/rules.yaml", import.meta.url);
 
 const count = (min: number): z.ZodType => z.int().min(min);
 const texts = (): z.ZodType => z.record(z.string(), z.string());
@@ -32,6 +33,31 @@ const pullSecrets = (): z.ZodType => z.array(z.union([z.string(), z.looseObject(
 const countOrPercent = (): z.ZodType => z.union([count(0), z.string().regex(/^[0-9]+%$/)]);
 const nullableCount = (): z.ZodType => count(1).nullable();
 const pullPolicy = oneOf("Always", "IfNotPresent", "Never");
+
+/** Changes of the alerts in the rules, by their names. A threshold is a number before `# threshold`. */
+function alertChanges(): z.ZodType {
+  const { groups }: { groups: { rules: { alert?: string; expr: string }[] }[] } = parse(
+    readFileSync(RULES_FILE, "utf8"),
+  );
+  const changes = groups
+    .flatMap(({ rules }) => rules)
+    .flatMap(({ alert, expr }) => {
+      if (alert === undefined) return [];
+      const threshold = z.number().min(0);
+      const change = section({
+        enabled: z.boolean(),
+        severity: z.string().min(1),
+        ...(expr.includes("# threshold") && { threshold }),
+        for: span(),
+        keep_firing_for: span(),
+        expr: z.string(),
+        labels: texts(),
+        annotations: texts(),
+      });
+      return [[alert, change] as const];
+    });
+  return section(Object.fromEntries(changes));
+}
 /** A duration as Prometheus writes it. */
 const span = matching(/^([0-9]+(ms|[smhdwy]))+$/);
 
@@ -45,7 +71,6 @@ const RULES: Readonly<Record<string, () => z.ZodType>> = {
   maxMemory: matching(/^[1-9][0-9]*(kb|mb|gb)$/),
   digest: matching(/^(sha256:[0-9a-f]{64})?$/),
   repository: () => z.string().min(1),
-  severity: () => z.string().min(1),
   accessModes: () => strings().min(1),
   imagePullPolicy: pullPolicy,
   pullPolicy,
@@ -70,8 +95,7 @@ const RULES: Readonly<Record<string, () => z.ZodType>> = {
   extraObjects: () => z.array(z.union([kubernetes(), z.string()])),
   interval: span,
   scrapeTimeout: span,
-  for: span,
-  threshold: () => z.number().min(0),
+  alerts: alertChanges,
   targetCPUUtilizationPercentage: nullableCount,
   targetMemoryUtilizationPercentage: nullableCount,
   "podDisruptionBudget.maxUnavailable": () => z.union([count(1), z.string().regex(/^[1-9][0-9]?%$/)]),

@@ -3,7 +3,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import { format } from "oxfmt";
 
 import { defaultsYaml } from "./default-file.ts";
-import { alertRules } from "./alert-rules.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
@@ -34,14 +33,17 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
       path: "helm/property-gateway/values.schema.json",
       content: await formatted("values.schema.json", JSON.stringify(chartValuesSchema(schema))),
     },
-    // A chart cannot read files outside its folder.
+    // A chart cannot read files outside its folder. Links in it are lost on some systems, so these are copies.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/internals/metrics.md", content: metricsReference() },
     { path: "docs/upgrading.md", content: await upgradingGuide(inProject("docs/upgrading.md")) },
     { path: "docs/internals/licences.md", content: licences() },
     { path: "helm/property-gateway/README.md", content: chartReadme() },
-    { path: "helm/property-gateway/files/rules.yaml", content: alertRules() },
+    {
+      path: "helm/property-gateway/files/rules.yaml",
+      content: await readFile(inProject("deploy/prometheus/rules.yaml"), "utf8"),
+    },
     {
       path: "helm/property-gateway/files/dashboard.json",
       content: await formatted("dashboard.json", JSON.stringify(dashboard())),

@@ -23,6 +23,7 @@ import {
   type Values,
   valuesOf,
 } from "../support/chart.ts";
+import { RULE_GROUPS } from "../support/alert-rules.ts";
 import { CALLER } from "../support/gateway.ts";
 import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
 import { customFaults, isCustom, kubernetesCheck, type Manifest } from "../support/kubernetes-check.ts";
@@ -92,6 +93,38 @@ it("the checks see wrong types and unknown fields", async () => {
   const monitor = structuredClone(find(render(valuesOf("full")), "ServiceMonitor"));
   monitor.spec.endpoints[0].scrapeTimeout = "5 s";
   expect((await customFaults([monitor])).join()).toMatch(/scrapeTimeout must match pattern/);
+});
+
+it("the alerts are those of deploy/prometheus, with the changes from the values", () => {
+  const rulesWith = (prometheusRule: Values): Map<string, Anything> => {
+    const values = minimalWith({ prometheusRule: { enabled: true, ...prometheusRule } });
+    const { groups } = find(render(values), "PrometheusRule").spec;
+    return new Map(
+      groups.flatMap(({ rules }: Anything) => rules.map((one: Anything) => [one.alert ?? one.record, one])),
+    );
+  };
+  const own = new Map(RULE_GROUPS.flatMap(({ rules }) => rules.map((one) => [one.alert ?? one.record, one])));
+  const jobs = ({ expr }: { expr: string }): string =>
+    expr.replace(".*property-gateway.*", "gw-property-gateway-admin");
+  expect(rulesWith({})).toEqual(new Map([...own].map(([name, one]) => [name, { ...one, expr: jobs(one) }])));
+
+  const changed = rulesWith({
+    runbookUrl: "https://wiki.example/gateway",
+    alertLabels: { team: "platform" },
+    alerts: {
+      GatewayErrors: { severity: "warning", threshold: 0.2, keep_firing_for: "5m" },
+      GatewayDown: { enabled: false },
+    },
+  });
+  expect(changed.has("GatewayDown")).toBe(false);
+  const errors = changed.get("GatewayErrors");
+  expect(errors).toMatchObject({
+    keep_firing_for: "5m",
+    labels: { severity: "warning", team: "platform" },
+    annotations: { runbook_url: "https://wiki.example/gateway#gatewayerrors" },
+  });
+  expect(errors?.expr.match(/[\d.]+ # threshold/g)).toEqual(["0.2 # threshold", "0.2 # threshold"]);
+  expect(changed.get("GatewaySlow")?.labels).toEqual({ severity: "warning", team: "platform" });
 });
 
 type Mistake = readonly [what: string, values: Values, reason: RegExp];

@@ -131,7 +131,7 @@ it("values of the chart and helm's arguments are accepted", async () => {
 
 it("Prometheus' settings are accepted", () => {
   const directory = temporaryDirectory();
-  copyFileSync(`${CHART}/files/rules.yaml`, join(directory, "rules.yaml"));
+  copyFileSync("deploy/prometheus/rules.yaml", join(directory, "rules.yaml"));
   for (const { text } of blocks(isScrapeConfig)) {
     const path = join(directory, "prometheus.yml");
     writeFileSync(path, text);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { parse } from "yaml";
 
-export const RULE_FILE = "helm/property-gateway/files/rules.yaml";
+export const RULE_FILE = "deploy/prometheus/rules.yaml";
 const CASES_DIR = "test/delivery/rules";
 
 interface Rule {

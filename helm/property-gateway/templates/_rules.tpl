@@ -1,31 +1,25 @@
-{{/*
-The rules with the thresholds from the values. files/alerts.yaml has the placeholders <threshold> and <jobs>. An alert's
-enabled, severity and for are only in the values. `npm run generate` writes files/rules.yaml in the same way, with the
-default values, for Prometheus without Kubernetes.
-*/}}
+{{/* The rules of deploy/prometheus/rules.yaml (files/rules.yaml is a copy), with the changes from the values. */}}
 {{- define "property-gateway.rules" -}}
 {{- $chosen := .Values.prometheusRule -}}
 {{- $jobs := printf "%s-admin" (include "property-gateway.fullname" .) -}}
 {{- $groups := list -}}
-{{- range (.Files.Get "files/alerts.yaml" | fromYaml).groups -}}
+{{- range (.Files.Get "files/rules.yaml" | replace ".*property-gateway.*" $jobs | fromYaml).groups -}}
 {{- $rules := list -}}
-{{- range .rules -}}
+{{- range $rule := .rules -}}
+{{- $change := get $chosen.alerts (.alert | default "") | default dict -}}
 {{- if .alert -}}
-{{- $alert := get $chosen.alerts .alert -}}
-{{- if $alert.enabled -}}
-{{- $expr := .expr | replace "<threshold>" (toString $alert.threshold) | replace "<jobs>" $jobs -}}
-{{- $labels := merge (dict "severity" $alert.severity) ($chosen.alertLabels | default dict) -}}
-{{- $anchor := lower .alert -}}
-{{- $annotations := deepCopy .annotations -}}
+{{- $labels := mergeOverwrite .labels (pick $change "severity") ($chosen.alertLabels | default dict) -}}
+{{- if hasKey $change "threshold" -}}
+{{- $_ := set . "expr" (regexReplaceAll "[0-9.]+ # threshold" .expr (printf "%v # threshold" $change.threshold)) -}}
+{{- end -}}
 {{- if $chosen.runbookUrl -}}
-{{- $_ := set $annotations "runbook_url" (printf "%s#%s" $chosen.runbookUrl $anchor) -}}
-{{- else -}}
-{{- $_ := set $annotations "runbook" (printf "docs/runbook.md#%s" $anchor) -}}
+{{- $_ := unset .annotations "runbook" -}}
+{{- $_ := set .annotations "runbook_url" (printf "%s#%s" $chosen.runbookUrl (lower .alert)) -}}
 {{- end -}}
-{{- $rules = append $rules (dict "alert" .alert "expr" $expr "for" $alert.for "labels" $labels "annotations" $annotations) -}}
+{{- $rule = mergeOverwrite . (omit $change "enabled" "severity" "threshold") -}}
 {{- end -}}
-{{- else -}}
-{{- $rules = append $rules . -}}
+{{- if ne (toString $change.enabled) "false" -}}
+{{- $rules = append $rules $rule -}}
 {{- end -}}
 {{- end -}}
 {{- if $rules -}}
