@@ -39,7 +39,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
     names: ["lru-cache"],
     at: [
       "src/cache/store/**",
-      "src/pages/cutter.ts",
+      "src/pages/page-entries.ts",
       "src/query/known-targets.ts",
       "src/ratelimit/limits/redis-ledger.ts",
     ],
@@ -124,7 +124,7 @@ const LAYERS: Layer[] = [
   // Where answers are stored: the only part of the cache that sees Redis and SQLite.
   layer(["src/cache/store/**"], ["interface", "query", "process", "redis", "sqlite"]),
   // What finds and cuts pages in bytes.
-  layer(["src/pages/json-ranges.ts", "src/pages/block-index.ts", "src/pages/cut.ts"], ["interface"], {
+  layer(["src/pages/json-ranges.ts", "src/pages/block-index.ts", "src/pages/cut-page.ts"], ["interface"], {
     pure: true,
   }),
   // Last, because the last override that matches a file is the one that counts.

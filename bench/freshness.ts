@@ -6,12 +6,12 @@ import { once } from "node:events";
 import http from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 
-import { type Changes, createChanges } from "../src/sandbox/changes.ts";
+import { type Changes, createChanges } from "../src/sandbox/dataset/changes.ts";
 import { generateData } from "../src/sandbox/dataset/generate.ts";
 import type { PropertyRow } from "../src/sandbox/dataset/model.ts";
 import { singleBody } from "../src/sandbox/envelope.ts";
-import { seededRandom } from "../src/sandbox/random.ts";
-import { revisedRow } from "../src/sandbox/revisions.ts";
+import { seededRandom } from "../src/sandbox/dataset/random.ts";
+import { revisedRow } from "../src/sandbox/dataset/revisions.ts";
 import { startGateway } from "./gateway.ts";
 import { type Server, startNginx, startVarnish } from "./servers.ts";
 import { printTable } from "./table.ts";

@@ -13,8 +13,8 @@ import { type ArrivalOptions, type Arrivals, createArrivals, type OpenRequests }
 import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
 import { createServeDocument } from "./http/document.ts";
 import { createCallersApp } from "./http/callers-app.ts";
-import { createHttpServer } from "./http/http-server.ts";
-import { checkHead } from "./http/request-validation.ts";
+import { createHttpServer } from "./http/edge/http-server.ts";
+import { checkHead } from "./http/edge/request-validation.ts";
 import { createRefuse, createRespond, type Refuse } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
 import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
-import { metaOf, partsOf } from "../src/config/setting.ts";
-import { DURATION_PATTERN } from "../src/config/units.ts";
+import { metaOf, partsOf } from "../src/config/schema/setting.ts";
+import { DURATION_PATTERN } from "../src/config/schema/units.ts";
 
 /** A JSON Schema, as far as this file changes it. */
 export interface JsonSchema {

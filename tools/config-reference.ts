@@ -1,5 +1,5 @@
 import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
-import type { Setting } from "../src/config/setting.ts";
+import type { Setting } from "../src/config/schema/setting.ts";
 import { isMapping } from "../src/config/sources.ts";
 
 const INTRODUCTION = `# Configuration

@@ -7,7 +7,7 @@ import type * as z from "zod";
 
 import { settingsSchema } from "../src/config/schema.ts";
 import { isMapping } from "../src/config/sources.ts";
-import { isSection, metaOf, partsOf } from "../src/config/setting.ts";
+import { isSection, metaOf, partsOf } from "../src/config/schema/setting.ts";
 
 const HEAD = `# yaml-language-server: $schema=./property-gateway.schema.json
 #

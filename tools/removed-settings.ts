@@ -1,8 +1,11 @@
 import { readFile } from "node:fs/promises";
 
-import { REMOVED } from "../src/config/removed.ts";
+import { REMOVED } from "../src/config/schema/removed.ts";
 
-const [BEGIN, END] = ["<!-- Written by `npm run generate` from src/config/removed.ts. -->", "<!-- End -->"];
+const [BEGIN, END] = [
+  "<!-- Written by `npm run generate` from src/config/schema/removed.ts. -->",
+  "<!-- End -->",
+];
 
 const CONSTANT = /^It is always (.*) now; remove it\.$/;
 

@@ -4,9 +4,9 @@ import { z } from "zod";
 
 import type { ReloadOutcome } from "../config/live.ts";
 import { Problem, StoreUnavailable } from "../errors.ts";
-import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
+import { createHttpServer, type HttpServerOptions } from "../http/edge/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
-import { checkHead } from "../http/request-validation.ts";
+import { checkHead } from "../http/edge/request-validation.ts";
 import type { HttpServer } from "../process/listen.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";

@@ -9,7 +9,7 @@ import net from "node:net";
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
-import { settingWarnings } from "../config/cross-check.ts";
+import { settingWarnings } from "../config/combinations.ts";
 import type { Environment } from "../config/env.ts";
 import { examineConfig, type ExaminedConfig } from "../config/load.ts";
 import { ORIGINS } from "../interface/resources.ts";

@@ -3,8 +3,8 @@
  */
 import type { Constants } from "./constants.ts";
 import type { Settings } from "./schema.ts";
-import type { Secret } from "./secret.ts";
-import type { SecretValues } from "./secrets.ts";
+import type { Secret } from "./secrets/secret.ts";
+import type { SecretValues } from "./secrets/secrets.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings and constants, with every value resolved that depends on other settings or on files. Deeply frozen. */

@@ -4,9 +4,9 @@
 import * as z from "zod";
 
 import { almostSame } from "../interface/intended-name.ts";
-import { REMOVED } from "./removed.ts";
+import { REMOVED } from "./schema/removed.ts";
 import { SETTINGS, settingsSchema } from "./schema.ts";
-import { isSection, metaOf, partsOf } from "./setting.ts";
+import { isSection, metaOf, partsOf } from "./schema/setting.ts";
 import type { Assignment } from "./sources.ts";
 
 /** Environment variables by name. */

@@ -3,14 +3,14 @@
  */
 import { readFileSync } from "node:fs";
 
-import { checkSettings, type SettingFault } from "./check.ts";
+import { validateSettings, type SettingFault } from "./validate.ts";
 import { type Config, ConfigError, toConfig } from "./config.ts";
 import { CONSTANTS, type Constants } from "./constants.ts";
-import { crossCheck } from "./cross-check.ts";
+import { checkCombinations } from "./combinations.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeConflict, describeFault, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./schema.ts";
-import { readSecrets, type SecretValues } from "./secrets.ts";
+import { readSecrets, type SecretValues } from "./secrets/secrets.ts";
 import { type Assignment, mergeSources } from "./sources.ts";
 import { tracingProblems } from "./tracing.ts";
 import { readSettingsFile, type SettingsFile } from "./yaml-file.ts";
@@ -56,7 +56,7 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
     : undefined;
   const unreadable = overlay?.problems ?? [];
   const sources = mergeSources(DEFAULTS, overlay, assignments);
-  const { readable, faults } = checkSettings(sources);
+  const { readable, faults } = validateSettings(sources);
   const secrets = readSecrets({ settings: readable, given, readFile });
   // A missing setting may be in the file that could not be read.
   const mayBeMissing = unreadable.length > 0;
@@ -66,8 +66,8 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
     ...problems,
     ...tracingProblems(env),
     ...faults.filter(isReported).map((fault) => describeFault(fault, sources)),
-    ...[...secrets.problems, ...(mayBeMissing ? [] : crossCheck(readable, sources, given))].map((conflict) =>
-      describeConflict(conflict, sources),
+    ...[...secrets.problems, ...(mayBeMissing ? [] : checkCombinations(readable, sources, given))].map(
+      (conflict) => describeConflict(conflict, sources),
     ),
   ].map((line) => maskSecrets(line, [...given.values()]));
   const examined = { problems: lines, ...(overlay && { overlay }), assignments };

@@ -2,15 +2,15 @@
  * Messages about settings: one line for each mistake, or the source of each setting.
  */
 import { nearest } from "../interface/intended-name.ts";
-import type { SettingFault } from "./check.ts";
+import type { SettingFault } from "./validate.ts";
 
-import { settingWarnings } from "./cross-check.ts";
+import { settingWarnings } from "./combinations.ts";
 import type { Config } from "./config.ts";
 import { SETTINGS } from "./schema.ts";
 import type { SettingsFile } from "./yaml-file.ts";
-import { SECRET_TEXT } from "./secret.ts";
-import type { Conflict } from "./secrets.ts";
-import { isSecret } from "./setting.ts";
+import { SECRET_TEXT } from "./secrets/secret.ts";
+import type { Conflict } from "./secrets/secrets.ts";
+import { isSecret } from "./schema/setting.ts";
 import { type Assignment, formatPath, leavesOf, type SettingPath, type SettingSources } from "./sources.ts";
 
 const LONGEST_FOUND = 80;

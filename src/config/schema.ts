@@ -9,9 +9,9 @@ import { cache, warm } from "./schema/cache.ts";
 import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
-import { defaultsOf, optional, setting, type Setting, settingsOf } from "./setting.ts";
-import { duration, oneOf } from "./shapes.ts";
-import { address, optionalPath, redisUrl, secretFile, text } from "./text-shapes.ts";
+import { defaultsOf, optional, setting, type Setting, settingsOf } from "./schema/setting.ts";
+import { duration, oneOf } from "./schema/number-shapes.ts";
+import { address, optionalPath, redisUrl, secretFile, text } from "./schema/text-shapes.ts";
 
 const redis = z.strictObject({
   url: setting(redisUrl(), {

@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Observer, RequestRecord, RequestTrace, Tracing } from "../telemetry/events.ts";
 import type { Problem } from "../errors.ts";
-import { isSent } from "./connections.ts";
+import { isSent } from "./edge/connections.ts";
 
 /** A request on its way through the stages. */
 export interface Arrival {

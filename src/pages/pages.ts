@@ -12,13 +12,13 @@ import type { Answer } from "../cache/cache.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
-import { blocksOf, createChoose, createCuttable, type CuttablePage } from "./choose.ts";
-import { type Ask, createAskExactly, createCutFrom } from "./cut-from.ts";
-import { createCutter, type Cutter, type CutterOptions } from "./cutter.ts";
-import { createLimitMeaning } from "./limit-meaning.ts";
+import { blocksOf, createChoose, createCuttable, type CuttablePage } from "./choose-block.ts";
+import { type Ask, createAskExactly, createAnswerPage } from "./answer-page.ts";
+import { createPageEntries, type PageEntries, type CutterOptions } from "./page-entries.ts";
+import { createLimitDefaults } from "./limit-defaults.ts";
 import { createPageByPage } from "./page-by-page.ts";
 import { type Asked, type Block, isPaged } from "./search.ts";
-import { createVerify, type VerifyOptions } from "./verify.ts";
+import { createVerify, type VerifyOptions } from "./verify-pages.ts";
 
 /** Answers a question if memory has the answer and it may be served; `undefined`: call `Ask`. */
 type AskAtOnce = (question: Question) => Answer | undefined;
@@ -50,15 +50,15 @@ export interface Pages {
 
 export function createPages(options: PagesOptions): Pages {
   const { ask, askAtOnce, transcode, isOn, peek } = options;
-  const cutter = createCutter(options);
-  const meaning = createLimitMeaning(options);
+  const pageEntries = createPageEntries(options);
+  const meaning = createLimitDefaults(options);
   const pageByPage = createPageByPage(options);
-  const verify = createVerify({ ...options, cutter, pageByPage });
+  const verify = createVerify({ ...options, pageEntries, pageByPage });
   const cuttable = createCuttable({ isOn, meaning, pageByPage });
-  const choose = createChoose({ peek, cutter });
+  const choose = createChoose({ peek, pageEntries });
 
   const askExactly = createAskExactly({ ask, transcode, meaning, verify });
-  const cutFrom = createCutFrom({ ask, askExactly, cutter, pageByPage, verify });
+  const answerPage = createAnswerPage({ ask, askExactly, pageEntries, pageByPage, verify });
 
   async function sourceOf(asked: Asked, format: Format): Promise<Asked> {
     const page = cuttable(asked, format);
@@ -72,12 +72,12 @@ export function createPages(options: PagesOptions): Pages {
       const block = page && (await choose(page));
       if (page === undefined || block === undefined || block.asked.key === question.key)
         return await askExactly(question);
-      return await cutFrom(question, page, block);
+      return await answerPage(question, page, block);
     },
     answerAtOnce(question) {
       const page = cuttable(question, question.request.format);
       const isItself = page === undefined || page.blocks.some(({ asked }) => asked.key === question.key);
-      return isItself ? askAtOnce(question) : findCut(question, page, cutter, options);
+      return isItself ? askAtOnce(question) : findCut(question, page, pageEntries, options);
     },
     sourceOf,
     async questionFor(question) {
@@ -93,17 +93,17 @@ export function createPages(options: PagesOptions): Pages {
 function findCut(
   question: Question,
   page: CuttablePage,
-  cutter: Cutter,
+  pageEntries: PageEntries,
   { memory, askAtOnce }: PagesOptions,
 ): Answer | undefined {
   const { blocks } = page;
   const isSource = ({ asked }: Block): boolean => {
     const cached: Entry | undefined = memory.find(asked.key);
-    return cached !== undefined && cutter.find(page, cached) !== undefined;
+    return cached !== undefined && pageEntries.find(page, cached) !== undefined;
   };
   // Looking up a block may refresh it early. So look up only the block that the page was cut from.
   const block = blocks.length === 1 ? blocks[0] : blocks.find(isSource);
   const answer = block && askAtOnce({ request: question.request, ...block.asked });
-  const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
+  const cut = answer?.entry.status === 200 ? pageEntries.find(page, answer.entry) : undefined;
   return answer && cut && { ...answer, ...cut };
 }

@@ -3,7 +3,7 @@
  *
  * | Parameter                                                       | Result                            |
  * |-----------------------------------------------------------------|-----------------------------------|
- * | documented for the resource                                     | read by its shape (shapes.ts)     |
+ * | documented for the resource                                     | read by its shape (values.ts)     |
  * | named like a credential (credentials.ts), or in `query.ignore`  | dropped                           |
  * | in `query.allow`; any with `query.unknown: forward`             | sent to the upstream unchanged    |
  * | any other without a value                                       | dropped                           |
@@ -18,7 +18,7 @@ import { nearest } from "../interface/intended-name.ts";
 import { isCredentialName } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery } from "./query.ts";
 import type { KnownRoute } from "./route.ts";
-import { joinItems, meansAbsent, readValue } from "./shapes.ts";
+import { joinItems, meansAbsent, readValue } from "./values.ts";
 import { readPairs } from "./wire.ts";
 
 /** The settings of `query`. */

@@ -4,8 +4,8 @@
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
-import type { CertificatePair } from "../config/secrets.ts";
-import type { Secret } from "../config/secret.ts";
+import type { CertificatePair } from "../config/secrets/secrets.ts";
+import type { Secret } from "../config/secrets/secret.ts";
 import { verifiedTls } from "../process/tls.ts";
 
 /** A client for commands. */

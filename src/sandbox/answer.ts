@@ -14,7 +14,7 @@ import type { Validators } from "./types.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
 import { jpegWith } from "./jpeg.ts";
-import { revisedRecord, revisedRow, type Revisions, type Revised } from "./revisions.ts";
+import { revisedRecord, revisedRow, type Revisions, type Revised } from "./dataset/revisions.ts";
 import { search } from "./search.ts";
 import { BadParameter } from "./values.ts";
 

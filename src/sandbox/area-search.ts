@@ -4,7 +4,7 @@
 import type { Area, SandboxData } from "./dataset/model.ts";
 import { searchWords } from "./filters.ts";
 import type { Given } from "./filters.ts";
-import { distanceMetres } from "./geo.ts";
+import { distanceMetres } from "./dataset/geo.ts";
 import { BadParameter, checkedPoint, readDecimal, readSwitch } from "./values.ts";
 import type { Corner } from "./values.ts";
 

@@ -3,7 +3,7 @@
  * read, and which records match.
  */
 import type { Facts, PropertyRow } from "./dataset/model.ts";
-import { METRES_PER_DEGREE, metresPerLongitude } from "./geo.ts";
+import { METRES_PER_DEGREE, metresPerLongitude } from "./dataset/geo.ts";
 import {
   checkedPoint,
   readDay,

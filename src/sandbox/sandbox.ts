@@ -3,13 +3,13 @@ import type { Server } from "node:http";
 
 import { listen as listenOn } from "../process/listen.ts";
 import type { Source } from "./answer.ts";
-import { createArrivalLog } from "./arrivals.ts";
+import { createArrivalLog } from "./control/arrivals.ts";
 import { createAuthenticator } from "./auth.ts";
-import { createBarrier } from "./barrier.ts";
-import { createControlServer } from "./control.ts";
+import { createBarrier } from "./control/barrier.ts";
+import { createControlServer } from "./control/control.ts";
 import { generateData } from "./dataset/generate.ts";
-import { createFaultQueue } from "./faults.ts";
-import { createRevisions } from "./revisions.ts";
+import { createFaultQueue } from "./control/faults.ts";
+import { createRevisions } from "./dataset/revisions.ts";
 import { createDataServer } from "./server.ts";
 import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
 

@@ -14,11 +14,11 @@ import { gzip } from "node:zlib";
 
 import { acceptsGzip } from "./accept.ts";
 import { answer, type Answer, explained, respelled, type Source } from "./answer.ts";
-import type { ArrivalLog } from "./arrivals.ts";
-import type { Barrier } from "./barrier.ts";
+import type { ArrivalLog } from "./control/arrivals.ts";
+import type { Barrier } from "./control/barrier.ts";
 import { isNotModified, notModified, validatorsOf } from "./conditional.ts";
 import type { Validators } from "./types.ts";
-import type { Effects, FaultQueue } from "./faults.ts";
+import type { Effects, FaultQueue } from "./control/faults.ts";
 
 export interface ServerParts {
   readonly source: Source;

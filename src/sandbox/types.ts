@@ -1,13 +1,13 @@
 /**
  * The options, the settings and the interface of a sandbox.
  */
-import type { Arrival, ArrivalCounts } from "./arrivals.ts";
+import type { Arrival, ArrivalCounts } from "./control/arrivals.ts";
 import type { Caller } from "./auth.ts";
-import type { Changes } from "./changes.ts";
+import type { Changes } from "./dataset/changes.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
-import type { Fault, FaultQueue } from "./faults.ts";
-import type { Revision } from "./revisions.ts";
+import type { Fault, FaultQueue } from "./control/faults.ts";
+import type { Revision } from "./dataset/revisions.ts";
 
 export const VALIDATORS = ["none", "etag", "last-modified", "both"] as const;
 

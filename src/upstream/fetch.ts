@@ -11,7 +11,7 @@ import { gunzip, gunzipSync } from "node:zlib";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../process/tls.ts";
-import { resetCall } from "./connection.ts";
+import { resetCall } from "./agent.ts";
 
 /** Thrown if a request got no complete answer. */
 export class UpstreamFault extends Error {

@@ -7,7 +7,7 @@ import type https from "node:https";
 
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Throttled } from "../ratelimit/throttled.ts";
-import { type AgentOptions, createAgent } from "./connection.ts";
+import { type AgentOptions, createAgent } from "./agent.ts";
 import { createFetch, type Fetch, type FetchLimits } from "./fetch.ts";
 import type { Sign } from "./sign.ts";
 

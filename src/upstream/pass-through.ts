@@ -18,7 +18,7 @@ import type { SendEnd, SendPermit, UpstreamRequest } from "../ratelimit/throttle
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { type AttemptOptions, judge } from "./attempt.ts";
 import { validatorsIn } from "./conditional.ts";
-import { resetCall } from "./connection.ts";
+import { resetCall } from "./agent.ts";
 import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./fetch.ts";
 import { type Origin, outgoingHeaders } from "./origin.ts";
 import { type CallStatus, recordCall } from "./record.ts";

@@ -4,7 +4,7 @@
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { Config } from "../config/config.ts";
 import type { LiveSettings } from "../config/live.ts";
-import type { PrivateKeys } from "../config/private-key.ts";
+import type { PrivateKeys } from "../config/secrets/private-key.ts";
 import { originOf, type OriginName } from "../interface/resources.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Fetched } from "./fetched.ts";

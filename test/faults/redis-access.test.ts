@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { Secret } from "../../src/config/secret.ts";
+import { Secret } from "../../src/config/secrets/secret.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";

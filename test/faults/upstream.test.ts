@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Fault } from "../../src/sandbox/faults.ts";
+import type { Fault } from "../../src/sandbox/control/faults.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";

@@ -10,8 +10,8 @@ import {
   indexBlock,
   type Stretch,
 } from "../../src/pages/block-index.ts";
-import { cutPage, holdsPage } from "../../src/pages/cut.ts";
-import { bytesIn, packBlock } from "../../src/pages/packed.ts";
+import { cutPage, holdsPage } from "../../src/pages/cut-page.ts";
+import { bytesIn, packBlock } from "../../src/pages/packed-block.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody, type OffsetSpelling } from "../../src/sandbox/envelope.ts";
 import { search, type SearchResult } from "../../src/sandbox/search.ts";

@@ -7,7 +7,7 @@ import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
 import { reportUsage, type UsageOptions } from "../../src/usage/usage.ts";
 import { StoreUnavailable } from "../../src/errors.ts";
-import { appId } from "../../src/config/text-shapes.ts";
+import { appId } from "../../src/config/schema/text-shapes.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { ask, type AskOptions, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";

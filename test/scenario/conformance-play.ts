@@ -6,7 +6,7 @@ import { gunzipSync } from "node:zlib";
 
 import { expect } from "vitest";
 
-import type { Effects } from "../../src/sandbox/faults.ts";
+import type { Effects } from "../../src/sandbox/control/faults.ts";
 import type { SandboxSettings } from "../../src/sandbox/types.ts";
 import type { Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import type { Fault } from "../../src/sandbox/faults.ts";
+import type { Fault } from "../../src/sandbox/control/faults.ts";
 import type { Reply } from "../support/ask.ts";
 import { CALLER, LISTING_ID, startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Fault } from "../../src/sandbox/faults.ts";
+import type { Fault } from "../../src/sandbox/control/faults.ts";
 import { ask, exchangeRaw } from "../support/ask.ts";
 import { CALLER, EXACT_PAGES, startGateway, type LogLine } from "../support/gateway.ts";
 import { temporaryDirectory } from "../support/files.ts";

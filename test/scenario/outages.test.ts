@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import type { Fault } from "../../src/sandbox/faults.ts";
+import type { Fault } from "../../src/sandbox/control/faults.ts";
 import type { Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";

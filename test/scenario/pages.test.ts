@@ -283,12 +283,12 @@ describe("a cut page", () => {
     const { gateway } = await start();
     expect(await inspect(gateway, PAGE)).toMatchObject({
       next: "fetch",
-      cutFrom: expect.stringContaining("limit=500"),
+      answerPage: expect.stringContaining("limit=500"),
     });
     await gateway.get("/listings?areaId=2&limit=20");
     expect(await inspect(gateway, PAGE)).toMatchObject({
       query: "listings?areaId=2&limit=20&offset=40",
-      cutFrom: "listings?areaId=2&limit=500&offset=0",
+      answerPage: "listings?areaId=2&limit=500&offset=0",
       next: "hit",
     });
     const quote = await ask(`${gateway.adminUrl}/quote?url=${encodeURIComponent(PAGE)}`);

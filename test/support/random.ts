@@ -1,4 +1,4 @@
-import { seededRandom } from "../../src/sandbox/random.ts";
+import { seededRandom } from "../../src/sandbox/dataset/random.ts";
 
 /** Seeded randomness for tests: the same seed gives the same choices. */
 export interface TestRandom {

@@ -36,7 +36,7 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/interface/b.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
   ["src/cache/d.ts", 'export * from "../upstream/fetch.ts";', "'../upstream/fetch.ts' import is restricted"],
   ["src/pages/a.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
-  ["src/pages/cut.ts", 'export * from "node:fs";', "'node:fs' import is restricted"],
+  ["src/pages/cut-page.ts", 'export * from "node:fs";', "'node:fs' import is restricted"],
   ["src/singleflight/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/redis/a.ts", 'export * from "../query/key.ts";', "'../query/key.ts' import is restricted"],
   ["src/singleflight/b.ts", 'export * from "../http/admit.ts";', "'../http/admit.ts' import is restricted"],

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { setting, shaped } from "../setting.ts";
-import { budget as windows, DAY_MS, duration, fraction, integer, oneOf } from "../shapes.ts";
-import { appId } from "../text-shapes.ts";
+import { setting, shaped } from "./setting.ts";
+import { budget as windows, DAY_MS, duration, fraction, integer, oneOf } from "./number-shapes.ts";
+import { appId } from "./text-shapes.ts";
 
 const app = z.strictObject({
   id: setting(appId(), {

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { setting, shaped } from "../setting.ts";
-import { DAY_MS, duration, flag, oneOf, perKind, size } from "../shapes.ts";
+import { setting, shaped } from "./setting.ts";
+import { DAY_MS, duration, flag, oneOf, perKind, size } from "./number-shapes.ts";
 
 /** How long answers are stored, fresh and served. */
 export const cache = z.strictObject({

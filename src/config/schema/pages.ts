@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { setting } from "../setting.ts";
-import { oneOf } from "../shapes.ts";
+import { setting } from "./setting.ts";
+import { oneOf } from "./number-shapes.ts";
 
 /** How pages of a search are answered from larger blocks of its results. */
 export const pages = z.strictObject({

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { optional, setting } from "../setting.ts";
-import { duration, integer, oneOf, port } from "../shapes.ts";
-import { headerName, host, network, optionalPath, origin, secretFile } from "../text-shapes.ts";
+import { optional, setting } from "./setting.ts";
+import { duration, integer, oneOf, port } from "./number-shapes.ts";
+import { headerName, host, network, optionalPath, origin, secretFile } from "./text-shapes.ts";
 
 /**
  * TLS on a port.

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { optional, setting } from "../setting.ts";
-import { integer, oneOf } from "../shapes.ts";
+import { optional, setting } from "./setting.ts";
+import { integer, oneOf } from "./number-shapes.ts";
 import {
   baseUrl,
   headerUrl,
@@ -14,7 +14,7 @@ import {
   recordPath,
   secretFile,
   text,
-} from "../text-shapes.ts";
+} from "./text-shapes.ts";
 
 /** How the gateway calls the property API. */
 export const upstream = z.strictObject({

@@ -1,8 +1,8 @@
 /**
  * Builds the areas: counties, municipalities, named areas and streets, each with its ground.
  */
-import { moved } from "../geo.ts";
-import type { Random } from "../random.ts";
+import { moved } from "./geo.ts";
+import type { Random } from "./random.ts";
 import type { Area, AreaRecord, AreaType, Circle } from "./model.ts";
 import { COMMON_NAMED_AREAS, COUNTIES, MUNICIPALITIES, NAMED_AREAS, STREET_NAMES } from "./places.ts";
 import type { Municipality } from "./places.ts";

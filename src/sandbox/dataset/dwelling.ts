@@ -1,8 +1,8 @@
 /**
  * Generates a property: its type, its size and its cost. Some values are absent, as in real ads.
  */
-import { weightedPicker } from "../random.ts";
-import type { Random } from "../random.ts";
+import { weightedPicker } from "./random.ts";
+import type { Random } from "./random.ts";
 import type { ObjectTypeWord, PropertyRecord } from "./model.ts";
 
 type Attributes = Pick<

@@ -1,9 +1,9 @@
 /**
  * Generates the data set: properties for sale and sold, spread over the towns by the size of their markets.
  */
-import { moved } from "../geo.ts";
-import { seededRandom, weightedPicker } from "../random.ts";
-import type { Random } from "../random.ts";
+import { moved } from "./geo.ts";
+import { seededRandom, weightedPicker } from "./random.ts";
+import type { Random } from "./random.ts";
 import { buildGeography } from "./areas.ts";
 import type { StreetArea, Town } from "./areas.ts";
 import { makeDwelling } from "./dwelling.ts";

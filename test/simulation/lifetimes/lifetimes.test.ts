@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Rates } from "../../../src/cache/learned-lifetime.ts";
 import { createLifetimes, type Freshness } from "../../../src/cache/lifetimes.ts";
-import { seededRandom } from "../../../src/sandbox/random.ts";
+import { seededRandom } from "../../../src/sandbox/dataset/random.ts";
 
 const TTL_MS = 300_000;
 

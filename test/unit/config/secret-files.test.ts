@@ -2,8 +2,8 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import { openSettings } from "../../../src/config/load.ts";
-import { createPrivateKeys } from "../../../src/config/private-key.ts";
-import { followSecretFiles } from "../../../src/config/secret-files.ts";
+import { createPrivateKeys } from "../../../src/config/secrets/private-key.ts";
+import { followSecretFiles } from "../../../src/config/secrets/secret-files.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { MINIMAL } from "./config-fixture.ts";

@@ -4,11 +4,11 @@ import { inspect } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
-import { settingWarnings } from "../../../src/config/cross-check.ts";
+import { settingWarnings } from "../../../src/config/combinations.ts";
 import { examineConfig } from "../../../src/config/load.ts";
-import { REMOVED } from "../../../src/config/removed.ts";
+import { REMOVED } from "../../../src/config/schema/removed.ts";
 import { report } from "../../../src/config/report.ts";
-import { secretsIn } from "../../../src/config/secret.ts";
+import { secretsIn } from "../../../src/config/secrets/secret.ts";
 import { valueAt } from "../../../src/config/sources.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { load, MINIMAL, problemsOf } from "./config-fixture.ts";

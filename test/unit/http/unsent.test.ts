@@ -3,7 +3,7 @@ import net from "node:net";
 
 import { expect, it, onTestFinished } from "vitest";
 
-import { limitUnsent } from "../../../src/http/connections.ts";
+import { limitUnsent } from "../../../src/http/edge/connections.ts";
 import { ask } from "../../support/ask.ts";
 import { portOf } from "../../support/ports.ts";
 

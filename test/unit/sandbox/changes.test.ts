@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createChanges } from "../../../src/sandbox/changes.ts";
+import { createChanges } from "../../../src/sandbox/dataset/changes.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createAuthenticator, signatureOf } from "../../../src/sandbox/auth.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { phpJson } from "../../../src/sandbox/envelope.ts";
-import type { Fault } from "../../../src/sandbox/faults.ts";
+import type { Fault } from "../../../src/sandbox/control/faults.ts";
 import {
   call,
   CALLER,

@@ -5,7 +5,7 @@ import tls from "node:tls";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createAgent } from "../../../src/upstream/connection.ts";
+import { createAgent } from "../../../src/upstream/agent.ts";
 import type { Fetch, RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";

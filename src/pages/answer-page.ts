@@ -5,13 +5,13 @@ import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { Question } from "../query/question.ts";
 import { blockAround, type BlockIndex } from "./block-index.ts";
-import type { CuttablePage } from "./choose.ts";
-import { holdsPage } from "./cut.ts";
-import type { Cutter } from "./cutter.ts";
-import type { LimitMeaning } from "./limit-meaning.ts";
+import type { CuttablePage } from "./choose-block.ts";
+import { holdsPage } from "./cut-page.ts";
+import type { PageEntries } from "./page-entries.ts";
+import type { LimitDefaults } from "./limit-defaults.ts";
 import type { PageByPage } from "./page-by-page.ts";
 import { type Block, blockOf, isPaged } from "./search.ts";
-import type { Verify } from "./verify.ts";
+import type { Verify } from "./verify-pages.ts";
 
 /** Answers a question; rejects with a `Problem`. Both the cache stage and this stage are such a function. */
 export type Ask = (question: Question) => Promise<Answer>;
@@ -20,7 +20,7 @@ interface AskExactlyOptions {
   /** The next stage: the cache. */
   readonly ask: Ask;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
-  readonly meaning: LimitMeaning;
+  readonly meaning: LimitDefaults;
   readonly verify: Verify;
 }
 
@@ -37,17 +37,17 @@ export function createAskExactly({ ask, transcode, meaning, verify }: AskExactly
   };
 }
 
-interface CutFromOptions extends Pick<AskExactlyOptions, "ask" | "verify"> {
+interface AnswerPageOptions extends Pick<AskExactlyOptions, "ask" | "verify"> {
   readonly askExactly: Ask;
-  readonly cutter: Cutter;
+  readonly pageEntries: PageEntries;
   readonly pageByPage: PageByPage;
 }
 
 /** @returns the page, cut from a block; if the block cannot be used, the page fetched by itself */
 type CutFrom = (question: Question, page: CuttablePage, block: Block) => Promise<Answer>;
 
-export function createCutFrom(options: CutFromOptions): CutFrom {
-  const { ask, askExactly, cutter, pageByPage, verify } = options;
+export function createAnswerPage(options: AnswerPageOptions): CutFrom {
+  const { ask, askExactly, pageEntries, pageByPage, verify } = options;
 
   /** Fetches the page by itself after its block failed. If that succeeds, the block was the problem. */
   async function fetchInstead(question: Question, page: CuttablePage, why: string): Promise<Answer> {
@@ -56,7 +56,7 @@ export function createCutFrom(options: CutFromOptions): CutFrom {
     return answer;
   }
 
-  return async function cutFrom(question, page, block): Promise<Answer> {
+  return async function answerPage(question, page, block): Promise<Answer> {
     const { request } = question;
     const answer = await ask({ request, ...block.asked }).catch(failureOfBlock);
     if (answer instanceof Problem) return await fetchInstead(question, page, answer.code);
@@ -69,12 +69,12 @@ export function createCutFrom(options: CutFromOptions): CutFrom {
       // The index that `choose` used was out of date: there are more records now.
       const around = blockAround(page);
       if (around === undefined) return await askExactly(question);
-      return await cutFrom(question, page, blockOf(page.query, page.format, around));
+      return await answerPage(question, page, blockOf(page.query, page.format, around));
     }
     const isWanted = (): boolean => !request.gone().aborted;
     const mayKeep = stored !== "upstream-no-store";
-    const { isNew, keptAs, entry: cut } = await cutter.entryOf(page, entry, index, mayKeep, isWanted);
-    if (stored === true) cutter.pack(block.asked, entry, index);
+    const { isNew, keptAs, entry: cut } = await pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
+    if (stored === true) pageEntries.pack(block.asked, entry, index);
     verify.cut(question, page, block, entry);
     const isSaved = isNew && forwarded === undefined;
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
@@ -87,9 +87,9 @@ async function indexOf(
   { entry, stored }: Answer,
   { search, query, isImplied }: CuttablePage,
   { stretch }: Block,
-  { cutter, pageByPage }: CutFromOptions,
+  { pageEntries, pageByPage }: AnswerPageOptions,
 ): Promise<BlockIndex | undefined> {
-  const index = await cutter.indexOf(entry, query, stretch);
+  const index = await pageEntries.indexOf(entry, query, stretch);
   const isUnfit = typeof index === "string";
   const why = isUnfit
     ? index

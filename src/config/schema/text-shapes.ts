@@ -1,12 +1,12 @@
 /**
- * Shapes for text: addresses, paths, names and secrets. See `shapes.ts`.
+ * Shapes for text: addresses, paths, names and secrets. See `number-shapes.ts`.
  */
 import { isIP } from "node:net";
 
 import * as z from "zod";
 
-import { SEARCH_RESOURCES } from "../interface/resources.ts";
-import { Secret } from "./secret.ts";
+import { SEARCH_RESOURCES } from "../../interface/resources.ts";
+import { Secret } from "../secrets/secret.ts";
 import { factsOf, type Shape, shaped } from "./setting.ts";
 
 /** A text that matches a pattern and, if there is one, a further rule. */

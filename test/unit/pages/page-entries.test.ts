@@ -8,9 +8,9 @@ import { inStoredCoding, isCompressible, transcode } from "../../../src/cache/en
 import { sizeOf, type Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
-import { cutPage } from "../../../src/pages/cut.ts";
-import { type Cutter, createCutter, type Page } from "../../../src/pages/cutter.ts";
-import { packBlock } from "../../../src/pages/packed.ts";
+import { cutPage } from "../../../src/pages/cut-page.ts";
+import { type PageEntries, createPageEntries, type Page } from "../../../src/pages/page-entries.ts";
+import { packBlock } from "../../../src/pages/packed-block.ts";
 import type { PagedQuery } from "../../../src/pages/search.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../../src/sandbox/envelope.ts";
@@ -46,14 +46,14 @@ function upstreamSends({ offset, limit }: Stretch): string {
 
 const spiedTranscode = vi.fn(transcode);
 let memory: MemoryStore;
-let cutter: Cutter;
+let pageEntries: PageEntries;
 
 beforeEach(() => {
   spiedTranscode.mockClear();
   node.stopsAfterFrame = false;
   const clock = createFakeClock();
   memory = createMemoryStore(100_000_000, clock);
-  cutter = createCutter({
+  pageEntries = createPageEntries({
     memory,
     keepInMemory(key, replace) {
       const current = memory.find(key);
@@ -67,7 +67,7 @@ beforeEach(() => {
 });
 
 async function indexOf(block: Entry): Promise<BlockIndex> {
-  const index = await cutter.indexOf(block, QUERY, BLOCK);
+  const index = await pageEntries.indexOf(block, QUERY, BLOCK);
   if (typeof index === "string") throw new Error(index);
   return index;
 }
@@ -75,7 +75,7 @@ async function indexOf(block: Entry): Promise<BlockIndex> {
 async function page(block: Entry, index: BlockIndex, stretch: Stretch): Promise<string | undefined> {
   const key = keyOf(`listings?limit=${stretch.limit}&offset=${stretch.offset}`);
   const asked: Page = { query: { ...QUERY, ...stretch }, key, ...stretch };
-  const { entry } = await cutter.entryOf(asked, block, index, true, () => true);
+  const { entry } = await pageEntries.entryOf(asked, block, index, true, () => true);
   expect(Object.keys(entry.bodies)).toEqual(["identity"]);
   return entry.bodies.identity?.toString();
 }
@@ -85,7 +85,7 @@ async function packedBlock(block: Entry): Promise<{ readonly index: BlockIndex; 
   memory.put(ASKED.key, block);
   const index = await indexOf(block);
   await page(block, index, { offset: 0, limit: 25 });
-  cutter.pack(ASKED, block, index);
+  pageEntries.pack(ASKED, block, index);
   const current = (): Entry | undefined => memory.find(ASKED.key);
   await expect.poll(() => current()?.bodies.packed, { interval: 1 }).toBeDefined();
   return { index, block: current() ?? block };

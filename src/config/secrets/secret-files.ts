@@ -2,13 +2,13 @@
  * Reads keys, tokens, passwords and certificates again when their files change. Only the files that the settings in force
  * name are read, not the settings.
  */
-import type { Clock } from "../process/clock.ts";
-import { type Config, toConfig } from "./config.ts";
-import type { UsableSettings } from "./load.ts";
+import type { Clock } from "../../process/clock.ts";
+import { type Config, toConfig } from "../config.ts";
+import type { UsableSettings } from "../load.ts";
 import type { PrivateKeys } from "./private-key.ts";
 import { Secret, secretsIn } from "./secret.ts";
 import { readSecrets, secretFilesIn, type SecretValues } from "./secrets.ts";
-import { formatPath } from "./sources.ts";
+import { formatPath } from "../sources.ts";
 
 /** The settings that name files, and the content of these files. */
 const GROUPS = {

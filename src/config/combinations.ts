@@ -4,15 +4,15 @@
 import { isIP } from "node:net";
 
 import type { Settings } from "./schema.ts";
-import type { Conflict } from "./secrets.ts";
+import type { Conflict } from "./secrets/secrets.ts";
 import { type SettingPath, type SettingSources, valueAt } from "./sources.ts";
-import { formatDuration } from "./units.ts";
+import { formatDuration } from "./schema/units.ts";
 
 /**
  * @param given the secrets that environment variables hold, by the name of the variable
  * @returns the conflicts between settings. Sections with mistakes are missing, and are not checked.
  */
-export function crossCheck(
+export function checkCombinations(
   { server, admin, upstream, redis, apps }: Partial<Settings>,
   sources: SettingSources,
   given: ReadonlyMap<string, string>,

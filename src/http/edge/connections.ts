@@ -18,8 +18,8 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-import type { Clock } from "../process/clock.ts";
-import type { HttpServer } from "../process/listen.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { HttpServer } from "../../process/listen.ts";
 
 /** The number of spare places, as a fraction of the limit. */
 const SPARE = 0.1;

@@ -10,9 +10,9 @@ import type { Entry } from "../cache/entry.ts";
 import type { Observer, PageCheck, RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
 import type { PagedResource } from "./block-index.ts";
-import type { CuttablePage } from "./choose.ts";
-import { holdsPage } from "./cut.ts";
-import type { Cutter } from "./cutter.ts";
+import type { CuttablePage } from "./choose-block.ts";
+import { holdsPage } from "./cut-page.ts";
+import type { PageEntries } from "./page-entries.ts";
 import { type PageByPage, WRONG } from "./page-by-page.ts";
 import type { Block } from "./search.ts";
 
@@ -24,7 +24,7 @@ const CALLS_OF_A_CHECK = 3;
 const CHECK_ABOVE = 0.5;
 
 export interface VerifyOptions {
-  readonly cutter: Cutter;
+  readonly pageEntries: PageEntries;
   readonly pageByPage: Pick<PageByPage, "add">;
   /** The part of the budget that is left for a resource, from 0 to 1. */
   readonly budgetLeft: (resource: Resource) => number;
@@ -47,7 +47,7 @@ export interface Verify {
 }
 
 export function createVerify(options: VerifyOptions): Verify {
-  const { cutter, pageByPage, budgetLeft, peek, refresh, observer } = options;
+  const { pageEntries, pageByPage, budgetLeft, peek, refresh, observer } = options;
   /** The calls that checks may make now; below 0 after a check that made several. */
   let allowed = 0;
   let isChecking = false;
@@ -69,9 +69,9 @@ export function createVerify(options: VerifyOptions): Verify {
     block: Entry,
   ): Promise<PageCheck> {
     const isSame = async (from: Entry, own: Entry): Promise<boolean> => {
-      const index = await cutter.indexOf(from, page.query, source.stretch);
+      const index = await pageEntries.indexOf(from, page.query, source.stretch);
       if (typeof index === "string" || !holdsPage(index, page)) return false;
-      return (await cutter.cut(from, index, page)).body.equals(await cutter.bytesOf(own));
+      return (await pageEntries.cut(from, index, page)).body.equals(await pageEntries.bytesOf(own));
     };
     const own = await fetched(question);
     if (own === undefined) return "unknown";

@@ -7,14 +7,14 @@ import { createServer as createTlsServer } from "node:https";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
-import { Problem } from "../errors.ts";
-import { atMostEvery, type Clock } from "../process/clock.ts";
-import type { HttpServer } from "../process/listen.ts";
-import type { TlsContext } from "../process/tls.ts";
-import type { Observer } from "../telemetry/events.ts";
+import { Problem } from "../../errors.ts";
+import { atMostEvery, type Clock } from "../../process/clock.ts";
+import type { HttpServer } from "../../process/listen.ts";
+import type { TlsContext } from "../../process/tls.ts";
+import type { Observer } from "../../telemetry/events.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitPipelining } from "./pipelining.ts";
-import { problemResponse } from "./problem-response.ts";
+import { problemResponse } from "../problem-response.ts";
 import { OneRequest, withEncodedUrl } from "./raw-urls.ts";
 import { parserProblem, type RequestLimits } from "./request-validation.ts";
 

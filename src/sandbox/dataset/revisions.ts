@@ -4,7 +4,7 @@
  * Only the shown values change. Searches still use the original data, so a revised price may be slightly beyond the
  * bound of its search.
  */
-import type { AreaRecord, PropertyRecord, PropertyRow } from "./dataset/model.ts";
+import type { AreaRecord, PropertyRecord, PropertyRow } from "./model.ts";
 
 /** A change of the data behind the paths that start with the prefix. */
 export interface Revision {

@@ -12,7 +12,7 @@ const SAMPLES = 3;
 /** How long the result is trusted before it is learned again. */
 const TRUSTED_FOR_MS = 3_600_000;
 
-export interface LimitMeaning {
+export interface LimitDefaults {
   /** The limit that the upstream applies to a query; `undefined`: unknown. */
   readonly limitOf: (query: PagedQuery) => number | undefined;
   /** Whether the gateway can learn from an answer to the query. */
@@ -28,13 +28,13 @@ interface Learned {
   readonly confirmedAt: number;
 }
 
-export function createLimitMeaning({
+export function createLimitDefaults({
   clock,
   observer,
 }: {
   readonly clock: Pick<Clock, "monotonic">;
   readonly observer: Pick<Observer, "info">;
-}): LimitMeaning {
+}): LimitDefaults {
   const learned = new Map<string, Learned>();
 
   return {

@@ -14,8 +14,8 @@ import type { Bodies, Entry, PackedBody } from "../cache/entry.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
-import { type CutPage, cutPage } from "./cut.ts";
-import { bytesIn, packBlock } from "./packed.ts";
+import { type CutPage, cutPage } from "./cut-page.ts";
+import { bytesIn, packBlock } from "./packed-block.ts";
 import type { Asked, PagedQuery } from "./search.ts";
 
 export interface CutterOptions {
@@ -35,11 +35,11 @@ export interface CutterOptions {
 export interface Page extends Stretch {
   readonly key: string;
   readonly query: PagedQuery;
-  /** The key under which memory keeps the page when it is cut from the block with this ETag. The cutter sets it. */
+  /** The key under which memory keeps the page when it is cut from the block with this ETag. `page-entries.ts` sets it. */
   keptAs?: { readonly etag: string; readonly key: string } | undefined;
 }
 
-export interface Cutter {
+export interface PageEntries {
   /** The index of a block, or why no page can be cut from it. */
   readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
   /** All bytes of a block. */
@@ -76,7 +76,7 @@ interface CutEntry {
  */
 const DECOMPRESSED_BYTES = 1024 * 1024;
 
-export function createCutter(options: CutterOptions): Cutter {
+export function createPageEntries(options: CutterOptions): PageEntries {
   const { memory } = options;
   /** Keyed by a block's bytes, so that an index is freed together with them. */
   const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
@@ -151,7 +151,7 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
   };
 }
 
-function createBytesOf({ transcode }: CutterOptions): Cutter["bytesOf"] {
+function createBytesOf({ transcode }: CutterOptions): PageEntries["bytesOf"] {
   const decompressed = new LRUCache<Buffer, Buffer>({
     maxSize: DECOMPRESSED_BYTES,
     sizeCalculation: ({ length }) => length + 1,
@@ -169,7 +169,7 @@ function createBytesOf({ transcode }: CutterOptions): Cutter["bytesOf"] {
 function createPack(
   { keepInMemory, isCompressible, observer }: CutterOptions,
   packedBodyOf: (block: Entry, index: BlockIndex) => Promise<PackedBody>,
-): Cutter["pack"] {
+): PageEntries["pack"] {
   const packing = new Set<string>();
 
   async function pack(key: string, block: Entry, index: BlockIndex): Promise<void> {

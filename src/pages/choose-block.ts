@@ -2,9 +2,9 @@
 import type { Format } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
 import { blockAround, blockAt, type BlockIndex } from "./block-index.ts";
-import { holdsPage } from "./cut.ts";
-import type { Cutter, Page } from "./cutter.ts";
-import type { LimitMeaning } from "./limit-meaning.ts";
+import { holdsPage } from "./cut-page.ts";
+import type { PageEntries, Page } from "./page-entries.ts";
+import type { LimitDefaults } from "./limit-defaults.ts";
 import type { PageByPage } from "./page-by-page.ts";
 import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
 
@@ -23,7 +23,7 @@ export interface CuttablePage extends Page {
 
 interface CuttableOptions {
   readonly isOn: () => boolean;
-  readonly meaning: LimitMeaning;
+  readonly meaning: LimitDefaults;
   readonly pageByPage: PageByPage;
 }
 
@@ -62,19 +62,19 @@ export function blocksOf(query: PagedQuery, format: Format): readonly Block[] {
 
 interface ChooseOptions {
   readonly peek: (key: string) => Promise<Entry | undefined>;
-  readonly cutter: Cutter;
+  readonly pageEntries: PageEntries;
 }
 
 /** @returns a function that chooses the block to cut a page from; `undefined` if the page must be fetched by itself */
 export function createChoose({
   peek,
-  cutter,
+  pageEntries,
 }: ChooseOptions): (page: CuttablePage) => Promise<Block | undefined> {
   /** The index of a cached block. It may be out of date, so it is only a hint. */
   async function hint({ asked, stretch }: Block, query: PagedQuery): Promise<BlockIndex | undefined> {
     const entry = await peek(asked.key);
     if (entry?.status !== 200) return undefined;
-    const index = await cutter.indexOf(entry, query, stretch);
+    const index = await pageEntries.indexOf(entry, query, stretch);
     return typeof index === "string" ? undefined : index;
   }
 

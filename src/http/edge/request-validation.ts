@@ -6,8 +6,8 @@
  */
 import type { IncomingMessage } from "node:http";
 
-import { Problem } from "../errors.ts";
-import { memoize } from "../process/memoize.ts";
+import { Problem } from "../../errors.ts";
+import { memoize } from "../../process/memoize.ts";
 
 export interface HeadLimits {
   readonly maxUrlBytes: number;

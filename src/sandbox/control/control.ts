@@ -9,7 +9,7 @@ import express, { type NextFunction, type Request, type Response } from "express
 import { z } from "zod";
 
 import { FAULT } from "./faults.ts";
-import { type Sandbox, VALIDATORS } from "./types.ts";
+import { type Sandbox, VALIDATORS } from "../types.ts";
 
 /** What the control port needs of a sandbox. */
 type Controlled = Omit<Sandbox, "data" | "listen" | "listenControl" | "close">;

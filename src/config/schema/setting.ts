@@ -1,6 +1,6 @@
 /**
- * Declares settings. A shape (`shapes.ts`, `text-shapes.ts`) defines which values a setting accepts. `setting()` declares
- * the rest, for example:
+ * Declares settings. A shape (`number-shapes.ts`, `text-shapes.ts`) defines which values a setting accepts. `setting()`
+ * declares the rest, for example:
  *
  *     maxWaitMs: setting(duration(), {
  *       default: "10s",

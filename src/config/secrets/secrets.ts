@@ -4,10 +4,10 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
-import type { Settings } from "./schema.ts";
+import type { Settings } from "../schema.ts";
 import { Secret, SECRET_TEXT } from "./secret.ts";
-import { type SettingPath, valueAt } from "./sources.ts";
-import { codeOf } from "./yaml-file.ts";
+import { type SettingPath, valueAt } from "../sources.ts";
+import { codeOf } from "../yaml-file.ts";
 
 /** A certificate with its chain, and its private key, both as PEM. */
 export interface CertificatePair {

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { REMOVED } from "./removed.ts";
+import { REMOVED } from "./schema/removed.ts";
 import { type Settings, settingsSchema } from "./schema.ts";
-import { metaOf, partsOf, type SettingMeta } from "./setting.ts";
+import { metaOf, partsOf, type SettingMeta } from "./schema/setting.ts";
 import { formatPath, isMapping, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
 
 /** A mistake in one setting. */
@@ -19,7 +19,7 @@ const SECTION: SettingMeta = { expected: "a section with settings below it" };
  * Checks every section separately.
  * @returns the sections without a mistake, and all mistakes
  */
-export function checkSettings(sources: SettingSources): {
+export function validateSettings(sources: SettingSources): {
   readonly readable: Partial<Settings>;
   readonly faults: readonly SettingFault[];
 } {

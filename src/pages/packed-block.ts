@@ -8,7 +8,7 @@ import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { PackedBody } from "../cache/entry.ts";
 import type { BlockIndex } from "./block-index.ts";
-import type { Bytes } from "./cut.ts";
+import type { Bytes } from "./cut-page.ts";
 
 /** How many bytes of a block a frame contains. Smaller frames compress less. Larger frames contain more unneeded records. */
 const FRAME_BYTES = 16 * 1024;

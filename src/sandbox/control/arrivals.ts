@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage } from "node:http";
 
-import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
+import { CREDENTIAL_PARAMETERS } from "../../interface/parameters.ts";
 
 /** A request as it arrived. Absent values are null. */
 export interface Arrival {
