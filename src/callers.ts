@@ -11,13 +11,14 @@ import { createAppTokens } from "./http/app-tokens.ts";
 import { createAdmit } from "./http/admit.ts";
 import { type ArrivalOptions, type Arrivals, createArrivals, type OpenRequests } from "./http/arrive.ts";
 import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
-import { createServeDocument } from "./http/document.ts";
+import { createServeDocument, type ServeDocument } from "./http/document.ts";
 import { createCallersApp } from "./http/callers-app.ts";
 import { createHttpServer } from "./http/edge/http-server.ts";
 import { checkHead } from "./http/edge/request-validation.ts";
 import { createRefuse, createRespond, type Refuse } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
+import { docsPage, homePages } from "./openapi/pages.ts";
 import type { Pages } from "./pages/pages.ts";
 import { originOf } from "./interface/resources.ts";
 import type { HttpServer } from "./process/listen.ts";
@@ -65,7 +66,7 @@ export function createCallers(context: Context, parts: CallersParts): Callers {
       isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
     }),
     checkHead: (message, target) => checkHead(message, config.server, target),
-    serveDocument: createServeDocument(callersDocument(config)),
+    documents: callersDocuments(config),
     known: knownTargets.find,
     admit: createAdmit({
       service: config.upstream.service,
@@ -121,9 +122,15 @@ function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["id
     checkToken(apps.identify(withoutSecret(appId?.toString()), withoutSecret(userAgent), at), authorization);
 }
 
-/** @returns the OpenAPI document of the callers' port */
-function callersDocument({ upstream, server, query }: Config): object {
-  return createCallersDocument({ ...upstream, ...server, ...query, version: build.version });
+/** @returns the documents of the callers' port, by path */
+function callersDocuments({ upstream, server, query }: Config): Map<string, ServeDocument> {
+  const { version } = build;
+  const text = JSON.stringify(createCallersDocument({ ...upstream, ...server, ...query, version }));
+  const documents = new Map([["/openapi.json", createServeDocument([{ type: "application/json", text }])]]);
+  if (!server.docs) return documents;
+  return documents
+    .set("/docs", createServeDocument([docsPage(text)]))
+    .set("/", createServeDocument(homePages(text)));
 }
 
 /** The rights of apps that the settings do not list. */

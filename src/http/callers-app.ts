@@ -8,7 +8,7 @@
  * | `/listings/{serviceId}`, `/sold/{serviceId}`          | one record                                 |
  * | `/cache/primary_{serviceId}_{width}x{height}.jpg`     | a thumbnail                                |
  * | the paths in `upstream.passThrough`                   | the upstream's answer, not cached          |
- * | `/openapi.json`                                       | the description of these addresses         |
+ * | `/openapi.json`, `/docs`, `/`                         | the description of these addresses         |
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -36,7 +36,8 @@ export interface Stages {
   /** @throws {Problem} if the request line or the headers break HTTP or a limit */
   readonly checkHead: (message: IncomingMessage, target: string) => void;
   readonly servePreflight: ServePreflight;
-  readonly serveDocument: ServeDocument;
+  /** The documents by path. */
+  readonly documents: ReadonlyMap<string, ServeDocument>;
   /** Finds a target that was parsed before. */
   readonly known: KnownTargets["find"];
   readonly admit: Admit;
@@ -90,7 +91,7 @@ export function createCallersApp(
 }
 
 function createApp(stages: Stages, exchangeOf: (message: IncomingMessage) => Exchange): Express {
-  const { addresses, checkHead, servePreflight, serveDocument, refuse } = stages;
+  const { addresses, checkHead, servePreflight, documents, refuse } = stages;
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
@@ -105,12 +106,14 @@ function createApp(stages: Stages, exchangeOf: (message: IncomingMessage) => Exc
   app.use((message, response, next) => {
     if (!servePreflight(exchangeOf(message).arrival, message, response)) next();
   });
-  app
-    .route("/openapi.json")
-    .get((message, response) => serveDocument(exchangeOf(message).arrival, message, response))
-    .all(() => {
-      throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
-    });
+  for (const [path, serveDocument] of documents) {
+    app
+      .route(path)
+      .get((message, response) => serveDocument(exchangeOf(message).arrival, message, response))
+      .all(() => {
+        throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
+      });
+  }
   for (const { pattern, routeOf } of addresses) {
     app.all(pattern, async (message: Request<Record<string, string>>, response: Response) => {
       const exchange = exchangeOf(message);
@@ -130,8 +133,8 @@ function createApp(stages: Stages, exchangeOf: (message: IncomingMessage) => Exc
   return app;
 }
 
-/** No address. */
-const NOWHERE = "/";
+/** No address, because normalised paths have no empty segment. */
+const NOWHERE = "//";
 
 /** Finds what a request asks for. */
 function ask(

@@ -47,9 +47,17 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
   const requestHeaders = requestHeadersOf(options.appIdHeader);
   return {
     openapi: OPENAPI_VERSION,
-    info: { title: "Property gateway", version: options.version, description: INTRODUCTION },
+    info: {
+      title: "Property gateway",
+      version: options.version,
+      description: INTRODUCTION,
+      contact: { name: "The operators of this gateway" },
+      license: { name: "For the company's own apps", identifier: "LicenseRef-internal" },
+    },
     servers: [{ url: "/" }],
-    tags: [...SEARCH_RESOURCES, "images", "document"].map((name) => ({ name })),
+    // A token is needed only for app ids that have one.
+    security: [{}, { AppToken: [] }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths: {
       ...Object.fromEntries(
         SEARCH_RESOURCES.map((resource) => [`/${resource}`, searchPath(resource, options)]),
@@ -71,14 +79,31 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
       headers: RESPONSE_HEADERS,
       parameters: requestHeaders,
       responses: problemResponses(),
+      securitySchemes: {
+        AppToken: {
+          type: "http",
+          scheme: "bearer",
+          description: "The token of the app id, if the operators gave it one.",
+        },
+      },
     },
   };
 }
+
+const TAGS = {
+  listings: "Properties for sale.",
+  sold: "Sold properties.",
+  areas: "Areas, whose ids are the `areaId` of searches.",
+  images: "Thumbnails of listings.",
+  document: "This document.",
+} as const;
 
 /** @returns the name of a resource's schema, which is also part of the names of operations */
 function recordName(resource: SearchResource): string {
   return { listings: "Listing", sold: "SoldRecord", areas: "Area" }[resource];
 }
+
+const NOUNS = { listings: "listings", sold: "sold properties", areas: "areas" } as const;
 
 function searchPath(resource: SearchResource, { service, maxLimit }: CallersDocumentOptions): Json {
   const schema = {
@@ -89,7 +114,10 @@ function searchPath(resource: SearchResource, { service, maxLimit }: CallersDocu
   return pathItem({
     name: `search${capitalized(resource)}`,
     tag: resource,
-    summary: `Searches ${resource}`,
+    summary: `Searches ${NOUNS[resource]}`,
+    description:
+      "All parameters are optional. `totalCount` says how many records match. While there is another page, the header " +
+      '`Link` has its address with `rel="next"`.',
     parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
     content: jsonContent(schema, service),
   });
@@ -107,7 +135,8 @@ function recordPath(resource: RecordResource, { service }: CallersDocumentOption
   return pathItem({
     name: `show${recordName(resource)}`,
     tag: resource,
-    summary: `Shows one record of ${resource}`,
+    summary: `Shows ${resource === "sold" ? "a sold property" : "a listing"}`,
+    description: "The answer is a list with one record. An id without a record gets 404.",
     parameters: [
       pathParameter("serviceId", "Id of the record.", { type: "integer", minimum: 0 }, EXAMPLE_IDS[resource]),
     ],
@@ -120,6 +149,7 @@ function imagePath({ maxImageSize: { width, height } }: CallersDocumentOptions):
     name: "showThumbnail",
     tag: "images",
     summary: "Shows the thumbnail of a listing",
+    description: "A JPEG that fits into the given size. Apps may show no other pictures of a property.",
     parameters: [
       pathParameter("serviceId", "Id of the listing.", { type: "integer", minimum: 0 }, 4000116),
       pathParameter("width", "Pixels.", { type: "integer", minimum: 1, maximum: width }, 140),
@@ -133,9 +163,10 @@ function documentPath(): Json {
   return pathItem({
     name: "showDocument",
     tag: "document",
-    summary: "Shows this document",
+    summary: "Shows the OpenAPI document",
+    description: "Generate a client from it, or read it at `/docs`.",
     parameters: [],
-    content: { "application/json": { schema: { type: "object", required: ["openapi", "paths"] } } },
+    content: { "application/json": { schema: { type: "object", title: "An OpenAPI document" } } },
   });
 }
 
@@ -155,6 +186,7 @@ interface Operation {
   readonly name: string;
   readonly tag: string;
   readonly summary: string;
+  readonly description: string;
   readonly parameters: readonly Json[];
   readonly content: Json;
 }
@@ -174,7 +206,7 @@ const ANSWER_HEADERS = headerRefs([
   "Preference-Applied",
 ]);
 
-function pathItem({ name, tag, summary, parameters, content }: Operation): Json {
+function pathItem({ name, tag, summary, description, parameters, content }: Operation): Json {
   const statuses = problemStatuses();
   const unchanged = { description: "The caller already has the current answer.", headers: ANSWER_HEADERS };
   return {
@@ -186,6 +218,7 @@ function pathItem({ name, tag, summary, parameters, content }: Operation): Json 
       operationId: name,
       tags: [tag],
       summary,
+      description,
       responses: {
         200: { description: "The answer.", headers: ANSWER_HEADERS, content },
         304: unchanged,
@@ -198,6 +231,7 @@ function pathItem({ name, tag, summary, parameters, content }: Operation): Json 
       operationId: `${name}Head`,
       tags: [tag],
       summary: `${summary}: headers only`,
+      description: "The headers of the answer to GET.",
       responses: {
         200: { description: "The answer's headers.", headers: ANSWER_HEADERS },
         304: unchanged,

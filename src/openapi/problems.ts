@@ -67,10 +67,9 @@ export function problemResponses(): Record<string, Json> {
   );
 }
 
-/** The statuses of the problems, except that of an unknown method. */
+/** The statuses of the problems. 405 answers methods other than the operation's own. */
 export function problemStatuses(): number[] {
-  const codes = CODES.filter((code) => code !== "method-not-allowed");
-  return [...new Set(codes.map((code) => new Problem(code).status))].sort((one, other) => one - other);
+  return [...new Set(CODES.map((code) => new Problem(code).status))].sort((one, other) => one - other);
 }
 
 /** The name of the response for all problems with a status. */

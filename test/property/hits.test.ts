@@ -100,7 +100,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     addresses: addressesOf({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
     arrivals: inFlight,
     servePreflight: () => false,
-    serveDocument: () => undefined,
+    documents: new Map(),
     checkHead: (message, target) => checkHead(message, LIMITS, target),
     known: isPlain ? () => undefined : knownTargets.find,
     admit: createAdmit({

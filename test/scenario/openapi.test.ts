@@ -1,11 +1,13 @@
-/** The OpenAPI document of the callers' port, held against answers of a running gateway. */
+/** The OpenAPI document of the callers' port and the pages made from it, held against answers of a running gateway. */
 import { validate } from "@readme/openapi-parser";
 import { describe, expect, it } from "vitest";
 
 import { PARAMETERS } from "../../src/interface/parameters.ts";
 import { ask } from "../support/ask.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
+import { temporaryDirectory } from "../support/files.ts";
 import { createExpectDocumented, type OpenApiDocument } from "../support/openapi.ts";
+import { runProgram } from "../support/process.ts";
 
 async function documentAt(url: string): Promise<OpenApiDocument> {
   const reply = await ask(`${url}/openapi.json`);
@@ -117,3 +119,76 @@ describe("the callers' document", () => {
     expectDocumented(refused, "/areas");
   });
 });
+
+describe("the pages for app developers", () => {
+  const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
+
+  it("`/` has links, in JSON and for a browser, and each leads somewhere", async () => {
+    const gateway = await startGateway();
+    const home = await gateway.get("/");
+    expect([home.status, home.headers["content-type"]]).toEqual([200, "application/json"]);
+    const { links }: { links: Record<string, string> } = JSON.parse(home.text);
+    const paths = Object.values(links);
+    expect(paths).toEqual(expect.arrayContaining(["/docs", "/openapi.json", "/listings/{serviceId}"]));
+    for (const path of paths.filter((each) => !each.includes("{")))
+      expect([path, (await gateway.get(path)).status]).toEqual([path, 200]);
+
+    const page = await gateway.get("/", { headers: BROWSER });
+    expect(page.headers).toMatchObject({ "content-type": "text/html; charset=utf-8", vary: "Accept" });
+    const docs = (await gateway.get("/docs", { headers: BROWSER })).text;
+    for (const [, target = ""] of page.text.matchAll(/href="([^"]+)"/g)) {
+      const [path, id] = target.split("#");
+      expect(["/docs", "/openapi.json"]).toContain(path);
+      if (id !== undefined) expect(docs).toContain(`id="${id}"`);
+    }
+    expect((await gateway.get("/", { headers: { accept: "image/png" } })).status).toBe(406);
+    expect((await gateway.get("/", { method: "POST" })).status).toBe(405);
+  });
+
+  it("the examples of `/docs` work as they stand, in curl, JavaScript and Python", async () => {
+    const gateway = await startGateway({ settings: "apps: [{ id: my-app }]" });
+    const { text, headers } = await gateway.get("/docs");
+    expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; style-src 'sha256-/);
+    const examplesIn = (language: string): string[] =>
+      [...text.matchAll(new RegExp(`<h3>${language}</h3><pre>([^]*?)</pre>`, "g"))].map(([, example = ""]) =>
+        textOf(example).replaceAll("http://127.0.0.1:8080", gateway.url),
+      );
+    const scripts = {
+      curl: ["sh", "-ec", examplesIn("curl").join(" -f\n")],
+      JavaScript: [
+        process.execPath,
+        "--input-type=module",
+        "-e",
+        examplesIn("JavaScript")
+          .map((each) => `{${each}}`)
+          .join("\n"),
+      ],
+      Python: ["python3", "-c", examplesIn("Python").join("\n")],
+    };
+    for (const [language, args] of Object.entries(scripts)) {
+      expect(examplesIn(language)).toHaveLength(7);
+      const example = runProgram("env", [`--chdir=${temporaryDirectory()}`, ...args]);
+      expect([language, await example.ended, example.output()]).toEqual([language, 0, expect.any(String)]);
+    }
+    expect(
+      await gateway.metric(
+        'gateway_requests_total{app="my-app",resource="images",outcome="miss",status="200"}',
+      ),
+    ).toBe(1);
+  });
+
+  it("server.docs: false switches them off", async () => {
+    const gateway = await startGateway({ settings: "server: { docs: false }" });
+    const statuses = ["/", "/docs", "/openapi.json"].map(async (path) => (await gateway.get(path)).status);
+    expect(await Promise.all(statuses)).toEqual([404, 404, 200]);
+  });
+});
+
+/** @returns the text of HTML */
+function textOf(html: string): string {
+  const entities = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'" };
+  const text = html.replaceAll(/<[^>]*>/g, "");
+  return Object.entries(entities)
+    .reduce((all, [entity, character]) => all.replaceAll(entity, character), text)
+    .replaceAll("&amp;", "&");
+}

