@@ -40,6 +40,8 @@ const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
   freshness: async () =>
     (await import("./freshness.ts")).benchFreshness(isShort ? SHORT_FRESHNESS : WHOLE_FRESHNESS),
   scale: async () => (await import("./scale.ts")).benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),
+  scrapes: async () =>
+    (await import("./scrapes.ts")).benchScrapes(isShort ? [10] : [100, 300, 1_000, 3_000], isShort ? 1 : 9),
 };
 
 const chosen = Object.keys(PARTS).filter((name) => given.includes(`--${name}`));

@@ -334,7 +334,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights" | "lifetimes
 }
 
 function sampleMetrics(
-  { metrics, settings }: Context,
+  { metrics, settings, apps }: Context,
   { stores, flights, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "flights" | "lifetimes">,
 ): void {
   metrics.sample({
@@ -342,7 +342,7 @@ function sampleMetrics(
     flights: () => flights.size,
     outOfDate: () => lifetimes.freshness().expected,
     ledgers: stores.ledgers,
-    budget: budgetSources(budgets, settings.current),
+    budget: budgetSources(budgets, apps),
     appsRegistered: () => settings.current().apps.length,
   });
 }

@@ -116,7 +116,7 @@ function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["id
     tokens: context.secretFiles.appTokens,
     now: context.clock.now,
     warn: context.observer.warn,
-    refused: context.metrics.appTokenRefused,
+    refused: (app) => context.metrics.appTokenRefused(apps.labelOf(app)),
   });
   return (appId, userAgent, at, authorization) =>
     checkToken(apps.identify(withoutSecret(appId?.toString()), withoutSecret(userAgent), at), authorization);

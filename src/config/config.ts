@@ -33,7 +33,6 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
   return deepFreeze({
     ...rest,
     ledger: constants.ledger,
-    metrics: constants.metrics,
     cache: { ...constants.cache, ...cache },
     budget: { ...constants.budget, ...budget },
     log: { ...constants.log, ...log },

@@ -40,7 +40,6 @@ export const CONSTANTS = {
   ledger: { retentionMs: 35 * DAY_MS, maxRecords: 500_000 },
   redis: { probeIntervalMs: 1_000 },
   log: { accessSample: 100 },
-  metrics: { unlistedApps: 20 },
 };
 
 export type Constants = typeof CONSTANTS;

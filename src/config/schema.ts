@@ -10,7 +10,7 @@ import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, optional, setting, type Setting, settingsOf } from "./schema/setting.ts";
-import { duration, oneOf } from "./schema/number-shapes.ts";
+import { duration, integer, oneOf } from "./schema/number-shapes.ts";
 import { address, optionalPath, redisUrl, secretFile, text } from "./schema/text-shapes.ts";
 
 const redis = z.strictObject({
@@ -90,6 +90,14 @@ export const settingsSchema = z.strictObject({
     emptyEnv: true,
     description:
       "The directory for answers and the ledger. Empty keeps both in memory only. It is not used with Redis.",
+  }),
+  metrics: z.strictObject({
+    apps: setting(integer(0, 10_000), {
+      default: 100,
+      reloadable: true,
+      description:
+        "How many apps the metrics name: the listed apps with the largest weights, then the first others. The rest counts as other.",
+    }),
   }),
   log: z.strictObject({
     level: setting(oneOf("trace", "debug", "info", "warn", "error", "silent"), {

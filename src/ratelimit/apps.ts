@@ -7,7 +7,8 @@
  * - At most `maxUnlisted` unlisted ids are known at a time. A new id replaces the least recently seen one. If that was
  *   seen within `IN_USE_MS`, the new id counts as `other`.
  * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
- * - Only the first `unlistedLabels` unlisted ids get a metric label of their own. They keep it.
+ * - At most `labels` apps have a metric label of their own: the listed apps with the largest weights, then the first
+ *   unlisted ids. They keep it.
  */
 import { memoize } from "../process/memoize.ts";
 
@@ -28,7 +29,8 @@ export interface AppsConfig {
   readonly maxUnlisted: number;
   /** The part of a long window that all unlisted ids together may use, if apps are listed. */
   readonly unlistedShare: number;
-  readonly unlistedLabels: number;
+  /** The most apps that the metrics name (`metrics.apps`). */
+  readonly labels: number;
 }
 
 /** How an app identified itself when this process first saw it. */
@@ -84,9 +86,11 @@ const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
 export function createApps(initial: AppsConfig): Apps {
   let config = initial;
   let listed = byId(config);
+  let listedIds = [...listed.keys()];
   /** When each unlisted id was last seen, least recently seen first. */
   const seenAt = new Map<string, number>();
   const labelled = new Set<string>();
+  label();
   const identities = new Map<string, Omit<AppIdentity, "isListed">>();
 
   function admit(id: string, now: number): string {
@@ -97,8 +101,15 @@ export function createApps(initial: AppsConfig): Apps {
       seenAt.delete(oldest[0]);
     }
     seenAt.set(id, now);
-    if (labelled.size < config.unlistedLabels) labelled.add(id);
+    if (labelled.size < config.labels) labelled.add(id);
     return id;
+  }
+
+  function label(): void {
+    const before = [...labelled].filter((id) => !listed.has(id));
+    const largest = config.listed.toSorted((a, b) => b.weight - a.weight).map(({ id }) => id);
+    labelled.clear();
+    for (const id of [...largest, ...before].slice(0, config.labels)) labelled.add(id);
   }
 
   function introduce(
@@ -122,15 +133,17 @@ export function createApps(initial: AppsConfig): Apps {
     },
     identities: () => [...identities.values()].map((one) => ({ ...one, isListed: listed.has(one.app) })),
     isListed: (app) => listed.has(app),
-    listed: () => [...listed.keys()],
+    listed: () => listedIds,
     isKnown: (app) => listed.has(app) || seenAt.has(app) || app === OTHER_APP,
     weightOf: (app) => listed.get(app)?.weight ?? config.defaultWeight,
     unlistedShare: () => config.unlistedShare,
     perDayOf: (app) => listed.get(app)?.perDay ?? null,
-    labelOf: (app) => (listed.has(app) || labelled.has(app) ? app : OTHER_APP),
+    labelOf: (app) => (labelled.has(app) ? app : OTHER_APP),
     configure(next) {
       config = next;
       listed = byId(next);
+      listedIds = [...listed.keys()];
+      label();
     },
   };
 }

@@ -52,7 +52,7 @@ export function appsConfigOf({ apps, unlistedApps, metrics }: Config): AppsConfi
     defaultWeight: unlistedApps.weight,
     maxUnlisted: unlistedApps.max,
     unlistedShare: unlistedApps.share,
-    unlistedLabels: metrics.unlistedApps,
+    labels: metrics.apps,
   };
 }
 
@@ -74,7 +74,8 @@ function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config):
 
 /** @returns the part of a resource's budget that is left, from 0 to 1, in the window with the smallest part */
 export function createBudgetLeft(budgets: Budgets): (resource: Resource) => number {
-  return (resource) => budgets[originOf(resource)].left();
+  return (resource) =>
+    Math.min(...budgets[originOf(resource)].windows().map(({ remaining, limit }) => remaining / limit));
 }
 
 /** @returns whether the gateway sends no calls now, because the upstream asked for a pause or does not respond */
@@ -147,10 +148,11 @@ export function createExpect(
 }
 
 /** @returns the state of the budgets for the metrics */
-export function budgetSources(budgets: Budgets, current: () => Config): BudgetSources {
+export function budgetSources(budgets: Budgets, apps: Pick<Apps, "listed" | "labelOf">): BudgetSources {
+  const named = (): string[] => apps.listed().filter((app) => apps.labelOf(app) === app);
   return {
     apps: () =>
-      current().apps.flatMap(({ id }) =>
+      named().flatMap((id) =>
         budgets.api.shareOf(id).map(({ name, limit, remaining }) => ({
           app: id,
           window: name,
@@ -160,7 +162,7 @@ export function budgetSources(budgets: Budgets, current: () => Config): BudgetSo
       ),
     windows: () =>
       ORIGINS.flatMap((origin) =>
-        budgets[origin].overview().windows.map(({ name, limit, remaining }) => ({
+        budgets[origin].windows().map(({ name, limit, remaining }) => ({
           window: windowLabel(origin, name),
           limit,
           remaining,
@@ -185,7 +187,7 @@ export function tryCircuits(budgets: Budgets): string[] {
 
 /** @returns all possible circuits, so that each has a metric before it opens for the first time */
 function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSources["circuits"]> {
-  const { circuits } = budget.overview();
+  const circuits = budget.circuits();
   return (["origin", ...resourcesOf(origin)] as const).map((scope) => ({
     circuit: circuitLabel(origin, scope),
     state: circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed",

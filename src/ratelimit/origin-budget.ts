@@ -14,8 +14,8 @@ import { type Calls, type CallsConfig, createCalls } from "./calls.ts";
 import { type Circuits, createCircuits, type SharedCircuits } from "./circuits/circuits.ts";
 import { outageName, outageOf } from "./circuits/outages.ts";
 import type { CircuitScope } from "./circuits/opening.ts";
-import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
-import { remembered, sharesOf, type WindowOverview, windowsIn, type ShareOfWindow } from "./overview.ts";
+import type { Limiter, LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
+import { remembered, sharesAt, type WindowOverview, windowsIn, type ShareOfWindow } from "./overview.ts";
 import { retryAfterSeconds } from "./refusals.ts";
 
 export interface BudgetConfig extends CallsConfig, LimiterConfig {
@@ -56,8 +56,9 @@ export interface Budget extends Pick<Calls, "run" | "expect" | "inFlight"> {
   readonly queueLength: (priority: Priority) => number;
   /** What an app has left of its share of each window, and of its `perDay`. The same array for half a second. */
   readonly shareOf: (app: string) => readonly ShareOfWindow[];
-  /** The remaining part, from 0 to 1, of the window with the least. At most half a second old. */
-  readonly left: () => number;
+  /** At most half a second old. */
+  readonly windows: () => readonly WindowState[];
+  readonly circuits: Circuits["overview"];
   readonly overview: () => BudgetOverview;
   readonly configure: (config: BudgetConfig) => void;
   /**
@@ -73,13 +74,28 @@ export interface Budget extends Pick<Calls, "run" | "expect" | "inFlight"> {
   readonly close: () => Promise<void>;
 }
 
+interface View {
+  readonly windows: readonly WindowState[];
+  readonly sharesOf: ReturnType<typeof sharesAt>;
+}
+
 export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
   const { limiter, apps, clock, observer } = options;
   const now = clock.monotonic;
   let probeWanted = (): void => undefined;
   const circuits = circuitsOf(options, config, () => probeWanted());
   const shares = remembered<readonly ShareOfWindow[]>(now);
-  const left = remembered<number>(now);
+  // One view for all apps, because it takes time in proportion to their number.
+  const view = remembered<View>(now);
+  const current = (): View =>
+    view.get("", () => {
+      const situation = calls.situation();
+      return { windows: situation.state.windows, sharesOf: sharesAt(situation) };
+    });
+  const forgetShares = (): void => {
+    shares.forget();
+    view.forget();
+  };
   const calls = createCalls(
     {
       ...options,
@@ -88,7 +104,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
       observer: {
         refused: (app, reason, isEnforced) => observer.refused(apps.labelOf(app), reason, isEnforced),
         departed({ app, cause }, waitedMs) {
-          shares.forget();
+          forgetShares();
           observer.departed(apps.labelOf(app), cause, waitedMs);
         },
       },
@@ -106,18 +122,16 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
       return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
     },
     queueLength: calls.waiting,
-    shareOf: (app) => shares.get(app, () => sharesOf(calls.situation(), app)),
-    left: () =>
-      left.get("", () =>
-        Math.min(...limiter.state().windows.map(({ remaining, limit }) => remaining / limit)),
-      ),
+    shareOf: (app) => shares.get(app, () => current().sharesOf(app)),
+    windows: () => current().windows,
+    circuits: circuits.overview,
     overview: () => overviewOf(limiter.state(), calls, circuits, now()),
     configure(next) {
       config = next;
       limiter.configure(next);
       circuits.configure(next);
       calls.configure(next);
-      shares.forget();
+      forgetShares();
     },
     onProbeWanted: (listener) => void (probeWanted = listener),
     tryCircuits: circuits.tryNow,

@@ -1,6 +1,6 @@
 /** What callers, operators and metrics see of a budget. */
 import { OTHER_APP } from "../telemetry/events.ts";
-import { isLong, sharesIn, type Situation, usedIn } from "./fairness/shares.ts";
+import { isLong, type Shares, sharesIn, type Situation, usedIn } from "./fairness/shares.ts";
 import { DAY_MS, type LimiterState, type WindowState } from "./limiter.ts";
 
 /** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */
@@ -59,10 +59,13 @@ export function topApps(byApp: Readonly<Record<string, number>>, most = MOST_NAM
   return Object.fromEntries(rest > 0 ? [...sorted.slice(0, most), [OTHER_APP, rest]] : sorted.slice(0, most));
 }
 
-/** What an app has left of its share of each window, and of its `perDay`. */
-export function sharesOf(situation: Situation, app: string): readonly ShareOfWindow[] {
-  const { state, now, apps } = situation;
+/** @returns a function that says what an app has left of its share of each window, and of its `perDay` */
+export function sharesAt(situation: Situation): (app: string) => readonly ShareOfWindow[] {
   const shares = sharesIn(situation);
+  return (app) => sharesOf(situation, shares, app);
+}
+
+function sharesOf({ state, now, apps }: Situation, shares: Shares, app: string): readonly ShareOfWindow[] {
   const secondsUntil = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
   const windows = state.windows.map((window): ShareOfWindow => {
     const { name, windowMs, remaining, freeAt } = window;

@@ -141,9 +141,10 @@ function isEmpty(database: Database, file: string, { applicationId, version }: D
     throw new UnusableData(`${file} belongs to another application. Set another directory`);
   const written = Number(found["version"]);
   if (written === version) return false;
-  const by = written > version ? "a newer version" : "an older version";
+  const [by, instead] =
+    written > version ? ["a newer version", "Run that version again. "] : ["an older version", ""];
   throw new UnusableData(
-    `${by} of the gateway wrote ${file} (layout ${written}, this version reads ${version}). ${beginAnew(file)}`,
+    `${by} of the gateway wrote ${file} (layout ${written}, this version reads ${version}). ${instead}${beginAnew(file)}`,
   );
 }
 

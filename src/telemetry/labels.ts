@@ -42,10 +42,13 @@ export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP = label("app", {
-  meaning: "the id of an app in the settings, or of one of the first 20 other apps; `other` for the rest",
+  meaning: "the id of an app, of at most `metrics.apps`; `other` for the rest",
   values: [OTHER_APP],
 });
-export const LISTED_APP = label("app", { meaning: "the id of an app in the settings", pattern: /^[\w.-]+$/ });
+export const LISTED_APP = label("app", {
+  meaning: "the id of an app in the settings, of at most `metrics.apps`",
+  pattern: /^[\w.-]+$/,
+});
 export const PROBLEM = label("problem", {
   meaning: "as in [problems.md](../problems.md)",
   values: PROBLEM_CODES,

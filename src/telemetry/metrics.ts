@@ -1,8 +1,8 @@
 /**
  * Metrics for Prometheus, each declared and counted here.
  *
- * The values of each label are a closed set or come from the settings. Callers can add at most 20 values: the names of
- * unlisted apps.
+ * The values of each label are a closed set or come from the settings. At most `metrics.apps` apps are named;
+ * callers can add the names of unlisted ones.
  */
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";

@@ -61,11 +61,32 @@ function inventions(random: TestRandom): Invented[] {
   ];
 }
 
+describe("the number of apps", () => {
+  it("adds series up to metrics.apps, also when thousands are listed", async () => {
+    const ids = Array.from({ length: 3_000 }, (_, nth) => `app-${nth}`);
+    const listed = ids.map((id, nth) => `{ id: ${id}, weight: ${nth === 2_999 ? 2 : 1} }`).join(", ");
+    const gateway = await startGateway({ settings: `apps: [${listed}]` });
+    for (const app of [...ids.slice(0, 150), "app-2999", "unlisted"])
+      expect((await gateway.get("/areas?q=Nacka", { headers: { "x-app-id": app } })).status).toBe(200);
+    const named = async () =>
+      new Set(
+        (await scrape(gateway)).flatMap(({ metric, labels: { app } }) =>
+          metric === "gateway_requests_total" ? [app] : [],
+        ),
+      );
+    // A request is counted after its answer.
+    await expect.poll(named).toContain("app-2999");
+    expect(await named()).toContain("other");
+    const ofAll = (await scrape(gateway)).flatMap(({ labels: { app } }) => app ?? []);
+    expect(new Set(ofAll).size).toBe(101);
+  });
+});
+
 describe("what a caller invents", () => {
   it("adds no series: not app, id, path, parameter, header or method", async () => {
     const seed = randomInt(2 ** 31);
     const random = createRandom(seed);
-    const gateway = await startGateway({ settings: "apps: [{ id: web }]\nmetrics: { unlistedApps: 0 }" });
+    const gateway = await startGateway({ settings: "apps: [{ id: web }]\nmetrics: { apps: 1 }" });
     let asked = 0;
 
     /** The series there are when so many more inventions have been answered and written down. */

@@ -89,7 +89,7 @@ describe("a file that cannot be used is refused and not touched:", () => {
     ],
     [
       "a newer version's",
-      /a newer version .*layout 99.*first wait for the longest window of BUDGET/,
+      /a newer version .*layout 99.*Run that version again.*first wait for the longest window of BUDGET/,
       async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 99"),
     ],
     [

@@ -155,7 +155,7 @@ describe("with budget.mode observe, the budget", () => {
 
 describe("an app that is not listed", () => {
   it("is shown by its id to operators; metrics name only the first ones", async () => {
-    const settings = `${APPS}\nmetrics: { unlistedApps: 1 }`;
+    const settings = `${APPS}\nmetrics: { apps: 3 }`;
     const gateway = await startGateway({ env: { BUDGET: "40/1h" }, settings });
     for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
       expect((await gateway.get(`/areas?q=${index}`, from(app))).status).toBe(200);

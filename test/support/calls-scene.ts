@@ -62,7 +62,7 @@ export function createScene(options: SceneOptions = {}): Scene {
     defaultWeight: 1,
     maxUnlisted: 1_000,
     unlistedShare: 0.5,
-    unlistedLabels: 20,
+    labels: 20,
     ...options,
   });
   const [departed, refused]: [string[], string[]] = [[], []];

@@ -35,7 +35,6 @@ const CONSTANT: Readonly<Record<string, string>> = {
   "ledger.retention": "35d",
   "ledger.maxRecords": "500000",
   "redis.probeInterval": "1s",
-  "metrics.unlistedApps": "20",
 };
 
 /** Other settings, and what to do instead. */
@@ -58,6 +57,7 @@ const GONE: Readonly<Record<string, string>> = {
   "log.accessSample": "Remove it; log.access: sampled has a line for one of 100 cache hits.",
   "redis.sentinel.username": "Remove it; the gateway logs in at the Sentinels with a password alone.",
   "budget.degradedShare": "It had no effect; use budget.degradedReserve.",
+  "metrics.unlistedApps": "Use metrics.apps, which also counts the listed apps.",
   "redis.username": "Write the user into redis.url (REDIS_URL).",
   "redis.password": "Set the variable REDIS_PASSWORD, or redis.passwordFile to the path of a file.",
   "redis.sentinel.password":

@@ -73,6 +73,8 @@ const HEADROOM = 0.1;
 const LEAST_NEED = 0.25;
 /** An app is likely to need this many times what it used. */
 const GROWTH = 2;
+/** More than what sums of fractions differ by. */
+const ROUNDING = 1e-6;
 
 export function isLong({ windowMs }: WindowState): boolean {
   return windowMs > LONGEST_SHORT_MS;
@@ -94,6 +96,7 @@ export function sharesIn(situation: Situation): Shares {
 class SharesNow implements Shares {
   readonly #situation: Situation;
   readonly #active = new Map<WindowState, Active>();
+  readonly #needed = new Map<WindowState, number>();
   readonly #averageAsked: number;
   readonly #short: readonly WindowState[];
 
@@ -235,20 +238,33 @@ class SharesNow implements Shares {
 
   /** What the other apps are likely to need until the end of a long window. */
   #leaveInLong(window: WindowState, app: string, ahead: number): number {
-    const { apps: active, usedByListed } = this.#activeIn(window);
+    const { usedByListed } = this.#activeIn(window);
     const forListed =
       this.#hasListed() && !this.#isListed(app)
         ? Math.ceil(window.limit * (1 - this.#situation.apps.unlistedShare())) - usedByListed
         : 0;
     if (usedIn(window, app) + ahead < this.shareOf(window, app)) return Math.max(0, forListed);
-    let needed = 0;
-    for (const other of new Set([...active, ...this.#situation.apps.listed()])) {
-      if (other === app) continue;
-      const [share, used] = [this.shareOf(window, other), usedIn(window, other)];
-      const least = this.#isListed(other) ? share * LEAST_NEED : 0;
-      needed += Math.max(0, Math.min(share, Math.max(used * GROWTH, least)) - used);
+    const isCounted = this.#isListed(app) || this.#activeIn(window).apps.has(app);
+    const needed = this.#neededIn(window) - (isCounted ? this.#neededBy(window, app) : 0);
+    return Math.max(Math.ceil(needed - ROUNDING), forListed);
+  }
+
+  /** What all apps together are likely to need in a long window. */
+  #neededIn(window: WindowState): number {
+    let needed = this.#needed.get(window);
+    if (needed === undefined) {
+      needed = 0;
+      for (const app of new Set([...this.#activeIn(window).apps, ...this.#situation.apps.listed()]))
+        needed += this.#neededBy(window, app);
+      this.#needed.set(window, needed);
     }
-    return Math.max(Math.ceil(needed), forListed);
+    return needed;
+  }
+
+  #neededBy(window: WindowState, app: string): number {
+    const [share, used] = [this.shareOf(window, app), usedIn(window, app)];
+    const least = this.#isListed(app) ? share * LEAST_NEED : 0;
+    return Math.max(0, Math.min(share, Math.max(used * GROWTH, least)) - used);
   }
 }
 

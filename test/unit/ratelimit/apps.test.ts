@@ -13,7 +13,7 @@ function appsOf(changes: Partial<AppsConfig> = {}) {
     defaultWeight: 1,
     maxUnlisted: 3,
     unlistedShare: 0.5,
-    unlistedLabels: 2,
+    labels: 3,
     ...changes,
   });
 }

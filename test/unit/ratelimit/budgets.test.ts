@@ -18,14 +18,14 @@ interface Scene {
   readonly ask: (app: string, end?: Partial<SendEnd>) => Promise<unknown>;
 }
 
-function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Scene {
+function createScene(listed: readonly ListedApp[] = [], labels = 20): Scene {
   const clock = createFakeClock();
   const perDay = new Map(
     listed.flatMap(({ id, perDay }) => (perDay === null ? [] : [[id, perDay] as const])),
   );
   const windows = [{ name: "1m", limit: 60, windowMs: MINUTE }];
   const limiter = createFakeLimiters({ windows, perDay, now: clock.monotonic }).join();
-  const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedShare: 0.5, unlistedLabels });
+  const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedShare: 0.5, labels });
   const observed: string[] = [];
   const budget = createBudget(
     {
@@ -107,7 +107,7 @@ describe("a budget", () => {
   it("shows what is left, which apps spent calls, and what waits", async () => {
     const { budget, ask, clock } = createScene();
     for (const app of ["a", "b", "a"]) await ask(app);
-    expect(budget.left()).toBe(57 / 60);
+    expect(budget.windows()).toMatchObject([{ remaining: 57 }]);
     await clock.advance(SECOND);
     expect(budget.overview()).toMatchObject({
       mode: "alone",
