@@ -36,7 +36,8 @@ const COMMANDS: readonly AdminCommand[] = [
       const status = await get<{ sentences: readonly { level: string; text: string }[] }>("/status");
       return { ...status, says: status.sentences.map(({ level, text }) => `${MARKS[level] ?? ""}: ${text}`) };
     },
-    hidden: "at sentences series requests perSecond slowest shares weight userAgent".split(" "),
+    hidden:
+      "at sentences harm series requests perSecond slowest asked harms shares isListed weight userAgent".split(" "),
   },
   {
     name: "explain",

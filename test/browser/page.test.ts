@@ -61,8 +61,8 @@ describe("the status page", () => {
     await ask(gateway, 9, "/listings?areaId=76&limit=10");
     await ask(gateway, 1, "/listings?areaId=76&limit=10&offset=10", "feed");
     await ask(gateway, 2, "/listings?limit=900", "feed");
-    await shows(page, "#apps tbody tr", /^weblisted, weight 3.*9/);
-    await shows(page, "#apps tbody tr", /^feednot listed, weight 1.*2/);
+    await shows(page, "#apps tbody tr", /^webweight 3is answered9/);
+    await shows(page, "#apps tbody tr", /^feednot listedis answered12/);
     await shows(page, "#budget .window:nth-child(1)", /1h.*1[89] of 20 left.*1 back in 59 min/);
     await shows(page, "#tiles", /Needed no call9\d(\.\d)? %/);
     await shows(page, "#legend", "Cached");
@@ -78,7 +78,7 @@ describe("the status page", () => {
     gateway.sandbox.faults.add({ status: 503 });
     for (const area of [1, 2, 3, 4]) await ask(gateway, 1, `/sold?areaId=${area}`);
     await shows(page, "#sentences .bad", /^Problemweb gets 50[23] since .*the API for sold records/);
-    await shows(page, "#apps tbody tr:nth-child(1)", /^web.*4upstream-/);
+    await shows(page, "#apps tbody tr:nth-child(1)", /^webweight 3gets 50[23]since .* UTC4upstream-/);
     await shows(page, "#upstream", /soldfails since \d\d:\d\d/);
     await shows(page, "#tiles .bad", "Paused");
     expect(errors).toEqual([]);
@@ -107,24 +107,28 @@ describe("the status page", () => {
     await shows(page, "#history", /web.*miss.*Nothing usable was cached/);
 
     await page.getByRole("button", { name: "Purge this answer…" }).click();
-    await shows(page, "#what", "Purge areas?q=Nacka&limit=3?");
+    await shows(page, "#what", /^Purge .*areas.*q=Nacka\?$/);
+    await shows(page, "#will", "Each is fetched again when an app asks for it, which costs a call.");
     await expectAccessible(page, "#dialog");
     await page.getByRole("button", { name: "Cancel" }).click();
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("; hit");
     await page.getByRole("button", { name: "Purge this answer…" }).click();
     await page.getByRole("button", { name: "Do it" }).click();
     await shows(page, "#message", /^Purged the answer .*areas\?q=Nacka/);
+    await page.getByRole("button", { name: "Close" }).click();
     await shows(page, ".facts", /Cached in memory.*purged/);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=stale");
-    await page.getByRole("button", { name: "Reload the settings…" }).click();
+    await page.getByRole("button", { name: "Reload…" }).click();
     await page.getByRole("button", { name: "Do it" }).click();
     await shows(page, "#message", "The settings are in force. Changed: nothing.");
+    await page.getByRole("button", { name: "Close" }).click();
 
     gateway.sandbox.faults.add({ status: 429, retryAfter: "300", times: 1 });
     await gateway.get("/areas?q=paused");
     await page.getByRole("button", { name: "Try the API now…" }).click();
     await page.getByRole("button", { name: "Do it" }).click();
     await shows(page, "#message", "The next call tries api/all.");
+    await page.getByRole("button", { name: "Close" }).click();
     expect((await gateway.get("/areas?q=tried")).status).toBe(200);
 
     await page.fill("#url", "/areas?limit=many");
@@ -155,7 +159,7 @@ describe("the status page", () => {
       colorScheme: "dark",
     });
     await isLive(page);
-    await page.click("text=9 more");
+    await page.click("text=13 more");
     expect(await page.locator("#apps tbody tr").count()).toBe(21);
     const width = await page.evaluate<number>("document.documentElement.scrollWidth");
     expect(width).toBeLessThanOrEqual(360);
@@ -163,7 +167,7 @@ describe("the status page", () => {
       "rgb(18, 18, 17)",
     );
     await expectAccessible(page);
-    await page.click("text=Requests that needed no call");
+    await page.click("text=Saved calls");
     const query = page.locator("#asked button", { hasText: "villa" });
     await query.focus();
     await page.keyboard.press("Enter");

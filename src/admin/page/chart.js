@@ -1,8 +1,8 @@
 // The chart: requests per second by kind, stacked.
 import uPlot from "./uplot.js";
 
-import { h, setText, showItems } from "./dom.js";
-import { rate } from "./words.js";
+import { byId, h, setText, showItems } from "./dom.js";
+import { clockTime, rate } from "./words.js";
 
 /** The kinds of requests, from the bottom of the stack to its top. Callers' own mistakes are not shown. */
 const KINDS = {
@@ -15,7 +15,7 @@ const KINDS = {
 const NAMES = Object.keys(KINDS);
 /** The time axis has at least this many points. It grows to the whole period, so that early points are not tiny. */
 const FEWEST_POINTS = 24;
-const HEIGHT = 200;
+const HEIGHT = 170;
 
 /** @returns the times in seconds, and the requests per second of each kind */
 function pointsOf({ stepMs, lastStep, counts }) {
@@ -35,17 +35,15 @@ function stacked({ times, rates }) {
   return [times, ...sums.toReversed()];
 }
 
-function optionsOf(place, onCursor) {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+function optionsOf(place, legend, onCursor) {
+  const styleOf = (element) => getComputedStyle(element);
   const axis = {
-    stroke: colour("muted"),
-    grid: { stroke: colour("line"), width: 1 },
+    stroke: styleOf(byId("scope")).color,
+    grid: { stroke: styleOf(place.parentElement).borderTopColor, width: 1 },
     ticks: { show: false },
-    font: `12px ${style.fontFamily}`,
+    font: `12px ${styleOf(place).fontFamily}`,
   };
-  const timeOfDay = (at) =>
-    new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const fillOf = (name) => styleOf(legend.querySelector(`.${name}`)).backgroundColor;
   return {
     width: place.clientWidth,
     height: HEIGHT,
@@ -55,15 +53,15 @@ function optionsOf(place, onCursor) {
     axes: [
       {
         ...axis,
-        size: 30,
+        size: 24,
         incrs: [60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400],
-        values: (_, times) => times.map(timeOfDay),
+        values: (_, times) => times.map((at) => clockTime(at * 1_000).slice(0, 5)),
       },
       { ...axis, size: 44, values: (_, values) => values.map(rate) },
     ],
     series: [
       {},
-      ...NAMES.toReversed().map((name) => ({ width: 0, fill: colour(name), points: { show: false } })),
+      ...NAMES.toReversed().map((name) => ({ width: 0, fill: fillOf(name), points: { show: false } })),
     ],
     hooks: { setCursor: [({ cursor }) => onCursor(cursor.idx)] },
   };
@@ -87,7 +85,7 @@ export function createChart(place, legend) {
   /** Also replaces the plot when the colour scheme changes, because a plot keeps its colours. */
   function create() {
     plot?.destroy();
-    plot = new uPlot(optionsOf(place, onCursor), stacked(shown), place);
+    plot = new uPlot(optionsOf(place, legend, onCursor), stacked(shown), place);
   }
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => shown && create());
@@ -95,9 +93,9 @@ export function createChart(place, legend) {
 
   return ({ series, perSecond }) => {
     shown = { ...pointsOf(series), perSecond };
+    onCursor(plot?.cursor.idx);
     if (plot) plot.setData(stacked(shown));
     else create();
-    onCursor(plot.cursor.idx);
     const parts = NAMES.map((name) => `${KINDS[name]} ${rate(perSecond[name])}`);
     place.setAttribute("aria-label", `Requests per second by kind. Now: ${parts.join(", ")}.`);
   };

@@ -38,18 +38,13 @@ export function showItems(parent, items, { key, make, update }) {
 /**
  * Shows rows in a table. The text of the first column, and its note, identify a row.
  * @param columns `[title, kind, text, note, level]`: kind is "number", "query" or ""; text, note and level are functions
+ * @param empty the text without rows
  * @param onQuery called with the text of a cell of kind "query" that was chosen
  */
-export function showTable(table, items, { columns, empty, onQuery }) {
+export function showTable(table, items, columns, empty, onQuery) {
   const [head, body] = [table.tHead ?? table.createTHead(), table.tBodies[0] ?? table.createTBody()];
-  if (head.rows.length === 0)
-    head.append(
-      h(
-        "tr",
-        {},
-        ...columns.map(([textContent, className]) => h("th", { scope: "col", className, textContent })),
-      ),
-    );
+  const titles = columns.map(([textContent, className]) => h("th", { scope: "col", className, textContent }));
+  if (head.rows.length === 0) head.append(h("tr", {}, ...titles));
   head.hidden = items.length === 0;
   if (items.length === 0) {
     const cell = h("td", { className: "empty", textContent: empty, colSpan: columns.length });
@@ -60,19 +55,19 @@ export function showTable(table, items, { columns, empty, onQuery }) {
     key: (item) => columns[0][2](item) + (columns[0][3]?.(item) ?? ""),
     make: () => h("tr", {}, ...columns.map(([, kind]) => makeCell(kind, onQuery))),
     update: (row, item) =>
-      columns.forEach(([, , text, note, level], at) => {
+      columns.forEach(([, kind, text, note, level], at) => {
         const cell = row.cells[at];
         setText(cell.firstChild, text(item));
         setText(cell.lastChild, note?.(item) ?? "");
-        cell.dataset.level = level?.(item) ?? "";
+        cell.className = `${kind} ${level?.(item) ?? ""}`;
       }),
   });
 }
 
 function makeCell(kind, onQuery) {
   const note = h("small", { className: "note" });
-  if (kind !== "query") return h("td", { className: kind }, h("span", { className: "text" }), note);
-  const button = h("button", { type: "button", className: "text link", title: "Explain this query" });
+  if (kind !== "query") return h("td", {}, h("span"), note);
+  const button = h("button", { type: "button", className: "link", title: "Explain this query" });
   button.addEventListener("click", () => button.textContent && onQuery(button.textContent));
-  return h("td", { className: kind }, button, note);
+  return h("td", {}, button, note);
 }

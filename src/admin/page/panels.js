@@ -1,29 +1,28 @@
 // Shows a status in the panels of the page.
 import { createChart } from "./chart.js";
 import { byId, h, setText, showItems, showTable } from "./dom.js";
+import { explainQuery } from "./explain.js";
 import { ago, clockTime, count, duration, percent, rate, soon, sum } from "./words.js";
 
 /** Apps that are shown before "more" is pressed. */
-const FEW_APPS = 12;
+const FEW_APPS = 8;
 
-/** @param explain explains a query that was chosen in a table */
-export function createPanels(explain) {
-  const showChart = createChart(byId("chart"), byId("legend"));
-  let latest;
-  byId("more-apps").addEventListener("click", ({ target }) => {
-    target.ariaExpanded = String(target.ariaExpanded !== "true");
-    showApps(latest);
-  });
-  return function show(status) {
-    latest = status;
-    showSentences(status);
-    showTiles(status);
-    showChart(status);
-    showApps(status);
-    showBudget(status);
-    showUpstream(status);
-    showLists(status, explain);
-  };
+const showChart = createChart(byId("chart"), byId("legend"));
+let latest;
+byId("more-apps").addEventListener("click", ({ target }) => {
+  target.ariaExpanded = String(target.ariaExpanded !== "true");
+  showApps(latest);
+});
+
+export function show(status) {
+  latest = status;
+  showSentences(status);
+  showApps(status);
+  showTiles(status);
+  showChart(status);
+  showBudget(status);
+  showUpstream(status);
+  showLists(status);
 }
 
 const MARKS = { bad: "Problem", warn: "Watch", good: "Good" };
@@ -31,7 +30,7 @@ const MARKS = { bad: "Problem", warn: "Watch", good: "Good" };
 function showSentences({ sentences, scope, processes, sinceAt }) {
   showItems(byId("sentences"), sentences, {
     key: ({ text }) => text.replaceAll(/\d+/g, ""),
-    make: () => h("li", {}, h("span", { className: "mark" }), h("span")),
+    make: () => h("li", {}, h("b"), h("span")),
     update(item, { level, text }) {
       item.className = level;
       setText(item.firstChild, MARKS[level]);
@@ -39,11 +38,53 @@ function showSentences({ sentences, scope, processes, sinceAt }) {
     },
   });
   const from = scope === "all" ? `${processes.length} processes` : "one process";
-  const hosts = processes.map(({ host }) => host).join(", ");
-  setText(
-    byId("scope"),
-    `${from} · ${hosts} · version ${processes[0].version} · counted since ${clockTime(sinceAt)}`,
-  );
+  const hosts = [...new Set(processes.map(({ host }) => host))].join(", ");
+  const since = `counted since ${clockTime(sinceAt)} UTC`;
+  setText(byId("scope"), `${from} · ${hosts} · version ${processes[0].version} · ${since}`);
+}
+
+const orNothing = (number) => (number === 0 ? "" : count(number));
+
+function showApps({ apps, budget }) {
+  const button = byId("more-apps");
+  const isAll = button.ariaExpanded === "true";
+  button.hidden = apps.length <= FEW_APPS;
+  setText(button, isAll ? "Fewer" : `${apps.length - FEW_APPS} more`);
+  const calls = budget.api.windows.map(({ name }) => [
+    `Calls in ${name}`,
+    "number",
+    ({ spent }) => count(spent[name] ?? 0),
+    ({ shares }) =>
+      shares
+        .filter((share) => share.name === name)
+        .map(({ remaining }) => `${count(Math.floor(remaining))} left`)
+        .join(""),
+  ]);
+  const columns = [
+    ["App", "", ({ app }) => app, ({ isListed, weight }) => (isListed ? `weight ${weight}` : "not listed")],
+    [
+      "State",
+      "",
+      ({ state }) => state,
+      ({ hurtSince }) => (hurtSince === null ? "" : `since ${clockTime(hurtSince)} UTC`),
+      ({ harm }) => HARM_LEVELS[harm] ?? "",
+    ],
+    ["Refused", "number", ({ refused }) => orNothing(refused), undefined, () => "bad"],
+    ["Failed", "number", ({ failed }) => orNothing(failed), ({ failures }) => named(failures), () => "bad"],
+    ["Stale", "number", ({ stale }) => orNothing(stale)],
+    ["Answered", "number", ({ cached, stale, fetched }) => count(cached + stale + fetched)],
+    ["Own mistakes", "number", ({ mistakes }) => orNothing(mistakes)],
+    ...calls,
+  ];
+  const shown = isAll ? apps : apps.slice(0, FEW_APPS);
+  showTable(byId("apps"), shown, columns, "No app has sent a request in the last hour.");
+}
+
+const HARM_LEVELS = { error: "bad", stale: "warn" };
+/** @returns the causes of failed requests; with several, the number of each */
+function named(failures) {
+  const all = Object.entries(failures);
+  return all.map(([name, number]) => (all.length > 1 ? `${count(number)} ${name}` : name)).join(", ");
 }
 
 function showTiles({ perSecond, requests, saved, freshness, budget, upstream, queue, at }) {
@@ -58,6 +99,7 @@ function showTiles({ perSecond, requests, saved, freshness, budget, upstream, qu
   const isFailing = states.some(({ failingSince }) => failingSince !== null);
   const lastAnswerAt = Math.max(0, ...states.map((state) => state.lastAnswerAt ?? 0));
   const waiting = sum(Object.values(queue).flatMap((of) => Object.values(of)));
+  const { expected, expectedFixed } = freshness;
   const tiles = [
     ["Requests per second", rate(sum(Object.values(perSecond))), `${count(all + mistakes)} in the last hour`],
     [
@@ -67,8 +109,8 @@ function showTiles({ perSecond, requests, saved, freshness, budget, upstream, qu
     ],
     [
       "Out of date",
-      freshness.expected === null ? "–" : percent(freshness.expected),
-      freshnessNote(freshness),
+      expected === null ? "–" : percent(expected),
+      expected === null ? "not known yet" : `expected; ${percent(expectedFixed)} if lifetimes were fixed`,
     ],
     [
       "Calls left",
@@ -93,55 +135,11 @@ function showTiles({ perSecond, requests, saved, freshness, budget, upstream, qu
   });
 }
 
-function freshnessNote({ expected, expectedFixed, callsForHalf, measured }) {
-  if (expected === null) return "not known yet";
-  const half = callsForHalf === null ? "" : `; half of it costs ${callsForHalf.toFixed(1)} times the calls`;
-  const checked =
-    measured === null ? "" : `; ${percent(measured.from)} to ${percent(measured.to)} in checked answers`;
-  return `expected share of cached answers; ${percent(expectedFixed)} with fixed lifetimes${half}${checked}`;
-}
-
-const orNothing = (number) => (number === 0 ? "" : count(number));
-const named = (counts) =>
-  Object.entries(counts)
-    .map(([name, number]) => `${name} ${count(number)}`)
-    .join(", ");
-
-function showApps({ apps, budget }) {
-  const button = byId("more-apps");
-  const isAll = button.ariaExpanded === "true";
-  button.hidden = apps.length <= FEW_APPS;
-  setText(button, isAll ? "Fewer" : `${apps.length - FEW_APPS} more`);
-  const calls = budget.api.windows.map(({ name }) => {
-    const shareOf = ({ shares }) => shares.find((share) => share.name === name);
-    const note = (app) =>
-      shareOf(app) ? `${count(Math.floor(shareOf(app).remaining))} left of its share` : "";
-    return [`Calls in ${name}`, "number", ({ spent }) => count(spent[name] ?? 0), note];
-  });
-  showTable(byId("apps"), isAll ? apps : apps.slice(0, FEW_APPS), {
-    columns: [
-      [
-        "App",
-        "",
-        ({ app }) => app,
-        ({ isListed, weight }) => `${isListed ? "listed" : "not listed"}, weight ${weight}`,
-      ],
-      ["Refused", "number", ({ refused }) => orNothing(refused), undefined, () => "bad"],
-      ["Failed", "number", ({ failed }) => orNothing(failed), ({ failures }) => named(failures), () => "bad"],
-      ["Answered", "number", ({ cached, stale, fetched }) => count(cached + stale + fetched)],
-      ["Stale", "number", ({ stale }) => orNothing(stale)],
-      ["Own mistakes", "number", ({ mistakes }) => orNothing(mistakes)],
-      ...calls,
-    ],
-    empty: "No app has sent a request in the last hour.",
-  });
-}
-
 const MODES = {
   alone: "one process, no Redis",
   shared: "shared by all replicas",
   joining: "waiting for Redis",
-  degraded: "Redis does not answer: this process spends only its own part",
+  degraded: "only this process's own part can be spent",
 };
 
 function showBudget({ budget }) {
@@ -158,7 +156,7 @@ function showBudget({ budget }) {
       { className: "window" },
       h("h3"),
       h("p", { className: "left" }),
-      h("meter", { min: 0 }),
+      h("meter", { optimum: 0 }),
       h("p", { className: "note" }),
     );
   showItems(byId("budget"), windows, {
@@ -166,17 +164,18 @@ function showBudget({ budget }) {
     make,
     update(element, { title, limit, spent, remaining, heldBack, comesBack, emptyInMs }) {
       const [heading, left, meter, note] = element.children;
-      element.dataset.level = remaining < 1 ? "bad" : "";
+      left.className = remaining < 1 ? "left bad" : "left";
       setText(heading, title);
       setText(left, `${count(remaining)} of ${count(limit)} left`);
       Object.assign(meter, {
         max: limit,
+        low: limit * 0.9,
         value: spent,
         ariaLabel: `${count(spent)} of ${count(limit)} spent`,
       });
       const parts = [
         ...comesBack.map(({ calls, inMs }) => `${count(calls)} back in ${soon(inMs)}`),
-        ...(heldBack > 0 ? [`${count(heldBack)} kept for other replicas`] : []),
+        ...(heldBack > 0 ? [`${count(heldBack)} kept for other processes`] : []),
         ...(emptyInMs === null ? [] : [`spent in ${soon(emptyInMs)} at this rate`]),
       ];
       setText(note, parts.join(" · "));
@@ -186,29 +185,27 @@ function showBudget({ budget }) {
 
 function showUpstream({ upstream, at }) {
   const rows = Object.entries(upstream).map(([name, state]) => ({ name, ...state }));
-  const isBad = ({ failingSince }) => (failingSince === null ? "good" : "bad");
-  showTable(byId("upstream"), rows, {
-    columns: [
-      ["Resource", "", ({ name }) => name],
-      [
-        "State",
-        "",
-        ({ failingSince }) => (failingSince === null ? "answers" : `fails since ${clockTime(failingSince)}`),
-        undefined,
-        isBad,
-      ],
-      ["Calls", "number", ({ calls }) => count(calls)],
-      [
-        "Failed",
-        "number",
-        ({ failed }) => count(failed),
-        ({ lastFailure, lastFailureAt }) =>
-          lastFailure === null ? "" : `${lastFailure}, ${ago(lastFailureAt, at)}`,
-      ],
-      ["Mean time", "number", ({ meanMs }) => (meanMs === null ? "–" : duration(meanMs))],
+  const columns = [
+    ["Resource", "", ({ name }) => name],
+    [
+      "State",
+      "",
+      ({ failingSince }) =>
+        failingSince === null ? "answers" : `fails since ${clockTime(failingSince)} UTC`,
+      undefined,
+      ({ failingSince }) => (failingSince === null ? "good" : "bad"),
     ],
-    empty: "No calls in the last hour.",
-  });
+    ["Calls", "number", ({ calls }) => count(calls)],
+    [
+      "Failed",
+      "number",
+      ({ failed }) => count(failed),
+      ({ lastFailure, lastFailureAt }) =>
+        lastFailure === null ? "" : `${lastFailure}, ${ago(lastFailureAt, at)}`,
+    ],
+    ["Mean time", "number", ({ meanMs }) => (meanMs === null ? "–" : duration(meanMs))],
+  ];
+  showTable(byId("upstream"), rows, columns, "No calls in the last hour.");
 }
 
 const SAVINGS = {
@@ -219,44 +216,28 @@ const SAVINGS = {
   refused: "the request had a mistake",
 };
 
-function showLists({ saved, asked, slowest, problems, at }, onQuery) {
+function showLists({ saved, asked, slowest, problems, at }) {
   const reasons = Object.entries(saved).sort(([, a], [, b]) => b - a);
-  showTable(byId("saved"), reasons, {
-    columns: [
-      ["Why", "", ([reason]) => SAVINGS[reason] ?? reason],
-      ["Requests", "number", ([, number]) => count(number)],
-    ],
-    empty: "None yet.",
-  });
-  showTable(byId("asked"), asked.slice(0, 10), {
-    columns: [
-      ["Query", "query", ({ query }) => query],
-      ["Requests", "number", (item) => count(item.count)],
-    ],
-    empty: "No searches in the last hour.",
-    onQuery,
-  });
-  showTable(byId("slowest"), slowest, {
-    columns: [
-      ["Query", "query", ({ query }) => query],
-      [
-        "Took",
-        "number",
-        ({ durationMs }) => duration(durationMs),
-        (item) => `${item.app}, ${ago(item.at, at)}`,
-      ],
-    ],
-    empty: "Nothing was fetched in the last hour.",
-    onQuery,
-  });
-  showTable(byId("problems"), problems, {
-    columns: [
-      ["What", "", ({ what }) => what, ({ from }) => `from the ${from}`],
-      ["Times", "number", (item) => count(item.count)],
-      ["Last", "", ({ lastAt }) => clockTime(lastAt), ({ firstAt }) => `first ${clockTime(firstAt)}`],
-      ["Example", "query", ({ query }) => query ?? "", ({ app }) => app ?? ""],
-    ],
-    empty: "No problems in the last hour.",
-    onQuery,
-  });
+  const savedColumns = [
+    ["Why no call was needed", "", ([reason]) => SAVINGS[reason] ?? reason],
+    ["Requests", "number", ([, number]) => count(number)],
+  ];
+  showTable(byId("saved"), reasons, savedColumns, "No request was answered without a call yet.");
+  const askedColumns = [
+    ["Most requested", "query", ({ query }) => query],
+    ["Requests", "number", (item) => count(item.count)],
+  ];
+  showTable(byId("asked"), asked.slice(0, 10), askedColumns, "No searches in the last hour.", explainQuery);
+  const slowColumns = [
+    ["Slowest", "query", ({ query }) => query],
+    ["Took", "number", (item) => duration(item.durationMs), (item) => `${item.app}, ${ago(item.at, at)}`],
+  ];
+  showTable(byId("slowest"), slowest, slowColumns, "Nothing was fetched in the last hour.", explainQuery);
+  const problemColumns = [
+    ["What", "", ({ what }) => what, ({ from }) => `from the ${from}`],
+    ["Times", "number", (item) => count(item.count)],
+    ["Last (UTC)", "", ({ lastAt }) => clockTime(lastAt), ({ firstAt }) => `first ${clockTime(firstAt)}`],
+    ["Example", "query", ({ query }) => query ?? "", ({ app }) => app ?? ""],
+  ];
+  showTable(byId("problems"), problems, problemColumns, "No problems in the last hour.", explainQuery);
 }

@@ -1,19 +1,18 @@
 // The status page: asks for the status every second, and shows it.
+import { ask } from "./ask.js";
 import { byId, setText } from "./dom.js";
-import { ask, createExplain } from "./explain.js";
-import { createPanels } from "./panels.js";
+import { show } from "./panels.js";
 import { clockTime } from "./words.js";
 
 const EVERY_MS = 1_000;
 const SILENT_MS = 5_000;
 
-const show = createPanels(createExplain());
 let lastAt;
 
 /** @param state "live" or "disconnected" */
 function setState(state, text) {
   document.body.dataset.state = state;
-  setText(byId("connection"), text);
+  setText(byId("connection"), `● ${text}`);
   byId("status").hidden = lastAt === undefined;
 }
 

@@ -28,5 +28,6 @@ export function duration(ms) {
 
 /** The time until something, at least one second. */
 export const soon = (ms) => duration(Math.max(1_000, ms));
-export const clockTime = (at) => new Date(at).toLocaleTimeString("en-GB");
+/** In UTC, as in the sentences and in the log. */
+export const clockTime = (at) => new Date(at).toISOString().slice(11, 19);
 export const ago = (at, now) => (now - at < 1_000 ? "now" : `${duration(now - at)} ago`);

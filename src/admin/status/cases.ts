@@ -33,6 +33,8 @@ function whose(hurt: readonly Harm[]): string {
 const isOfApi = ({ problem }: Harm): boolean => problem.startsWith("upstream-");
 export const isOfBudget = ({ problem }: Harm): boolean =>
   ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(problem);
+const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
+  harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
 const soon = (ms: number): string => inWords(Math.max(LEAST_MS, ms));
 const originOfHarm = ({ resource }: Harm): OriginName => (resource === "images" ? "images" : "api");
 
@@ -134,12 +136,18 @@ export function daySpent({ apps, explain }: Situation): Case[] {
   return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next), whose: whose(hurt) } }];
 }
 
-export function shareSpent({ apps, explain }: Situation): Case[] {
+export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   const hurt = explain(({ problem }) => problem === "quota-exceeded");
   if (hurt.length === 0) return [];
   const own = apps.filter(({ app }) => hurt.some((harm) => harm.app === app));
   const refused = sumOf(own.map((app) => app.refused));
-  return [{ hurt, values: { part: percentText(refused, sumOf(own.map(requestsOf))), whose: whose(hurt) } }];
+  const areOthersWell = !isBudgetHarming(
+    harms.filter(({ app }) => own.every((one) => one.app !== app)),
+    at,
+  );
+  const others = areOthersWell ? " No other app is refused." : "";
+  const part = percentText(refused, sumOf(own.map(requestsOf)));
+  return [{ hurt, values: { part, whose: whose(hurt), others } }];
 }
 
 type Window = Facts["budget"]["api"]["windows"][number];
@@ -160,7 +168,7 @@ export function budgetSpent({ budget, explain }: Situation): Case[] {
 
 /** A window is spent, and nobody has been refused in the last minute. */
 export function budgetEmpty({ budget, harms, at, outages: all }: Situation): Case[] {
-  const isHarming = harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
+  const isHarming = isBudgetHarming(harms, at);
   return ORIGINS.flatMap((origin) => {
     const { mode, windows } = budget[origin];
     if (isHarming || mode === "joining" || (mode === "degraded" && all.length > 0)) return [];
@@ -200,11 +208,15 @@ export function forecasts({ budget, mode }: Situation): Case[] {
   );
 }
 
-/** Every call is in the queue for a moment, so a short wait is no warning. */
+/**
+ * Every call is in the queue for a moment, so a short wait is no warning. The expected wait is that of an app without a share
+ * of its own, so a wait for a share says nothing about the others.
+ */
 export function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
   const { predictedWaitMs, waitsFor, circuits: open } = budget.api;
   const calls = sumOf(Object.values(waiting.api ?? {}));
-  if (calls === 0 || predictedWaitMs < LEAST_MS || open.length > 0 || all.length > 0) return [];
+  const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
+  if (calls === 0 || predictedWaitMs < LEAST_MS || isOfOneApp || open.length > 0 || all.length > 0) return [];
   return [
     { values: { wait: inWords(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
   ];

@@ -4,6 +4,7 @@ import { originOf, RESOURCES, type OriginName } from "../../interface/resources.
 import type { Clock } from "../../process/clock.ts";
 import type { AppIdentity } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
+import type { WindowOverview } from "../../ratelimit/overview.ts";
 import { OTHER_APP } from "../../telemetry/events.ts";
 import { type Board, type Scope, type Together } from "./activity.ts";
 import { type Kind, SPANS } from "./counters.ts";
@@ -63,36 +64,37 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
   const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest, harms } = together;
   const at = clock.now();
   const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
+  // What an operator looks for first comes first.
   return {
     at,
     mode: mode(),
-    processes,
-    replicas: replicas ?? null,
-    scope,
     sinceAt,
-    queue,
-    outages,
-    problems,
-    slowest,
-    harms,
-    /** Requests of the last hour by kind, and per second in the last seconds. */
-    requests: byKind((kind) => counts["requests"]?.[kind] ?? 0),
-    perSecond: byKind((kind) => sum(latest(kind)) / RATE_SECONDS),
-    series: series[Object.keys(SPANS).indexOf(span)] ?? { stepMs: 0, lastStep: 0, counts: {} },
-    /** Requests that needed no upstream call of their own, by reason. */
-    saved: counts["saved"] ?? {},
+    scope,
+    replicas: replicas ?? null,
     apps: appsOf(options, counts),
-    /** How many answers from the cache are out of date, as far as this process knows. */
-    freshness: freshness(),
-    asked: Object.entries(mostOf(counts["asked"] ?? {}, MOST_ASKED)).map(([query, count]) => ({
-      query,
-      count,
-    })),
-    upstream: upstreamOf(together),
     budget: {
       api: originStatus("api", budgets.api, together, at),
       images: originStatus("images", budgets.images, together, at),
     },
+    queue,
+    upstream: upstreamOf(together),
+    outages,
+    harms,
+    problems,
+    /** Requests of the last hour by kind, and per second in the last seconds. */
+    requests: byKind((kind) => counts["requests"]?.[kind] ?? 0),
+    perSecond: byKind((kind) => sum(latest(kind)) / RATE_SECONDS),
+    /** Requests that needed no upstream call of their own, by reason. */
+    saved: counts["saved"] ?? {},
+    /** How many answers from the cache are out of date, as far as this process knows. */
+    freshness: freshness(),
+    slowest,
+    asked: Object.entries(mostOf(counts["asked"] ?? {}, MOST_ASKED)).map(([query, count]) => ({
+      query,
+      count,
+    })),
+    processes,
+    series: series[Object.keys(SPANS).indexOf(span)] ?? { stepMs: 0, lastStep: 0, counts: {} },
   };
 }
 
@@ -171,16 +173,7 @@ function originStatus(name: OriginName, budget: Budget, { series }: Together, no
   const perMs = isKnown ? sum(calls) / (calls.length * SPANS["15m"]) : 0;
   return {
     mode,
-    windows: windows.map((window) => ({
-      name: window.name,
-      limit: window.limit,
-      spent: window.spent,
-      remaining: window.remaining,
-      heldBack: window.reserved,
-      comesBack: window.comesBack,
-      /** The time until nothing is left at the present rate; `null`: something is always left, or the rate is not known. */
-      emptyInMs: emptyInMs(window, perMs),
-    })),
+    windows: windows.map((window) => windowStatus(window, perMs)),
     predictedWaitMs: Math.round(forMs),
     waitsFor: forMs > 0 ? why : null,
     circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: lastsMs }) => ({
@@ -190,6 +183,23 @@ function originStatus(name: OriginName, budget: Budget, { series }: Together, no
       since: Math.round(now - sinceMs),
       until: Math.round(now + lastsMs),
     })),
+  };
+}
+
+/** Without Redis, a window counts only the calls from this process's own part. The apps' calls include those before. */
+function windowStatus(window: WindowOverview, perMs: number) {
+  const { name, limit, remaining, comesBack, byApp } = window;
+  const spent = Math.max(window.spent, sum(Object.values(byApp)));
+  return {
+    name,
+    limit,
+    spent,
+    remaining,
+    /** What only other processes can spend. */
+    heldBack: Math.max(0, limit - spent - remaining),
+    comesBack,
+    /** The time until nothing is left at the present rate; `null`: something is always left, or the rate is not known. */
+    emptyInMs: emptyInMs(window, perMs),
   };
 }
 

@@ -25,7 +25,7 @@ import {
   type Situation,
   unexplained,
 } from "./cases.ts";
-import type { Facts } from "./facts.ts";
+import type { AppStatus, Facts } from "./facts.ts";
 import type { Harm } from "./shapes.ts";
 
 export interface Sentence {
@@ -135,8 +135,8 @@ export const SENTENCES: readonly Row[] = [
     id: "share-spent",
     level: "bad",
     when: shareSpent,
-    says: "{hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).",
-    todo: "Other apps are not affected. Raise the weight, or ask the owners to spread their searches.",
+    says: "{hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others}",
+    todo: "Raise the weight, or ask the owners to spread their searches.",
   },
   {
     id: "budget-spent",
@@ -257,15 +257,20 @@ export const SENTENCES: readonly Row[] = [
   },
 ];
 
-/** @returns at most three, the worst first */
-export function sentencesOf(facts: Facts): readonly Sentence[] {
-  return allSentencesOf(facts)
-    .slice(0, MOST)
-    .map(({ id, level, text }) => ({ id, level, text }));
+/** A sentence that is true now, with the harm that it explains. */
+export interface Found extends Sentence {
+  /** Tells it apart from others, also of the same row. */
+  readonly key: string;
+  readonly hurt: readonly Harm[];
 }
 
-/** @returns all of them. One that is good comes alone. */
-export function allSentencesOf(facts: Facts): readonly (Sentence & { readonly key: string })[] {
+/** @returns at most three, the worst first */
+export function shownOf(found: readonly Found[]): readonly Sentence[] {
+  return found.slice(0, MOST).map(({ id, level, text }) => ({ id, level, text }));
+}
+
+/** @returns all of them, the worst first. One that is good comes alone. */
+export function sentencesOf(facts: Facts): readonly Found[] {
   let unexplained: readonly Harm[] = facts.harms;
   function explain(isCaused: (harm: Harm) => boolean, since = facts.at): readonly Harm[] {
     const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - RECENT_MS;
@@ -279,16 +284,17 @@ export function allSentencesOf(facts: Facts): readonly (Sentence & { readonly ke
       id,
       key: `${id} ${key}`,
       level,
-      hurts: hurt.some(({ status }) => status >= 400),
+      hurt,
       text: `${filled(says, { ...values, hurt: hurtText(hurt, since, facts.at) })} ${todo}`.trim(),
     })),
   );
   const isWrong = all.some(({ level }) => level !== "good");
-  const rank = ({ level, hurts }: (typeof all)[number]): number => (level === "warn" ? 2 : hurts ? 0 : 1);
-  return all
-    .filter(({ level }) => (level === "good") !== isWrong)
-    .sort((a, b) => rank(a) - rank(b))
-    .map(({ id, key, level, text }) => ({ id, key, level, text }));
+  const rank = ({ level, hurt }: Found): number => (level === "warn" ? 2 : hurt.some(isError) ? 0 : 1);
+  return all.filter(({ level }) => (level === "good") !== isWrong).sort((a, b) => rank(a) - rank(b));
+}
+
+function isError({ status }: Harm): boolean {
+  return status >= 400;
 }
 
 function filled(template: string, values: Readonly<Record<string, string>>): string {
@@ -297,18 +303,53 @@ function filled(template: string, values: Readonly<Record<string, string>>): str
 
 /** @returns for example `web and ios get 502 since 22:38:41 UTC:` */
 function hurtText(hurt: readonly Harm[], since: number | undefined, now: number): string {
-  const refused = hurt.filter(({ status }) => status >= 400);
-  const shown = refused.length > 0 ? refused : hurt;
-  if (shown.length === 0)
+  if (hurt.length === 0)
     return `No app is hurt so far, but${since === undefined ? "" : ` since ${clockText(since, now)}`}`;
   const counts = new Map<string, number>();
-  for (const { app, count } of shown) counts.set(app, (counts.get(app) ?? 0) + count);
+  for (const { app, count } of worstOf(hurt)) counts.set(app, (counts.get(app) ?? 0) + count);
   const apps = [...counts].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([app]) => app);
   const names = apps.slice(0, MOST_NAMED).map((app) => (app === OTHER_APP ? "apps without an id" : app));
   const more = apps.length - MOST_NAMED;
   const who = listed(more > 0 ? [...names, many(more, "more app")] : names, "and");
-  const statuses = [...new Set(refused.map(({ status }) => String(status)))].sort();
-  const what = refused.length > 0 ? listed(statuses, "or") : "stale answers";
   const verb = apps.length === 1 && apps[0] !== OTHER_APP ? "gets" : "get";
-  return `${who} ${verb} ${what} since ${clockText(Math.min(...shown.map(({ firstAt }) => firstAt)), now)}:`;
+  const { what, since: firstAt } = whatIn(hurt);
+  return `${who} ${verb} ${what} since ${clockText(firstAt, now)}:`;
+}
+
+/** @returns the errors; without any, the stale answers */
+function worstOf(hurt: readonly Harm[]): readonly Harm[] {
+  const errors = hurt.filter(isError);
+  return errors.length > 0 ? errors : hurt;
+}
+
+/** @returns for example `502 or 503`, and since when */
+function whatIn(hurt: readonly Harm[]): { readonly what: string; readonly since: number } {
+  const worst = worstOf(hurt);
+  const statuses = [...new Set(worst.map(({ status }) => String(status)))].sort();
+  return {
+    what: worst.some(isError) ? listed(statuses, "or") : "stale answers",
+    since: Math.min(...worst.map(({ firstAt }) => firstAt)),
+  };
+}
+
+/** @returns the apps with the harm that the sentences explain, those that get errors first */
+export function withHarm(apps: Facts["apps"], found: readonly Found[]) {
+  const all = found.flatMap(({ hurt }) => hurt);
+  return apps
+    .map(({ app, ...rest }) => {
+      const hurt = all.filter((harm) => harm.app === app);
+      const harm: keyof typeof RANKS = hurt.some(isError) ? "error" : hurt.length > 0 ? "stale" : "none";
+      if (harm === "none") return { app, state: calmState(rest), hurtSince: null, harm, ...rest };
+      const { what, since } = whatIn(hurt);
+      return { app, state: `gets ${what}`, hurtSince: since, harm, ...rest };
+    })
+    .sort((a, b) => RANKS[a.harm] - RANKS[b.harm]);
+}
+
+const RANKS = { error: 0, stale: 1, none: 2 };
+
+function calmState({ cached, stale, fetched, mistakes, refused, failed }: Omit<AppStatus, "app">): string {
+  if (cached + stale + fetched > 0) return "is answered";
+  if (refused + failed > 0) return "got no answer";
+  return mistakes > 0 ? "sends mistakes only" : "sends nothing";
 }

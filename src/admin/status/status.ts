@@ -2,11 +2,13 @@
 import { type AnnounceOptions, createAnnounce } from "./announce.ts";
 import { createCollect, merge } from "./activity.ts";
 import { activityOf, createFacts, type Facts, type Span, type StatusOptions } from "./facts.ts";
-import { allSentencesOf, type Sentence, sentencesOf } from "./sentences.ts";
+import { type Sentence, sentencesOf, shownOf, withHarm } from "./sentences.ts";
 
 export type Status = Facts & {
   /** What an operator has to know first: at most three, the worst first. */
   readonly sentences: readonly Sentence[];
+  /** Those that are hurt now come first, then those that were hurt most, then those with most calls. */
+  readonly apps: ReturnType<typeof withHarm>;
 };
 
 /** Many pages may be open, so a status is computed at most this often. */
@@ -30,12 +32,13 @@ export function createStatus(options: StatusOptions & Pick<AnnounceOptions, "say
       const now = clock.monotonic();
       if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, together: collect() };
       const facts = factsOf(await known.together, span);
-      return { ...facts, sentences: sentencesOf(facts) };
+      const found = sentencesOf(facts);
+      return { sentences: shownOf(found), ...facts, apps: withHarm(facts.apps, found) };
     },
     ...createAnnounce({
       clock,
       say,
-      sentences: () => allSentencesOf(factsOf({ ...merge([activityOf(options)]), scope: "alone" }, "15m")),
+      sentences: () => sentencesOf(factsOf({ ...merge([activityOf(options)]), scope: "alone" }, "15m")),
     }),
   };
 }
