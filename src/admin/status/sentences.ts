@@ -332,13 +332,21 @@ function whatIn(hurt: readonly Harm[]): { readonly what: string; readonly since:
   };
 }
 
-/** @returns the apps with the harm that the sentences explain, those that get errors first */
-export function withHarm(apps: Facts["apps"], found: readonly Found[]) {
+/** An app, and the harm that the sentences explain. */
+export type HarmedApp = AppStatus & {
+  /** For example `gets 502`, `is answered`. */
+  readonly state: string;
+  readonly harm: keyof typeof RANKS;
+  readonly hurtSince: number | null;
+};
+
+/** @returns the apps that get errors first, then those that get stale answers */
+export function withHarm(apps: readonly AppStatus[], found: readonly Found[]): HarmedApp[] {
   const all = found.flatMap(({ hurt }) => hurt);
   return apps
     .map(({ app, ...rest }) => {
       const hurt = all.filter((harm) => harm.app === app);
-      const harm: keyof typeof RANKS = hurt.some(isError) ? "error" : hurt.length > 0 ? "stale" : "none";
+      const harm: HarmedApp["harm"] = hurt.some(isError) ? "error" : hurt.length > 0 ? "stale" : "none";
       if (harm === "none") return { app, state: calmState(rest), hurtSince: null, harm, ...rest };
       const { what, since } = whatIn(hurt);
       return { app, state: `gets ${what}`, hurtSince: since, harm, ...rest };
@@ -346,7 +354,7 @@ export function withHarm(apps: Facts["apps"], found: readonly Found[]) {
     .sort((a, b) => RANKS[a.harm] - RANKS[b.harm]);
 }
 
-const RANKS = { error: 0, stale: 1, none: 2 };
+const RANKS = { error: 0, stale: 1, none: 2 } as const;
 
 function calmState({ cached, stale, fetched, mistakes, refused, failed }: Omit<AppStatus, "app">): string {
   if (cached + stale + fetched > 0) return "is answered";

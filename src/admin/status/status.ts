@@ -2,13 +2,13 @@
 import { type AnnounceOptions, createAnnounce } from "./announce.ts";
 import { createCollect, merge } from "./activity.ts";
 import { activityOf, createFacts, type Facts, type Span, type StatusOptions } from "./facts.ts";
-import { type Sentence, sentencesOf, shownOf, withHarm } from "./sentences.ts";
+import { type HarmedApp, type Sentence, sentencesOf, shownOf, withHarm } from "./sentences.ts";
 
 export type Status = Facts & {
   /** What an operator has to know first: at most three, the worst first. */
   readonly sentences: readonly Sentence[];
   /** Those that are hurt now come first, then those that were hurt most, then those with most calls. */
-  readonly apps: ReturnType<typeof withHarm>;
+  readonly apps: readonly HarmedApp[];
 };
 
 /** Many pages may be open, so a status is computed at most this often. */
