@@ -41,6 +41,7 @@ import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from
 import { atMostEvery, type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import { createRouter } from "./query/route.ts";
+import type { Apps } from "./ratelimit/apps.ts";
 import {
   type Budgets,
   budgetSources,
@@ -56,8 +57,8 @@ import { createFlights, type Flights, type FlightResult } from "./singleflight/f
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
-import { tlsContext } from "./process/tls.ts";
-import type { Observer, Tier } from "./telemetry/events.ts";
+import { endOfCertificate, tlsContext } from "./process/tls.ts";
+import { OTHER_APP, type Observer, type Tier } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/usage.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
@@ -334,7 +335,11 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights" | "lifetimes
 }
 
 function sampleMetrics(
+<<<<<<< HEAD
   { metrics, settings, apps }: Context,
+=======
+  { metrics, settings, apps, secretFiles }: Context,
+>>>>>>> a6b86ef (Alerts for an unknown budget, a replica without a slot, refused files, ending certificates; a generated week fires none)
   { stores, flights, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "flights" | "lifetimes">,
 ): void {
   metrics.sample({
@@ -344,7 +349,23 @@ function sampleMetrics(
     ledgers: stores.ledgers,
     budget: budgetSources(budgets, apps),
     appsRegistered: () => settings.current().apps.length,
+    backgroundApps: () => backgroundApps(settings.current(), apps),
+    filesRefused: secretFiles.refused,
+    certificates: () => {
+      const { server, admin } = secretFiles.current();
+      const pairs = { callers: server.tls, admin: admin.tls };
+      return (["callers", "admin"] as const).flatMap((name) => {
+        const { cert } = pairs[name] ?? {};
+        return cert === undefined ? [] : [{ server: name, endsAt: endOfCertificate(cert) }];
+      });
+    },
   });
+}
+
+/** The labels of the apps whose requests are background work. */
+function backgroundApps({ apps }: Config, { labelOf }: Pick<Apps, "labelOf">): string[] {
+  const background = apps.filter(({ priority }) => priority === "background").map(({ id }) => labelOf(id));
+  return [...new Set(background)].filter((label) => label !== OTHER_APP);
 }
 
 /** @returns the figures of a store for the metrics; none if the store has no figures now */

@@ -173,6 +173,8 @@ export function budgetSources(budgets: Budgets, apps: Pick<Apps, "listed" | "lab
         priority,
         length: ORIGINS.reduce((sum, origin) => sum + budgets[origin].queueLength(priority), 0),
       })),
+    isKnown: () => ORIGINS.every((origin) => ["alone", "shared"].includes(budgets[origin].overview().mode)),
+    hasSlot: () => budgets.api.overview().hasSlot,
     inFlight: () => ORIGINS.reduce((sum, origin) => sum + budgets[origin].inFlight(), 0),
     circuits: () => ORIGINS.flatMap((origin) => circuitsOf(origin, budgets[origin])),
   };

@@ -108,6 +108,8 @@ export interface LimiterState {
    * process work yet, and nothing is granted. `degraded`: Redis does not answer or has lost data, only the own purse pays.
    */
   readonly mode: "alone" | "shared" | "joining" | "degraded";
+  /** Whether this process holds a slot, and so has an own purse; absent without Redis. */
+  readonly hasSlot?: boolean | undefined;
   readonly windows: readonly WindowState[];
   /** Calls of each app in the last 24 hours, for the apps with `perDay`. */
   readonly today: ReadonlyMap<string, { readonly spent: number; readonly nextFreeAt: number }>;

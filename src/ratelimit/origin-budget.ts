@@ -42,6 +42,7 @@ export interface BudgetOptions {
 /** The state of an origin's budget, for operators. */
 interface BudgetOverview {
   readonly mode: LimiterState["mode"];
+  readonly hasSlot: LimiterState["hasSlot"];
   readonly windows: readonly WindowOverview[];
   /** Waiting calls, by priority. */
   readonly queue: Readonly<Record<string, number>>;
@@ -162,6 +163,7 @@ function overviewOf(state: LimiterState, calls: Calls, circuits: Circuits, now: 
   const queue = PRIORITIES.map((priority) => [priority, calls.waiting(priority)] as const);
   return {
     mode: state.mode,
+    hasSlot: state.hasSlot,
     windows: windowsIn(state, now),
     queue: Object.fromEntries(queue),
     circuits: circuits.overview(),

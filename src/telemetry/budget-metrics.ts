@@ -18,6 +18,10 @@ export interface BudgetSources {
   readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
   readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
   readonly inFlight: () => number;
+  /** Whether this process knows what all replicas have spent. */
+  readonly isKnown: () => boolean;
+  /** Whether this process has an own purse of the shared budget; `undefined` without Redis. */
+  readonly hasSlot: () => boolean | undefined;
 }
 
 export interface BudgetMetrics {
@@ -90,6 +94,21 @@ function declareWindows(add: Declare): void {
     [LISTED_APP, APP_WINDOW],
     "Calls that a listed app has left in a window.",
     ofApps("remaining"),
+  );
+  add.sampled(
+    "gateway_budget_known",
+    [],
+    "Whether the process knows what all replicas have spent: 1 yes, 0 no (only its own purse pays, if it has one).",
+    ({ budget }) => (budget.isKnown() ? 1 : 0),
+  );
+  add.sampled(
+    "gateway_budget_slot",
+    [],
+    "Whether the process has a slot, and so an own purse: 1 yes, 0 no. Absent without Redis.",
+    ({ budget }) => {
+      const hasSlot = budget.hasSlot();
+      return hasSlot === undefined ? [] : Number(hasSlot);
+    },
   );
   add.sampled("gateway_calls_in_flight", [], "Calls in flight.", ({ budget }) => budget.inFlight());
   add.sampled("gateway_throttle_queue_length", [PRIORITY], "Calls that wait for a permit.", ({ budget }) =>

@@ -121,4 +121,5 @@ export const RELOAD_RESULT = label("result", {
   values: RELOAD_RESULTS,
 });
 export const VERSION = label("version", { meaning: "as in package.json", pattern: /^\d+\.\d+\.\d+/ });
+export const SERVER = label("server", { meaning: "whose port it is", values: ["callers", "admin"] });
 export const NODE = label("node", { meaning: "the version of Node", pattern: /^v\d+\.\d+\.\d+/ });

@@ -35,6 +35,12 @@ export interface MetricSources {
   readonly budget: BudgetSources;
   /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
+  /** The values of the label `app` of the apps whose requests are background work. */
+  readonly backgroundApps: () => readonly string[];
+  /** How many files with secrets or certificates cannot be used. */
+  readonly filesRefused: () => number;
+  /** When the certificates of the two ports end, in epoch milliseconds. */
+  readonly certificates: () => readonly { readonly server: "callers" | "admin"; readonly endsAt: number }[];
 }
 
 /** The contents of a tier, and how many entries it has evicted since the start. */
@@ -131,6 +137,12 @@ function declareTraffic(add: Declare) {
   }
   add.sampled("gateway_apps_registered", [], "Number of apps in the settings.", (sources) =>
     sources.appsRegistered(),
+  );
+  add.sampled(
+    "gateway_app_background",
+    [label.LISTED_APP],
+    "Always 1, for each listed app with `priority: background`.",
+    ({ backgroundApps }) => backgroundApps().map((app) => [{ app }, 1]),
   );
   const refused = add.counter(
     "gateway_app_tokens_refused_total",
@@ -286,6 +298,18 @@ function declareSettings(add: Declare) {
     "gateway_config_last_reload_success_timestamp_seconds",
     [],
     "When the current settings were applied, in epoch seconds.",
+  );
+  add.sampled(
+    "gateway_files_refused",
+    [],
+    "Files with secrets or certificates that cannot be used. The previous content stays in use.",
+    ({ filesRefused }) => filesRefused(),
+  );
+  add.sampled(
+    "gateway_certificate_end_timestamp_seconds",
+    [label.SERVER],
+    "When a port's certificate ends, in epoch seconds. Absent without TLS.",
+    ({ certificates }) => certificates().map(({ server, endsAt }) => [{ server }, endsAt / 1000]),
   );
   for (const result of RELOAD_RESULTS) reloads.inc({ result }, 0);
   return {

@@ -46,12 +46,16 @@ async function statusOf(url: string): Promise<number | undefined> {
   return await promise;
 }
 
-/** The serial number of the certificate that a port shows. */
-async function serialAt(url: string): Promise<string> {
+const serialAt = async (url: string): Promise<string> => (await certificateAt(url)).serialNumber;
+const endAt = async (url: string): Promise<string> =>
+  new Date((await certificateAt(url)).valid_to).toUTCString();
+
+/** The certificate that a port shows. */
+async function certificateAt(url: string): Promise<tls.PeerCertificate> {
   const { hostname: host, port } = new URL(url);
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const { promise, resolve, reject } = Promise.withResolvers<tls.PeerCertificate>();
   const socket = tls.connect({ host, port: Number(port), ca: AUTHORITY.cert }, () => {
-    resolve(socket.getPeerCertificate().serialNumber);
+    resolve(socket.getPeerCertificate());
     socket.destroy();
   });
   socket.on("error", reject);
@@ -92,6 +96,9 @@ describe("TLS on the gateway's own ports", () => {
     files.write({ cert: AUTHORITY.issue().cert, key: AUTHORITY.issue().key });
     await gateway.logged("The previous content stays in use.", "holds the key of another certificate");
     expect(await serialAt(gateway.url)).toBe(before);
+    expect(await gateway.metric("gateway_files_refused")).toBe(1);
+    const endsAt = await gateway.metric('gateway_certificate_end_timestamp_seconds{server="callers"}');
+    expect(new Date(endsAt * 1000).toUTCString()).toBe(await endAt(gateway.url));
   });
 });
 

@@ -108,6 +108,12 @@ describe("two gateways on one Redis", () => {
     await expect.poll(lost).toEqual([1, 1]);
   });
 
+  it("show which of them has no slot, because there are more than REPLICAS", async () => {
+    const gateways = await startSharing({ REPLICAS: "1" });
+    const slots = await Promise.all(gateways.map(({ metric }) => metric("gateway_budget_slot")));
+    expect(slots.toSorted()).toEqual([0, 1]);
+  });
+
   it("both stop asking the upstream when one of them gets a 429", async () => {
     const [first, second] = await startSharing({});
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
@@ -250,9 +256,14 @@ describe("a gateway without its Redis", () => {
       settings: "budget: { degradedReserve: 0.5 }",
     });
     await expectShared(gateway.adminUrl);
+    expect([
+      await gateway.metric("gateway_budget_known"),
+      await gateway.metric("gateway_budget_slot"),
+    ]).toEqual([1, 1]);
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     await own.kill();
     await expect.poll(async () => (await budgetAt(gateway.adminUrl)).mode).toBe("degraded");
+    expect(await gateway.metric("gateway_budget_known")).toBe(0);
     const replies = await Promise.all(
       Array.from({ length: 12 }, (_, n) =>
         gateway.get(`/areas?q=off-${n}`, { headers: { "x-request-deadline-ms": "2000" } }),

@@ -41,6 +41,8 @@ export interface SecretFiles {
   readonly appTokens: () => ReadonlyMap<string, string>;
   /** Calls back when the files have changed that these settings name. */
   readonly onChange: (name: keyof typeof GROUPS, apply: (config: Config) => void) => void;
+  /** How many problems the files have. Where they have some, the previous content stays in use. */
+  readonly refused: () => number;
   /** Reads the files now. */
   readonly check: () => void;
   /** Follows the files of new settings. */
@@ -55,6 +57,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
   let { config, secrets } = first;
   let tokens = revealed(secrets.appTokens);
   let seen = "";
+  let refused = 0;
   let cancelPoll = clock.after(POLL_MS, poll);
   const listeners: { readonly name: string; readonly apply: (config: Config) => void }[] = [];
 
@@ -68,6 +71,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     if (content === seen) return;
     seen = content;
     const { values, problems } = readSecrets({ ...inForce, readFile }, secrets);
+    refused = problems.length;
     if (problems.length > 0) {
       const lines = problems.map(
         ({ paths, explanation }) => `${paths.map(formatPath).join(", ")}: ${explanation}`,
@@ -99,6 +103,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     current: () => config,
     appTokens: () => tokens,
     onChange: (name, apply) => void listeners.push({ name, apply }),
+    refused: () => refused,
     check,
     use(settings) {
       inForce = settings;

@@ -11,6 +11,7 @@ export function stateOf(purses: TwoPurses): LimiterState {
   const waiting = described !== undefined && at - described.at <= AWAY_MS ? described.state.waiting : [];
   return {
     mode: purses.isShared(at) ? "shared" : last === undefined ? "joining" : "degraded",
+    hasSlot: purses.slot.rightUntil() > at,
     windows: config.windows.map((window) => windowOf(purses, window, at)),
     today: new Map([...config.perDay].map(([app, perDay]) => [app, dayOf(apps.log, app, perDay, at)])),
     waitingElsewhere: waiting.flatMap((all) =>

@@ -20,8 +20,19 @@ const SOURCES: MetricSources = {
   outOfDate: () => null,
   flights: () => 0,
   ledgers: () => [],
-  budget: { windows: () => [], apps: () => [], queue: () => [], circuits: () => [], inFlight: () => 0 },
+  budget: {
+    windows: () => [],
+    apps: () => [],
+    queue: () => [],
+    circuits: () => [],
+    isKnown: () => true,
+    hasSlot: () => undefined,
+    inFlight: () => 0,
+  },
   appsRegistered: () => 0,
+  backgroundApps: () => [],
+  filesRefused: () => 0,
+  certificates: () => [],
 };
 
 function metricsWith(sources: Partial<MetricSources> = {}): Metrics {
@@ -103,6 +114,21 @@ const CASES: Readonly<Record<string, Case>> = {
       'gateway_store_operation_duration_seconds_sum{store="redis",operation="get"} 0.002',
       'gateway_store_breaker_state{store="redis"} 2',
       'gateway_store_breaker_state{store="sqlite"} 0',
+    ],
+  },
+  "background apps, refused files, the end of certificates, and what is known of the budget": {
+    sources: {
+      backgroundApps: () => ["crm"],
+      filesRefused: () => 2,
+      certificates: () => [{ server: "callers", endsAt: 90_000 }],
+      budget: { ...SOURCES.budget, isKnown: () => false, hasSlot: () => false },
+    },
+    lines: [
+      'gateway_app_background{app="crm"} 1',
+      "gateway_files_refused 2",
+      'gateway_certificate_end_timestamp_seconds{server="callers"} 90',
+      "gateway_budget_known 0",
+      "gateway_budget_slot 0",
     ],
   },
   "the version, the number of apps and the event loop delay": {
