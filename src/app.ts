@@ -335,11 +335,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights" | "lifetimes
 }
 
 function sampleMetrics(
-<<<<<<< HEAD
-  { metrics, settings, apps }: Context,
-=======
   { metrics, settings, apps, secretFiles }: Context,
->>>>>>> a6b86ef (Alerts for an unknown budget, a replica without a slot, refused files, ending certificates; a generated week fires none)
   { stores, flights, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "flights" | "lifetimes">,
 ): void {
   metrics.sample({

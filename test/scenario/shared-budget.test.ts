@@ -111,7 +111,7 @@ describe("two gateways on one Redis", () => {
   it("show which of them has no slot, because there are more than REPLICAS", async () => {
     const gateways = await startSharing({ REPLICAS: "1" });
     const slots = await Promise.all(gateways.map(({ metric }) => metric("gateway_budget_slot")));
-    expect(slots.toSorted()).toEqual([0, 1]);
+    expect(slots.toSorted((a, b) => a - b)).toEqual([0, 1]);
   });
 
   it("both stop asking the upstream when one of them gets a 429", async () => {

@@ -95,19 +95,14 @@ export function ordinarySeries({ seed, stepSeconds, steps, fromHour, fault }: Or
     const minutes = stepSeconds / 60;
     if (random.chance(minutes / (8 * 60))) pausedUntil = step + Math.max(1, Math.round(20 / stepSeconds));
     const instant = instantAt(fromHour + (step * minutes) / 60, minutes, step, pausedUntil);
-    for (const [before, name, at] of UPDATES) {
-      if (instant.hours >= at && !replicas.has(name)) replicas.set(name, new Replica());
-      if (instant.hours >= at + UPDATE_HOURS) replicas.delete(before);
-    }
+    update(replicas, instant.hours);
     dayLeft = Math.min(PER_DAY, dayLeft + (PER_DAY / 1440) * minutes);
     for (const replica of replicas.values()) {
       traffic(replica, instant, replicas.size, random);
       dayLeft -= replica.misses;
     }
     for (const [name, replica] of replicas) {
-      const update = UPDATES.find(([, after]) => after === name);
-      const hasSlot = update === undefined || instant.hours > update[2] + UPDATE_HOURS;
-      gauges(replica, instant, { dayLeft, hasSlot, version: update ? "1.1.0" : "1.0.0" }, random);
+      gauges(replica, instant, { dayLeft, ...builtAs(name, instant.hours) }, random);
       if (fault !== undefined && step >= fault.step) fault.apply(replica);
       for (const [series, value] of replica.samples) {
         const row = rowOf(rows, series, name);
@@ -117,6 +112,19 @@ export function ordinarySeries({ seed, stepSeconds, steps, fromHour, fault }: Or
     for (const row of rows.values()) if (row.length === step && row.at(-1) !== "stale") row.push("stale");
   }
   return [...rows].map(([series, row]) => ({ series, values: row.join(" ") }));
+}
+
+function update(replicas: Map<string, Replica>, hours: number): void {
+  for (const [before, name, at] of UPDATES) {
+    if (hours >= at && !replicas.has(name)) replicas.set(name, new Replica());
+    if (hours >= at + UPDATE_HOURS) replicas.delete(before);
+  }
+}
+
+function builtAs(name: string, hours: number): Pick<Known, "hasSlot" | "version"> {
+  const [, , at] = UPDATES.find(([, after]) => after === name) ?? [];
+  if (at === undefined) return { hasSlot: true, version: "1.0.0" };
+  return { hasSlot: hours > at + UPDATE_HOURS, version: "1.1.0" };
 }
 
 function rowOf(rows: Map<string, string[]>, series: string, instance: string): string[] {
@@ -147,7 +155,7 @@ function traffic(replica: Replica, instant: Instant, replicas: number, random: R
   const { minutes, isPaused } = instant;
   replica.misses = 0;
   replica.requests = 0;
-  for (const app of Object.keys(APPS) as (keyof typeof APPS)[])
+  for (const app of ["web", "ios", "crm", "other"] as const)
     requestsFrom(app, replica, instant, replicas, random);
   // One call in a thousand fails, sometimes two that follow each other.
   const failed = random.chance(replica.misses / 1000) ? random.integer(1, 2) : 0;
