@@ -13,7 +13,7 @@ export function createSweep(stores: readonly Pick<Store, "sweep">[], clock: Cloc
   let stop = (): void => undefined;
   return {
     start() {
-      // A store that is out of order is swept later.
+      // A store that does not work is swept later.
       stop = every(clock, EVERY_MS, () => void Promise.allSettled(stores.map((store) => store.sweep())));
     },
     stop: () => stop(),

@@ -245,7 +245,7 @@ function declareStores(add: Declare) {
   const breaker = add.gauge(
     "gateway_store_breaker_state",
     [STORE],
-    "State of a store's breaker: 0 closed (in use), 1 half-open (being tested), 2 open (out of order).",
+    "State of a store's breaker: 0 closed (in use), 1 half-open (being tested), 2 open (not used).",
   );
   return {
     request({ tier }: RequestRecord): void {

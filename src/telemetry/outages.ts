@@ -1,5 +1,5 @@
 /**
- * Logs outages: one warning when something goes out of order, and one line when it is back, however many requests are
+ * Logs outages: one warning when something stops working, and one line when it is back, however many requests are
  * affected.
  */
 import type { Outage, RequestRecord } from "./events.ts";
@@ -7,9 +7,9 @@ import type { Logger } from "./log.ts";
 
 export interface Outages {
   readonly began: (outage: Outage) => void;
-  /** @param what as in `began`. Nothing happens if it was not out of order. */
+  /** @param what as in `began`. Nothing happens if it worked. */
   readonly ended: (what: string) => void;
-  /** Counts a request that ended while something is out of order. */
+  /** Counts a request that ended while something does not work. */
   readonly request: (record: Pick<RequestRecord, "outcome" | "resource">) => void;
 }
 
@@ -29,7 +29,7 @@ export function createOutages(log: Logger, now: () => number): Outages {
       const since = now();
       current.set(outage.what, { outage, since, refused: 0, servedStale: 0 });
       const { what, cause, meanwhile } = outage;
-      log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Out of order");
+      log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Outage began");
     },
     ended(what) {
       const outage = current.get(what);
@@ -37,7 +37,7 @@ export function createOutages(log: Logger, now: () => number): Outages {
       current.delete(what);
       const { since, refused, servedStale } = outage;
       const forMs = Math.max(0, now() - since);
-      log.info({ what, since: new Date(since).toISOString(), forMs, refused, servedStale }, "Back in order");
+      log.info({ what, since: new Date(since).toISOString(), forMs, refused, servedStale }, "Outage over");
     },
     request({ outcome, resource }) {
       if (current.size === 0) return;

@@ -194,7 +194,7 @@ describe("Redis over TLS", () => {
       { name: "of an authority that is not set", started: start(AUTHORITY.issue(), {}) },
     ];
     for (const { name, started } of cases) {
-      const { cause } = await (await started).gateway.logged('"Out of order"', "Redis");
+      const { cause } = await (await started).gateway.logged('"Outage began"', "Redis");
       expect([name, cause]).toEqual([name, expect.stringMatching(/certificate|altnames/i)]);
     }
     turnNodesCheckOff();
@@ -202,7 +202,7 @@ describe("Redis over TLS", () => {
       name: "of another authority while Node's check is off",
       started: start(STRANGER.issue(), trusted),
     };
-    const { cause } = await (await stranger.started).gateway.logged('"Out of order"', "Redis");
+    const { cause } = await (await stranger.started).gateway.logged('"Outage began"', "Redis");
     expect(cause).toMatch(/certificate/);
     // A replica that has never reached Redis has no part of the shared budget.
     const outcomes = [...cases, stranger].map(async ({ name, started }) => {

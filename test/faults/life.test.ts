@@ -31,7 +31,7 @@ describe("a process that starts", () => {
     await expect.poll(() => readyz(replica)).toBe("200 ready");
     expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
     await redis.close();
-    await replica.process.says(/"what":"Redis".*"Out of order"[^]*"Back in order"[^]*"Out of order"/);
+    await replica.process.says(/"what":"Redis".*"Outage began"[^]*"Outage over"[^]*"Outage began"/);
     expect(await readyz(replica)).toBe("200 ready");
   });
 
@@ -45,7 +45,7 @@ describe("a process that starts", () => {
     const replicas = await startMany(fleet, 3);
     for (const replica of replicas) await expect.poll(() => readyz(replica)).toBe("200 ready");
     await redis.kill();
-    for (const { process } of replicas) await process.says(/"what":"Redis".*"Out of order"/);
+    for (const { process } of replicas) await process.says(/"what":"Redis".*"Outage began"/);
 
     const [old, ...others] = replicas;
     old?.process.child.kill("SIGKILL");

@@ -24,11 +24,11 @@ describe("an outage", () => {
     gateway.sandbox.faults.add({ status: 500 });
     for (let n = 0; n < 10; n++) await gateway.get(`/listings?areaId=${n + 1}&limit=5`);
     for (let n = 0; n < 3; n++) await gateway.get(PATH);
-    expect(linesOf(gateway, "Out of order")).toEqual([
+    expect(linesOf(gateway, "Outage began")).toEqual([
       {
         level: "warn",
         time: expect.any(String),
-        msg: "Out of order",
+        msg: "Outage began",
         what: "upstream api/listings",
         cause: "most of its last answers were errors or timeouts",
         since: expect.any(String),
@@ -38,14 +38,14 @@ describe("an outage", () => {
     clock.leap(20_000);
     gateway.sandbox.faults.clear();
     await gateway.get("/listings?areaId=99&limit=5");
-    const back = await gateway.logged('"Back in order"');
+    const back = await gateway.logged('"Outage over"');
     expect(back).toMatchObject({ level: "info", what: "upstream api/listings", servedStale: 3 });
     expect(back["forMs"]).toBeGreaterThanOrEqual(20_000);
     expect(Date.parse(String(back["since"]))).toBeGreaterThanOrEqual(beganAt);
     // The first requests made the circuit open; the others met it.
     expect(back["refused"]).toBeGreaterThan(5);
-    expect(linesOf(gateway, "Out of order")).toHaveLength(1);
-    expect(linesOf(gateway, "Back in order")).toHaveLength(1);
+    expect(linesOf(gateway, "Outage began")).toHaveLength(1);
+    expect(linesOf(gateway, "Outage over")).toHaveLength(1);
   });
 
   it("of Redis has one warning and one line at its end; lost lines of the ledger have one", async () => {
@@ -58,16 +58,16 @@ describe("an outage", () => {
     await gateway.get(PATH);
     // The cache and the limiter miss the same answer at the same time.
     server.freeze();
-    await gateway.logged('"Out of order"');
+    await gateway.logged('"Outage began"');
     await server.kill();
     for (let n = 0; n < 5; n++) await gateway.get(`/areas?q=word-${n}`);
-    expect(await gateway.logged('"Out of order"')).toMatchObject({ level: "warn", what: "Redis" });
+    expect(await gateway.logged('"Outage began"')).toMatchObject({ level: "warn", what: "Redis" });
     await server.restart();
-    expect(await gateway.logged('"Back in order"')).toMatchObject({ level: "info", what: "Redis" });
+    expect(await gateway.logged('"Outage over"')).toMatchObject({ level: "info", what: "Redis" });
     await gateway.logged("The ledger has lost lines");
     const warnings = gateway.log.filter((line) => line.includes('"level":"warn"') && line.includes("Redis"));
     expect(warnings).toEqual([
-      expect.stringContaining("Out of order"),
+      expect.stringContaining("Outage began"),
       expect.stringContaining("The ledger has lost lines"),
     ]);
   });

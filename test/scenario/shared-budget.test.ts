@@ -224,7 +224,7 @@ describe("a gateway without its Redis", () => {
     });
     await expectShared(gateway.adminUrl);
     await own.kill();
-    await gateway.logged("Out of order", '"what":"Redis"');
+    await gateway.logged("Outage began", '"what":"Redis"');
     await expect.poll(async () => (await budgetAt(gateway.adminUrl)).mode).toBe("degraded");
     // Two of the own purse's six calls are under way. Those that wait for them need the other four.
     gateway.sandbox.hold();

@@ -124,7 +124,7 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
       OTEL_EXPORTER_OTLP_TIMEOUT: "200",
     });
     expect((await ask(`${cutOff.url}/areas?q=Nacka`)).status).toBe(200);
-    await cutOff.process.says(/"what":"the trace collector".*"Out of order"/);
+    await cutOff.process.says(/"what":"the trace collector".*"Outage began"/);
     cutOff.process.child.kill("SIGTERM");
     expect(await cutOff.process.ended).toBe(0);
   });

@@ -73,7 +73,7 @@ export function createRecent(now: () => number): Recent {
     outageBegan({ what, cause, meanwhile }) {
       if (outages.has(what)) return;
       outages.set(what, { what, cause, meanwhile, since: now() });
-      problem({ from: "gateway", what: `${what} is out of order: ${cause}.`, query: null, app: null });
+      problem({ from: "gateway", what: `${what} does not work: ${cause}.`, query: null, app: null });
     },
     outageEnded: (what) => void outages.delete(what),
     read: () => ({

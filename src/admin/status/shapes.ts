@@ -25,7 +25,7 @@ const HEALTH = z.object({
   lastFailure: name.nullable(),
   failingSince: instant.nullable(),
 });
-/** Something that the gateway needs is out of order. */
+/** Something that the gateway needs does not work. */
 const OUTAGE = z.object({ what: name, cause: name, meanwhile: name, since: instant });
 /** A kind of problem, how often it occurred, and the latest example. */
 const PROBLEM = z.object({

@@ -7,7 +7,7 @@ import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 /**
- * Keeps entries and purges. Keys come from `cacheKey` (src/query/key.ts). A store that is out of order rejects with
+ * Keeps entries and purges. Keys come from `cacheKey` (src/query/key.ts). A store that does not work rejects with
  * `StoreUnavailable` and with nothing else.
  */
 export interface Store {

@@ -3,7 +3,7 @@
  *
  * A popular entry is served from memory alone. Events tell this process what other replicas store and purge.
  * After a gap in the events, each entry in memory is confirmed by one read of the store before it is served again. While
- * the store is out of order, memory is used alone.
+ * the store does not work, memory is used alone.
  */
 import { LRUCache } from "lru-cache";
 
@@ -24,7 +24,7 @@ export interface Found {
 
 export interface Tiers {
   /**
-   * Never rejects: a store that is out of order is a miss.
+   * Never rejects: a store that does not work is a miss.
    * @param since epoch milliseconds. If memory has nothing newer, the store is read: another replica may have
    *   stored a newer entry whose announcement has not arrived yet
    */
@@ -34,7 +34,7 @@ export interface Tiers {
   /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
   /**
-   * Stores an entry in every tier; memory is enough while the store is out of order.
+   * Stores an entry in every tier; memory is enough while the store does not work.
    * @param onMemory called as soon as the entry is in memory
    */
   readonly keep: (key: string, entry: Entry, onMemory?: () => void) => Promise<true | WhyNotStored>;
@@ -152,7 +152,7 @@ function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purg
     const stored = await getFrom(store, key, clock.now());
     if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
-      // The store has lost the entry, or was out of order when it was stored. Store it again.
+      // The store has lost the entry, or did not work when it was stored. Store it again.
       trust.confirm(cached);
       const found = judged(purges, key, cached, "memory");
       if (found?.isPurged === false) void orUnavailable(store.set(key, cached));

@@ -135,8 +135,8 @@ describe("the recorder", () => {
     observer.backInOrder("Redis");
     expect(activity().outages).toEqual([]);
     expect(activity().problems).toMatchObject([
-      { what: "upstream api/sold is out of order: timeout." },
-      { what: "Redis is out of order: timeout.", count: 1 },
+      { what: "upstream api/sold does not work: timeout." },
+      { what: "Redis does not work: timeout.", count: 1 },
       { from: "gateway", what: "Something is odd.", count: 1 },
       { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + MINUTE, app: "feed" },
     ]);
