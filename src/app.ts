@@ -343,6 +343,7 @@ function sampleMetrics(
     flights: () => flights.size,
     outOfDate: () => lifetimes.freshness().expected,
     ledgers: stores.ledgers,
+    evictionPolicy: stores.evictionPolicy,
     budget: budgetSources(budgets, apps),
     appsRegistered: () => settings.current().apps.length,
     backgroundApps: () => backgroundApps(settings.current(), apps),

@@ -20,6 +20,7 @@ import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
 import { createStatusTexts, type StatusTexts } from "./redis/status-texts.ts";
+import { watchEvictionPolicy } from "./redis/eviction.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import type { CircuitState, Observer, StoreOperation, Tier } from "./telemetry/events.ts";
@@ -50,6 +51,7 @@ interface Backend {
   readonly ledger: LedgerReader;
   /** Whether each call is stored in the ledger before it is sent; empty if the ledger is only in memory. */
   readonly ledgers: MetricSources["ledgers"];
+  readonly evictionPolicy: MetricSources["evictionPolicy"];
   /** Writes all pending data, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
@@ -99,6 +101,7 @@ function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, obs
       onDisk?.close();
       await sqlite?.close();
     },
+    evictionPolicy: () => undefined,
     limiterOf: (origin, limits) =>
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
@@ -118,6 +121,7 @@ function warnOnce(warn: Observer["warn"], message: string): () => void {
   };
 }
 
+const UNREADABLE = "Values in Redis are not answers of this gateway, or belong to another private key.";
 const WARN_EVERY_MS = 60_000;
 
 function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures): Backend {
@@ -147,6 +151,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     onBreaker,
   });
   secretFiles.onChange("redis", service.renew);
+  const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
   const store = createRedisStore({
     redis: service,
     namespace,
@@ -154,9 +159,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     retentionMs: config.cache.retentionMs,
     seal,
     onUnreadable: atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
-      observer.warn("Values in Redis are not answers of this gateway, or belong to another private key.", {
-        times,
-      }),
+      observer.warn(UNREADABLE, { times }),
     ),
   });
   const claims = createRedisClaims({
@@ -174,8 +177,9 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     statusTexts: createStatusTexts({ redis: service, clock, namespace, replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
+    evictionPolicy: eviction.current,
     async close() {
-      for (const part of [claims, store, service]) part.close();
+      for (const part of [eviction, claims, store, service]) part.close();
     },
     ...sharedLimits(service, replica, namespaces, context),
   };

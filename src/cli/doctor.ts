@@ -16,7 +16,8 @@ import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
 import { systemRandom } from "../process/random.ts";
-import { redisFactory } from "../redis/connect.ts";
+import { type RedisClient, redisFactory } from "../redis/connect.ts";
+import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
 import { outgoingHeaders } from "../upstream/origin.ts";
 import { createSigner } from "../upstream/sign.ts";
 import { readWarmItems } from "../cache/warm-list.ts";
@@ -117,13 +118,27 @@ const CONNECT_MS = 3_000;
 
 async function checkRedis({ redis }: Config): Promise<Finding> {
   if (redis === null) return ok("not set; this process keeps the budget alone");
-  const client = redisFactory(() => redis, {}).client();
-  const fault = await faultOf(once(client, "ready", soon()).then(() => client.ping()));
-  // A client that goes on trying would report its errors as uncaught.
-  client.on("error", () => undefined).disconnect();
-  return fault === undefined
-    ? ok("answers")
-    : problem(`does not answer (${fault}): check REDIS_URL and the network`);
+  const clients: RedisClient[] = [];
+  const connected = async <T extends RedisClient>(client: T): Promise<T> => {
+    clients.push(client);
+    await once(client, "ready", soon());
+    return client;
+  };
+  let policy: EvictionPolicy | undefined;
+  const attempt = async (): Promise<void> => {
+    const factory = redisFactory(() => redis, {});
+    // A client for a Cluster would not say why a connection fails.
+    await connected(factory.subscriber([], 0));
+    policy = await evictionPolicyOf(await connected(factory.client()));
+  };
+  const fault = await faultOf(attempt());
+  for (const client of clients) client.disconnect();
+  if (fault !== undefined) return problem(`does not answer (${fault}): check REDIS_URL and the network`);
+  if (policy === undefined)
+    return ok("answers; it does not say whether it may evict the budget (INFO memory)");
+  return policy.isSafe
+    ? ok(`answers; ${policy.name}`)
+    : warning(`may evict the budget (${policy.name}): set its maxmemory-policy to volatile-lru`);
 }
 
 async function checkReachable(url: string, variable: string): Promise<Finding> {

@@ -20,7 +20,13 @@ import type { ClientContext, Result } from "ioredis";
 import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../errors.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
-import { knownNodes, type RedisAddress, type RedisClient, type RedisScripts } from "./connect.ts";
+import {
+  knownNodes,
+  type RedisAddress,
+  type RedisClient,
+  type RedisFactory,
+  type RedisScripts,
+} from "./connect.ts";
 
 /** Redis is reachable, but refused this command. */
 export class RedisRefusal extends Error {
@@ -40,7 +46,7 @@ export type RunOnRedis = <T>(
 ) => Promise<T>;
 
 export interface RedisCommandsOptions {
-  readonly create: () => RedisClient;
+  readonly factory: Pick<RedisFactory, "client" | "lastError">;
   readonly clock: Clock;
   /** A command that takes longer is a fault. */
   readonly commandTimeoutMs: number;
@@ -89,22 +95,18 @@ const MEANWHILE =
 
 /** Starts to connect. Does not throw if the server is down. */
 export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
-  const { create, observer } = options;
+  const { factory, observer } = options;
   const refusal = createRefusal(observer);
   const breaker = createBreaker(options, {
     probe: async (key) => await client.probe(`${key}:probe`),
-    describe: (cause) => messageOf(cause, lastError),
+    describe: (cause) => messageOf(cause, factory.lastError()),
     // A new connection may help: the server has become a replica, or no longer answers.
     mayBeStuck: renew,
   });
-  let lastError: Error | undefined;
   let client = begin();
 
   function begin(): RedisClient {
-    const next = create();
-    next.on("error", (error: Error) => {
-      lastError = error;
-    });
+    const next = factory.client();
     next.on("ready", () => {
       if (next === client) breaker.connected();
     });
@@ -269,7 +271,8 @@ function isFault(error: unknown): error is Error {
   return error instanceof Error && (!isReply(error) || OUTAGES.has(codeOf(error)));
 }
 
-function isReply({ name }: Error): boolean {
+/** @returns whether it is an error that Redis itself replied */
+export function isReply({ name }: Error): boolean {
   return name === "ReplyError";
 }
 
@@ -277,14 +280,20 @@ function codeOf({ message }: Error): string {
   return /^[A-Z]+/.exec(message)?.[0] ?? "";
 }
 
-/** When a connection is lost, ioredis rejects its commands with an error whose message would not help operators. */
+/** ioredis has no other mark of this error. */
+const CONNECTION_CLOSED = "Connection is closed.";
+
+/** @param lastError why the last connection failed: the messages of ioredis about lost commands would not help operators */
 function messageOf(
   error: Error & { lastNodeError?: Error },
   lastError: (Error & { code?: string }) | undefined,
 ): string {
-  if (error.name !== "MaxRetriesPerRequestError") return (error.lastNodeError ?? error).message;
+  const { name, message } = error.lastNodeError ?? error;
   // When every address of a host fails, Node's error has a code but no message.
-  return lastError?.message || lastError?.code || "the connection was closed";
+  const why = lastError?.message || lastError?.code;
+  if (name === "MaxRetriesPerRequestError" || message === CONNECTION_CLOSED)
+    return why ?? "the connection was closed";
+  return why === undefined || why === message || isReply(error) ? message : `${message}: ${why}`;
 }
 
 /** Logs each kind of refusal once. */

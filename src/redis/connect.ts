@@ -63,6 +63,8 @@ export interface RedisFactory {
    * @param attempt a counter, so that each attempt uses the next node
    */
   readonly subscriber: (nodes: readonly RedisAddress[], attempt: number) => Redis;
+  /** Why the last connection failed, if it did. ioredis itself mostly says only that it is closed. */
+  readonly lastError: () => Error | undefined;
 }
 
 /**
@@ -71,22 +73,25 @@ export interface RedisFactory {
  * @throws if the URL is malformed
  */
 export function redisFactory(current: () => RedisSettings, scripts: RedisScripts): RedisFactory {
+  let lastError: Error | undefined;
+  const watched = (client: Redis): Redis =>
+    client.on("error", (error) => (lastError = error)).on("ready", () => (lastError = undefined));
   return {
+    lastError: () => lastError,
     client() {
       const { mode, seeds, server, options } = planOf(current());
-      if (mode === "cluster") return clusterClient(seeds, options, scripts);
-      return new Redis({
-        ...options,
-        ...server,
-        scripts: { ...scripts },
-        enableAutoPipelining: true,
-      });
+      // Its errors say less than those of the subscriber, which connects to the same nodes.
+      if (mode === "cluster") return clusterClient(seeds, options, scripts).on("error", () => undefined);
+      return watched(
+        new Redis({ ...options, ...server, scripts: { ...scripts }, enableAutoPipelining: true }),
+      );
     },
     subscriber(nodes, attempt) {
       const { mode, seeds, server, options } = planOf(current());
-      if (mode !== "cluster") return new Redis({ ...options, ...server });
+      if (mode !== "cluster") return watched(new Redis({ ...options, ...server }));
       const candidates = nodes.length > 0 ? nodes : seeds;
-      return new Redis({ ...options, ...candidates[attempt % candidates.length], retryStrategy: () => null });
+      const node = candidates[attempt % candidates.length];
+      return watched(new Redis({ ...options, ...node, retryStrategy: () => null }));
     },
   };
 }
@@ -170,6 +175,8 @@ function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisSc
     // Commands fail immediately when the Cluster is down.
     retryDelayOnClusterDown: 0,
     slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
+    // ioredis would connect to addresses, and the certificates of managed Clusters name hosts.
+    dnsLookup: (host, done) => done(null, host),
     // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
     // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.
     enableOfflineQueue: true,

@@ -75,7 +75,7 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
   const tell = (event: keyof Watcher) => () => watchers.forEach((watcher) => watcher[event]?.());
 
   const commands = createRedisCommands({
-    create: factory.client,
+    factory,
     clock,
     commandTimeoutMs,
     probeIntervalMs,

@@ -108,7 +108,6 @@ function wire(
   const ifCurrent = (callback: () => void) => () => {
     if (isCurrent()) callback();
   };
-  client.on("error", () => undefined);
   // If it fails, the connection was lost again or the user may not subscribe. `check` renews it.
   client.on("ready", () => void client.subscribe(channel).then(ifCurrent(on.onUp), () => undefined));
   client.on("message", (_channel, text: string) => ifCurrent(() => on.onMessage(text))());

@@ -32,6 +32,8 @@ export interface MetricSources {
   readonly outOfDate: () => number | null;
   /** Whether each call is in the ledger of a store before it is sent; empty if the settings keep nothing. */
   readonly ledgers: () => readonly { readonly store: Tier; readonly isDurable: boolean }[];
+  /** How Redis evicts keys; `undefined`: there is no Redis, or it does not say. */
+  readonly evictionPolicy: () => { readonly isSafe: boolean } | undefined;
   readonly budget: BudgetSources;
   /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
@@ -242,6 +244,7 @@ function declareStores(add: Declare) {
     "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only in memory). Absent if the settings have no store for the ledger.",
     ({ ledgers }) => ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
   );
+  declareEviction(add);
   const breaker = add.gauge(
     "gateway_store_breaker_state",
     [STORE],
@@ -255,6 +258,18 @@ function declareStores(add: Declare) {
       seconds.observe({ store, operation }, durationMs / 1000),
     breakerState: (store: Tier, state: CircuitState): void => breaker.set({ store }, CIRCUIT_STATES[state]),
   };
+}
+
+function declareEviction(add: Declare): void {
+  add.sampled(
+    "gateway_redis_may_evict_budget",
+    [],
+    "Whether Redis' maxmemory-policy lets it evict the budget: 1 yes, 0 no. Absent if Redis does not say.",
+    ({ evictionPolicy }) => {
+      const policy = evictionPolicy();
+      return policy === undefined ? [] : Number(!policy.isSafe);
+    },
+  );
 }
 
 function declareFreshness(add: Declare) {

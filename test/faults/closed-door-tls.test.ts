@@ -8,9 +8,10 @@ import { fileWith } from "../support/files.ts";
 import { CALLER, type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 import { freePorts } from "../support/ports.ts";
-import { startRedis, type RedisServer } from "../support/redis.ts";
+import { startRedis, startRedisCluster, tlsOptions, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 import { startTlsFront, type TlsFront } from "../support/tls-front.ts";
+import { expectShared } from "../support/two-gateways.ts";
 
 const HOUR_MS = 3_600_000;
 /** A busy machine may need longer for a handshake than the default timeouts. */
@@ -158,12 +159,7 @@ interface SecuredRedis {
 /** A Redis with TLS on one port, and without on another one for the test itself. */
 async function startSecuredRedis(authority: Authority, certificate: Certificate): Promise<SecuredRedis> {
   const [port = 0] = await freePorts(1);
-  const files = [
-    ["--tls-cert-file", certificate.cert],
-    ["--tls-key-file", certificate.key],
-    ["--tls-ca-cert-file", authority.cert],
-  ].flatMap(([option = "", content = ""]) => [option, fileWith(content)]);
-  const redis = await startRedis("--tls-port", String(port), "--tls-auth-clients", "no", ...files);
+  const redis = await startRedis(...tlsOptions(port, authority, certificate));
   onTestFinished(() => redis.close());
   return { redis, url: `rediss://127.0.0.1:${port}` };
 }
@@ -213,5 +209,35 @@ describe("Redis over TLS", () => {
     for (const { name, ...outcome } of await Promise.all(outcomes)) {
       expect([name, outcome]).toEqual([name, { status: 503, stored: [] }]);
     }
+  });
+
+  it("is used as a Cluster whose certificates name hosts, not addresses; errors name the cause", async () => {
+    const ports: number[] = [];
+    const named = AUTHORITY.issue({ hosts: ["localhost"] });
+    const cluster = await startRedisCluster(async () => {
+      const [port = 0] = await freePorts(1);
+      ports.push(port);
+      const announced = ["--cluster-announce-hostname", "localhost"];
+      const preferred = ["--cluster-preferred-endpoint-type", "hostname", "--tls-cluster", "yes"];
+      return [...tlsOptions(port, AUTHORITY, named), ...announced, ...preferred];
+    });
+    onTestFinished(() => cluster.close());
+    const env = { REDIS_URL: `rediss://localhost:${ports[0]}` };
+    const settings = "redis: { mode: cluster, timeout: 10s }";
+    const gateway = await startGateway({
+      env: { ...env, REDIS_CA_FILE: fileWith(AUTHORITY.cert) },
+      settings,
+    });
+    await expectShared(gateway.adminUrl);
+    for (const q of ["a", "b", "c", "d", "e", "f"])
+      expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    for (const { command } of cluster.servers)
+      await expect.poll(async () => await command("DBSIZE")).toBeGreaterThan(0);
+    const stranger = await startGateway({
+      env: { ...env, REDIS_CA_FILE: fileWith(STRANGER.cert) },
+      settings,
+    });
+    const { cause } = await stranger.logged('"Out of order"', "Redis");
+    expect(cause).toMatch(/certificate/);
   });
 });

@@ -10,10 +10,13 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { Secret } from "../../src/config/secrets/secret.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { temporaryDirectory } from "../support/files.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { ask } from "../support/ask.ts";
+import { command } from "../support/command.ts";
+import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
 import { openRedisBackend } from "../support/redis-backend.ts";
 import { freePorts } from "../support/ports.ts";
 import { startRedis, startRedisSentinel } from "../support/redis.ts";
+import { expectShared, PATIENT } from "../support/two-gateways.ts";
 
 const SECRETS = ["first-pass", "second-pass", "of-the-sentinel"];
 
@@ -117,3 +120,39 @@ describe("a Redis that requires a client certificate", () => {
     await expectStored(gateway, "secured", redis.command);
   });
 });
+
+describe("Redis' eviction policy", () => {
+  it.each([
+    ["allkeys-lru", "warning", 1],
+    ["volatile-ttl", "warning", 1],
+    ["volatile-lfu", "ok", 0],
+    ["noeviction", "ok", 0],
+  ])("%s gets %s in doctor, and in the log and the metric", async (policy, level, mayEvict) => {
+    const redis = await startRedis("--maxmemory-policy", policy);
+    onTestFinished(() => redis.close());
+    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}` };
+    const gateway = await startGateway({ env, settings: PATIENT });
+    await expect
+      .poll(async () => await scraped(gateway))
+      .toContain(`gateway_redis_may_evict_budget ${mayEvict}\n`);
+    const warned = gateway.log.filter((line) => line.includes("Redis may evict the budget"));
+    expect(warned.map((line) => line.includes(policy))).toEqual(mayEvict === 1 ? [true] : []);
+    const { output } = await command(["doctor"], { ...gatewayEnv(gateway.sandboxUrl), ...env });
+    expect(output).toMatch(new RegExp(`^${level} +Redis .*${policy}`, "m"));
+  });
+
+  it("is unknown if the user may not read it, which is no outage", async () => {
+    const redis = await startRedis();
+    onTestFinished(() => redis.close());
+    await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all", "-info");
+    const env = { REDIS_URL: `redis://gateway:first-pass@127.0.0.1:${redis.port}` };
+    const gateway = await startGateway({ env, settings: PATIENT });
+    await expectShared(gateway.adminUrl);
+    expect(gateway.log.filter((line) => line.includes("Out of order"))).toEqual([]);
+    expect(await scraped(gateway)).not.toMatch(/^gateway_redis_may_evict_budget/m);
+  });
+});
+
+async function scraped({ adminUrl }: TestGateway): Promise<string> {
+  return (await ask(`${adminUrl}/metrics`)).text;
+}

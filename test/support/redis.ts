@@ -10,6 +10,8 @@ import { join } from "node:path";
 import { Redis, type RedisOptions as AnyRedisOptions } from "ioredis";
 
 import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
+import type { Certificate } from "./certificates.ts";
+import { fileWith } from "./files.ts";
 import { freePorts } from "./ports.ts";
 
 /** Of a user. */
@@ -100,10 +102,24 @@ export interface RedisCluster {
   readonly close: () => Promise<void>;
 }
 
+/** @returns options for TLS on one more port. Without TLS, the test itself reaches the server. */
+export function tlsOptions(port: number, authority: Certificate, { cert, key }: Certificate): string[] {
+  const files = [
+    ["--tls-cert-file", cert],
+    ["--tls-key-file", key],
+    ["--tls-ca-cert-file", authority.cert],
+  ].flatMap(([option = "", content = ""]) => [option, fileWith(content)]);
+  return ["--tls-port", String(port), "--tls-auth-clients", "no", ...files];
+}
+
 /** Three masters that share the slots. */
-export async function startRedisCluster(): Promise<RedisCluster> {
+export async function startRedisCluster(
+  options: () => Promise<string[]> = async () => [],
+): Promise<RedisCluster> {
   const servers = await Promise.all(
-    [0, 1, 2].map(() => startRedis("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")),
+    [0, 1, 2].map(async () =>
+      startRedis("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", ...(await options())),
+    ),
   );
   const addresses = servers.map(({ port }) => `127.0.0.1:${port}`);
   const creation = spawn("redis-cli", ["--cluster", "create", ...addresses, "--cluster-yes"], {

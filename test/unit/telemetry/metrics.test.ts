@@ -29,6 +29,7 @@ const SOURCES: MetricSources = {
     hasSlot: () => undefined,
     inFlight: () => 0,
   },
+  evictionPolicy: () => undefined,
   appsRegistered: () => 0,
   backgroundApps: () => [],
   filesRefused: () => 0,

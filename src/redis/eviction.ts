@@ -1,0 +1,57 @@
+/**
+ * Whether Redis may evict the budget when its memory is full. The policy is in `INFO memory`, which managed services allow
+ * more often than `CONFIG GET`.
+ */
+import { type Clock, every } from "../process/clock.ts";
+import type { Observer } from "../telemetry/events.ts";
+import { isReply } from "./commands.ts";
+import type { RedisClient } from "./connect.ts";
+import type { RedisService } from "./service.ts";
+
+/** Others also evict keys that are in use, as those of the budget always are. */
+const SAFE: ReadonlySet<string> = new Set(["noeviction", "volatile-lru", "volatile-lfu"]);
+const READ_EVERY_MS = 60_000;
+
+/** The eviction policy of Redis. */
+export interface EvictionPolicy {
+  readonly name: string;
+  readonly isSafe: boolean;
+}
+
+/** @returns `undefined` if Redis does not say it, for example to this user */
+export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPolicy | undefined> {
+  const text = await client.info("memory").catch((error: unknown) => {
+    // An access rule that refuses INFO is no outage.
+    if (error instanceof Error && isReply(error)) return "";
+    throw error;
+  });
+  const name = /^maxmemory_policy:(\S+)/m.exec(text)?.[1];
+  return name === undefined ? undefined : { name, isSafe: SAFE.has(name) };
+}
+
+/**
+ * Reads the policy at the start, after each outage, and every minute. Warns of each unsafe one.
+ * @param key a key of the budget
+ */
+export function watchEvictionPolicy(
+  { run, watch }: Pick<RedisService, "run" | "watch">,
+  key: string,
+  clock: Clock,
+  warn: Observer["warn"],
+): { readonly current: () => EvictionPolicy | undefined; readonly close: () => void } {
+  let current: EvictionPolicy | undefined;
+  async function read(): Promise<void> {
+    const before = current?.name;
+    // Outages have their own line in the log.
+    current = await run("look", key, evictionPolicyOf).catch(() => current);
+    if (current === undefined || current.isSafe || current.name === before) return;
+    warn(
+      "Redis may evict the budget when its memory is full; then no calls are possible for a window. Set its " +
+        "maxmemory-policy to volatile-lru.",
+      { policy: current.name },
+    );
+  }
+  void read();
+  watch({ onRecovery: () => void read() });
+  return { current: () => current, close: every(clock, READ_EVERY_MS, () => void read()) };
+}
