@@ -3,7 +3,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import { createCache } from "../src/cache/cache.ts";
+import { createChecks } from "../src/cache/checks.ts";
 import { createFailures } from "../src/cache/failures.ts";
+import { createLifetimes } from "../src/cache/lifetimes.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { createTiers } from "../src/cache/store/tiered.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
@@ -43,6 +45,8 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       load: () => Promise.reject(new Error("not in memory")),
       refresh: async () => "skipped",
       failures: createFailures(),
+      checks: createChecks({ budgetLeft: () => 0, failed: () => undefined }),
+      lifetimes: createLifetimes(() => "fixed"),
       isCoolingOff: () => false,
       rules: () => RULES,
       clock,

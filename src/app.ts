@@ -25,6 +25,7 @@ import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createInspect } from "./cache/inspect.ts";
+import { type Checks, createChecks } from "./cache/checks.ts";
 import { createLifetimes, type Lifetimes } from "./cache/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh, type Refresh } from "./cache/refresh.ts";
@@ -110,7 +111,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     await cache.refresh(question, found?.entry, "refresh");
   };
   budgets.api.onProbeWanted(() => void repeatLastAnswered());
-  const pages = createPageStage(context, { stores, budgets }, cache);
+  const pages = createPageStage(context, stores, cache);
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
@@ -129,7 +130,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
-  const admin = createAdmin(context, { stores, budgets, status, pages, warm, lifecycle, reload });
+  const admin = createAdmin(context, { stores, budgets, lifetimes, status, pages, warm, lifecycle, reload });
   const servers = { callers, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
@@ -187,6 +188,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budge
 interface CacheStage extends ReturnType<typeof createCache> {
   readonly refresh: Refresh;
   readonly lifetimes: Lifetimes;
+  readonly checks: Checks;
 }
 
 function createCacheStage(
@@ -200,8 +202,13 @@ function createCacheStage(
 ): CacheStage {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
   const lifetimes = createLifetimes(() => rules().lifetimes);
+  const checks = createChecks({
+    budgetLeft: createBudgetLeft(budgets),
+    failed: (err) => observer.error("A check failed. This is a bug in the gateway.", { err }),
+  });
   const load = createLoad({
     tiers,
+    checks,
     failures,
     rules,
     lifetimes,
@@ -218,11 +225,13 @@ function createCacheStage(
     load,
     refresh,
     failures,
+    checks,
+    lifetimes,
     rules,
     clock,
     isCoolingOff: createIsCoolingOff(budgets),
   });
-  return { ...stage, refresh, lifetimes };
+  return { ...stage, refresh, lifetimes, checks };
 }
 
 const REPLICAS_COUNTED_EVERY_MS = 10_000;
@@ -245,8 +254,8 @@ function createReplicaCount(replicas: Stores["replicas"], clock: Clock): () => n
 /** The stage that cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory. */
 function createPageStage(
   { settings, metrics, observer, clock }: Context,
-  { stores: { memory, tiers }, budgets }: Pick<Parts, "stores" | "budgets">,
-  { cache, answerAtOnce, refresh, lifetimes }: CacheStage,
+  { memory, tiers }: Stores,
+  { cache, answerAtOnce, refresh, checks }: CacheStage,
 ): Pages {
   return createPages({
     ask: cache,
@@ -260,10 +269,10 @@ function createPageStage(
     },
     transcode,
     isCompressible,
-    budgetLeft: createBudgetLeft(budgets),
+    checks,
     isOn: () => settings.current().pages.fold === "on",
     clock,
-    observer: { ...observer, pageChecked: metrics.pageChecked, answerChecked: lifetimes.checked },
+    observer: { ...observer, pageChecked: metrics.pageChecked },
   });
 }
 
@@ -295,8 +304,8 @@ function createStatusPage(
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, parts: Omit<Parts, "flights" | "lifetimes">): HttpServer {
-  const { stores, budgets, status, pages, warm, lifecycle, reload } = parts;
+function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServer {
+  const { stores, budgets, lifetimes, status, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -316,7 +325,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights" | "lifetimes
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect({ ...stores, rules: () => settings.current().cache, now }),
+    inspect: createInspect({ ...stores, lifetimes, rules: () => settings.current().cache, now }),
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,

@@ -93,12 +93,20 @@ function cachedText({ entry, why, failure }: Inspection): string {
 
 function lifetimeText(learned: NonNullable<Inspection["entry"]>["learned"]): string {
   if (learned === null) return "";
-  const { changesEverySeconds, requestsPerHour, lifetimeSeconds } = learned;
+  const { changesEverySeconds, requestsPerHour, lifetimeSeconds, why } = learned;
   return (
     ` It changes about every ${inWords(changesEverySeconds * 1_000)} and is asked for about ` +
-    `${requestsPerHour.toLocaleString("en")} times an hour, so it stays fresh for ${inWords(lifetimeSeconds * 1_000)}.`
+    `${requestsPerHour.toLocaleString("en")} times an hour. Its lifetime is ${inWords(lifetimeSeconds * 1_000)}: ${WHY[why]}.`
   );
 }
+
+const WHY = {
+  fixed: "cache.lifetimes is fixed",
+  longest: "the longest, because a call saves few out-of-date answers",
+  price: "by then, a call saves as many out-of-date answers as any other call",
+  shortest: "the shortest, because a call saves many out-of-date answers",
+  limited: "the API's Cache-Control or another setting allows no longer one",
+};
 
 const NEXT = {
   hit: "is answered from the cache",

@@ -14,8 +14,10 @@ import type {
 import type { Question } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Clock } from "../process/clock.ts";
+import type { Checks } from "./checks.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
+import type { Lifetimes } from "./lifetimes.ts";
 import type { Load } from "./load.ts";
 import { decide, type Decision } from "./policy.ts";
 import type { Refresh } from "./refresh.ts";
@@ -45,6 +47,8 @@ export interface CacheOptions {
   readonly load: Load;
   readonly refresh: Refresh;
   readonly failures: Failures;
+  readonly checks: Pick<Checks, "isDue" | "run">;
+  readonly lifetimes: Pick<Lifetimes, "checked">;
   /** Whether no calls are sent to the upstream for now, because it asked for a pause or does not respond. */
   readonly isCoolingOff: (question: Question) => boolean;
   readonly rules: () => CacheRules;
@@ -70,13 +74,7 @@ export function createCache(options: CacheOptions): CacheStage {
   const ruling = createRuling(options);
   const firstRuling = createFirstRuling(ruling, options);
 
-  function serve(cached: Found, note: ServeNote | undefined, isUpdating: boolean, now = clock.now()): Answer {
-    const { entry, tier, isPurged } = cached;
-    entry.served.count++;
-    const isHit = !isPurged && isFresh(entry, rules(), now);
-    const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
-    return { entry, tier, stored: true, outcome, forwarded: undefined, note };
-  }
+  const serve = createServe(options);
 
   /** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
   async function fetch(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
@@ -84,7 +82,7 @@ export function createCache(options: CacheOptions): CacheStage {
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
     const fallback = why === "stale" ? ruling(question, cached, NOT_CALLED) : undefined;
     const hasFallback = cached !== undefined && fallback?.kind === "serve";
-    if (hasFallback && options.isCoolingOff(question)) return serve(cached, fallback.note, false);
+    if (hasFallback && options.isCoolingOff(question)) return serve(question, cached, fallback.note, false);
     const deadlineAt = hasFallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
     try {
       return await waitForFlight(options.load, question, cached, why, deadlineAt);
@@ -95,7 +93,7 @@ export function createCache(options: CacheOptions): CacheStage {
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
       if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
-      return serve(left, decision.note, false);
+      return serve(question, left, decision.note, false);
     }
   }
 
@@ -109,7 +107,7 @@ export function createCache(options: CacheOptions): CacheStage {
     if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
     const isUpdating = decision.kind === "serveAndRefresh";
     if (isUpdating) void refresh(question, cached.entry, "refresh");
-    return serve(cached, decision.note, isUpdating, now);
+    return serve(question, cached, decision.note, isUpdating, now);
   }
 
   return {
@@ -130,6 +128,41 @@ export function createCache(options: CacheOptions): CacheStage {
       if (cached) question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
       return cached && served(question, cached, firstRuling(question, cached, now), now);
     },
+  };
+}
+
+/** @returns a function that serves a cached answer, and counts that */
+function createServe(options: CacheOptions) {
+  const { checks, rules, clock } = options;
+  const check = createCheck(options);
+
+  return function serve(
+    question: Question,
+    cached: Found,
+    note: ServeNote | undefined,
+    isUpdating: boolean,
+    now = clock.now(),
+  ): Answer {
+    const { entry, tier, isPurged } = cached;
+    entry.served.count++;
+    const isHit = !isPurged && isFresh(entry, rules(), now);
+    if (isHit && checks.isDue("answer", question.query.resource)) check(question, entry);
+    const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
+    return { entry, tier, stored: true, outcome, forwarded: undefined, note };
+  };
+}
+
+/** @returns a function that fetches a fresh answer again, and compares. That measures the share of out-of-date answers. */
+function createCheck({ tiers, refresh, checks, lifetimes }: CacheOptions) {
+  return (question: Question, { etag, status }: Entry): void => {
+    if (status !== 200) return;
+    void checks.run("answer", async (spend) => {
+      spend();
+      const found = await tiers.lookup(question.key);
+      if ((await refresh(question, found?.entry, "refresh")) !== "refreshed") return;
+      const now = await tiers.lookup(question.key);
+      if (now !== undefined) lifetimes.checked(now.entry.etag === etag);
+    });
   };
 }
 

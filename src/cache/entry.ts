@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
+import type { Resource } from "../interface/resources.ts";
 import type { Rates } from "./learned-lifetime.ts";
 import type { Query } from "../query/query.ts";
 
@@ -60,6 +61,9 @@ export interface Entry {
   /** How often this process has served it. All copies of an entry share this object; the stores do not keep it. */
   readonly served: { count: number };
 }
+
+/** What learning needs to know about the version before. It remains of an entry after a hard purge. */
+export type Learnable = Pick<Entry, "rates" | "tags" | "storedAt" | "bornAt" | "served">;
 
 /** When and how an answer was received, and its lifetimes. */
 export interface Receipt {
@@ -128,10 +132,14 @@ function received({
   };
 }
 
+/** The tag of answers that contain a record. */
+export function recordTag(resource: Resource, id: string): string {
+  return resource === "areas" ? `area:${id}` : `record:${id}`;
+}
+
 /** The tags of an answer: the areas in the query, and every record or area in the answer. */
 function tagsOf(query: Query, recordIds: readonly string[]): string[] {
-  const kind = query.resource === "areas" ? "area" : "record";
-  const tags = recordIds.map((id) => `${kind}:${id}`);
+  const tags = recordIds.map((id) => recordTag(query.resource, id));
   if (query.kind !== "search") return [`record:${query.serviceId}`];
   for (const [name, value] of query.filters) {
     if (name === "areaId") tags.push(...value.split(",").map((id) => `area:${id}`));

@@ -4,9 +4,9 @@ import { NO_DIRECTIVES } from "../query/question.ts";
 import type { Tier } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import type { Failures } from "./failures.ts";
-import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
+import { ageMs, type CacheRules, isFresh, ttlMs } from "./freshness.ts";
 import { decide } from "./policy.ts";
-import { type LearnedAbout, learnedAbout } from "./lifetimes.ts";
+import type { LearnedAbout, Lifetimes } from "./lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** The state of an answer in the cache, for an operator. Times in seconds. */
@@ -41,11 +41,12 @@ export type Inspect = (query: Query, key: string) => Promise<Inspection>;
 export interface InspectOptions {
   readonly tiers: Tiers;
   readonly rules: () => CacheRules;
+  readonly lifetimes: Pick<Lifetimes, "about">;
   readonly failures: Pick<Failures, "latest">;
   readonly now: () => number;
 }
 
-export function createInspect({ tiers, rules, failures, now }: InspectOptions): Inspect {
+export function createInspect({ tiers, rules, lifetimes, failures, now }: InspectOptions): Inspect {
   return async function inspect(query, key) {
     const found = await tiers.lookup(key);
     const message = failures.latest(key)?.message;
@@ -58,7 +59,10 @@ export function createInspect({ tiers, rules, failures, now }: InspectOptions): 
       key,
       next: NEXT[decision.kind],
       why: isPurged ? "purged" : isFresh(entry, rules(), now()) ? "fresh" : "expired",
-      entry: inspected(entry, tier, now()),
+      entry: {
+        ...inspected(entry, tier, now()),
+        learned: lifetimes.about(entry, ttlMs(rules(), query, entry.status)),
+      },
       ...failure,
     };
   };
@@ -66,7 +70,7 @@ export function createInspect({ tiers, rules, failures, now }: InspectOptions): 
 
 const NEXT = { serve: "hit", serveAndRefresh: "update", fetch: "fetch", refuse: "fetch" } as const;
 
-function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
+function inspected(entry: Entry, tier: Tier, now: number): Omit<InspectedEntry, "learned"> {
   const { status, bodies, bodyBytes, etag, tags } = entry;
   const seconds = (ms: number): number => Math.floor(ms / 1000);
   return {
@@ -75,7 +79,6 @@ function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
     ageSeconds: seconds(ageMs(entry, now)),
     freshForSeconds: seconds(entry.freshUntil - now),
     keptForSeconds: seconds(entry.keepUntil - now),
-    learned: learnedAbout(entry),
     bodyBytes,
     codings: (["identity", "zstd", "br", "gzip"] as const).filter(
       (coding) => bodies[coding] !== undefined || (coding === "zstd" && bodies.packed !== undefined),

@@ -8,7 +8,7 @@
  * all.
  */
 
-/** What is known about an answer; it is stored with it. Older observations weigh less. */
+/** What the fetches of an answer have shown; it is stored with it. Older observations weigh less. */
 export interface Rates {
   /** Changes that were seen, and the milliseconds in which they were. */
   readonly changes: number;
@@ -21,37 +21,39 @@ export interface Rates {
 /** What a fetch says about the time since the fetch before. */
 export interface Observation {
   readonly sinceMs: number;
-  readonly hasChanged: boolean;
+  /** The changes that were seen; there may have been more. */
+  readonly changes: number;
   /** The requests in that time, the one that caused the fetch included, in all replicas. */
   readonly requests: number;
 }
 
-/** The weight of what was known before, at each observation. */
-const MEMORY = 0.98;
-/** Before the first fetch, an answer counts as changed so often in this many lifetimes. */
-const PRIOR = { changes: 2, lifetimes: 100 };
+/** The weight of what was known before, at each observation: some 200 fetches count. */
+const MEMORY = 0.995;
 
-/** @param ttlMs the lifetime from the settings */
+/**
+ * What is assumed about an answer before its first observation, from all answers: so many changes in so much time. The less their
+ * rates differ, the more it weighs against the answer's own observations (empirical Bayes with a gamma distribution). If they
+ * differ by no more than chance explains, each answer gets the mean rate, and so the same lifetime.
+ */
+export type Prior = Pick<Rates, "changes" | "watchedMs">;
+
+export const NOTHING_KNOWN: Rates = { changes: 0, watchedMs: 0, requests: 0, countedMs: 0 };
+
+/** @returns the rates after an observation, and how many changes it is believed to contain */
 export function learn(
-  known: Rates | undefined,
-  { sinceMs, hasChanged, requests }: Observation,
-  ttlMs: number,
-): Rates {
-  const before = known ?? {
-    changes: PRIOR.changes,
-    watchedMs: PRIOR.lifetimes * ttlMs,
-    requests: 0,
-    countedMs: 0,
+  known: Rates,
+  { sinceMs, changes, requests }: Observation,
+  prior: Prior,
+): { readonly rates: Rates; readonly changes: number } {
+  const believed =
+    changes === 0 ? 0 : Math.max(changes, expectedChanges(perMs(known, prior).changes * sinceMs));
+  const rates = {
+    changes: MEMORY * known.changes + believed,
+    watchedMs: MEMORY * known.watchedMs + sinceMs,
+    requests: MEMORY * known.requests + requests,
+    countedMs: MEMORY * known.countedMs + sinceMs,
   };
-  // Between two fetches, an answer may have changed several times.
-  const x = (before.changes / before.watchedMs) * sinceMs;
-  const changes = hasChanged ? expectedChanges(x) : 0;
-  return {
-    changes: MEMORY * before.changes + changes,
-    watchedMs: MEMORY * before.watchedMs + sinceMs,
-    requests: MEMORY * before.requests + requests,
-    countedMs: MEMORY * before.countedMs + sinceMs,
-  };
+  return { rates, changes: believed };
 }
 
 /** The expected number of events of a Poisson process, if there was at least one and `x` would be expected otherwise. */
@@ -65,8 +67,11 @@ export interface PerMs {
   readonly requests: number;
 }
 
-export function perMs({ changes, watchedMs, requests, countedMs }: Rates): PerMs {
-  return { changes: changes / Math.max(1, watchedMs), requests: requests / Math.max(1, countedMs) };
+export function perMs({ changes, watchedMs, requests, countedMs }: Rates, prior: Prior): PerMs {
+  return {
+    changes: (prior.changes + changes) / (prior.watchedMs + watchedMs),
+    requests: requests / Math.max(1, countedMs),
+  };
 }
 
 /** The out-of-date answers that a call saves if the last one was `ms` ago. It grows with the time. */
@@ -90,9 +95,10 @@ export function lifetimeAt(price: number, rates: PerMs, leastMs: number, mostMs:
   return high;
 }
 
-/** What an answer costs per millisecond with a lifetime: calls, and out-of-date answers. */
+/** What happens per millisecond with a lifetime: calls, fresh answers from the cache, and how many of these are out of date. */
 export interface Cost {
   readonly calls: number;
+  readonly fresh: number;
   readonly outOfDate: number;
 }
 
@@ -101,5 +107,6 @@ export function costOf({ changes, requests }: PerMs, lifetimeMs: number): Cost {
   const x = changes * lifetimeMs;
   const calls = 1 / (lifetimeMs + 1 / requests);
   const upToDate = x === 0 ? 1 : -Math.expm1(-x) / x;
-  return { calls, outOfDate: requests * lifetimeMs * (1 - upToDate) * calls };
+  const fresh = requests * lifetimeMs * calls;
+  return { calls, fresh, outOfDate: fresh * (1 - upToDate) };
 }

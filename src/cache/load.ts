@@ -14,6 +14,7 @@ import type { FlightResult, Waiter } from "../singleflight/flight.ts";
 import type { Question } from "../query/question.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
+import type { Checks } from "./checks.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes.ts";
@@ -53,9 +54,10 @@ export interface LoadOptions {
   readonly fetch: AskUpstream;
   readonly failures: Failures;
   readonly rules: () => CacheRules;
-  readonly lifetimes: Pick<Lifetimes, "of">;
+  readonly lifetimes: Pick<Lifetimes, "of" | "records">;
   /** The number of replicas that serve requests now, this one included. */
   readonly replicas: () => number;
+  readonly checks: Pick<Checks, "called">;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "refreshed">;
 }
@@ -135,7 +137,7 @@ function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise
 async function fetchAndStore(
   { question, cached, cause }: LoadRequest,
   waiting: Waiting,
-  { tiers, fetch, rules, lifetimes, replicas, clock, observer }: LoadOptions,
+  { tiers, fetch, rules, lifetimes, replicas, checks, clock, observer }: LoadOptions,
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
@@ -149,12 +151,15 @@ async function fetchAndStore(
   const fetched = await fetch(question, waiting, conditions).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
+  checks.called();
+  const before = cached ?? tiers.purgedHard(question.key);
   const reception = {
     now: clock.now(),
     purgeEpoch,
     cached,
-    wasPurged: cached !== undefined && isPurged(tiers, question.key, cached),
-    requests: (cached?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1),
+    before,
+    wasPurged: cached === undefined || isPurged(tiers, question.key, cached),
+    requests: (before?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1),
   };
   const { entry, mayStore, change } = await receive(question.query, fetched, reception, rules(), lifetimes);
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change });

@@ -3,10 +3,10 @@
  */
 import { Problem } from "../errors.ts";
 import type { Change } from "../telemetry/events.ts";
-import type { Fetched, FetchedAnswer } from "../upstream/fetched.ts";
+import type { Fetched } from "../upstream/fetched.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
-import { confirmed, entryOf, type Receipt, type Entry } from "./entry.ts";
+import { confirmed, entryOf, type Entry, type Learnable, type Receipt } from "./entry.ts";
 import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes.ts";
 import { sameMeaning } from "./same-meaning.ts";
@@ -19,10 +19,14 @@ export interface Received {
   readonly change: Change | undefined;
 }
 
+type Learning = Pick<Lifetimes, "of" | "records">;
+
 /** What the gateway knows about a fetch. */
 export interface Reception extends Pick<Receipt, "now" | "purgeEpoch"> {
   /** The entry cached before, fresh or not, and whether it was purged. */
   readonly cached: Entry | undefined;
+  /** The version stored before, even if a hard purge removed it. */
+  readonly before: Learnable | undefined;
   readonly wasPurged: boolean;
   /** The requests for the cached entry, in all replicas. */
   readonly requests: number;
@@ -37,13 +41,13 @@ export async function receive(
   fetched: Fetched,
   reception: Reception,
   rules: CacheRules,
-  lifetimes: Pick<Lifetimes, "of">,
+  lifetimes: Learning,
 ): Promise<Received> {
   const { cached, now, purgeEpoch } = reception;
   const { caching } = fetched;
   if (caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
-  const change = cached && (await changeIn(cached, fetched));
+  const change = cached && (await changeIn(query, cached, fetched, now, lifetimes.records));
   const receipt: Receipt = {
     now,
     purgeEpoch,
@@ -63,20 +67,24 @@ function lifetimeOf(
   query: Query,
   fetched: Fetched,
   change: Change | undefined,
-  { cached, now, wasPurged, requests }: Reception,
+  { cached, before, now, wasPurged, requests }: Reception,
   rules: CacheRules,
-  lifetimes: Pick<Lifetimes, "of">,
+  lifetimes: Learning,
 ): Pick<Receipt, "lifetimeMs" | "rates"> {
   const head = { ...fetched, status: fetched.status === 304 ? (cached?.status ?? 200) : fetched.status };
   const fixedMs = freshnessLifetimeMs(rules, query, head);
   if (head.status !== 200) return { lifetimeMs: fixedMs, rates: undefined };
-  const sinceMs = cached === undefined ? 0 : now - fetched.caching.ageMs - cached.bornAt;
+  const sinceMs = before === undefined ? 0 : now - fetched.caching.ageMs - before.bornAt;
+  const known = before && {
+    own: wasPurged || change === "changed" ? 1 : 0,
+    ofRecords: lifetimes.records.since(before),
+  };
   return lifetimes.of({
     ttlMs: ttlMs(rules, query, 200),
     bound: (ms) => freshnessLifetimeMs(rules, query, head, ms),
-    known: cached?.rates,
+    known: before?.rates,
     observation:
-      sinceMs > 0 ? { sinceMs, hasChanged: wasPurged || change === "changed", requests } : undefined,
+      known && sinceMs > 0 ? { sinceMs, changes: Math.max(known.own, known.ofRecords), requests } : undefined,
   });
 }
 
@@ -102,12 +110,17 @@ function entryFrom(
   return confirmed(cached, validators, receipt);
 }
 
-async function changeIn(cached: Entry, fetched: Fetched): Promise<Change> {
+async function changeIn(
+  { resource }: Query,
+  cached: Entry,
+  fetched: Fetched,
+  now: number,
+  records: Learning["records"],
+): Promise<Change> {
   if (fetched.status === 304) return "not-modified";
-  return (await isSame(cached, fetched)) ? "unchanged" : "changed";
-}
-
-async function isSame(cached: Entry, { status, contentType, body }: FetchedAnswer): Promise<boolean> {
-  if (cached.status !== status || cached.contentType !== contentType) return false;
-  return sameMeaning(contentType, await transcode(cached, "identity"), body);
+  if (cached.status !== fetched.status || cached.contentType !== fetched.contentType) return "changed";
+  const before = await transcode(cached, "identity");
+  if (sameMeaning(fetched.contentType, before, fetched.body)) return "unchanged";
+  if (fetched.status === 200 && resource !== "images") records.note(resource, before, fetched.body, now);
+  return "changed";
 }

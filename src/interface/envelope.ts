@@ -66,17 +66,14 @@ export function pageIn(
 }
 
 /**
- * Finds the ids of the records in a body.
+ * Finds the records in a body, with their ids. A record without an id is left out.
  * @param body the parsed JSON of a valid envelope
  */
-export function recordIdsIn(body: unknown, resource: string): string[] {
-  const records: unknown =
-    typeof body === "object" && body !== null ? Reflect.get(body, resource) : undefined;
+export function recordsIn(body: unknown, resource: string): (readonly [id: string, record: unknown])[] {
+  const records: unknown = Object(body)[resource];
   if (!Array.isArray(records)) return [];
-  const ids = records.map((record: unknown) => {
-    const id: unknown =
-      typeof record === "object" && record !== null ? Reflect.get(record, "serviceId") : undefined;
-    return typeof id === "number" || typeof id === "string" ? String(id) : undefined;
+  return records.flatMap((record: unknown) => {
+    const id: unknown = Object(record).serviceId;
+    return typeof id === "number" || typeof id === "string" ? [[String(id), record] as const] : [];
   });
-  return ids.filter((id) => id !== undefined);
 }

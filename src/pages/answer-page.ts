@@ -21,26 +21,25 @@ interface AskExactlyOptions {
   readonly ask: Ask;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly meaning: LimitDefaults;
-  readonly verify: Verify;
 }
 
 /** @returns a function that fetches a page by itself, and learns from the answer */
-export function createAskExactly({ ask, transcode, meaning, verify }: AskExactlyOptions): Ask {
+export function createAskExactly({ ask, transcode, meaning }: AskExactlyOptions): Ask {
   return async function askExactly(question) {
     const answer = await ask(question);
     const { query, key } = question;
     const { entry, outcome } = answer;
-    if (outcome === "miss") verify.called();
     if (outcome === "miss" && entry.status === 200 && isPaged(query) && meaning.isSample(query))
       meaning.learn(query, key, await transcode(entry, "identity"));
     return answer;
   };
 }
 
-interface AnswerPageOptions extends Pick<AskExactlyOptions, "ask" | "verify"> {
+interface AnswerPageOptions extends Pick<AskExactlyOptions, "ask"> {
   readonly askExactly: Ask;
   readonly pageEntries: PageEntries;
   readonly pageByPage: PageByPage;
+  readonly verify: Verify;
 }
 
 /** @returns the page, cut from a block; if the block cannot be used, the page fetched by itself */
@@ -60,8 +59,7 @@ export function createAnswerPage(options: AnswerPageOptions): CutFrom {
     const { request } = question;
     const answer = await ask({ request, ...block.asked }).catch(failureOfBlock);
     if (answer instanceof Problem) return await fetchInstead(question, page, answer.code);
-    const { entry, outcome, stored, forwarded } = answer;
-    if (outcome === "miss") verify.called();
+    const { entry, stored, forwarded } = answer;
     if (entry.status !== 200) return await fetchInstead(question, page, `status ${entry.status}`);
     const index = await indexOf(answer, page, block, options);
     if (index === undefined) return await askExactly(question);

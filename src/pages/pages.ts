@@ -6,7 +6,6 @@
  * caller's cache directives apply to it there. See docs/pages.md.
  */
 import type { Format } from "../interface/media-types.ts";
-import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Answer } from "../cache/cache.ts";
 import type { Entry } from "../cache/entry.ts";
@@ -23,13 +22,11 @@ import { createVerify, type VerifyOptions } from "./verify-pages.ts";
 /** Answers a question if memory has the answer and it may be served; `undefined`: call `Ask`. */
 type AskAtOnce = (question: Question) => Answer | undefined;
 
-export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "peek" | "refresh"> {
+export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "checks" | "peek" | "refresh"> {
   /** The next stage: the cache. */
   readonly ask: Ask;
   /** The next stage, from memory only. */
   readonly askAtOnce: AskAtOnce;
-  /** The part of the budget that is left for a resource, from 0 to 1. */
-  readonly budgetLeft: (resource: Resource) => number;
   /** Whether pages are cut from blocks at all. */
   readonly isOn: () => boolean;
   readonly clock: Pick<Clock, "monotonic">;
@@ -57,7 +54,7 @@ export function createPages(options: PagesOptions): Pages {
   const cuttable = createCuttable({ isOn, meaning, pageByPage });
   const choose = createChoose({ peek, pageEntries });
 
-  const askExactly = createAskExactly({ ask, transcode, meaning, verify });
+  const askExactly = createAskExactly({ ask, transcode, meaning });
   const answerPage = createAnswerPage({ ask, askExactly, pageEntries, pageByPage, verify });
 
   async function sourceOf(asked: Asked, format: Format): Promise<Asked> {

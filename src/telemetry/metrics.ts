@@ -288,7 +288,7 @@ function declareFreshness(add: Declare) {
   add.sampled(
     "gateway_out_of_date_expected_ratio",
     [],
-    "Expected share of answers from the cache that are out of date, from 0 to 1. Absent until answers were fetched again.",
+    "Expected share of fresh answers from the cache that are out of date, from 0 to 1. Absent until answers were fetched again.",
     ({ outOfDate }) => outOfDate() ?? [],
   );
   return {

@@ -24,7 +24,7 @@ import { httpDateMs } from "../http-fields.ts";
 import type { ListPage, Validators } from "./fetched.ts";
 import type { Observer, UpstreamFaultKind } from "../telemetry/events.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
-import { envelopeFault, pageIn, recordIdsIn } from "../interface/envelope.ts";
+import { envelopeFault, pageIn, recordsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
@@ -186,7 +186,7 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId, signat
     kind: "answer",
     body,
     contentType: jsonContentType(headers["content-type"]),
-    recordIds: recordIdsIn(parsed, resource),
+    recordIds: recordsIn(parsed, resource).map(([id]) => id),
     page: serviceId === undefined ? pageIn(parsed, resource) : undefined,
   };
 }

@@ -3,6 +3,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { expectAccessible, startChromium } from "../support/chromium.ts";
+import { createLeapingClock } from "../support/stepping-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
@@ -50,6 +51,27 @@ async function ask(gateway: TestGateway, times: number, path: string, app = "web
 }
 
 describe("the status page", () => {
+  it("shows the expected share of out-of-date answers, with fixed lifetimes beside it", async () => {
+    const clock = createLeapingClock();
+    const gateway = await startGateway({
+      clock,
+      sandbox: { now: clock.now },
+      env: { CACHE_LIFETIMES: "learned" },
+    });
+    const { page } = await open(gateway.adminUrl);
+    await shows(page, "#tiles", /Out of date–not known yet/);
+    for (let nth = 0; nth < 40; nth++) {
+      await gateway.get("/listings?areaId=76&limit=10");
+      gateway.sandbox.revise();
+      clock.leap(60_000);
+    }
+    await shows(
+      page,
+      "#tiles",
+      /Out of date[\d.]+ %.*; [\d.]+ % if lifetimes were fixed; half of it costs [\d.]+ times the calls/,
+    );
+  });
+
   it("shows who is hurt, the budget and what was saved, and goes on by itself", async () => {
     const gateway = await startGateway({ settings: SETTINGS, env: { BUDGET: "20/1h,1000/1d" } });
     const { page, errors } = await open(gateway.adminUrl);

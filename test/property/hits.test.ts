@@ -10,7 +10,9 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 
 import { createCache, type Answer } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
+import { createChecks } from "../../src/cache/checks.ts";
 import { createFailures } from "../../src/cache/failures.ts";
+import { createLifetimes } from "../../src/cache/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { createTiers, type Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
@@ -68,6 +70,8 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       return "refreshed";
     },
     failures: createFailures(),
+    checks: createChecks({ budgetLeft: () => 0, failed: () => undefined }),
+    lifetimes: createLifetimes(() => "fixed"),
     isCoolingOff: () => false,
     rules: () => RULES,
     clock,

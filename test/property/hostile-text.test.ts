@@ -14,7 +14,7 @@ import { directivesOf, deadlineOf } from "../../src/http/caller-headers.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../src/http/negotiate.ts";
 import { withEncodedUrl } from "../../src/http/edge/raw-urls.ts";
 import { checkHead } from "../../src/http/edge/request-validation.ts";
-import { recordIdsIn } from "../../src/interface/envelope.ts";
+import { recordsIn } from "../../src/interface/envelope.ts";
 import { createClientAddress, traceparentIn } from "../../src/telemetry/access-log.ts";
 import { cachingHeadersIn } from "../../src/upstream/caching-headers.ts";
 import { validatorsIn } from "../../src/upstream/conditional.ts";
@@ -103,7 +103,7 @@ const scans: readonly (readonly [name: string, size: number, scan: Scan])[] = [
     BODY_CHARACTERS,
     (text) => explanationIn(Buffer.from(text), CONFIDENTIAL),
   ],
-  ["ids in a body", BODY_CHARACTERS, (text) => recordIdsIn({ listings: [{ serviceId: text }] }, "listings")],
+  ["ids in a body", BODY_CHARACTERS, (text) => recordsIn({ listings: [{ serviceId: text }] }, "listings")],
 ];
 
 function refused(run: () => unknown): unknown {

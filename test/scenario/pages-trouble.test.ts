@@ -1,7 +1,6 @@
 /** Upstreams whose blocks are not what pages can be cut from. */
 import { describe, expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
@@ -79,16 +78,16 @@ describe("a page that is checked", () => {
   const checked = ({ metric }: TestGateway, result: string): Promise<number> =>
     metric(`gateway_pages_checked_total{resource="listings",result="${result}"}`);
 
-  /** A gateway that has made 100 calls, so one more call may check a page. */
+  /** A gateway that has made 300 calls, so three more calls may check a page. */
   async function startDue(...how: Parameters<typeof start>): Promise<Started> {
     const { asked, ...started } = await start(...how);
     // These pages are in two blocks. So each is fetched by itself, and none is cut.
-    for (let nth = 0; nth < 100; nth++) await started.gateway.get(`/listings?limit=${30 + nth}&offset=480`);
+    for (let nth = 0; nth < 300; nth++) await started.gateway.get(`/listings?limit=${30 + nth}&offset=480`);
     const before = asked().length;
     return { ...started, asked: () => asked().slice(before) };
   }
 
-  it("and agrees changes nothing, and is the only one in a hundred calls", async () => {
+  it("and agrees changes nothing, and is the only one for a while", async () => {
     const { gateway, asked } = await startDue(asItIs);
     for (const areaId of [2, 3]) {
       await gateway.get(searchFor(areaId, "limit=20"));
@@ -111,9 +110,6 @@ describe("a page that is checked", () => {
     });
     await gateway.get(searchFor(2, "limit=20"));
     await expect.poll(() => checked(gateway, "agreed")).toBe(1);
-    const { freshness } = Object((await ask(`${gateway.adminUrl}/status`)).json());
-    // The page was out of date when it was cut. One check says little about the share.
-    expect(freshness.measured).toMatchObject({ checks: 1, share: 1, from: expect.closeTo(0.2, 1), to: 1 });
     // Both were fetched again, one after the other.
     expect(asked().map((question) => /limit=(\d+)/.exec(question)?.[1])).toEqual(["500", "20", "500", "20"]);
   });
@@ -134,7 +130,7 @@ describe("a page that is checked", () => {
   });
 
   it("costs no call if less than half of the budget is left", async () => {
-    const { gateway, asked } = await startDue(asItIs, "150/1h");
+    const { gateway, asked } = await startDue(asItIs, "450/1h");
     await gateway.get(searchFor(2, "limit=20"));
     await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
     expect(asked()).toHaveLength(1);

@@ -99,7 +99,6 @@ function showTiles({ perSecond, requests, saved, freshness, budget, upstream, qu
   const isFailing = states.some(({ failingSince }) => failingSince !== null);
   const lastAnswerAt = Math.max(0, ...states.map((state) => state.lastAnswerAt ?? 0));
   const waiting = sum(Object.values(queue).flatMap((of) => Object.values(of)));
-  const { expected, expectedFixed } = freshness;
   const tiles = [
     ["Requests per second", rate(sum(Object.values(perSecond))), `${count(all + mistakes)} in the last hour`],
     [
@@ -109,8 +108,8 @@ function showTiles({ perSecond, requests, saved, freshness, budget, upstream, qu
     ],
     [
       "Out of date",
-      expected === null ? "–" : percent(expected),
-      expected === null ? "not known yet" : `expected; ${percent(expectedFixed)} if lifetimes were fixed`,
+      freshness.expected === null ? "–" : percent(freshness.expected),
+      freshnessNote(freshness),
     ],
     [
       "Calls left",
@@ -133,6 +132,14 @@ function showTiles({ perSecond, requests, saved, freshness, budget, upstream, qu
       [name, value, note].forEach((text, index) => setText(tile.children[index], text));
     },
   });
+}
+
+function freshnessNote({ expected, expectedFixed, callsForHalf, measured }) {
+  if (expected === null) return "not known yet";
+  const half = callsForHalf === null ? "" : `; half of it costs ${callsForHalf.toFixed(1)} times the calls`;
+  const checked =
+    measured === null ? "" : `; ${percent(measured.from)} to ${percent(measured.to)} in checked answers`;
+  return `expected; ${percent(expectedFixed)} if lifetimes were fixed${half}${checked}`;
 }
 
 const MODES = {

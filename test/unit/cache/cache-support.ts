@@ -2,6 +2,7 @@
 import { expect } from "vitest";
 
 import { createCache, type Answer } from "../../../src/cache/cache.ts";
+import { createChecks } from "../../../src/cache/checks.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
@@ -63,6 +64,8 @@ export function setup(
   const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock }));
   const failures = createFailures();
   const ruling = (): CacheRules => ({ ...RULES, ...rules });
+  const lifetimes = createLifetimes(() => "fixed");
+  const checks = createChecks({ budgetLeft: () => 1, failed: () => expect.unreachable() });
   const load = createLoad({
     tiers,
     joinFlight: createFlights<FlightResult<LoadedEntry> | undefined>(clock).join,
@@ -71,7 +74,8 @@ export function setup(
       upstream(asked.push({ waiting, ...asking }), { waiting, ...asking }),
     failures,
     rules: ruling,
-    lifetimes: createLifetimes(() => "fixed"),
+    lifetimes,
+    checks,
     replicas: () => 1,
     clock,
     observer: { refreshed: (record) => void refreshed.push(record) },
@@ -88,6 +92,8 @@ export function setup(
     load,
     refresh,
     failures,
+    checks,
+    lifetimes,
     isCoolingOff: () => false,
     rules: ruling,
     clock,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { createChecks } from "../../../src/cache/checks.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes.ts";
@@ -53,6 +54,8 @@ function setup(
   let withdraw: (() => Promise<void>) | undefined;
   const leadOrFollow = createLeadOrFollow<LoadedEntry>(undefined);
   const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
+  const lifetimes = createLifetimes(() => "fixed");
+  const checks = createChecks({ budgetLeft: () => 1, failed: () => expect.unreachable() });
   const load = createLoad({
     tiers,
     joinFlight: flights.join,
@@ -66,7 +69,8 @@ function setup(
     fetch: (_question, _waiting, { cached }) => upstream(askedBy.push(cached)),
     failures,
     rules: () => rulesWith(),
-    lifetimes: createLifetimes(() => "fixed"),
+    lifetimes,
+    checks,
     replicas: () => 3,
     clock,
     observer: { refreshed: (record) => void refreshed.push(record) },

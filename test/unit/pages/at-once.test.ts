@@ -1,6 +1,7 @@
 /** Pages that were cut or computed before are answered in the tick in which they are asked for, like any other hit. */
 import { describe, expect, it } from "vitest";
 
+import { createChecks } from "../../../src/cache/checks.ts";
 import { isCompressible, transcode } from "../../../src/cache/encoder.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
 import { createPages, type Pages } from "../../../src/pages/pages.ts";
@@ -61,7 +62,7 @@ function start(): Stage {
     isCompressible,
     peek: async (key) => memory.find(key),
     refresh: async () => "refreshed",
-    budgetLeft: () => 1,
+    checks: createChecks({ budgetLeft: () => 1, failed: () => expect.unreachable() }),
     clock,
     isOn: () => true,
     observer: {
@@ -69,7 +70,6 @@ function start(): Stage {
       warn: expect.unreachable,
       error: expect.unreachable,
       pageChecked: () => undefined,
-      answerChecked: () => undefined,
     },
   });
   const textOf = ({ entry }: Answer): string => entry.bodies.identity?.toString() ?? "";

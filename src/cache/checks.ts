@@ -1,0 +1,58 @@
+/**
+ * Checks in the background that answers are as good as the upstream's own. They make at most one per cent of the calls that are
+ * made anyway, one check at a time, and only while enough budget is left.
+ */
+import type { Resource } from "../interface/resources.ts";
+
+/** `answer`: a cached answer is fetched again. `page`: a page cut from a block is fetched by itself, and perhaps both again. */
+type CheckKind = "answer" | "page";
+
+export interface Checks {
+  /** The upstream was called, for a check or not. */
+  readonly called: () => void;
+  readonly isDue: (kind: CheckKind, resource: Resource) => boolean;
+  /**
+   * Runs a check that is due. Never rejects.
+   * @param work calls its argument before each call to the upstream
+   */
+  readonly run: (kind: CheckKind, work: (spend: () => void) => Promise<void>) => Promise<void>;
+}
+
+/** The calls for checks, as a part of the other calls. */
+const CHECKS_PER_CALL = 0.01;
+/** The most calls that a check makes. */
+const CALLS = { answer: 1, page: 3 } as const satisfies Record<CheckKind, number>;
+/** The two kinds take turns. A check of the other kind is due at this many calls, so that neither kind waits for ever. */
+const CALLS_OUT_OF_TURN = 4;
+/** Answers are checked only while at least this part of the budget is left. */
+const CHECK_ABOVE = 0.5;
+
+export interface ChecksOptions {
+  /** The part of the budget that is left for a resource, from 0 to 1. */
+  readonly budgetLeft: (resource: Resource) => number;
+  /** A check ended in an unexpected error. */
+  readonly failed: (error: unknown) => void;
+}
+
+export function createChecks({ budgetLeft, failed }: ChecksOptions): Checks {
+  /** The calls that checks may make now. */
+  let allowed = 0;
+  let isChecking = false;
+  let turn: CheckKind = "page";
+  return {
+    called() {
+      allowed = Math.min(allowed + CHECKS_PER_CALL, CALLS_OUT_OF_TURN);
+    },
+    isDue: (kind, resource) =>
+      allowed >= (kind === turn ? CALLS[kind] : CALLS_OUT_OF_TURN) &&
+      !isChecking &&
+      budgetLeft(resource) >= CHECK_ABOVE,
+    async run(kind, work) {
+      isChecking = true;
+      turn = kind === "page" ? "answer" : "page";
+      // A check's own call earns nothing.
+      await work(() => (allowed -= 1 + CHECKS_PER_CALL)).catch(failed);
+      isChecking = false;
+    },
+  };
+}
