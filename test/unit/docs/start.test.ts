@@ -40,7 +40,7 @@ it("the README names the Node that the project pins", () => {
   const { optionalDependencies }: { optionalDependencies: Record<string, string> } = JSON.parse(
     readFileSync("package.json", "utf8"),
   );
-  const [, named] = /Node (\d+\.\d+) with it/.exec(readme) ?? [];
+  const [, named] = /also installs Node (\d+\.\d+)/.exec(readme) ?? [];
   for (const version of Object.values(optionalDependencies)) expect(version).toMatch(`${named}.`);
 });
 
