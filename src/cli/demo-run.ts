@@ -38,6 +38,7 @@ export async function runDemo(env: Environment): Promise<void> {
   await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, async ({ callers, admin }) => {
     print(`\nproperty-gateway  ${callers.url}`);
     print(`status page       ${admin.url}/`);
+    print(`app developers    ${callers.url}/docs`);
     print(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
     print(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
     print("Sample traffic:");

@@ -1,9 +1,8 @@
-/** Plays every row of the tables in docs/migration.md about requests and errors. */
+/** Plays every row of the tables in docs/migration.md about requests. */
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import type { Fault } from "../../src/sandbox/control/faults.ts";
 import type { Reply } from "../support/ask.ts";
 import { CALLER, LISTING_ID, startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
@@ -51,43 +50,7 @@ describe("an unusual request", () => {
   });
 });
 
-/** How the API is made to do what the first column says. */
-const FAULTS: Readonly<Record<string, Fault>> = {
-  redirects: { redirect: true },
-  "breaks off": { cutBody: true },
-  "sends no JSON": { wrongJson: true },
-  "closes the connection": { disconnect: true },
-  "is too slow": { hang: "headers" },
-};
-
 const QUICK = "upstream: { retryDelay: 1ms }";
-/** Every call of this API times out, so a busy machine makes no difference. */
-const TOO_SLOW = "upstream: { headerTimeout: 200ms }";
-
-function faultOf(api = ""): Fault {
-  const [, status] = /^answers (\d{3})$/.exec(api) ?? [];
-  const fault = status === undefined ? FAULTS[api] : { status: Number(status) };
-  if (fault === undefined) throw new Error(`no way to play: ${api}`);
-  return fault;
-}
-
-describe("an error of the API", () => {
-  const rows = tableOf("The API", "You get").flatMap(([api = "", becomes = ""]) =>
-    api.split(", ").map((one) => [one, becomes] as const),
-  );
-
-  it("has many rows", () => expect(rows.length).toBeGreaterThan(12));
-
-  it.each(rows)("(it %s) gives %s", async (api, becomes) => {
-    const fault = faultOf(api);
-    const gateway = await startGateway({ settings: "hang" in fault ? TOO_SLOW : QUICK });
-    gateway.sandbox.faults.add(fault);
-    const reply = await gateway.get("/listings?areaId=76");
-    const when = reply.headers["retry-after"] === undefined ? "" : ", with `Retry-After`";
-    expect(`${reply.status} \`${problemCode(reply)}\`${when}`).toBe(becomes);
-  });
-});
-
 /** What came of a request: how the cache says it came by the answer, or the problem. */
 function outcomeOf(reply: Reply): string {
   if (reply.status !== 200) return `${reply.status} ${problemCode(reply)}`;
