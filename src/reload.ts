@@ -8,7 +8,7 @@ import type { Context } from "./context.ts";
 import { describeChange, type Reload } from "./config/live.ts";
 
 /** @param by what triggered the reload, for the log */
-export type ReloadNow = (by: "SIGHUP" | "request") => Reload<WarmList>;
+export type ReloadNow = (by: "SIGHUP" | "request" | "file") => Reload<WarmList>;
 
 export function createReload(
   { settings, apps, metrics, log, clock, secretFiles }: Context,

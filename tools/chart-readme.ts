@@ -67,6 +67,8 @@ function rowsOf(map: YAMLMap, prefix: string): Row[] {
 /** Values that are parts of Kubernetes' own API: one row each. */
 const OPAQUE: ReadonlySet<string> = new Set([
   "resources",
+  "spec",
+  "endpoint",
   "behavior",
   "startupProbe",
   "livenessProbe",

@@ -10,6 +10,7 @@ import { configReference } from "./config-reference.ts";
 import { dashboard } from "./dashboard.ts";
 import { licences } from "./licences.ts";
 import { metricsReference } from "./metrics-reference.ts";
+import { reloadableSettings } from "./reloadable.ts";
 import { upgradingGuide } from "./removed-settings.ts";
 
 /** A file that this tool writes and that is committed. */
@@ -35,6 +36,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     },
     // A chart cannot read files outside its folder. Links in it are lost on some systems, so these are copies.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
+    { path: "helm/property-gateway/files/reloadable.yaml", content: reloadableSettings() },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/internals/metrics.md", content: metricsReference() },
     { path: "docs/upgrading.md", content: await upgradingGuide(inProject("docs/upgrading.md")) },

@@ -97,13 +97,20 @@ export interface SettingsSource {
   readonly reread: () => ExaminedConfig;
   /** Reads a file that the settings name as UTF-8 text, or throws. */
   readonly readFile: (path: string) => string;
+  /** The path of the settings file, if there is one. */
+  readonly file: string | undefined;
 }
 
 /** @throws {ConfigError} with every problem */
 export function openSettings(input: ConfigInput): SettingsSource {
   const { usable, problems } = examineConfig(input);
   if (!usable) throw new ConfigError(problems);
-  return { first: usable, reread: () => examineConfig(input), readFile: input.readFile };
+  return {
+    first: usable,
+    reread: () => examineConfig(input),
+    readFile: input.readFile,
+    file: input.env[CONFIG_FILE],
+  };
 }
 
 /**

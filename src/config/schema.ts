@@ -10,7 +10,7 @@ import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, optional, setting, type Setting, settingsOf } from "./schema/setting.ts";
-import { duration, integer, oneOf } from "./schema/number-shapes.ts";
+import { duration, flag, integer, oneOf } from "./schema/number-shapes.ts";
 import { address, optionalPath, redisUrl, secretFile, text } from "./schema/text-shapes.ts";
 
 const redis = z.strictObject({
@@ -90,6 +90,12 @@ export const settingsSchema = z.strictObject({
     emptyEnv: true,
     description:
       "The directory for answers and the ledger. Empty keeps both in memory only. It is not used with Redis.",
+  }),
+  watchSettings: setting(flag(), {
+    default: false,
+    env: "WATCH_SETTINGS",
+    description:
+      "Whether the gateway reloads the file that CONFIG_FILE names when it has changed. Otherwise it waits for SIGHUP or `reload`.",
   }),
   metrics: z.strictObject({
     apps: setting(integer(0, 10_000), {

@@ -23,7 +23,6 @@ import {
   type Values,
   valuesOf,
 } from "../support/chart.ts";
-import { RULE_GROUPS } from "../support/alert-rules.ts";
 import { CALLER } from "../support/gateway.ts";
 import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
 import { customFaults, isCustom, kubernetesCheck, type Manifest } from "../support/kubernetes-check.ts";
@@ -95,38 +94,6 @@ it("the checks see wrong types and unknown fields", async () => {
   expect((await customFaults([monitor])).join()).toMatch(/scrapeTimeout must match pattern/);
 });
 
-it("the alerts are those of deploy/prometheus, with the changes from the values", () => {
-  const rulesWith = (prometheusRule: Values): Map<string, Anything> => {
-    const values = minimalWith({ prometheusRule: { enabled: true, ...prometheusRule } });
-    const { groups } = find(render(values), "PrometheusRule").spec;
-    return new Map(
-      groups.flatMap(({ rules }: Anything) => rules.map((one: Anything) => [one.alert ?? one.record, one])),
-    );
-  };
-  const own = new Map(RULE_GROUPS.flatMap(({ rules }) => rules.map((one) => [one.alert ?? one.record, one])));
-  const jobs = ({ expr }: { expr: string }): string =>
-    expr.replace(".*property-gateway.*", "gw-property-gateway-admin");
-  expect(rulesWith({})).toEqual(new Map([...own].map(([name, one]) => [name, { ...one, expr: jobs(one) }])));
-
-  const changed = rulesWith({
-    runbookUrl: "https://wiki.example/gateway",
-    alertLabels: { team: "platform" },
-    alerts: {
-      GatewayErrors: { severity: "warning", threshold: 0.2, keep_firing_for: "5m" },
-      GatewayDown: { enabled: false },
-    },
-  });
-  expect(changed.has("GatewayDown")).toBe(false);
-  const errors = changed.get("GatewayErrors");
-  expect(errors).toMatchObject({
-    keep_firing_for: "5m",
-    labels: { severity: "warning", team: "platform" },
-    annotations: { runbook_url: "https://wiki.example/gateway#gatewayerrors" },
-  });
-  expect(errors?.expr.match(/[\d.]+ # threshold/g)).toEqual(["0.2 # threshold", "0.2 # threshold"]);
-  expect(changed.get("GatewaySlow")?.labels).toEqual({ severity: "warning", team: "platform" });
-});
-
 type Mistake = readonly [what: string, values: Values, reason: RegExp];
 
 const repeatedTz = [
@@ -196,8 +163,8 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
   "with Redis": [
     [
       "two places for Redis",
-      { redis: { url: "redis://r", trial: { enabled: true } } },
-      /expected one of redis\.existingSecret/,
+      { redis: { url: "redis://r", existingSecret: "redis" } },
+      /redis\.existingSecret and redis\.url are both set/,
     ],
     ["a volume", { persistence: { enabled: true } }, /persistence is for a gateway without Redis/],
     [
@@ -220,8 +187,6 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       { config: { redis: { mode: "sentinel", sentinel: { master: "m" } } } },
       /mode is sentinel: set .*sentinel\.nodes/,
     ],
-    ["a trial Redis with Sentinels", {}, /mode is sentinel, but redis\.trial is a single server/],
-    ["a trial Redis with another password", { redis: { auth: { value: "p" } } }, /redis\.trial has its own/],
   ],
   "with names and sizes": [
     [
@@ -238,6 +203,11 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       "two admin tokens",
       { adminToken: { value: "t", existingSecret: "t" } },
       /adminToken\.value are both set/,
+    ],
+    [
+      "less time than a stop takes",
+      { terminationGracePeriodSeconds: 24 },
+      /terminationGracePeriodSeconds is 24, but a stop takes up to 25 s/,
     ],
     ["any free port", { config: { server: { port: 0 } } }, /config\.server\.port is 0/],
     [
@@ -330,13 +300,18 @@ describe("an install", () => {
   });
 });
 
-/** The Secrets that the example values refer to. */
+const EXISTING_SETTINGS = `
+upstream: { url: https://api.example.com, imageUrl: https://api.example.com, service: propertyservice, callerId: acme, referrer: https://acme.example, userAgent: acme }
+budget: { limit: "60/1m" }
+`;
+/** The Secrets and the ConfigMap that the example values refer to. */
 const EXISTING = {
   upstream: { "private-key": CALLER.privateKey, key: CALLER.privateKey },
   redis: { address: "redis://127.0.0.1:1" },
   "redis-password": { "only-password": "Password-of-Redis" },
   sentinels: { "only-password": "Password-of-Sentinels" },
   proxy: { address: "http://127.0.0.1:1" },
+  "gateway-settings": { "gateway.yaml": EXISTING_SETTINGS },
   operators: { token: "Only-for-operators-0123456789-abcdef" },
 };
 const ANY_PORTS = { HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
@@ -348,7 +323,7 @@ it.each(VALUE_FILES)(
     const env = containerEnvironment(render(valuesOf(name)), EXISTING);
     const { first } = openSettings({ env, readFile: (path) => readFileSync(path, "utf8") });
     const { upstream } = first.config;
-    const isOwnKey = ["no-redis", "trial"].includes(name);
+    const isOwnKey = name === "no-redis";
     expect(upstream.privateKey.reveal()).toBe(isOwnKey ? "not-a-real-key" : CALLER.privateKey);
   },
 );

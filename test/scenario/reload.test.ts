@@ -13,6 +13,8 @@ async function startWith(text: string, env: Record<string, string> = {}) {
   const gateway = await startGateway({ settings: () => settings, env: { BUDGET: "", ...env } });
   return {
     gateway,
+    /** As an editor does, or Kubernetes. */
+    write: (next: string): void => void (settings = next),
     reload: (next: string): Promise<Reply> => {
       settings = next;
       return ask(`${gateway.adminUrl}/config/reload`, { method: "POST" });
@@ -65,6 +67,18 @@ describe("reloaded settings", () => {
     expect((await gateway.get("/areas?limit=1")).status).toBe(200);
     expect((await reload(`budget: { ${AMPLE} }\ncache: { maxAgeEver: 500ms }`)).status).toBe(200);
     await expect.poll(() => entryOf("/areas?limit=1")).toMatchObject({ next: "fetch" });
+  });
+
+  it("are read when the file has changed, with watchSettings; mistakes in it change nothing", async () => {
+    const env = { WATCH_SETTINGS: "true" };
+    const { gateway, write } = await startWith(`budget: { ${AMPLE} }`, env);
+    write("budget: { limit: 10/1m }");
+    expect(await gateway.logged("are in force")).toMatchObject({ by: "file" });
+    expect((await gateway.get("/areas?q=b")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+    write("budget: { limit: many }");
+    expect(await gateway.logged("Reload failed")).toMatchObject({ by: "file", result: "invalid" });
+    expect((await gateway.get("/areas?q=c")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+    expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
   });
 
   it("without a difference have an empty list of changes", async () => {

@@ -102,7 +102,7 @@ type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /**
  * The environment of the gateway's container, with the files it names on this machine's disk.
- * @param existing Secrets that the values refer to
+ * @param existing Secrets and ConfigMaps that the values refer to
  */
 export function containerEnvironment(
   manifests: readonly Manifest[],
@@ -154,7 +154,7 @@ function filesOf(
     const configMap: Anything = manifests.find(
       ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === volume.configMap.name,
     );
-    return configMap.data;
+    return configMap?.data ?? secrets[volume.configMap.name];
   }
   const items: Anything[] = volume.secret?.items ?? [];
   return Object.fromEntries(

@@ -13,6 +13,7 @@
 {{- $config := .Values.config | default dict -}}
 {{- $upstream := $config.upstream | default dict -}}
 {{- $faults := list -}}
+{{- if not .Values.existingConfigMap -}}
 {{- if not $upstream.url -}}
 {{- $faults = append $faults "config.upstream.url is missing: the address of the property API" -}}
 {{- end -}}
@@ -21,6 +22,7 @@
 {{- end -}}
 {{- if not $upstream.callerId -}}
 {{- $faults = append $faults "config.upstream.callerId is missing: your caller id at the property API" -}}
+{{- end -}}
 {{- end -}}
 {{- if not (or .Values.privateKey.existingSecret .Values.privateKey.value $upstream.privateKeyFile) -}}
 {{- $faults = append $faults "the private key is missing: name the Secret that contains it in privateKey.existingSecret, or set privateKey.value" -}}
@@ -64,20 +66,11 @@
 {{- $sentinel := $settings.sentinel | default dict -}}
 {{- $faults := list -}}
 {{- with .Values.redis -}}
-{{- if gt (len (compact (list .existingSecret .url (ternary "trial" "" .trial.enabled)))) 1 -}}
-{{- $faults = append $faults "expected one of redis.existingSecret, redis.url and redis.trial.enabled" -}}
+{{- if and .existingSecret .url -}}
+{{- $faults = append $faults "redis.existingSecret and redis.url are both set: expected one" -}}
 {{- end -}}
 {{- if not (regexMatch "^(rediss?://[^ ]+)?$" .url) -}}
 {{- $faults = append $faults "redis.url is not an address such as redis://user:password@redis.example:6379" -}}
-{{- end -}}
-{{- if not (regexMatch "^[A-Za-z0-9]*$" .trial.password) -}}
-{{- $faults = append $faults "redis.trial.password contains something other than letters and digits" -}}
-{{- end -}}
-{{- if and .trial.enabled (or (include "property-gateway.isGiven" .auth) (include "property-gateway.isGiven" .sentinelAuth)) -}}
-{{- $faults = append $faults "redis.trial has its own password: leave redis.auth and redis.sentinelAuth empty" -}}
-{{- end -}}
-{{- if and .trial.enabled (ne $mode "single") -}}
-{{- $faults = append $faults (printf "config.redis.mode is %s, but redis.trial is a single server" $mode) -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq $mode "sentinel") (not (and $sentinel.master $sentinel.nodes)) -}}
@@ -96,7 +89,7 @@
 {{- $atOnce := include "property-gateway.mostAtOnce" . | int -}}
 {{- $faults := list -}}
 {{- if and (gt $most 1) (not $hasRedis) -}}
-{{- $faults = append $faults (printf "%d replicas without Redis: each would have the whole budget. Set redis.existingSecret, redis.url or redis.trial.enabled, or run one" $most) -}}
+{{- $faults = append $faults (printf "%d replicas without Redis: each would have the whole budget. Set redis.existingSecret or redis.url, or run one" $most) -}}
 {{- end -}}
 {{- if and (ne ((include "property-gateway.strategy" . | fromYaml).type | default "RollingUpdate") "Recreate") (not $hasRedis) -}}
 {{- $faults = append $faults "strategy.type must be Recreate without Redis: a rolling update runs two pods, and each would have the whole budget" -}}
@@ -117,6 +110,12 @@
 {{- $faults = append $faults (printf "autoscaling by %s needs resources.requests.%s" $resource $resource) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $needed := include "property-gateway.stopSeconds" . | int -}}
+{{- with .Values.terminationGracePeriodSeconds -}}
+{{- if lt (int .) $needed -}}
+{{- $faults = append $faults (printf "terminationGracePeriodSeconds is %d, but a stop takes up to %d s (config.server.stopDelay, drainTimeout, and 10 s)" (int .) $needed) -}}
 {{- end -}}
 {{- end -}}
 {{- range $section := list "server" "admin" -}}
@@ -154,7 +153,7 @@
 {{- end -}}
 {{- $size := include "property-gateway.bytes" .size | int64 -}}
 {{- $needed := div (mul 11 (include "property-gateway.bytes" $settings.cache.maxDiskBytes | int64)) 10 -}}
-{{- if and .enabled (not .existingClaim) (lt $size $needed) -}}
+{{- if and (not $hasRedis) $dataDir (not .existingClaim) (lt $size $needed) -}}
 {{- $faults = append $faults (printf "persistence.size is %v, but config.cache.maxDiskBytes is %v: expected a tenth more than that, at least" .size $settings.cache.maxDiskBytes) -}}
 {{- end -}}
 {{- end -}}
@@ -169,7 +168,7 @@
 {{- $faults := list -}}
 {{- $own := include "property-gateway.labels" (dict "root" (dict "Values" dict "Release" .Release "Chart" .Chart) "component" "any") | fromYaml | keys -}}
 {{- $labels := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels "service.labels" .Values.service.labels
-  "adminService.labels" .Values.adminService.labels "redis.trial.podLabels" .Values.redis.trial.podLabels -}}
+  "adminService.labels" .Values.adminService.labels -}}
 {{- range $where, $given := $labels -}}
 {{- range $name := keys ($given | default dict) | sortAlpha -}}
 {{- if has $name $own -}}
@@ -220,8 +219,8 @@
 {{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
 {{- $faults = append $faults "httpRoute.parentRefs is empty: name the Gateway" -}}
 {{- end -}}
-{{- if and .Values.service.nodePort (eq .Values.service.type "ClusterIP") -}}
-{{- $faults = append $faults "service.nodePort needs service.type NodePort or LoadBalancer" -}}
+{{- if and .Values.service.nodePort (eq (.Values.service.spec.type | default "ClusterIP") "ClusterIP") -}}
+{{- $faults = append $faults "service.nodePort needs service.spec.type NodePort or LoadBalancer" -}}
 {{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}

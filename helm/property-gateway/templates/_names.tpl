@@ -73,14 +73,6 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{/* global.imageRegistry is the registry of an image that does not name one. */}}
-{{- define "property-gateway.trialImage" -}}
-{{- $registry := (.Values.global | default dict).imageRegistry -}}
-{{- $image := .Values.redis.trial.image -}}
-{{- $hasRegistry := regexMatch "^([^/]*[.:][^/]*|localhost)/" $image -}}
-{{- if and $registry (not $hasRegistry) -}}{{ $registry }}/{{ end -}}{{ $image }}
-{{- end -}}
-
 {{/* A list in YAML, each name once; empty if there is none. */}}
 {{- define "property-gateway.imagePullSecrets" -}}
 {{- $secrets := list -}}

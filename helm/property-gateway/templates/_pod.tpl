@@ -4,6 +4,17 @@
 {{- define "property-gateway.ownEnv" -}}
 - name: CONFIG_FILE
   value: /etc/property-gateway/gateway.yaml
+- name: WATCH_SETTINGS
+  value: {{ eq .Values.reload "watch" | quote }}
+{{- if .Values.existingConfigMap }}
+{{- $settings := include "property-gateway.settings" . | fromYaml }}
+- name: PORT
+  value: {{ $settings.server.port | int | quote }}
+- name: ADMIN_PORT
+  value: {{ $settings.admin.port | int | quote }}
+- name: ADMIN_HOST
+  value: {{ $settings.admin.host | quote }}
+{{- end }}
 {{- if not (dig "upstream" "privateKeyFile" "" (.Values.config | default dict)) }}
 - name: UPSTREAM_PRIVATE_KEY_FILE
   value: /run/secrets/property-gateway/private-key

@@ -23,6 +23,36 @@ gateway.yaml: |
   {{- include "property-gateway.config" . | nindent 2 }}
 {{- end -}}
 
+{{/*
+What a change of starts new pods: the settings that a running gateway cannot change, or all of them. files/reloadable.yaml
+lists the others.
+*/}}
+{{- define "property-gateway.restarting" -}}
+{{- if eq .Values.reload "restart" -}}
+{{- include "property-gateway.files" . -}}
+{{- else -}}
+{{- $config := include "property-gateway.config" . | fromYaml -}}
+{{- range .Files.Get "files/reloadable.yaml" | fromYamlArray -}}
+{{- $path := splitList "." . -}}
+{{- $section := $config -}}
+{{- range initial $path -}}
+{{- $section = kindIs "map" $section | ternary (get ($section | default dict) .) dict -}}
+{{- end -}}
+{{- if kindIs "map" $section -}}
+{{- $_ := unset $section (last $path) -}}
+{{- end -}}
+{{- if empty $section -}}
+{{- $_ := unset $config (first $path) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "property-gateway.configMap" -}}
+{{- .Values.existingConfigMap | default (include "property-gateway.fullname" .) -}}
+{{- end -}}
+
 {{/* Every setting as the gateway will read it. files/defaults.yaml is config/default.yaml. */}}
 {{- define "property-gateway.settings" -}}
 {{- $defaults := .Files.Get "files/defaults.yaml" | fromYaml -}}
@@ -47,7 +77,7 @@ gateway.yaml: |
 {{- end -}}
 
 {{/* stopDelay, drainTimeout, at most 5 s to close, and 5 s to spare. */}}
-{{- define "property-gateway.gracePeriod" -}}
+{{- define "property-gateway.stopSeconds" -}}
 {{- $server := (include "property-gateway.settings" . | fromYaml).server -}}
 {{- $delay := include "property-gateway.seconds" $server.stopDelay -}}
 {{- $drain := include "property-gateway.seconds" $server.drainTimeout -}}
@@ -55,7 +85,7 @@ gateway.yaml: |
 {{- end -}}
 
 {{- define "property-gateway.hasRedis" -}}
-{{- with .Values.redis }}{{ if or .existingSecret .url .trial.enabled }}true{{ end }}{{ end -}}
+{{- with .Values.redis }}{{ if or .existingSecret .url }}true{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* The most pods that the Deployment wants at any time. */}}
@@ -89,7 +119,7 @@ gateway.yaml: |
 
 {{- define "property-gateway.replicas" -}}
 {{- $given := ((.Values.config | default dict).budget | default dict).replicas -}}
-{{- $given | default (include "property-gateway.mostAtOnce" .) | int -}}
+{{- $given | default (include "property-gateway.mostAtOnce" .) | int | max 1 -}}
 {{- end -}}
 
 {{/* The bytes of a size, as settings or Kubernetes write it; 0 for an unknown form. */}}
@@ -128,11 +158,7 @@ gateway.yaml: |
 {{- if and .value (not .existingSecret) }}{{ $_ := set $data .existingSecretKey .value }}{{ end -}}
 {{- end -}}
 {{- with .Values.redis -}}
-{{- if .trial.enabled -}}
-{{- $login := ternary (printf ":%s@" .trial.password) "" (ne .trial.password "") -}}
-{{- $_ := set $data .existingSecretKey (printf "redis://%s%s-redis:6379" $login (include "property-gateway.fullname" $)) -}}
-{{- with .trial.password }}{{ $_ := set $data "redis-password" . }}{{ end -}}
-{{- else if and .url (not .existingSecret) -}}
+{{- if and .url (not .existingSecret) -}}
 {{- $_ := set $data .existingSecretKey .url -}}
 {{- end -}}
 {{- end -}}

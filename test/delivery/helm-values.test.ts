@@ -1,0 +1,101 @@
+/** What single values of the chart do. */
+import { describe, expect, it } from "vitest";
+
+import { RULE_GROUPS } from "../support/alert-rules.ts";
+import {
+  type Anything,
+  CHART,
+  find,
+  helm,
+  minimalWith,
+  refusal,
+  render,
+  type Values,
+  valuesOf,
+} from "../support/chart.ts";
+
+it("the alerts are those of deploy/prometheus, with the changes from the values", () => {
+  const rulesWith = (prometheusRule: Values): Map<string, Anything> => {
+    const values = minimalWith({ prometheusRule: { enabled: true, ...prometheusRule } });
+    const { groups } = find(render(values), "PrometheusRule").spec;
+    return new Map(
+      groups.flatMap(({ rules }: Anything) => rules.map((one: Anything) => [one.alert ?? one.record, one])),
+    );
+  };
+  const own = new Map(RULE_GROUPS.flatMap(({ rules }) => rules.map((one) => [one.alert ?? one.record, one])));
+  const jobs = ({ expr }: { expr: string }): string =>
+    expr.replace(".*property-gateway.*", "gw-property-gateway-admin");
+  expect(rulesWith({})).toEqual(new Map([...own].map(([name, one]) => [name, { ...one, expr: jobs(one) }])));
+
+  const changed = rulesWith({
+    runbookUrl: "https://wiki.example/gateway",
+    alertLabels: { team: "platform" },
+    alerts: {
+      GatewayErrors: { severity: "warning", threshold: 0.2, keep_firing_for: "5m" },
+      GatewayDown: { enabled: false },
+    },
+  });
+  expect(changed.has("GatewayDown")).toBe(false);
+  const errors = changed.get("GatewayErrors");
+  expect(errors).toMatchObject({
+    keep_firing_for: "5m",
+    labels: { severity: "warning", team: "platform" },
+    annotations: { runbook_url: "https://wiki.example/gateway#gatewayerrors" },
+  });
+  expect(errors?.expr.match(/[\d.]+ # threshold/g)).toEqual(["0.2 # threshold", "0.2 # threshold"]);
+  expect(changed.get("GatewaySlow")?.labels).toEqual({ severity: "warning", team: "platform" });
+});
+
+describe("a change of settings", () => {
+  const podOf = (values: Values): unknown =>
+    find(render(minimalWith(values)), "Deployment", "gateway").spec.template;
+  const before = podOf({});
+
+  it.each([
+    ["apps", { apps: [{ id: "web" }] }],
+    ["a lifetime", { cache: { ttl: { sold: "2h" } } }],
+    ["the budget", { budget: { limit: "30/1m" } }],
+    ["the log", { log: { level: "debug" } }],
+  ])("leaves the pods alone that can read it: %s", (_, config) => {
+    expect(podOf({ config })).toEqual(before);
+    expect(podOf({ config, reload: "restart" })).not.toEqual(podOf({ reload: "restart" }));
+  });
+
+  it("starts new pods if a running gateway cannot change it", () => {
+    expect(podOf({ config: { query: { maxLimit: 1000 } } })).not.toEqual(before);
+    expect(podOf({ config: { cache: { maxBytes: "128MiB" } } })).not.toEqual(before);
+  });
+
+  it("reaches pods that watch their file, or else start again", () => {
+    const env = { name: "WATCH_SETTINGS", value: "true" };
+    expect(before).toMatchObject({ spec: { containers: [{ env: expect.arrayContaining([env]) }] } });
+    const off = expect.arrayContaining([{ ...env, value: "false" }]);
+    expect(podOf({ reload: "restart" })).toMatchObject({ spec: { containers: [{ env: off }] } });
+  });
+});
+
+it("nothing is installed with enabled: false", () => {
+  expect(helm(["template", "gw", CHART], minimalWith({ enabled: false })).stdout.trim()).toBe("");
+});
+
+it("the disk of a pod without a volume has a size, which must hold the settings' most", () => {
+  const { volumes } = find(render(valuesOf("minimal")), "Deployment", "gateway").spec.template.spec;
+  expect(volumes).toContainEqual({ name: "data", emptyDir: { sizeLimit: "2Gi" } });
+  const config = { cache: { maxDiskBytes: "2GiB" } };
+  expect(refusal(minimalWith({ config }))).toMatch(/persistence\.size is 2Gi, but .*maxDiskBytes is 2GiB/);
+});
+
+it("traces may leave the pod, if there are any", () => {
+  const portsWith = (extraEnv: readonly object[], tracing = {}): unknown[] =>
+    find(render(minimalWith({ extraEnv, networkPolicy: { tracing } })), "NetworkPolicy", undefined)
+      .spec.egress.slice(2)
+      .flatMap(({ ports }: Anything) => ports.map(({ port }: Anything) => port));
+  const endpoint = (value: string): object => ({ name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value });
+  expect(portsWith([])).toEqual([]);
+  expect(portsWith([endpoint("https://collector.example/v1/traces")])).toEqual([443]);
+  expect(
+    portsWith([endpoint("http://collector:4319"), { name: "OTEL_TRACES_EXPORTER", value: "none" }]),
+  ).toEqual([]);
+  expect(portsWith([{ name: "OTEL_TRACES_EXPORTER", value: "otlp" }])).toEqual([4318]);
+  expect(portsWith([], { ports: [4444] })).toEqual([4444]);
+});
