@@ -116,9 +116,13 @@ const NEXT = {
 
 function costText({ next }: Inspection, cost: Cost, forApp: string): string {
   const { upstreamCalls, predictedWaitMs, waitsFor, refusal } = cost;
-  const wait =
-    predictedWaitMs === 0 ? "no wait" : `a wait of ${inWords(predictedWaitMs)} for ${waitText(waitsFor)}`;
-  if (refusal !== null) return `A request of ${forApp} is refused: ${refusal}. A call would have ${wait}.`;
-  const calls = upstreamCalls === 0 ? "no call" : "one call";
-  return `A request of ${forApp} ${NEXT[next]}. It costs ${calls} and ${wait}.`;
+  const wait = `${inWords(predictedWaitMs)} for ${waitText(waitsFor)}`;
+  if (refusal !== null) return `A request of ${forApp} is refused: ${refusal}. A call would wait ${wait}.`;
+  const calls =
+    upstreamCalls === 0
+      ? "no call"
+      : predictedWaitMs === 0
+        ? "one call, which is sent at once"
+        : `one call, which waits ${wait}`;
+  return `A request of ${forApp} ${NEXT[next]}. It costs ${calls}.`;
 }

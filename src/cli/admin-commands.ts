@@ -37,9 +37,7 @@ const COMMANDS: readonly AdminCommand[] = [
       return { ...status, says: status.sentences.map(({ level, text }) => `${MARKS[level] ?? ""}: ${text}`) };
     },
     hidden:
-      "at sentences harm series requests perSecond slowest asked harms shares isListed weight userAgent".split(
-        " ",
-      ),
+      "at sentences harm series requests perSecond slowest asked shares isListed weight userAgent".split(" "),
   },
   {
     name: "explain",

@@ -93,9 +93,17 @@ function table(rows: readonly Fields[]): string {
   return cells.map((line) => line.join("  ").trimEnd()).join("\n");
 }
 
+const TITLES: Readonly<Record<string, string>> = {
+  sinceAt: "counted since",
+  heldBack: "kept for others",
+  comesBack: "free again",
+  emptyInMs: "spent in",
+};
+
 /** @returns for example `calls per hour` for `callsPerHour`, and `wait` for `waitMs` */
 function titleOf(name: string): string {
-  return name
+  const title = TITLES[name] ?? name;
+  return title
     .replace(/(?<=[a-z])Ms$/, "")
     .replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

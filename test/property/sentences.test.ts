@@ -3,20 +3,20 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 import type { Facts } from "../../src/admin/status/facts.ts";
-import type { Harm } from "../../src/admin/status/shapes.ts";
+import type { RecentProblem } from "../../src/admin/status/shapes.ts";
 import { sentencesOf, shownOf } from "../../src/admin/status/sentences.ts";
 import { PROBLEM_CODES } from "../../src/errors.ts";
 import { RESOURCES } from "../../src/interface/resources.ts";
-import { appWith, AT, factsWith, originWith } from "../support/facts.ts";
+import { appWith, AT, factsWith, harmWith, originWith } from "../support/facts.ts";
 
 const APPS = ["web", "ios", "feed", "report", "crawler", "other"];
 const HOUR = 3_600_000;
 
 const past = fc.oneof(fc.integer({ min: AT - HOUR, max: AT }), fc.integer({ min: AT - 60_000, max: AT }));
-const harm: fc.Arbitrary<Harm> = fc
+const harm: fc.Arbitrary<RecentProblem> = fc
   .record({
     app: fc.constantFrom(...APPS),
-    problem: fc.constantFrom(
+    what: fc.constantFrom(
       ...PROBLEM_CODES.filter((code) => /^upstream|exceeded|capacity|budget|internal/.test(code)),
     ),
     resource: fc.constantFrom(...RESOURCES),
@@ -24,7 +24,12 @@ const harm: fc.Arbitrary<Harm> = fc
     count: fc.integer({ min: 1, max: 5_000 }),
     times: fc.tuple(past, past),
   })
-  .map(({ times, ...rest }) => ({ ...rest, firstAt: Math.min(...times), lastAt: Math.max(...times) }));
+  .map(({ times, ...rest }) => ({
+    ...harmWith(rest.app),
+    ...rest,
+    firstAt: Math.min(...times),
+    lastAt: Math.max(...times),
+  }));
 
 const window = fc
   .record({
@@ -98,7 +103,7 @@ const facts: fc.Arbitrary<Facts> = fc
     replicas: fc.option(fc.integer({ min: 1, max: 3 })),
     scope: fc.constantFrom("alone", "all", "cut-off"),
     outages: fc.uniqueArray(outage, { maxLength: 2, selector: ({ what }) => what }),
-    harms: fc.array(harm, { maxLength: 12 }),
+    problems: fc.array(harm, { maxLength: 12 }),
     upstream: fc.record({ listings: health, sold: health, areas: health }, { requiredKeys: [] }),
     apps: fc.tuple(...APPS.map(app)),
     queue: fc.record({
@@ -146,7 +151,7 @@ it("the apps that a sentence names were hurt, each by one cause, and no earlier 
         if (who === undefined) continue;
         const [, names = who, more = "0"] = /^(.+) and (\d+) more apps?$/.exec(who) ?? [];
         const apps = names.split(/, | and /).map((name) => (name === "apps without an id" ? "other" : name));
-        const hurt = state.harms.filter(
+        const hurt = state.problems.filter(
           ({ firstAt }) => new Date(firstAt).toISOString().slice(11, 19) >= (since ?? ""),
         );
         for (const one of apps) expect(hurt.map((of) => of.app)).toContain(one);
@@ -157,7 +162,7 @@ it("the apps that a sentence names were hurt, each by one cause, and no earlier 
         expect(new Date(state.at).toISOString().slice(11, 19) >= (since ?? "")).toBe(true);
         named += apps.length + Number(more);
       }
-      const harms = new Set(state.harms.map((of) => `${of.app} ${of.problem} ${of.resource} ${of.status}`));
+      const harms = new Set(state.problems.map((of) => `${of.app} ${of.what} ${of.resource} ${of.status}`));
       expect(named).toBeLessThanOrEqual(harms.size);
     }),
   );
@@ -186,8 +191,8 @@ it("what it says about the budget are numbers of one window, and no two sentence
       if (paused.has("origin")) expect(sentences.filter(({ key }) => key === "calls-failed api")).toEqual([]);
       if (ids.includes("redis-away"))
         expect(ids.filter((id) => ["joining", "queue", "one-process"].includes(id))).toEqual([]);
-      const refused = state.harms.filter(
-        ({ problem, lastAt }) => lastAt > AT - 60_000 && /capacity|quota|budget/.test(problem),
+      const refused = state.problems.filter(
+        ({ what, lastAt }) => lastAt > AT - 60_000 && /capacity|quota|budget/.test(what),
       );
       if (ids.includes("budget-empty")) expect(refused).toEqual([]);
       expect(new Set(sentences.map(({ key }) => key)).size).toBe(sentences.length);

@@ -77,7 +77,7 @@ describe("commands that ask the admin port", () => {
     const at = ["--admin-url", gateway.adminUrl];
     const before = await command(["explain", url, ...at]);
     expect(before.output).toMatch(
-      /^Not cached \(not stored\)\.\n\nentry\nquery +areas\?q=Nacka&limit=3\nkey[^]*\n\nA request of the app other .* is fetched.* It costs one call and no wait\.\n/,
+      /^Not cached \(not stored\)\.\n\nentry\nquery +areas\?q=Nacka&limit=3\nkey[^]*\n\nA request of the app other .* is fetched.* It costs one call, which is sent at once\.\n/,
     );
     expect(before.output).toContain("remembers no request for this URL that was not a hit");
     await gateway.get("/areas?q=Nacka&limit=3");
@@ -102,8 +102,8 @@ describe("commands that ask the admin port", () => {
       mode: "enforce",
     });
     const status = await command(["status", ...at]);
-    expect(status.output).toMatch(/^GOOD: All is well\./);
-    expect(status.output).toMatch(/^other +no +1 +0 +2 +0 +0 +0 +0 +- +1m 2/m);
+    expect(status.output).toMatch(/^GOOD: All is well:/);
+    expect(status.output).toMatch(/^other +is answered +- +1 +0 +2 +0 +0 +0 +0 +- +1m 2/m);
     expect(status.output).toMatch(/^1m +60 +2 +58 +0 +calls 1, in \d+ s/m);
     expect(status.output).toMatch(/^hit +1$/m);
   });

@@ -1,6 +1,6 @@
 /** Facts of the status page, for tests of its sentences. */
 import type { AppStatus, Facts } from "../../src/admin/status/facts.ts";
-import type { Harm } from "../../src/admin/status/shapes.ts";
+import type { RecentProblem } from "../../src/admin/status/shapes.ts";
 
 /** 22:40:00 UTC. */
 export const AT = Date.UTC(2026, 0, 15, 22, 40);
@@ -30,15 +30,18 @@ export function appWith(app: string, fields: Partial<AppStatus> = {}): AppStatus
 }
 
 /** By default since 22:38:41. */
-export function harmWith(app: string, fields: Partial<Harm> = {}): Harm {
-  const times = { firstAt: AT - 79_000, lastAt: AT - 1_000 };
+export function harmWith(app: string, fields: Partial<RecentProblem> = {}): RecentProblem {
   return {
+    from: "caller",
+    what: "upstream-unavailable",
+    ended: "failed",
     app,
-    problem: "upstream-unavailable",
     resource: "listings",
     status: 503,
+    query: null,
     count: 1,
-    ...times,
+    firstAt: AT - 79_000,
+    lastAt: AT - 1_000,
     ...fields,
   };
 }
@@ -56,7 +59,6 @@ export function factsWith(fields: Partial<Facts> = {}): Facts {
     outages: [],
     problems: [],
     slowest: [],
-    harms: [],
     requests: { ...NO_REQUESTS, cached: 10 },
     perSecond: NO_REQUESTS,
     series: { stepMs: 5_000, lastStep: 0, counts: {} },

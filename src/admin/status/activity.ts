@@ -4,16 +4,9 @@ import { z } from "zod";
 import { type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
 import { sumCounts, sumOf, sumSeries } from "./counters.ts";
-import { mergeHarms } from "./harms.ts";
+import { mergeProblems } from "./problems.ts";
 import { slowestOf } from "./recent.ts";
-import {
-  ACTIVITY,
-  type Activity,
-  type CurrentOutage,
-  type Health,
-  MOST_PROBLEMS,
-  type RecentProblem,
-} from "./shapes.ts";
+import { ACTIVITY, type Activity, type CurrentOutage, type Health } from "./shapes.ts";
 
 export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
 
@@ -98,9 +91,8 @@ export function merge(all: readonly [Activity, ...Activity[]]): Together {
       images: sumOf(all.map(({ queue }) => queue.images)),
     },
     outages: earliestOf(all.flatMap(({ outages }) => outages)),
-    problems: latestOf(all.flatMap(({ problems }) => problems)),
+    problems: mergeProblems(all.flatMap(({ problems }) => problems)),
     slowest: slowestOf(all.flatMap(({ slowest }) => slowest)),
-    harms: mergeHarms(all.flatMap(({ harms }) => harms)),
   };
 }
 
@@ -125,18 +117,4 @@ function healthOf(resource: Resource, all: readonly Activity[]): [Resource, Heal
 function earliestOf(outages: readonly CurrentOutage[]): CurrentOutage[] {
   const latestFirst = outages.toSorted((a, b) => b.since - a.since);
   return [...new Map(latestFirst.map((outage) => [outage.what, outage])).values()].toReversed();
-}
-
-/** @returns each kind of problem once, the latest first */
-function latestOf(problems: readonly RecentProblem[]): RecentProblem[] {
-  const kinds = Map.groupBy(problems, ({ from, what }) => `${from} ${what}`);
-  return [...kinds.values()]
-    .flatMap((of) => {
-      const [latest] = of.toSorted((a, b) => b.lastAt - a.lastAt);
-      if (latest === undefined) return [];
-      const count = of.reduce((sum, one) => sum + one.count, 0);
-      return [{ ...latest, count, firstAt: Math.min(...of.map(({ firstAt }) => firstAt)) }];
-    })
-    .sort((a, b) => b.lastAt - a.lastAt)
-    .slice(0, MOST_PROBLEMS);
 }

@@ -3,7 +3,7 @@ import { Problem, PROBLEM_CODES } from "../../errors.ts";
 import { originOf, ORIGINS, type OriginName, RESOURCES } from "../../interface/resources.ts";
 import { inWords, listed, many, percentText, waitText } from "../words.ts";
 import type { Facts } from "./facts.ts";
-import type { Harm } from "./shapes.ts";
+import type { Harm } from "./problems.ts";
 
 /** A case in which a row applies. */
 export interface Case {
@@ -17,6 +17,7 @@ export interface Case {
 
 /** The facts, and the harm that no earlier row has explained yet. */
 export interface Situation extends Facts {
+  readonly harms: readonly Harm[];
   /** @returns the harm that a case explains. Later rows do not get it. */
   readonly explain: (isCaused: (harm: Harm) => boolean, since?: number) => readonly Harm[];
 }
@@ -30,9 +31,10 @@ function whose(hurt: readonly Harm[]): string {
   return new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
 }
 
-const isOfApi = ({ problem }: Harm): boolean => problem.startsWith("upstream-");
-export const isOfBudget = ({ problem }: Harm): boolean =>
-  ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(problem);
+const isOfApi = ({ what }: Harm): boolean => what.startsWith("upstream-");
+const isOfKey = ({ what }: Harm): boolean => what === "upstream-authentication-failed";
+export const isOfBudget = ({ what }: Harm): boolean =>
+  ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(what);
 const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
   harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
 const soon = (ms: number): string => inWords(Math.max(LEAST_MS, ms));
@@ -62,7 +64,8 @@ export function circuits({ budget, at, upstream, explain }: Situation, why: stri
     const hurt = explain(
       (harm) =>
         resources.some((one) => one === harm.resource) &&
-        (isOfApi(harm) || harm.problem.endsWith("-exceeded")),
+        isOfKey(harm) === (why === "credentials") &&
+        (isOfApi(harm) || harm.what.endsWith("-exceeded")),
       since,
     );
     const values = {
@@ -109,7 +112,8 @@ export function outages(
       key: what,
       since,
       hurt: explain(isCaused, since),
-      values: { what, cause: cause.replace(/\.$/, "") },
+      // The cause may begin with the name of an operation, such as `set: `.
+      values: { what, cause: cause.replace(/^\w+: |\.$/g, "") },
     }));
 }
 
@@ -131,13 +135,13 @@ export function daySpent({ apps, explain }: Situation): Case[] {
       return day === undefined || day.remaining >= 1 ? [] : [[app, day.resetSeconds * 1_000] as const];
     }),
   );
-  const hurt = explain(({ problem, app }) => problem === "quota-exceeded" && resets.has(app));
+  const hurt = explain(({ what, app }) => what === "quota-exceeded" && resets.has(app));
   const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
   return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next), whose: whose(hurt) } }];
 }
 
 export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
-  const hurt = explain(({ problem }) => problem === "quota-exceeded");
+  const hurt = explain(({ what }) => what === "quota-exceeded");
   if (hurt.length === 0) return [];
   const own = apps.filter(({ app }) => hurt.some((harm) => harm.app === app));
   const refused = sumOf(own.map((app) => app.refused));
@@ -156,7 +160,7 @@ type Window = Facts["budget"]["api"]["windows"][number];
 export function budgetSpent({ budget, explain }: Situation): Case[] {
   return ORIGINS.flatMap((origin) => {
     const hurt = explain(
-      (harm) => harm.problem === "temporary-reduced-capacity" && originOfHarm(harm) === origin,
+      (harm) => harm.what === "temporary-reduced-capacity" && originOfHarm(harm) === origin,
     );
     if (hurt.length === 0) return [];
     const tightest = budget[origin].windows.reduce((a, b) =>
@@ -233,10 +237,10 @@ export function dataLost({ problems, budget, at }: Situation): Case[] {
 
 /** Errors of the last minute that no other row explains. */
 export function unexplained({ upstream, explain }: Situation): Case[] {
-  const isOver = ({ problem, resource, lastAt }: Harm): boolean =>
-    problem.startsWith("upstream-") && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
+  const isOver = ({ what, resource, lastAt }: Harm): boolean =>
+    what.startsWith("upstream-") && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
   const left = explain((harm) => harm.status >= 400 && !isOver(harm));
-  return [...Map.groupBy(left, ({ problem }) => problem)].map(([problem, hurt]) => {
+  return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
     const title = code === undefined ? "Error" : new Problem(code).message;
     return { key: problem, hurt, values: { problem, title } };

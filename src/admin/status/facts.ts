@@ -43,7 +43,8 @@ export function activityOf({ process, recorder, budgets }: StatusOptions): Activ
     series: recorder.series(),
     health: recorder.health(),
     queue: { api: budgets.api.overview().queue, images: budgets.images.overview().queue },
-    ...recorder.read(),
+    slowest: recorder.slowest(),
+    ...recorder.problems(),
   };
 }
 
@@ -61,7 +62,7 @@ export function createFacts(
 
 function factsOf(options: StatusOptions, together: Together & { scope: Scope }, span: Span) {
   const { budgets, clock, mode, replicas, freshness } = options;
-  const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest, harms } = together;
+  const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
   const at = clock.now();
   const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
   // What an operator looks for first comes first.
@@ -79,7 +80,6 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
     queue,
     upstream: upstreamOf(together),
     outages,
-    harms,
     problems,
     /** Requests of the last hour by kind, and per second in the last seconds. */
     requests: byKind((kind) => counts["requests"]?.[kind] ?? 0),

@@ -1,12 +1,6 @@
-/** Remembers what went wrong lately in this process, and the latest requests that were not hits. All lists are bounded. */
-import type { Outage, RequestRecord } from "../../telemetry/events.ts";
-import {
-  type CurrentOutage,
-  MOST_PROBLEMS,
-  MOST_SLOW,
-  type RecentProblem,
-  type SlowRequest,
-} from "./shapes.ts";
+/** Remembers the latest requests that were not hits, in this process. */
+import type { RequestRecord } from "../../telemetry/events.ts";
+import { MOST_SLOW, type SlowRequest } from "./shapes.ts";
 
 /** A request that was not a hit. */
 interface RecentRequest extends Pick<RequestRecord, "app" | "outcome" | "status" | "durationMs"> {
@@ -20,71 +14,31 @@ const HOUR_MS = 60 * 60_000;
 const MOST_REQUESTS = 2_000;
 /** The most requests that are shown of one query. */
 const MOST_SHOWN = 50;
-/** The names of circuit outages begin with this. The budgets know them (src/ratelimit/circuits/outages.ts). */
-const UPSTREAM = "upstream ";
 
 export interface Recent {
-  readonly problem: (problem: Pick<RecentProblem, "from" | "what" | "query" | "app">) => void;
   readonly request: (record: RequestRecord) => void;
-  readonly outageBegan: (outage: Outage) => void;
-  readonly outageEnded: (what: string) => void;
-  readonly read: () => {
-    readonly problems: RecentProblem[];
-    readonly outages: CurrentOutage[];
-    readonly slowest: SlowRequest[];
-  };
+  /** The requests of the last hour that waited longest for the upstream. */
+  readonly slowest: () => SlowRequest[];
   /** The latest requests for a query, newest first. */
   readonly historyOf: (query: string) => readonly RecentRequest[];
 }
 
 export function createRecent(now: () => number): Recent {
-  /** Ordered by the last occurrence, oldest first. */
-  const problems = new Map<string, RecentProblem>();
-  const outages = new Map<string, CurrentOutage>();
   const requests: { readonly record: RequestRecord; readonly at: number }[] = [];
   let next = 0;
-
-  const isRecent = (at: number): boolean => now() - at < HOUR_MS;
-
-  function problem({ from, what, query, app }: Pick<RecentProblem, "from" | "what" | "query" | "app">): void {
-    const at = now();
-    const kind = `${from} ${what}`;
-    const known = problems.get(kind);
-    const before = known !== undefined && isRecent(known.lastAt) ? known : { count: 0, firstAt: at };
-    problems.delete(kind);
-    if (problems.size >= MOST_PROBLEMS) problems.delete(problems.keys().next().value ?? "");
-    problems.set(kind, {
-      from,
-      what,
-      query,
-      app,
-      count: before.count + 1,
-      firstAt: before.firstAt,
-      lastAt: at,
-    });
-  }
-
   return {
-    problem,
     request(record) {
       requests[next] = { record, at: now() };
       next = (next + 1) % MOST_REQUESTS;
     },
-    outageBegan({ what, cause, meanwhile }) {
-      if (outages.has(what)) return;
-      outages.set(what, { what, cause, meanwhile, since: now() });
-      problem({ from: "gateway", what: `${what} does not work: ${cause}.`, query: null, app: null });
-    },
-    outageEnded: (what) => void outages.delete(what),
-    read: () => ({
-      problems: [...problems.values()].filter(({ lastAt }) => isRecent(lastAt)).toReversed(),
-      outages: [...outages.values()].filter(({ what }) => !what.startsWith(UPSTREAM)),
-      slowest: slowestOf(
+    slowest: () =>
+      slowestOf(
         requests.flatMap(({ record: { outcome, query, app, durationMs }, at }) =>
-          outcome === "miss" && query !== undefined && isRecent(at) ? [{ query, app, durationMs, at }] : [],
+          outcome === "miss" && query !== undefined && now() - at < HOUR_MS
+            ? [{ query, app, durationMs, at }]
+            : [],
         ),
       ),
-    }),
     historyOf: (query) =>
       [...requests.slice(next), ...requests.slice(0, next)]
         .toReversed()

@@ -2,11 +2,12 @@
  * Records what happens in this process, for the status page. A hit costs a few increments. Details are kept only of other
  * requests, of calls and of warnings.
  */
+import { PROBLEM_CODES } from "../../errors.ts";
 import { originOf, type Resource } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { type Counters, createCounters, type Kind } from "./counters.ts";
-import { createHarms, type Harms } from "./harms.ts";
+import { createProblems, type Problems } from "./problems.ts";
 import { createRecent, type Recent } from "./recent.ts";
 import type { Health } from "./shapes.ts";
 
@@ -25,8 +26,8 @@ const UNKNOWN: Health = {
   failingSince: null,
 };
 
-export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "historyOf"> {
-  readonly read: () => ReturnType<Recent["read"]> & { readonly harms: ReturnType<Harms["read"]> };
+export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "slowest" | "historyOf"> {
+  readonly problems: Problems["read"];
   /** @returns an observer that records each report and passes it on */
   readonly recording: (observer: Observer) => Observer;
   readonly health: () => Readonly<Partial<Record<Resource, Health>>>;
@@ -39,7 +40,7 @@ const TICK_MS = 1_000;
 export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions): Recorder {
   const { add, tick, hour, series } = createCounters(startedAt);
   const recent = createRecent(clock.now);
-  const harms = createHarms(clock.now);
+  const problems = createProblems(clock.now);
   const health = new Map<Resource, Health>();
   let cancel = (): void => undefined;
 
@@ -49,7 +50,7 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
   }
 
   function request(record: RequestRecord): void {
-    const { outcome, query, app, problem } = record;
+    const { outcome, query, app, problem, detail, resource, status } = record;
     const kind = kindOf(record);
     add("requests", kind);
     add(`app ${app}`, kind);
@@ -58,10 +59,10 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
     if (query !== undefined) add("asked", query);
     if (outcome === "hit") return;
     recent.request(record);
-    harms.request(record, kind);
-    if (problem === undefined) return;
-    recent.problem({ from: "caller", what: problem, query: query ?? null, app });
-    if (kind === "failed") add(`failures ${app}`, problem);
+    const why = kind === "stale" ? PROBLEM_CODES.find((code) => code === detail) : problem;
+    if (why === undefined || kind === "cached" || kind === "fetched" || kind === "gone") return;
+    problems.add({ from: "caller", what: why, ended: kind, app, resource, status }, query);
+    if (kind === "failed") add(`failures ${app}`, why);
   }
 
   function upstreamCall({ resource, status, durationMs, query }: UpstreamCallRecord): void {
@@ -73,17 +74,18 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
     health.set(resource, healthAfter(health.get(resource) ?? UNKNOWN, failure, clock.now()));
     if (failure === null) {
       add(`calls ${resource}`, "answeredMs", durationMs);
-      return harms.answered(resource);
+      return problems.answered(resource);
     }
     add(`calls ${resource}`, "failed");
-    recent.problem({ from: "upstream", what: `${resource}: ${failure}`, query, app: null });
+    problems.add({ from: "upstream", what: `${resource}: ${failure}` }, query);
   }
 
-  const warned = (what: string): void => recent.problem({ from: "gateway", what, query: null, app: null });
+  const warned = (what: string): void => problems.add({ from: "gateway", what });
   return {
     hour,
     series,
-    read: () => ({ ...recent.read(), harms: harms.read() }),
+    problems: problems.read,
+    slowest: recent.slowest,
     historyOf: recent.historyOf,
     health: () => Object.fromEntries(health),
     start: () => void (cancel = clock.after(TICK_MS, repeat)),
@@ -92,8 +94,8 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
       ...observer,
       request: both(observer.request, request),
       upstreamCall: both(observer.upstreamCall, upstreamCall),
-      outOfOrder: both(observer.outOfOrder, recent.outageBegan),
-      backInOrder: both(observer.backInOrder, recent.outageEnded),
+      outOfOrder: both(observer.outOfOrder, problems.outageBegan),
+      backInOrder: both(observer.backInOrder, problems.outageEnded),
       warn: both(observer.warn, warned),
       error: both(observer.error, warned),
     }),

@@ -26,7 +26,7 @@ import {
   unexplained,
 } from "./cases.ts";
 import type { AppStatus, Facts } from "./facts.ts";
-import type { Harm } from "./shapes.ts";
+import { type Harm, harmsIn } from "./problems.ts";
 
 export interface Sentence {
   readonly id: string;
@@ -48,6 +48,7 @@ interface Row {
 const MOST = 3;
 const MOST_NAMED = 3;
 
+const LEDGER = "the ledger on disk";
 const ASK_OWNER = "Ask the API's owner if it lasts.";
 const WHO_SPENDS =
   "`usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.";
@@ -99,7 +100,7 @@ export const SENTENCES: readonly Row[] = [
   {
     id: "calls-not-recorded",
     level: "bad",
-    when: (now) => outages(now, (what) => what === "the ledger on disk"),
+    when: (now) => outages(now, (what) => what === LEDGER),
     says: "{hurt} calls are counted in memory only, not on the disk ({cause}).",
     todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
   },
@@ -155,7 +156,11 @@ export const SENTENCES: readonly Row[] = [
   {
     id: "answers-not-stored",
     level: "warn",
-    when: (now) => outages(now, (what) => what === "the cache on disk"),
+    // Both are in one file.
+    when: (now) =>
+      now.outages.some(({ what }) => what === LEDGER)
+        ? []
+        : outages(now, (what) => what === "the cache on disk"),
     says: "{hurt} new answers are kept in memory only, not on the disk ({cause}).",
     todo: "Make room in DATA_DIR, or repair the disk.",
   },
@@ -271,14 +276,15 @@ export function shownOf(found: readonly Found[]): readonly Sentence[] {
 
 /** @returns all of them, the worst first. One that is good comes alone. */
 export function sentencesOf(facts: Facts): readonly Found[] {
-  let unexplained: readonly Harm[] = facts.harms;
+  const harms = harmsIn(facts.problems, facts.at);
+  let unexplained: readonly Harm[] = harms;
   function explain(isCaused: (harm: Harm) => boolean, since = facts.at): readonly Harm[] {
     const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - RECENT_MS;
     const { own = [], others = [] } = Object.groupBy(unexplained, (harm) => (isOf(harm) ? "own" : "others"));
     unexplained = others;
     return own;
   }
-  const situation = { ...facts, explain };
+  const situation = { ...facts, harms, explain };
   const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
     when(situation).map(({ key = "", since, hurt = [], values = {} }) => ({
       id,

@@ -8,9 +8,8 @@ import { z } from "zod";
 import { RESOURCES, ORIGINS } from "../../interface/resources.ts";
 import { MOST_STEPS, SPANS } from "./counters.ts";
 
-export const MOST_PROBLEMS = 60;
+export const MOST_PROBLEMS = 500;
 export const MOST_SLOW = 10;
-export const MOST_HARMS = 500;
 
 const name = z.string().max(10_000);
 const count = z.number().nonnegative();
@@ -27,31 +26,24 @@ const HEALTH = z.object({
 });
 /** Something that the gateway needs does not work. */
 const OUTAGE = z.object({ what: name, cause: name, meanwhile: name, since: instant });
-/** A kind of problem, how often it occurred, and the latest example. */
+/** A kind of problem, how often it occurred since `firstAt`, and the latest example. */
 const PROBLEM = z.object({
-  /** `caller`: a response with a problem; `upstream`: a call that failed; `gateway`: a warning in the log. */
+  /** `caller`: a request without a new answer; `upstream`: a call that failed; `gateway`: a warning in the log. */
   from: z.enum(["caller", "upstream", "gateway"]),
   /** The code of the problem, the failure of the call, or the text of the warning. */
   what: name,
+  /** How the requests ended. */
+  ended: z.enum(["stale", "refused", "failed", "mistakes"]).nullable(),
+  app: name.nullable(),
+  resource: name.nullable(),
+  status: count.nullable(),
+  query: name.nullable(),
   count,
   firstAt: instant,
   lastAt: instant,
-  query: name.nullable(),
-  app: name.nullable(),
 });
 /** A request that waited for the upstream. */
 const SLOW = z.object({ query: name, app: name, durationMs: count, at: instant });
-/** An app got an error or a stale answer for this reason, from `firstAt` on. `problem`: the code. */
-const HARM = z.object({
-  app: name,
-  problem: name,
-  resource: name,
-  /** 200: stale answers. */
-  status: count,
-  count,
-  firstAt: instant,
-  lastAt: instant,
-});
 const SERIES = z.object({
   stepMs: z.number(),
   lastStep: z.number(),
@@ -70,11 +62,9 @@ export const ACTIVITY = z.object({
   outages: z.array(OUTAGE).max(MOST_PROBLEMS),
   problems: z.array(PROBLEM).max(MOST_PROBLEMS),
   slowest: z.array(SLOW).max(MOST_SLOW),
-  harms: z.array(HARM).max(MOST_HARMS).default([]),
 });
 
 export type Activity = z.infer<typeof ACTIVITY>;
-export type Harm = z.infer<typeof HARM>;
 export type Health = z.infer<typeof HEALTH>;
 export type CurrentOutage = z.infer<typeof OUTAGE>;
 export type RecentProblem = z.infer<typeof PROBLEM>;

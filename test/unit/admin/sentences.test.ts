@@ -38,8 +38,8 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "key-refused",
     {
       budget: apiWith({ circuits: [circuit("credentials")] }),
-      harms: ["web", "ios"].map((app) =>
-        harmWith(app, { status: 502, problem: "upstream-authentication-failed" }),
+      problems: ["web", "ios"].map((app) =>
+        harmWith(app, { status: 502, what: "upstream-authentication-failed" }),
       ),
     },
     "ios and web get 502 since 22:38:41 UTC: the API refuses our key. Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.",
@@ -53,15 +53,26 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "api-unavailable",
     {
       budget: apiWith({ circuits: [circuit("unavailable", "sold")] }),
-      harms: [harmWith("web", { resource: "sold" }), harmWith("ios", { resource: "sold", status: 200 })],
+      problems: [harmWith("web", { resource: "sold" }), harmWith("ios", { resource: "sold", status: 200 })],
     },
     "web gets 503 since 22:38:41 UTC: the API for sold records answers 503 and asks for a pause. The next try is in 20 s. Ask the API's owner if it lasts.",
+  ],
+  [
+    "api-unavailable",
+    {
+      budget: apiWith({ circuits: [circuit("unavailable")] }),
+      problems: [
+        harmWith("web", { firstAt: AT - 60_000 }),
+        harmWith("web", { what: "upstream-authentication-failed", status: 502, lastAt: AT - 80_000 }),
+      ],
+    },
+    "web gets 503 since 22:39:00 UTC: the API answers 503 and asks for a pause. The next try is in 20 s. Ask the API's owner if it lasts.",
   ],
   [
     "api-failing",
     {
       budget: apiWith({ circuits: [{ ...circuit("failing"), state: "half-open" }] }),
-      harms: ["a", "b", "c", "d", "e", "other"].map((app, at) =>
+      problems: ["a", "b", "c", "d", "e", "other"].map((app, at) =>
         harmWith(app, { count: 9 - at, status: at % 2 === 0 ? 502 : 504 }),
       ),
     },
@@ -71,7 +82,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "api-failing",
     {
       budget: apiWith({ circuits: [circuit("failing")] }),
-      harms: [harmWith("other", { status: 200, problem: "upstream-error" })],
+      problems: [harmWith("other", { status: 200, what: "upstream-error" })],
     },
     "apps without an id get stale answers since 22:38:41 UTC: most calls to the API fail. The next try is in 20 s. Ask the API's owner if it lasts.",
   ],
@@ -89,7 +100,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "redis-away",
     {
       outages: [outage("Redis", "connect ECONNREFUSED 127.0.0.1:6379")],
-      harms: [harmWith("web", { problem: "budget-unavailable" })],
+      problems: [harmWith("web", { what: "budget-unavailable" })],
       budget: apiWith({ mode: "degraded", windows: [{ ...WINDOW, spent: 16, heldBack: 44, remaining: 0 }] }),
       scope: "cut-off",
     },
@@ -99,7 +110,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "share-spent",
     {
       budget: apiWith({ windows: [SPENT] }),
-      harms: [harmWith("hog", { problem: "quota-exceeded", status: 429 })],
+      problems: [harmWith("hog", { what: "quota-exceeded", status: 429 })],
       apps: [appWith("hog", { cached: 10, fetched: 20, refused: 70 }), appWith("web")],
     },
     "hog gets 429 since 22:38:41 UTC: its share of the budget is spent (70 % of the requests in the last hour refused). No other app is refused. Raise the weight, or ask the owners to spread their searches.",
@@ -107,7 +118,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
   [
     "day-spent",
     {
-      harms: [harmWith("feed", { problem: "quota-exceeded", status: 429 })],
+      problems: [harmWith("feed", { what: "quota-exceeded", status: 429 })],
       apps: [
         appWith("feed", {
           shares: [{ name: "per-day", limit: 300, windowSeconds: 86_400, remaining: 0, resetSeconds: 7_200 }],
@@ -120,7 +131,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "budget-spent",
     {
       budget: apiWith({ windows: [WINDOW, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
-      harms: [harmWith("web", { problem: "temporary-reduced-capacity" })],
+      problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
     },
     "web gets 503 since 22:38:41 UTC: the budget of 1d does not suffice (996 of 1,000 calls spent, 4 kept for other processes). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.",
   ],
@@ -136,7 +147,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
   ],
   [
     "errors",
-    { harms: [harmWith("web", { problem: "internal-error", status: 500 })] },
+    { problems: [harmWith("web", { what: "internal-error", status: 500 })] },
     'web gets 500 since 22:38:41 UTC: "Internal error in the gateway" (internal-error). docs/runbook.md says more under GatewayErrors.',
   ],
   [
@@ -160,7 +171,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
   ["all-well", {}, "All is well: the property API answers, and the budget has room."],
   [
     "all-well",
-    { harms: [harmWith("web", { firstAt: AT - 300_000, lastAt: AT - 90_000 })] },
+    { problems: [harmWith("web", { firstAt: AT - 300_000, lastAt: AT - 90_000 })] },
     "All is well: the property API answers, and the budget has room.",
   ],
 ];
@@ -174,7 +185,7 @@ it("the worst three come first: those that hurt apps, then other problems, then 
     mode: "observe",
     outages: [outage("the ledger on disk", "full"), outage("the cache on disk", "full")],
     budget: apiWith({ circuits: [circuit("unavailable", "sold")] }),
-    harms: [harmWith("web", { problem: "internal-error", status: 500 })],
+    problems: [harmWith("web", { what: "internal-error", status: 500 })],
   });
   expect(shownOf(sentencesOf(facts)).map(({ id }) => id)).toEqual([
     "errors",

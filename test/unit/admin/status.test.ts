@@ -50,7 +50,8 @@ function record(id = "one", startedAt = NOON): Recording {
       series: recorder.series(),
       health: recorder.health(),
       queue: { api: { interactive: 1 }, images: {} },
-      ...recorder.read(),
+      slowest: recorder.slowest(),
+      ...recorder.problems(),
     }),
   };
 }
@@ -122,7 +123,7 @@ describe("the recorder", () => {
 
   it("counts a problem once for each kind, and shows an outage until it ends", async () => {
     const { clock, request, observer, activity } = record();
-    for (const app of ["web", "feed"]) {
+    for (const app of ["feed", "web", "feed"]) {
       request({ outcome: "failed", status: 502, problem: "upstream-error", app });
       await clock.advance(MINUTE);
     }
@@ -131,15 +132,39 @@ describe("the recorder", () => {
     observer.outOfOrder(outage);
     observer.outOfOrder({ ...outage, cause: "another" });
     observer.outOfOrder({ ...outage, what: "upstream api/sold" });
-    expect(activity().outages).toEqual([{ ...outage, since: NOON + 2 * MINUTE }]);
+    expect(activity().outages).toEqual([{ ...outage, since: NOON + 3 * MINUTE }]);
     observer.backInOrder("Redis");
     expect(activity().outages).toEqual([]);
     expect(activity().problems).toMatchObject([
       { what: "upstream api/sold does not work: timeout." },
       { what: "Redis does not work: timeout.", count: 1 },
       { from: "gateway", what: "Something is odd.", count: 1 },
-      { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + MINUTE, app: "feed" },
+      { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + 2 * MINUTE, app: "feed" },
+      { what: "upstream-error", count: 1, app: "web", ended: "failed", status: 502 },
     ]);
+  });
+
+  it("says since when, without what was over: an outage that returns within a minute has not ended", async () => {
+    const { clock, request, call, observer, activity } = record();
+    const began = { what: "the ledger on disk", cause: "full", meanwhile: "" };
+    const firstAt = (): unknown => activity().problems.find(({ from }) => from === "caller")?.firstAt;
+    const fail = (): void =>
+      request({ outcome: "failed", status: 502, problem: "upstream-error", app: "web", resource: "sold" });
+    fail();
+    observer.outOfOrder(began);
+    observer.backInOrder(began.what);
+    await clock.advance(MINUTE - 1);
+    fail();
+    observer.outOfOrder(began);
+    expect([firstAt(), activity().outages[0]?.since]).toEqual([NOON, NOON]);
+    await clock.advance(1);
+    call();
+    observer.backInOrder(began.what);
+    await clock.advance(MINUTE);
+    fail();
+    observer.outOfOrder(began);
+    const again = NOON + 2 * MINUTE;
+    expect([firstAt(), activity().outages[0]?.since]).toEqual([again, again]);
   });
 });
 
