@@ -341,6 +341,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServe
     historyOf: context.recorder.historyOf,
     status: status.read,
     replicas: () => stores.replicas(),
+    withCopy: stores.withCopy,
     tryCircuits: () => tryCircuits(budgets),
     async usage(query) {
       const { limit, images } = settings.current().budget;

@@ -30,6 +30,7 @@ import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
 import { atMostEvery } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
+import { createCopier, type WithCopy } from "./sqlite/backup.ts";
 import { UnusableData } from "./sqlite/files.ts";
 import { identityOf } from "./config/identity.ts";
 import { type RedisNamespaces, redisNamespaces } from "./query/key.ts";
@@ -52,6 +53,8 @@ interface Backend {
   /** Whether each call is stored in the ledger before it is sent; empty if the ledger is only in memory. */
   readonly ledgers: MetricSources["ledgers"];
   readonly evictionPolicy: MetricSources["evictionPolicy"];
+  /** Copies the SQLite file; `undefined`: there is none. */
+  readonly withCopy: WithCopy | undefined;
   /** Writes all pending data, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
@@ -102,6 +105,7 @@ function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, obs
       await sqlite?.close();
     },
     evictionPolicy: () => undefined,
+    withCopy: sqlite && createCopier(sqlite.database, sqlite.directory),
     limiterOf: (origin, limits) =>
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
@@ -178,6 +182,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     evictionPolicy: eviction.current,
+    withCopy: undefined,
     async close() {
       for (const part of [eviction, claims, store, service]) part.close();
     },

@@ -11,7 +11,7 @@ export interface Endpoint {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly query: z.ZodRawShape;
-  /** @returns a JSON value, or an `Answer` */
+  /** @returns a JSON value, or an `Answer`. It may also write the response itself. */
   readonly answer: (request: Request, response: Response) => unknown;
 }
 
@@ -88,6 +88,7 @@ export function mount(app: Express, endpoints: readonly Endpoint[]): void {
       }
       checked(z.strictObject({ ...endpoint.query, pretty: PRETTY }), parametersOf(request), "parameter");
       const answer = await endpoint.answer(request, response);
+      if (response.headersSent) return;
       if (answer instanceof Sent) {
         const { type, text, status = 200, headers = {} } = answer.answer;
         // Express adds the ETag, and answers 304 if the browser has the file.

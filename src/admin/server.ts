@@ -9,6 +9,7 @@ import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/edge/request-validation.ts";
 import type { HttpServer } from "../process/listen.ts";
 import type { Observer } from "../telemetry/events.ts";
+import { backupEndpoint, type BackupOptions } from "./backup.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
@@ -18,7 +19,7 @@ import type { Span } from "./status/facts.ts";
 import type { Status } from "./status/status.ts";
 import { type UsageOptions, usageEndpoints } from "./usage.ts";
 
-export interface AdminOptions extends ExplainOptions, PurgeOptions, UsageOptions {
+export interface AdminOptions extends BackupOptions, ExplainOptions, PurgeOptions, UsageOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
   readonly readiness: () => { readonly isReady: boolean; readonly says: string };
@@ -75,6 +76,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     ...usageEndpoints(options),
     ...purgeEndpoints(options),
     reloadEndpoint(options),
+    backupEndpoint(options),
     post("/circuits/try", z.unknown(), () => {
       const tried = options.tryCircuits();
       const open = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;

@@ -105,6 +105,17 @@ const COMMANDS: readonly AdminCommand[] = [
     ask: ({ post }) => post("/config/reload", {}),
   },
   {
+    name: "backup",
+    description: "write a copy of the SQLite file of a running gateway into a new file",
+    argument: ["<file>", "path of the copy; it must not exist"],
+    async ask({ save }, { url: file = "" }) {
+      await save("/backup", file);
+      return {
+        says: `${file} has the answers, the purges and the ledger. Before you restore it, read docs/operations.md.`,
+      };
+    },
+  },
+  {
     name: "try",
     description: "try at once whether the API is back: the next call is a probe of every open circuit",
     ask: ({ post }) => post("/circuits/try", {}),

@@ -1,7 +1,8 @@
 /** Sends requests to the admin port of a running gateway. */
-import { readFileSync } from "node:fs";
-import http from "node:http";
+import { createWriteStream, readFileSync, rmSync } from "node:fs";
+import http, { type IncomingMessage } from "node:http";
 import https, { type RequestOptions } from "node:https";
+import { pipeline } from "node:stream/promises";
 
 import type { Config } from "../config/config.ts";
 import { examineConfig } from "../config/load.ts";
@@ -25,6 +26,8 @@ export interface Client {
     query?: Readonly<Record<string, string | undefined>>,
   ) => Promise<Answer>;
   readonly post: (path: string, body: object) => Promise<object>;
+  /** Writes the answer to a POST into a new file that only its owner can read. */
+  readonly save: (path: string, file: string) => Promise<void>;
 }
 
 /**
@@ -49,6 +52,7 @@ export function adminAddress({
 }
 
 const TIMEOUT_MS = 30_000;
+const SAVE_TIMEOUT_MS = 600_000;
 
 /** @throws {CommandFailure} if the address or the token file is unusable. The client's methods reject with it, too. */
 export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Client {
@@ -63,6 +67,11 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
   const token = file ? tokenIn(file) : (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal());
   const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
 
+  const unreachable = ({ message }: Error): never => {
+    const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
+    throw new CommandFailure(text, EXIT.unreachable);
+  };
+
   async function send<Answer>(method: string, path: string, body?: object): Promise<Answer> {
     const reply = await exchange(base + path, {
       ...trust,
@@ -70,10 +79,7 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
       timeoutMs: TIMEOUT_MS,
       body: body && JSON.stringify(body),
       headers: { ...headers, ...(body && { "Content-Type": "application/json" }) },
-    }).catch(({ message }: Error) => {
-      const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
-      throw new CommandFailure(text, EXIT.unreachable);
-    });
+    }).catch(unreachable);
     checkReply(reply);
     const answer: Answer = JSON.parse(reply.text);
     return answer;
@@ -85,6 +91,19 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
       return send("GET", search === "" ? path : `${path}?${search}`);
     },
     post: (path, body) => send("POST", path, body),
+    async save(path, file) {
+      const options = { ...trust, method: "POST", timeoutMs: SAVE_TIMEOUT_MS, headers };
+      const response = await begin(base + path, options).catch(unreachable);
+      if (response.statusCode !== 200) return checkReply(await wholeOf(response));
+      // Checked by the system in one step with the creation: an older backup is never overwritten.
+      const target = createWriteStream(file, { flags: "wx", mode: 0o600 });
+      let isNew = false;
+      target.once("open", () => void (isNew = true));
+      await pipeline(response, target).catch(({ message }: Error) => {
+        if (isNew) rmSync(file, { force: true });
+        throw new CommandFailure(`${file} cannot be written: ${message}`);
+      });
+    },
   };
 }
 
@@ -115,22 +134,31 @@ interface Exchange extends RequestOptions {
  * Uses node:http, because fetch refuses some ports, hides why a connection failed, and takes long to load.
  * @throws {Error} whose message says why there is no answer
  */
-export function exchange(url: string, { timeoutMs, body, ...options }: Exchange): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-  const { request } = url.startsWith("https:") ? https : http;
-  const fail = ({ name, message }: Error): void =>
-    reject(new Error(name === "AbortError" ? `no answer within ${timeoutMs} ms` : message));
-  const signal = AbortSignal.timeout(timeoutMs);
-  const sent = request(url, { ...options, agent: false, signal }, (response) => {
-    const { statusCode: status = 0 } = response;
-    response
-      .setEncoding("utf8")
-      .toArray()
-      .then((chunks) => resolve({ status, text: chunks.join("") }), fail);
-  });
-  sent.on("error", fail).end(body);
-  return promise;
+export async function exchange(url: string, options: Exchange): Promise<Reply> {
+  return await wholeOf(await begin(url, options)).catch(failure(options));
 }
+
+/** @returns the response as soon as its head is there */
+function begin(url: string, { body, ...options }: Exchange): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const { request } = url.startsWith("https:") ? https : http;
+  const signal = AbortSignal.timeout(options.timeoutMs);
+  request(url, { ...options, agent: false, signal }, resolve)
+    .on("error", reject)
+    .end(body);
+  return promise.catch(failure(options));
+}
+
+async function wholeOf(response: IncomingMessage): Promise<Reply> {
+  const chunks = await response.setEncoding("utf8").toArray();
+  return { status: response.statusCode ?? 0, text: chunks.join("") };
+}
+
+const failure =
+  ({ timeoutMs }: Exchange) =>
+  ({ name, message }: Error): never => {
+    throw new Error(name === "AbortError" ? `no answer within ${timeoutMs} ms` : message);
+  };
 
 /** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
 function checkReply({ status, text }: Reply): void {

@@ -57,11 +57,16 @@ export function openDatabase(options: OpenDatabaseOptions): Database {
     if (isInUse(error))
       throw new UnusableData(`another process uses ${file}: each gateway needs a directory of its own`);
     if (isDamaged(error)) throw new UnusableData(`${file} cannot be read (${reason}). ${beginAnew(file)}`);
-    throw new UnusableData(
-      `${directory} cannot be used (${reason}). Mend it, or set DATA_DIR to another directory. With an empty DATA_DIR, ` +
-        "answers and calls are kept in memory only",
-    );
+    throw unusable(directory, reason);
   }
+}
+
+/** @param reason why, in the words of the system or of SQLite */
+export function unusable(directory: string, reason: string): UnusableData {
+  return new UnusableData(
+    `${directory} cannot be used (${reason}). Mend it, or set DATA_DIR to another directory. With an empty DATA_DIR, ` +
+      "answers and calls are kept in memory only",
+  );
 }
 
 function openAlone(file: string, { layout, warn }: OpenDatabaseOptions): Database {

@@ -25,6 +25,7 @@ import { entryWith, keyOf } from "../support/entries.ts";
 import { UnusableData } from "../../src/sqlite/files.ts";
 import { startFleet } from "../support/fleet.ts";
 import { temporaryDirectory } from "../support/files.ts";
+import { createSmallDisk } from "../support/small-disk.ts";
 import { openSqliteStore, SQLITE_FILE } from "../support/sqlite.ts";
 
 const KEY = keyOf("sold/1");
@@ -142,6 +143,20 @@ describe("a directory that cannot be used is refused:", () => {
     expect(refusalOf(dataDir)).toMatch(/cannot be used \(.*E[A-Z]+.*\)\. Mend it, or set DATA_DIR/);
     expect(refusalOf(dataDir)).toContain(dataDir);
     expect(readFileSync(join(directory, "file"), "utf8")).toBe("mine");
+  });
+
+  it("its disk has little or no space, wherever that ends", () => {
+    for (let leftBytes = 0; leftBytes <= 800_000; leftBytes += 20_000) {
+      const { directory, fill } = createSmallDisk();
+      writeFileSync(join(directory, "left"), Buffer.alloc(leftBytes));
+      fill();
+      rmSync(join(directory, "left"));
+      try {
+        void openSqliteStore(directory).close();
+      } catch (error) {
+        expect(String(error)).toMatch(/UnusableData: .* cannot be used \(.*full\)\. Mend it/);
+      }
+    }
   });
 
   it("then the gateway ends with one line and exit code 1", async () => {

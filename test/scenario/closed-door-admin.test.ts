@@ -150,7 +150,9 @@ describe("a request that a foreign web page makes a browser send", () => {
   const PATHS = ["/", "/page/status.js", "/status", "/budget", "/budget/replicas", "/metrics", "/livez"]
     .map((path) => ["GET", path] as const)
     .concat([["GET", "/usage"]], [["GET", "/quote?url=%2Fareas"]]);
-  const CHANGES = ["/cache/purge", "/config/reload", "/circuits/try"].map((path) => ["POST", path] as const);
+  const CHANGES = ["/cache/purge", "/config/reload", "/circuits/try", "/backup"].map(
+    (path) => ["POST", path] as const,
+  );
 
   it.each([
     ["with the origin of another site", { origin: "https://evil.example" }],
@@ -229,7 +231,7 @@ describe("on the admin port", () => {
     "/usage",
     "/quote",
   ].concat(["/cache/entry", "/cache/history", "/cache/warm", "/version"]);
-  const DONE = ["/cache/purge", "/config/reload", "/circuits/try"];
+  const DONE = ["/cache/purge", "/config/reload", "/circuits/try", "/backup"];
 
   it("a wrong method is refused with Allow, and does nothing", async () => {
     const gateway = await startGateway();

@@ -14,7 +14,7 @@ import { temporaryDirectory } from "./files.ts";
 export interface SmallDisk {
   readonly directory: string;
   /** Takes all the space that is left. */
-  readonly fill: (database: Database) => void;
+  readonly fill: (database?: Database) => void;
   /** Gives that space back. */
   readonly empty: (database: Database) => void;
 }
@@ -44,8 +44,8 @@ export function fillDisk(file: string): void {
   closeSync(descriptor);
 }
 
-function stopGrowth(database: Database): void {
-  if (!database.isOpen) return;
+function stopGrowth(database?: Database): void {
+  if (!database?.isOpen) return;
   const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
   database.exec(`PRAGMA max_page_count = ${pages}`);
 }

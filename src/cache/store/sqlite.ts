@@ -5,7 +5,8 @@
 import { setImmediate } from "node:timers/promises";
 
 import type { Clock } from "../../process/clock.ts";
-import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
+import { type Database, type DatabaseSpace, openDatabase, unusable } from "../../sqlite/database.ts";
+import { isDiskFull } from "../../sqlite/faults.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation } from "../../telemetry/events.ts";
@@ -52,7 +53,7 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
     }
   } catch (error) {
     database.close();
-    throw error;
+    throw error instanceof Error && isDiskFull(error) ? unusable(directory, error.message) : error;
   }
 
   const run = createRun(database, options);

@@ -1,0 +1,36 @@
+/** `POST /backup`: a consistent copy of the SQLite file, while the gateway runs. */
+import { createReadStream, statSync } from "node:fs";
+import { pipeline } from "node:stream/promises";
+
+import { Problem } from "../errors.ts";
+import { type Endpoint, mistake } from "./endpoint.ts";
+
+export interface BackupOptions {
+  /** Passes the path of a copy to `use`, and removes it afterwards. `undefined`: there is no SQLite file. */
+  readonly withCopy?: ((use: (file: string) => Promise<void>) => Promise<void>) | undefined;
+}
+
+export function backupEndpoint({ withCopy }: BackupOptions): Endpoint {
+  return {
+    method: "POST",
+    path: "/backup",
+    query: {},
+    async answer(_request, response) {
+      if (withCopy === undefined)
+        throw mistake("This gateway has no SQLite file. With REDIS_URL, make a backup of Redis.");
+      const send = async (file: string): Promise<void> => {
+        const [type, length] = ["application/vnd.sqlite3", statSync(file).size];
+        response.set({ "Content-Type": type, "Content-Length": String(length), "Cache-Control": "no-store" });
+        // If it ends early, the client knows that from the length.
+        await pipeline(createReadStream(file), response).catch(() => response.destroy());
+      };
+      await withCopy(send).catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error);
+        throw new Problem("store-unavailable", {
+          detail: `The file cannot be copied: ${why}.`,
+          remedy: "The copy is made in DATA_DIR first. Make as much room there as the file has.",
+        });
+      });
+    },
+  };
+}

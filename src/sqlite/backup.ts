@@ -1,0 +1,32 @@
+/** Copies of the SQLite file. The gateway locks the file, so only the gateway itself can copy it while it runs. */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { backup } from "node:sqlite";
+
+import type { Database } from "./database.ts";
+import { createPrivately } from "./files.ts";
+
+/** Passes the path of a copy to `use`, and removes the copy when that is done. Rejects if there is no room for it. */
+export type WithCopy = (use: (file: string) => Promise<void>) => Promise<void>;
+
+/** @returns a function that copies the database while it is in use, with the backup of SQLite itself, one copy at a time */
+export function createCopier(database: Database, directory: string): WithCopy {
+  const file = join(directory, "backup.sqlite");
+  let last = Promise.resolve();
+  return async (use) => {
+    const before = last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    last = promise;
+    await before;
+    try {
+      // It may be left from a process that was killed.
+      rmSync(file, { force: true });
+      createPrivately(file);
+      await backup(database, file);
+      await use(file);
+    } finally {
+      rmSync(file, { force: true });
+      resolve();
+    }
+  };
+}

@@ -1,0 +1,41 @@
+/** A copy of the SQLite file of a running gateway, and what a gateway makes of it. */
+import { copyFileSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+import { expect, it } from "vitest";
+
+import { command } from "../support/command.ts";
+import { temporaryDirectory } from "../support/files.ts";
+import { startGateway } from "../support/gateway.ts";
+import { SQLITE_FILE } from "../support/sqlite.ts";
+import { budgetAt } from "../support/two-gateways.ts";
+
+it("backup writes a copy with all answers and calls so far, and never over another file", async () => {
+  const env = { DATA_DIR: temporaryDirectory(), BUDGET: "50/1h" };
+  const gateway = await startGateway({ env });
+  const file = join(temporaryDirectory(), "copy");
+  const backup = () => command(["backup", file, "--admin-url", gateway.adminUrl]);
+  for (let n = 0; n < 10; n++) expect((await gateway.get(`/areas?q=${n}`)).status).toBe(200);
+  // The gateway works on while the copy is made.
+  const [{ code, output }] = await Promise.all([backup(), gateway.get("/areas?q=meanwhile")]);
+  expect([code, output]).toEqual([0, expect.stringContaining(file)]);
+  expect((statSync(file).mode & 0o777).toString(8)).toBe("600");
+  const before = readFileSync(file);
+  expect(await backup()).toEqual({ code: 1, output: expect.stringMatching(/EEXIST/) });
+  expect(readFileSync(file).equals(before)).toBe(true);
+  const upstreamPort = Number(new URL(gateway.sandboxUrl).port);
+  await gateway.stop();
+
+  const restored = temporaryDirectory();
+  copyFileSync(file, join(restored, SQLITE_FILE));
+  const second = await startGateway({ env: { ...env, DATA_DIR: restored }, upstreamPort });
+  expect((await budgetAt(second.adminUrl)).windows[0]?.spent).toBeGreaterThanOrEqual(10);
+  for (let n = 0; n < 10; n++) await second.get(`/areas?q=${n}`);
+  expect(second.sandbox.requests()).toEqual([]);
+});
+
+it("backup says that there is nothing to copy without a SQLite file", async () => {
+  const gateway = await startGateway({ env: { DATA_DIR: "" } });
+  const { code, output } = await command(["backup", "/nowhere/copy", "--admin-url", gateway.adminUrl]);
+  expect([code, output]).toEqual([1, expect.stringContaining("no SQLite file")]);
+});
