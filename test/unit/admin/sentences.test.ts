@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { createAnnounce } from "../../../src/admin/status/announce.ts";
 import type { Facts } from "../../../src/admin/status/facts.ts";
 import { type Sentence, SENTENCES, sentencesOf, shownOf } from "../../../src/admin/status/sentences.ts";
+import { ALERTS } from "../../support/alert-rules.ts";
 import { appWith, AT, factsWith, harmWith, originWith, WINDOW } from "../../support/facts.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
@@ -194,10 +195,29 @@ it("the worst three come first: those that hurt apps, then other problems, then 
   ]);
 });
 
+/** The rows of the table in docs/runbook.md. */
+const ROWS = [...readFileSync("docs/runbook.md", "utf8").matchAll(/^\| `([a-z-]+)` \| (.+) \| (.+) \|$/gm)];
+
 it("docs/runbook.md has each sentence with its remedy", () => {
-  const rows = [...readFileSync("docs/runbook.md", "utf8").matchAll(/^\| `([a-z-]+)` \| (.+) \| (.+) \|$/gm)];
-  expect(rows.map(([, id, says]) => [id, says])).toEqual(SENTENCES.map(({ id, says }) => [id, says]));
-  for (const [at, { todo }] of SENTENCES.entries()) expect(rows[at]?.[3]).toContain(todo || "Nothing");
+  expect(ROWS.map(([, id, says]) => [id, says])).toEqual(SENTENCES.map(({ id, says }) => [id, says]));
+  for (const [at, { todo }] of SENTENCES.entries()) expect(ROWS[at]?.[3]).toContain(todo || "Nothing");
+});
+
+it("an alert about the same cause uses the same words", () => {
+  const linked = SENTENCES.flatMap(({ says, todo }, at) => {
+    const [, alert] = /\[More\]\(#(\w+)\)/.exec(ROWS[at]?.[3] ?? "") ?? [];
+    // Values differ, so only the words before them count.
+    const [why = ""] = /^[^{(.]*/.exec(says.replace("{hurt} ", "")) ?? [];
+    return alert === undefined ? [] : [{ alert, why: why.trim().toLowerCase(), todo }];
+  });
+  for (const [name, sentences] of Map.groupBy(linked, ({ alert }) => alert)) {
+    const about =
+      ALERTS.find(({ alert }) => alert.toLowerCase() === name)?.annotations?.["description"] ?? "";
+    const isSame = sentences.some(
+      ({ why, todo }) => about.toLowerCase().includes(why) && about.includes(todo),
+    );
+    expect([name, about, isSame]).toEqual([name, about, true]);
+  }
 });
 
 describe("the log", () => {
