@@ -14,6 +14,7 @@ import { secretsIn } from "./config/secrets/secret.ts";
 import { readSettings } from "./config/load.ts";
 import { tracingSettings } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
+import { logPlainText } from "./process/plain-text.ts";
 import { describePortInUse, gatewayPorts } from "./process/listen.ts";
 import {
   describeError,
@@ -40,6 +41,7 @@ export async function main(
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const log = createLogger({ level: config.log.level, secrets: keys.known });
+  logPlainText(log);
   const end = watchForEnd(log, env["npm_lifecycle_event"] === "start");
   let gateway: Gateway | undefined;
   onReloadSignal(() => gateway?.reload());

@@ -7,6 +7,10 @@ import module from "node:module";
 // image prevent that with --disable-sigusr1; this line prevents it for a start by hand.
 process.on("SIGUSR1", () => {});
 
+// Node's own listener prints warnings as plain text among the JSON lines of the log. From its first line on, the gateway logs
+// warnings itself. Those before, while the program loads, are about Node's own experimental parts.
+if (["gateway", "start"].includes(process.argv[2])) process.removeAllListeners("warning");
+
 const OLDEST_NODE = 24;
 
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
