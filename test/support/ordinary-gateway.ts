@@ -246,6 +246,7 @@ function gauges(
     'gateway_ledger_durable{store="redis"}': Number(!isRestarting),
     gateway_config_last_reload_successful: 1,
     gateway_files_refused: 0,
+    gateway_redis_may_evict_budget: 0,
     'gateway_certificate_end_timestamp_seconds{server="callers"}': 60 * 86_400,
   };
   for (const [series, value] of Object.entries(values)) replica.set(series, value);
