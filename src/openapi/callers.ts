@@ -13,13 +13,7 @@ import {
 } from "../interface/resources.ts";
 import { headerRefs, RESPONSE_HEADERS } from "./headers.ts";
 import { type Json, OPENAPI_VERSION, parameterOf } from "./shapes.ts";
-import {
-  problemHeaders,
-  problemName,
-  PROBLEM_SCHEMA,
-  problemResponses,
-  problemStatuses,
-} from "./problems.ts";
+import { problemName, PROBLEM_SCHEMA, problemResponses, problemStatuses } from "./problems.ts";
 
 export interface CallersDocumentOptions {
   readonly version: string;
@@ -36,15 +30,14 @@ export interface CallersDocumentOptions {
 
 const INTRODUCTION = `Listings, sold properties, areas and thumbnails, answered from a cache or by one call to the property service.
 
-Use GET or HEAD; other methods get 405 with \`Allow\`. Name your app in the app id header and in \`User-Agent\`. After a
-response with \`Retry-After\`, wait for that many seconds before the next request. \`RateLimit\` shows what is left of your
-app's share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.
+Use GET, or HEAD for the headers alone; other methods get 405 with \`Allow\`. Name your app in the app id header and in
+\`User-Agent\`. After a response with \`Retry-After\`, wait for that many seconds before the next request. \`RateLimit\` shows what
+is left of your app's share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.
 
 The terms of the property service bind your app: show the service's logo wherever you use its data, and show no pictures but
 the thumbnails.`;
 
 export function createCallersDocument(options: CallersDocumentOptions): Json {
-  const requestHeaders = requestHeadersOf(options.appIdHeader);
   return {
     openapi: OPENAPI_VERSION,
     info: {
@@ -77,7 +70,7 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
         ...Object.fromEntries(SEARCH_RESOURCES.map((name) => [recordName(name), RECORD_SCHEMAS[name]])),
       },
       headers: RESPONSE_HEADERS,
-      parameters: requestHeaders,
+      parameters: requestHeadersOf(options.appIdHeader),
       responses: problemResponses(),
       securitySchemes: {
         AppToken: {
@@ -191,28 +184,20 @@ interface Operation {
   readonly content: Json;
 }
 
-const ANSWER_HEADERS = headerRefs([
-  "X-Request-Id",
-  "Cache-Status",
-  "Age",
-  "Cache-Control",
-  "ETag",
-  "Last-Modified",
-  "Vary",
-  "Link",
-  "Content-Encoding",
-  "RateLimit-Policy",
-  "RateLimit",
-  "Preference-Applied",
-]);
+/** All but those of refusals. */
+const ANSWER_HEADERS = headerRefs(
+  Object.keys(RESPONSE_HEADERS).filter((name) => name !== "Retry-After" && name !== "Allow"),
+);
 
 function pathItem({ name, tag, summary, description, parameters, content }: Operation): Json {
-  const statuses = problemStatuses();
-  const unchanged = { description: "The caller already has the current answer.", headers: ANSWER_HEADERS };
+  const problems = problemStatuses().map((status) => [
+    status,
+    { $ref: `#/components/responses/${problemName(status)}` },
+  ]);
   return {
     parameters: [
       ...parameters,
-      ...REQUEST_HEADERS.map((header) => ({ $ref: `#/components/parameters/${header}` })),
+      ...Object.keys(requestHeadersOf("")).map((header) => ({ $ref: `#/components/parameters/${header}` })),
     ],
     get: {
       operationId: name,
@@ -221,26 +206,8 @@ function pathItem({ name, tag, summary, description, parameters, content }: Oper
       description,
       responses: {
         200: { description: "The answer.", headers: ANSWER_HEADERS, content },
-        304: unchanged,
-        ...Object.fromEntries(
-          statuses.map((status) => [status, { $ref: `#/components/responses/${problemName(status)}` }]),
-        ),
-      },
-    },
-    head: {
-      operationId: `${name}Head`,
-      tags: [tag],
-      summary: `${summary}: headers only`,
-      description: "The headers of the answer to GET.",
-      responses: {
-        200: { description: "The answer's headers.", headers: ANSWER_HEADERS },
-        304: unchanged,
-        ...Object.fromEntries(
-          statuses.map((status) => [
-            status,
-            { description: "The headers of a problem.", headers: problemHeaders(status) },
-          ]),
-        ),
+        304: { description: "The caller already has the current answer.", headers: ANSWER_HEADERS },
+        ...Object.fromEntries(problems),
       },
     },
   };
@@ -249,16 +216,6 @@ function pathItem({ name, tag, summary, description, parameters, content }: Oper
 function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
-
-const REQUEST_HEADERS = [
-  "AppId",
-  "RequestId",
-  "Deadline",
-  "Prefer",
-  "CacheControl",
-  "IfNoneMatch",
-  "IfModifiedSince",
-];
 
 function requestHeadersOf(appIdHeader: string): Record<string, Json> {
   const header = (name: string, description: string, example: string, schema: Json = {}): Json => ({

@@ -78,7 +78,7 @@ export function problemName(status: number): string {
 }
 
 /** The headers of a problem's response. */
-export function problemHeaders(status: number): Json {
+function problemHeaders(status: number): Json {
   const more: Record<number, string[]> = {
     405: ["Allow"],
     429: ["Retry-After"],
