@@ -20,6 +20,7 @@ import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
 import { createStatusTexts, type StatusTexts } from "./redis/status-texts.ts";
+import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { watchEvictionPolicy } from "./redis/eviction.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
@@ -148,7 +149,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     seal,
     connect: () => secretFiles.current().redis ?? redis,
     clock,
-    commandTimeoutMs: redis.timeoutMs,
+    timeout: createCommandTimeout(redis.timeoutMs),
     probeIntervalMs: redis.probeIntervalMs,
     observer,
     onOperation: timed("redis", metrics),
@@ -198,7 +199,6 @@ function sharedLimits(
   { config, clock, observer, metrics }: Context,
 ): Pick<Backend, "limiterOf" | "circuitsOf" | "replicas"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
-  const timeoutMs = config.redis?.timeoutMs ?? 0;
   const limiters = new Map<OriginName, SharedLimiter>();
   service.defineScripts(PURSE_SCRIPTS);
   return {
@@ -212,7 +212,8 @@ function sharedLimits(
         replicas,
         degradedReserve,
         degradedForMs,
-        timeoutMs,
+        timeoutMs: service.timeout.ms,
+        mostTimeoutMs: service.timeout.mostMs,
         ledger: config.ledger,
         ...observer,
         dataLost: metrics.budget.dataLost,

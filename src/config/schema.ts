@@ -67,9 +67,9 @@ const redis = z.strictObject({
     expected: "at most 64 letters, digits, '_', '-', '.' or ':'",
     description: "The beginning of every key and channel, for example for an access rule of a shared Redis.",
   }),
-  timeoutMs: setting(duration(), {
-    default: "50ms",
-    description: "The longest time that a Redis command may take.",
+  timeoutMs: setting(optional(duration()), {
+    description:
+      "The longest time that a Redis command may take. Unset: four times the 99th percentile of the measured round trips, from 50ms to 1s.",
   }),
 });
 

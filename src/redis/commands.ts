@@ -19,6 +19,7 @@ import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../errors.ts";
+import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
 import {
   knownNodes,
@@ -49,7 +50,7 @@ export interface RedisCommandsOptions {
   readonly factory: Pick<RedisFactory, "client" | "lastError">;
   readonly clock: Clock;
   /** A command that takes longer is a fault. */
-  readonly commandTimeoutMs: number;
+  readonly timeout: CommandTimeout;
   readonly probeIntervalMs: number;
   readonly observer: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
   readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
@@ -95,10 +96,10 @@ const MEANWHILE =
 
 /** Starts to connect. Does not throw if the server is down. */
 export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
-  const { factory, observer } = options;
+  const { factory, observer, timeout } = options;
   const refusal = createRefusal(observer);
   const breaker = createBreaker(options, {
-    probe: async (key) => await client.probe(`${key}:probe`),
+    probe: async (key) => await measured((client) => client.probe(`${key}:probe`)),
     describe: (cause) => messageOf(cause, factory.lastError()),
     // A new connection may help: the server has become a replica, or no longer answers.
     mayBeStuck: renew,
@@ -111,6 +112,15 @@ export function createRedisCommands(options: RedisCommandsOptions): RedisCommand
       if (next === client) breaker.connected();
     });
     return next;
+  }
+
+  /** Also measures replies that come too late: then Redis is farther away than before. */
+  async function measured<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const isConnected = client.status === "ready";
+    const startedAt = performance.now();
+    const reply = await command(client);
+    if (isConnected) timeout.replied(performance.now() - startedAt);
+    return reply;
   }
 
   function renew(): void {
@@ -129,7 +139,7 @@ export function createRedisCommands(options: RedisCommandsOptions): RedisCommand
       // Most commands take less than a millisecond.
       const startedAt = performance.now();
       try {
-        return await breaker.run(key, async () => await command(client));
+        return await breaker.run(key, () => measured(command));
       } catch (error) {
         throw error instanceof Outage
           ? new StoreUnavailable(error.message, { cause: error })
@@ -160,10 +170,10 @@ interface BreakerParts {
 }
 
 function createBreaker(
-  { clock, commandTimeoutMs, probeIntervalMs, observer, ...on }: RedisCommandsOptions,
+  { clock, timeout, probeIntervalMs, observer, ...on }: RedisCommandsOptions,
   { probe, describe, mayBeStuck }: BreakerParts,
 ): Breaker {
-  const underWay = createUnderWay({ clock, timeoutMs: commandTimeoutMs, onFault: fail });
+  const underWay = createUnderWay({ clock, timeout, onFault: fail });
   let state: CircuitState | "closed for good" = "closed";
   /** The error for callers while it is open. */
   let outage = new Outage("closed");
@@ -227,11 +237,11 @@ interface UnderWay {
 /** The commands under way, each with its timeout. */
 function createUnderWay({
   clock,
-  timeoutMs,
+  timeout,
   onFault,
 }: {
   readonly clock: Clock;
-  readonly timeoutMs: number;
+  readonly timeout: CommandTimeout;
   /** Called for a command that is not released. */
   readonly onFault: (cause: Error, key: string) => void;
 }): UnderWay {
@@ -240,6 +250,7 @@ function createUnderWay({
     async run<T>(key: string, command: () => Promise<T>) {
       const { promise, resolve, reject } = Promise.withResolvers<T>();
       rejections.add(reject);
+      const timeoutMs = timeout.ms();
       // In two parts: if this process was blocked, answers may wait unread in its sockets. They are read between the two.
       let cancel = clock.after(timeoutMs / 2, () => {
         cancel = clock.after(timeoutMs / 2, () =>

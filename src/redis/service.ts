@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 
 import type { Clock } from "../process/clock.ts";
 import type { CircuitState, StoreOperation } from "../telemetry/events.ts";
+import type { CommandTimeout } from "./command-timeout.ts";
 import { createRedisCommands, type RedisCommandsOptions, type RunOnRedis } from "./commands.ts";
 import { type RedisScripts, type RedisSettings, redisFactory } from "./connect.ts";
 import { type Bus, type BusOptions, createBus } from "./bus.ts";
@@ -15,8 +16,8 @@ export interface RedisServiceOptions extends BusOptions {
   /** @returns the settings, for each new connection */
   readonly connect: () => RedisSettings;
   readonly clock: Clock;
-  /** The longest wait for a command, in milliseconds; 50 by default. */
-  readonly commandTimeoutMs?: number;
+  /** The longest wait for a command. */
+  readonly timeout: CommandTimeout;
   /** The interval of probes during an outage, and of checks of the connection for messages, in milliseconds; 1000 by default. */
   readonly probeIntervalMs?: number;
   readonly observer: RedisCommandsOptions["observer"];
@@ -36,6 +37,7 @@ interface Watcher {
 
 export interface RedisService {
   readonly run: RunOnRedis;
+  readonly timeout: CommandTimeout;
   /** Makes scripts callable as methods of the client. */
   readonly defineScripts: (scripts: RedisScripts) => void;
   readonly bus: Bus;
@@ -59,7 +61,6 @@ export function readScript(url: URL): RedisScripts[string] {
 /** The script with which the breaker probes Redis. */
 const PROBE: RedisScripts = { probe: readScript(new URL("./lua/probe.lua", import.meta.url)) };
 
-const COMMAND_TIMEOUT_MS = 50;
 const PROBE_INTERVAL_MS = 1_000;
 
 /**
@@ -68,7 +69,7 @@ const PROBE_INTERVAL_MS = 1_000;
  */
 export function createRedisService(options: RedisServiceOptions): RedisService {
   const { connect, clock, onOperation, onBreaker, observer } = options;
-  const { commandTimeoutMs = COMMAND_TIMEOUT_MS, probeIntervalMs = PROBE_INTERVAL_MS } = options;
+  const { timeout, probeIntervalMs = PROBE_INTERVAL_MS } = options;
   const scripts: Record<string, RedisScripts[string]> = { ...PROBE };
   const watchers: Watcher[] = [];
   const factory = redisFactory(connect, scripts);
@@ -77,7 +78,7 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
   const commands = createRedisCommands({
     factory,
     clock,
-    commandTimeoutMs,
+    timeout,
     probeIntervalMs,
     observer,
     onOperation,
@@ -102,6 +103,7 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
 
   return {
     run: commands.run,
+    timeout,
     defineScripts(more) {
       Object.assign(scripts, more);
       commands.defineScripts(more);

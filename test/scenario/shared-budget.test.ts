@@ -5,6 +5,7 @@ import { ask } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { budgetAt, expectShared, PATIENT, startTwo } from "../support/two-gateways.ts";
 
 const APPS = "apps: [{ id: web }, { id: batch }]";
@@ -180,6 +181,29 @@ describe("two gateways on a Cluster", () => {
     expect(problemCode(await second.get("/areas?q=slow"))).toBe("upstream-unavailable");
     await expect.poll(() => first.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
     expect(Object((await ask(`${first.adminUrl}/usage?from=-1h`)).json()).totals.sends).toBe(4);
+  });
+});
+
+describe("two gateways 70 ms away from their Redis", () => {
+  it("share the budget without any setting, and go on when it moves 200 ms away", async () => {
+    const far = await startRedis();
+    onTestFinished(() => far.close());
+    const proxy = await startTcpProxy(far.port);
+    onTestFinished(proxy.close);
+    proxy.delay(70);
+    const env = { REDIS_URL: `redis://127.0.0.1:${proxy.port}`, REPLICAS: "2", BUDGET: "100/1h" };
+    const first = await startGateway({ env });
+    const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl } });
+    let asked = 0;
+    for (const delayMs of [70, 200]) {
+      proxy.delay(delayMs);
+      for (const gateway of [first, second, first, second]) {
+        await expectShared(gateway.adminUrl);
+        expect((await gateway.get(`/areas?q=${asked++}`)).status).toBe(200);
+      }
+    }
+    for (const { adminUrl } of [first, second])
+      await expect.poll(async () => (await budgetAt(adminUrl)).windows[0]?.spent).toBe(asked);
   });
 });
 

@@ -8,6 +8,7 @@ import { systemClock } from "../../src/process/clock.ts";
 import { createSeal } from "../../src/process/seal.ts";
 import { systemRandom } from "../../src/process/random.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
+import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { createRedisService, type RedisService, type RedisServiceOptions } from "../../src/redis/service.ts";
 import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
@@ -43,9 +44,9 @@ export const SEAL = createSeal(() => "the private key");
 /** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
 export function openRedisBackend(
   connect: RedisSettings | (() => RedisSettings),
-  options: Partial<RedisServiceOptions & { retentionMs: number }> = {},
+  options: Partial<RedisServiceOptions & { retentionMs: number; commandTimeoutMs: number }> = {},
 ): WatchedBackend {
-  const { clock = systemClock, retentionMs = 86_400_000 } = options;
+  const { clock = systemClock, retentionMs = 86_400_000, commandTimeoutMs = 2_000 } = options;
   const events: StoreEvent[] = [];
   const failed: { key: string; problem: Problem }[] = [];
   const states: CircuitState[] = [];
@@ -60,7 +61,7 @@ export function openRedisBackend(
     seal: SEAL,
     connect: typeof connect === "function" ? connect : () => connect,
     clock,
-    commandTimeoutMs: 2_000,
+    timeout: createCommandTimeout(commandTimeoutMs),
     probeIntervalMs: 100,
     observer: {
       warn: (message, fields) => void warnings.push(`${message}: ${String(fields["cause"])}`),

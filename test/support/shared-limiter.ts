@@ -4,6 +4,7 @@ import { systemClock } from "../../src/process/clock.ts";
 import { systemRandom } from "../../src/process/random.ts";
 import { createRedisPurse, PURSE_SCRIPTS } from "../../src/ratelimit/limits/redis-script.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
+import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import { createRedisService, type RedisService } from "../../src/redis/service.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 
@@ -52,7 +53,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     seal: createSeal(() => "the private key"),
     connect: () => ({ url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] }),
     clock: systemClock,
-    commandTimeoutMs: timeoutMs,
+    timeout: createCommandTimeout(timeoutMs),
     probeIntervalMs: 200,
     observer: { warn: onReport, outOfOrder: () => undefined, backInOrder: () => undefined },
     onOperation: () => undefined,
@@ -69,7 +70,8 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     replicas,
     degradedReserve: 0.1,
     degradedForMs,
-    timeoutMs,
+    timeoutMs: () => timeoutMs,
+    mostTimeoutMs: timeoutMs,
     ledger: { retentionMs: 60_000, maxRecords: 10_000 },
     warn: onReport,
     outOfOrder: ({ what }) => onReport(`${what} is out of order`),

@@ -126,6 +126,8 @@ export interface Done {
   /** [6] This process only watches for now. */
   readonly isWatching: boolean;
   readonly joinedBy: number;
+  /** [6] How much the script's time may be ahead. */
+  readonly slackMs: number;
   readonly purses?: PurseSizes;
   readonly slot?: number;
   /** [4] What counts in the purse of the slot, if that is new to this process. */

@@ -57,6 +57,12 @@ local function readState()
     }
   end
   now = state.time
+  -- [6] Replicas may wait for Redis for different times. The longest one of all counts.
+  for _, name in ipairs({ 'slackMs', 'countMs' }) do
+    request[name] = math.max(request[name], state[name] or 0)
+    state[name] = request[name]
+  end
+  request.holdMs, request.keepMs = request.holdMs + 2 * request.slackMs, request.keepMs + 2 * request.slackMs
 end
 
 -- [3] Slots of two sizes may be in use. The larger size counts for all.
@@ -87,11 +93,12 @@ local function lose(counts, ageMs)
     if tonumber(ms) > shortest.ms then most[#most + 1] = { ms = tonumber(ms), count = size } end
   end
   for k = 1, math.max(state.purses.replicas, #state.slots) do
-    state.slots[k] = { isUnknown = true, renewedAt = now, holdMs = request.holdMs, most = most, debts = {} }
+    state.slots[k] = { isUnknown = true, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most, debts = {} }
   end
   redis.call('DEL', SHARED, OWN)
   state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
-  state.openAt, state.since = now + span(shortest.ms + request.countMs), now
+  -- How long the others wait for Redis is lost, too.
+  state.openAt, state.since = now + span(shortest.ms + request.countMs) + request.unknownMs, now
   state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
 end
 
@@ -329,5 +336,5 @@ state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
 redis.call('SET', STATE, cjson.encode(state), 'PX', int(state.keepMs + request.holdMs))
 for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
-reply.joinedBy, reply.purses = me.joinedBy, state.purses
+reply.joinedBy, reply.purses, reply.slackMs = me.joinedBy, state.purses, request.slackMs
 return cjson.encode(reply)

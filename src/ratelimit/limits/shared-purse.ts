@@ -167,7 +167,7 @@ class SharedPurse implements SharedLimiter {
     const { clock, timeoutMs } = this.#options;
     const purses = this.#purses;
     this.#isClosing = true;
-    const giveUpAt = purses.now() + 2 * timeoutMs;
+    const giveUpAt = purses.now() + 2 * timeoutMs();
     while (!this.#isClosed && purses.last !== undefined && purses.now() < giveUpAt) {
       const turned = new Promise<void>((resolve) => (this.#onTurn = resolve));
       this.#wake();
@@ -252,7 +252,8 @@ class SharedPurse implements SharedLimiter {
 
   /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
   async #ask(askedAt: number, asked: Asked): Promise<Done | undefined> {
-    const { clock, process, redis, timeoutMs } = this.#options;
+    const { clock, process, redis } = this.#options;
+    const timeoutMs = this.#options.timeoutMs();
     const { last } = this.#purses;
     const isQuiet = this.#waiting.length === 0 && this.#isWaitingReported;
     const request: Request = {

@@ -26,7 +26,6 @@ const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
 export class Slot {
   readonly #degradedForMs: number;
-  readonly #slackMs: number;
   #number: number | undefined;
   /** When the last renewal was sent that is confirmed. */
   #renewedAt = Number.NEGATIVE_INFINITY;
@@ -39,10 +38,8 @@ export class Slot {
   readonly #paidBy = new Map<string, number>();
   readonly #ends = new Map<string, End>();
 
-  /** @param slackMs how much the script's time may be ahead */
-  constructor(degradedForMs: number, slackMs: number) {
+  constructor(degradedForMs: number) {
     this.#degradedForMs = degradedForMs;
-    this.#slackMs = slackMs;
   }
 
   get purse(): OwnPurse {
@@ -145,14 +142,14 @@ export class Slot {
   }
 
   /** @returns whether data were lost, and this replica knows it for the first time */
-  renewed({ slot, inherited, epoch, time }: Done, askedAt: number, now: number): boolean {
+  renewed({ slot, inherited, epoch, time, slackMs }: Done, askedAt: number, now: number): boolean {
     const isLost = this.#epoch !== undefined && this.#epoch !== epoch;
     this.#epoch = epoch;
     if (isLost && slot === undefined) this.#isFullDue = true;
     this.#isConfirmed = slot !== undefined;
     if (slot === undefined) return isLost;
     if (inherited !== undefined) {
-      const slack = this.#slackMs + ROUNDING_MS;
+      const slack = slackMs + ROUNDING_MS;
       const debts = inherited.debts.map(({ till, ...debt }) => ({
         ...debt,
         till: now + atLeast(till - time) + slack,

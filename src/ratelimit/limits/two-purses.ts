@@ -30,8 +30,10 @@ export interface SharedLimiterOptions extends PurseSettings {
   readonly process: string;
   /** [3] A replica without Redis goes on for this long. */
   readonly degradedForMs: number;
-  /** A command that takes longer has failed. */
-  readonly timeoutMs: number;
+  /** A command that takes longer has failed. It may change from command to command. */
+  readonly timeoutMs: () => number;
+  /** The most that it can be, in any replica. */
+  readonly mostTimeoutMs: number;
   readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   /** Redis has lost data of the budget. */
@@ -61,14 +63,11 @@ export class TwoPurses {
   isWatching = true;
   /** When the shared purse is likely to be open to this replica. */
   opensAt: number;
-  readonly #slackMs: number;
   #calls = 0;
 
   constructor(options: SharedLimiterOptions) {
     this.options = options;
-    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
-    this.#slackMs = TICK_MS + 2 * options.timeoutMs + 2 * ROUNDING_MS;
-    this.slot = new Slot(options.degradedForMs, this.#slackMs);
+    this.slot = new Slot(options.degradedForMs);
     this.apps = createAppCounts(options.redis.follow);
     this.config = options.config;
     this.windows = pursesOf(options.config.windows, options);
@@ -86,12 +85,12 @@ export class TwoPurses {
 
   /** From a grant until the latest arrival of its call. The reply to the grant may take `timeoutMs`. */
   countMs(): number {
-    return this.config.arrivalMs + this.options.timeoutMs;
+    return this.config.arrivalMs + this.options.timeoutMs();
   }
 
   /** How long this process must remember its own calls. */
   keptMs(): number {
-    return atLeast(keptMs(this.config.windows)) + this.countMs();
+    return atLeast(keptMs(this.config.windows)) + this.config.arrivalMs + this.options.mostTimeoutMs;
   }
 
   /** Whether the shared purse is open to this replica. */
@@ -214,8 +213,9 @@ export class TwoPurses {
   /** What each request to the script carries. */
   settings(): object {
     const { windows, options, config } = this;
-    const slackMs = this.#slackMs;
-    const { replicas, degradedForMs, ledger } = options;
+    const { replicas, degradedForMs, ledger, timeoutMs, mostTimeoutMs } = options;
+    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
+    const slackMs = TICK_MS + 2 * timeoutMs() + 2 * ROUNDING_MS;
     const [shortest, ...longer] = windows;
     const shortMs = shortest?.ms ?? 0;
     const drift = 3 * DRIFT;
@@ -228,14 +228,16 @@ export class TwoPurses {
       drift,
       slackMs,
       countMs: this.countMs(),
-      // [3] A slot is free when it was not renewed for this long.
-      holdMs: Math.ceil((degradedForMs + shortMs + this.countMs()) * (1 + drift)) + 2 * slackMs,
+      // [5] How much longer the calls of other replicas may count, and their clocks differ.
+      unknownMs: 3 * (mostTimeoutMs - timeoutMs()),
+      // [3] A slot is free when it was not renewed for this long. The script adds the slack.
+      holdMs: Math.ceil((degradedForMs + shortMs + this.countMs()) * (1 + drift)),
       // [4] The most that its holder can have spent in the longer windows after its last report.
       most: longer.map((window) => ({ ms: window.ms, count: Math.min(window.own, mostOften) })),
       joinMs: JOIN_MS,
       tickMs: TICK_MS,
-      // How long calls are kept.
-      keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + this.countMs() + 2 * slackMs,
+      // How long calls are kept. The script adds the slack.
+      keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + this.countMs(),
       ...ledger,
     };
   }
