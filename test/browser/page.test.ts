@@ -101,7 +101,7 @@ describe("the status page", () => {
     for (const area of [1, 2, 3, 4]) await ask(gateway, 1, `/sold?areaId=${area}`);
     await shows(page, "#sentences .bad", /^Problemweb gets 50[23] since .*the API for sold records/);
     await shows(page, "#apps tbody tr:nth-child(1)", /^webweight 3gets 50[23]since .* UTC4upstream-/);
-    await shows(page, "#upstream", /soldfails since \d\d:\d\d/);
+    await shows(page, "#upstream tbody tr", /^sold.*status 503\d\d:\d\d:\d\d UTC\d/);
     await shows(page, "#tiles .bad", "Paused");
     expect(errors).toEqual([]);
   });

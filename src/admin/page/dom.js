@@ -1,4 +1,5 @@
 // Makes and updates elements. Text is always set as text, so nothing that a caller sent can become markup.
+import { titleOf, valueText } from "./words.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -36,23 +37,24 @@ export function showItems(parent, items, { key, make, update }) {
 }
 
 /**
- * Shows rows in a table. The text of the first column, and its note, identify a row.
+ * Shows items as rows of a table.
  * @param columns `[title, kind, text, note, level]`: kind is "number", "query" or ""; text, note and level are functions
+ * @param key identifies an item
  * @param empty the text without rows
  * @param onQuery called with the text of a cell of kind "query" that was chosen
  */
-export function showTable(table, items, columns, empty, onQuery) {
+export function showTable(table, items, { columns, key, empty, onQuery }) {
   const [head, body] = [table.tHead ?? table.createTHead(), table.tBodies[0] ?? table.createTBody()];
-  const titles = columns.map(([textContent, className]) => h("th", { scope: "col", className, textContent }));
-  if (head.rows.length === 0) head.append(h("tr", {}, ...titles));
   head.hidden = items.length === 0;
   if (items.length === 0) {
-    const cell = h("td", { className: "empty", textContent: empty, colSpan: columns.length });
-    if (body.textContent !== empty) body.replaceChildren(h("tr", {}, cell));
+    if (body.textContent !== empty)
+      body.replaceChildren(h("tr", {}, h("td", { className: "empty", textContent: empty })));
     return;
   }
+  const titles = columns.map(([textContent, className]) => h("th", { scope: "col", className, textContent }));
+  if (head.rows.length === 0) head.append(h("tr", {}, ...titles));
   showItems(body, items, {
-    key: (item) => columns[0][2](item) + (columns[0][3]?.(item) ?? ""),
+    key,
     make: () => h("tr", {}, ...columns.map(([, kind]) => makeCell(kind, onQuery))),
     update: (row, item) =>
       columns.forEach(([, kind, text, note, level], at) => {
@@ -62,6 +64,18 @@ export function showTable(table, items, columns, empty, onQuery) {
         cell.className = `${kind} ${level?.(item) ?? ""}`;
       }),
   });
+}
+
+/** Shows objects as rows: a column for each member, whose name says what its values are. */
+export function showRows(table, rows, empty, onQuery) {
+  const columns = Object.entries(rows[0] ?? {}).map(([name, value]) => [
+    titleOf(name),
+    name === "query" || typeof value !== "number" ? name : "number",
+    (row) => valueText(name, row[name]),
+  ]);
+  const isName = (value) => typeof value === "string";
+  const key = (row) => Object.values(row).filter(isName).join(" ") + row.status;
+  showTable(table, rows, { columns, key, empty, onQuery });
 }
 
 function makeCell(kind, onQuery) {

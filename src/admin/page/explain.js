@@ -1,8 +1,7 @@
 // Explains a URL: what is cached, what a request would cost, and why the latest requests were not hits.
 import { ask } from "./ask.js";
 import { propose } from "./changes.js";
-import { byId, h, showTable } from "./dom.js";
-import { clockTime, duration } from "./words.js";
+import { byId, h, showRows } from "./dom.js";
 
 byId("explain-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -53,17 +52,6 @@ function factsOf({ query, cutFrom, key, says }, quote) {
 
 function historyOf({ requests }) {
   const table = h("table", { id: "history" });
-  const columns = [
-    ["At", "", ({ at }) => clockTime(at)],
-    ["App", "", ({ app }) => app],
-    [
-      "Outcome",
-      "",
-      ({ outcome }) => outcome,
-      ({ status, durationMs }) => `${status}, ${duration(durationMs)}`,
-    ],
-    ["Why it was not a hit", "", ({ why }) => why],
-  ];
-  showTable(table, requests, columns, "This process remembers no request for this URL that was not a hit.");
+  showRows(table, requests, "This process remembers no request for this URL that was not a hit.");
   return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }

@@ -1,11 +1,13 @@
 // Shows a status in the panels of the page.
 import { createChart } from "./chart.js";
-import { byId, h, setText, showItems, showTable } from "./dom.js";
+import { byId, h, setText, showItems, showRows, showTable } from "./dom.js";
 import { explainQuery } from "./explain.js";
-import { ago, clockTime, count, duration, percent, rate, soon, sum } from "./words.js";
+import { ago, clockTime, count, percent, rate, soon, sum } from "./words.js";
 
 /** Apps that are shown before "more" is pressed. */
 const FEW_APPS = 8;
+const FEW = 10;
+const MANY = 30;
 
 const showChart = createChart(byId("chart"), byId("legend"));
 let latest;
@@ -21,7 +23,6 @@ export function show(status) {
   showTiles(status);
   showChart(status);
   showBudget(status);
-  showUpstream(status);
   showLists(status);
 }
 
@@ -77,7 +78,8 @@ function showApps({ apps, budget }) {
     ...calls,
   ];
   const shown = isAll ? apps : apps.slice(0, FEW_APPS);
-  showTable(byId("apps"), shown, columns, "No app has sent a request in the last hour.");
+  const empty = "No app has sent a request in the last hour.";
+  showTable(byId("apps"), shown, { columns, key: ({ app }) => app, empty });
 }
 
 const HARM_LEVELS = { error: "bad", stale: "warn" };
@@ -190,31 +192,6 @@ function showBudget({ budget }) {
   });
 }
 
-function showUpstream({ upstream, at }) {
-  const rows = Object.entries(upstream).map(([name, state]) => ({ name, ...state }));
-  const columns = [
-    ["Resource", "", ({ name }) => name],
-    [
-      "State",
-      "",
-      ({ failingSince }) =>
-        failingSince === null ? "answers" : `fails since ${clockTime(failingSince)} UTC`,
-      undefined,
-      ({ failingSince }) => (failingSince === null ? "good" : "bad"),
-    ],
-    ["Calls", "number", ({ calls }) => count(calls)],
-    [
-      "Failed",
-      "number",
-      ({ failed }) => count(failed),
-      ({ lastFailure, lastFailureAt }) =>
-        lastFailure === null ? "" : `${lastFailure}, ${ago(lastFailureAt, at)}`,
-    ],
-    ["Mean time", "number", ({ meanMs }) => (meanMs === null ? "–" : duration(meanMs))],
-  ];
-  showTable(byId("upstream"), rows, columns, "No calls in the last hour.");
-}
-
 const SAVINGS = {
   hit: "the answer was in the cache",
   collapsed: "it joined the call of another request",
@@ -223,28 +200,13 @@ const SAVINGS = {
   refused: "the request had a mistake",
 };
 
-function showLists({ saved, asked, slowest, problems, at }) {
+function showLists({ upstream, saved, asked, slowest, problems }) {
+  const resources = Object.entries(upstream).map(([name, state]) => ({ name, ...state }));
+  showRows(byId("upstream"), resources, "No calls in the last hour.");
   const reasons = Object.entries(saved).sort(([, a], [, b]) => b - a);
-  const savedColumns = [
-    ["Why no call was needed", "", ([reason]) => SAVINGS[reason] ?? reason],
-    ["Requests", "number", ([, number]) => count(number)],
-  ];
-  showTable(byId("saved"), reasons, savedColumns, "No request was answered without a call yet.");
-  const askedColumns = [
-    ["Most requested", "query", ({ query }) => query],
-    ["Requests", "number", (item) => count(item.count)],
-  ];
-  showTable(byId("asked"), asked.slice(0, 10), askedColumns, "No searches in the last hour.", explainQuery);
-  const slowColumns = [
-    ["Slowest", "query", ({ query }) => query],
-    ["Took", "number", (item) => duration(item.durationMs), (item) => `${item.app}, ${ago(item.at, at)}`],
-  ];
-  showTable(byId("slowest"), slowest, slowColumns, "Nothing was fetched in the last hour.", explainQuery);
-  const problemColumns = [
-    ["What", "", ({ what }) => what, ({ from }) => `from the ${from}`],
-    ["Times", "number", (item) => count(item.count)],
-    ["Last (UTC)", "", ({ lastAt }) => clockTime(lastAt), ({ firstAt }) => `first ${clockTime(firstAt)}`],
-    ["Example", "query", ({ query }) => query ?? "", ({ app }) => app ?? ""],
-  ];
-  showTable(byId("problems"), problems, problemColumns, "No problems in the last hour.", explainQuery);
+  const savings = reasons.map(([reason, requests]) => ({ why: SAVINGS[reason] ?? reason, requests }));
+  showRows(byId("saved"), savings, "No request was answered without a call yet.");
+  showRows(byId("asked"), asked.slice(0, FEW), "No searches in the last hour.", explainQuery);
+  showRows(byId("slowest"), slowest, "Nothing was fetched in the last hour.", explainQuery);
+  showRows(byId("problems"), problems.slice(0, MANY), "No problems in the last hour.", explainQuery);
 }

@@ -31,3 +31,17 @@ export const soon = (ms) => duration(Math.max(1_000, ms));
 /** In UTC, as in the sentences and in the log. */
 export const clockTime = (at) => new Date(at).toISOString().slice(11, 19);
 export const ago = (at, now) => (now - at < 1_000 ? "now" : `${duration(now - at)} ago`);
+
+/** @returns for example "Last answer" for "lastAnswerAt" and "Mean" for "meanMs" */
+export function titleOf(name) {
+  const words = name.replace(/(?<=[a-z])(?:At|Ms)$/, "").replaceAll(/[A-Z]/g, (l) => ` ${l.toLowerCase()}`);
+  return words[0].toUpperCase() + words.slice(1);
+}
+
+/** A name says what a number is: "meanMs" is a duration, "lastAt" an instant. */
+export function valueText(name, value) {
+  if (value === null) return "";
+  if (typeof value !== "number") return value;
+  if (name.endsWith("Ms")) return duration(value);
+  return /^at$|(?:At|Since)$/.test(name) ? `${clockTime(value)} UTC` : count(value);
+}
