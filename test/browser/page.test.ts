@@ -74,7 +74,7 @@ describe("the status page", () => {
 
   it("shows who is hurt, the budget and what was saved, and goes on by itself", async () => {
     const gateway = await startGateway({ settings: SETTINGS, env: { BUDGET: "20/1h,1000/1d" } });
-    const { page, errors } = await open(gateway.adminUrl);
+    const { page, errors } = await open(gateway.adminUrl, { viewport: { width: 1366, height: 768 } });
     await isLive(page);
     await shows(page, "#apps .empty", "No app has sent a request");
     await shows(page, "#sentences", "No app has sent a request");
@@ -89,6 +89,7 @@ describe("the status page", () => {
     await shows(page, "#tiles", /Needed no call9\d(\.\d)? %/);
     await shows(page, "#legend", "Cached");
     expect(await page.locator("#chart canvas").count()).toBe(1);
+    expect(await page.evaluate("document.documentElement.scrollHeight")).toBe(768);
     await page.selectOption("#span", "24h");
     for (const summary of await page.locator("summary").all()) await summary.click();
     await shows(page, "#saved", /in the cache/);
@@ -181,6 +182,8 @@ describe("the status page", () => {
     expect(await page.locator("#apps tbody tr").count()).toBe(21);
     const width = await page.evaluate<number>("document.documentElement.scrollWidth");
     expect(width).toBeLessThanOrEqual(360);
+    const ofRefused = "document.querySelector('#apps th:nth-child(3)').getBoundingClientRect().right";
+    expect(await page.evaluate<number>(ofRefused)).toBeLessThanOrEqual(360);
     expect(await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")).toBe(
       "rgb(18, 18, 17)",
     );

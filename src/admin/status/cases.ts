@@ -177,9 +177,20 @@ export function budgetEmpty({ budget, harms, at, outages: all }: Situation): Cas
     const { mode, windows } = budget[origin];
     if (isHarming || mode === "joining" || (mode === "degraded" && all.length > 0)) return [];
     return windows
-      .filter(({ remaining }) => remaining < 1)
+      .filter((window) => window.remaining < 1 && !isExceeded(window))
       .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) }));
   });
+}
+
+const isExceeded = ({ spent, limit }: Window): boolean => spent >= limit + 1;
+
+/** More calls count than the limit allows. */
+export function budgetExceeded({ budget }: Situation): Case[] {
+  return ORIGINS.flatMap((origin) =>
+    budget[origin].windows
+      .filter(isExceeded)
+      .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) })),
+  );
 }
 
 function windowValues(

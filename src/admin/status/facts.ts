@@ -166,11 +166,7 @@ function originStatus(name: OriginName, budget: Budget, { series }: Together, no
   const { mode, windows, circuits } = budget.overview();
   const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
   const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
-  const calls = series[0]?.counts[name] ?? [];
-  // Less than ten minutes say nothing about the next hours, and no more do calls that have stopped.
-  const isKnown =
-    calls.length >= FEWEST_STEPS && circuits.length === 0 && sum(calls.slice(-LATEST_STEPS)) > 0;
-  const perMs = isKnown ? sum(calls) / (calls.length * SPANS["15m"]) : 0;
+  const perMs = circuits.length > 0 ? 0 : ratePerMs(series[0]?.counts[name] ?? []);
   return {
     mode,
     windows: windows.map((window) => windowStatus(window, perMs)),
@@ -205,6 +201,17 @@ function windowStatus(window: WindowOverview, perMs: number) {
 
 const FEWEST_STEPS = 120;
 const LATEST_STEPS = 24;
+
+/**
+ * @param calls per step of the first series, the latest last
+ * @returns the rate for a forecast. Less than ten minutes say nothing about the next hours, and calls that have stopped for
+ *   two minutes do not say more: 0
+ */
+export function ratePerMs(calls: readonly number[]): number {
+  const isKnown = calls.length >= FEWEST_STEPS && sum(calls.slice(-LATEST_STEPS)) > 0;
+  return isKnown ? sum(calls) / (calls.length * SPANS["15m"]) : 0;
+}
+
 /** A shorter window is empty and full again before anybody could act. */
 const SHORTEST_WINDOW_MS = 3_600_000;
 

@@ -7,6 +7,7 @@ import { OTHER_APP } from "../../telemetry/events.ts";
 import { clockText, listed, many } from "../words.ts";
 import {
   budgetEmpty,
+  budgetExceeded,
   budgetSpent,
   type Case,
   circuits,
@@ -103,6 +104,13 @@ export const SENTENCES: readonly Row[] = [
     when: (now) => outages(now, (what) => what === LEDGER),
     says: "{hurt} calls are counted in memory only, not on the disk ({cause}).",
     todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
+  },
+  {
+    id: "budget-exceeded",
+    level: "bad",
+    when: budgetExceeded,
+    says: "{hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}).",
+    todo: "If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.",
   },
   {
     id: "redis-away",

@@ -98,6 +98,11 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
     "No app is hurt so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
   ],
   [
+    "budget-exceeded",
+    { budget: apiWith({ windows: [{ ...SPENT, limit: 20, spent: 40 }] }) },
+    "No app is hurt so far, but more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.",
+  ],
+  [
     "redis-away",
     {
       outages: [outage("Redis", "connect ECONNREFUSED 127.0.0.1:6379")],

@@ -5,7 +5,7 @@ import { createCollect, merge } from "../../../src/admin/status/activity.ts";
 import { createCounters } from "../../../src/admin/status/counters.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
 import type { Activity } from "../../../src/admin/status/shapes.ts";
-import { emptyInMs } from "../../../src/admin/status/facts.ts";
+import { emptyInMs, ratePerMs } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
@@ -247,4 +247,17 @@ it.each([
 ])("the forecast of %s", (_name, windowMs, callsPerHour, spent, expected) => {
   const window = { limit: 2_400, windowMs, spent, remaining: 2_400 - spent };
   expect(emptyInMs(window, callsPerHour / HOUR)).toBe(expected);
+});
+
+it.each([
+  ["ten minutes of calls", Array(120).fill(1), 1 / 5_000],
+  ["less than ten minutes", Array(119).fill(1), 0],
+  ["calls that stopped two minutes ago", [...Array(156).fill(1), ...Array(24).fill(0)], 0],
+  [
+    "calls that stopped less than two minutes ago",
+    [...Array(157).fill(1), ...Array(23).fill(0)],
+    157 / 900_000,
+  ],
+])("the rate for a forecast: %s", (_, calls, expected) => {
+  expect(ratePerMs(calls)).toBe(expected);
 });
