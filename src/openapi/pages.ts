@@ -169,7 +169,7 @@ with urllib.request.urlopen(request) as response:
 const ORIGIN = `<span class="origin">http://127.0.0.1:8080</span>`;
 const SCRIPT = `for (const one of document.querySelectorAll(".origin")) one.textContent = location.origin;`;
 
-const STYLE = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+const STYLE = `:root { color-scheme: light dark; color: CanvasText; background: Canvas; font: 16px/1.5 system-ui, sans-serif; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
 h2 { margin-top: 3rem; } h3 { margin: 1rem 0 0.25rem; font-size: 1rem; }
 pre, code { font: 0.9em/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
@@ -177,7 +177,7 @@ td:first-child code { white-space: nowrap; }
 pre { margin: 0; padding: 0.75rem; white-space: pre-wrap; background: color-mix(in srgb, CanvasText 7%, Canvas); }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: 0.25rem 1rem 0.25rem 0; }
 tr { border-bottom: 1px solid color-mix(in srgb, CanvasText 20%, Canvas); }
-@media (max-width: 40rem) { thead { display: none; } tr, td { display: block; } td { padding: 0.1rem 0; } }`;
+@media (max-width: 40rem) { thead { display: none; } table, tbody, tr, td { display: block; } td { padding: 0.1rem 0; } }`;
 
 const sourceOf = (text: string): string => `'sha256-${hash("sha256", text, "base64")}'`;
 

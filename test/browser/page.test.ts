@@ -1,4 +1,4 @@
-/** The status page in a real browser. */
+/** The status page and the pages for app developers in a real browser. */
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
@@ -195,4 +195,23 @@ describe("the status page", () => {
     await shows(page, ".facts", "objectType=villa,radhus");
     expect(await page.evaluate("document.activeElement.id")).toBe("url");
   });
+});
+
+describe("the callers' pages", () => {
+  it.each(["light", "dark"] as const)(
+    "are accessible in %s, fit a phone, and have the address in their examples",
+    async (colorScheme) => {
+      const gateway = await startGateway();
+      for (const path of ["/", "/docs"]) {
+        const { page, errors } = await open(gateway.url + path, {
+          colorScheme,
+          viewport: { width: 390, height: 844 },
+        });
+        await expectAccessible(page);
+        expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+        if (path === "/docs") await shows(page, "pre", `curl -i -H 'x-app-id: my-app' '${gateway.url}/areas`);
+        expect(errors).toEqual([]);
+      }
+    },
+  );
 });
