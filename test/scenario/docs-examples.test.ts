@@ -164,7 +164,7 @@ it("every other example is a picture, a line of a log or of HTTP, or needs Docke
       !commandsIn(block).some((line) => /^(?:curl|npm|helm) /.test(line)),
   );
   // Add a test for a new example if it can run. The commands for systemd need root (test/delivery checks the unit).
-  // docs/migration.md and docs/internals/cache-policy.md have tests of their own.
+  // docs/migration.md, docs/internals/cache-policy.md and docs/redis.md have tests of their own.
   expect(others.map(({ page }) => page).toSorted()).toEqual([
     "docs/budget.md",
     "docs/configuration.md",
@@ -177,5 +177,6 @@ it("every other example is a picture, a line of a log or of HTTP, or needs Docke
     "docs/internals/logs.md",
     "docs/migration.md",
     "docs/pages.md",
+    "docs/redis.md",
   ]);
 });
