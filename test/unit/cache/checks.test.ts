@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+
+import { createChecks } from "../../../src/cache/checks.ts";
+
+describe("checks", () => {
+  it("make at most one per cent of the other calls, one at a time, and both kinds get their turn", async () => {
+    const checks = createChecks({ budgetLeft: () => 1, failed: () => expect.unreachable() });
+    let [others, calls, running] = [0, 0, 0];
+    const done = { answer: 0, page: 0 };
+    const ends: (() => void)[] = [];
+
+    function check(kind: "answer" | "page"): void {
+      void checks.run(kind, async (spend) => {
+        expect(++running).toBe(1);
+        for (let call = 0; call < (kind === "page" ? 3 : 1); call++) {
+          spend();
+          checks.called();
+          calls++;
+        }
+        await new Promise<void>((end) => ends.push(end));
+        running--;
+        done[kind]++;
+      });
+    }
+    for (; others < 5_000; others++) {
+      checks.called();
+      for (const kind of ["answer", "page"] as const) if (checks.isDue(kind, "listings")) check(kind);
+      expect(calls).toBeLessThanOrEqual(others / 100 + 0.01);
+      if (others % 7 > 0) continue;
+      ends.splice(0).forEach((end) => end());
+      await Promise.resolve();
+      await new Promise(setImmediate);
+    }
+    expect(calls).toBeGreaterThan(40);
+    expect([done.answer > 5, done.page > 5]).toEqual([true, true]);
+  });
+
+  it("are made only while half of the budget is left", () => {
+    let left = 1;
+    const checks = createChecks({ budgetLeft: () => left, failed: () => expect.unreachable() });
+    for (let call = 0; call < 1_000; call++) checks.called();
+    expect(checks.isDue("answer", "listings")).toBe(true);
+    left = 0.49;
+    expect(checks.isDue("answer", "listings")).toBe(false);
+  });
+
+  it("that fail are reported, and others follow", async () => {
+    const errors: unknown[] = [];
+    const checks = createChecks({ budgetLeft: () => 1, failed: (error) => errors.push(error) });
+    for (let call = 0; call < 1_000; call++) checks.called();
+    await checks.run("page", () => Promise.reject(new Error("a mistake")));
+    expect(errors).toHaveLength(1);
+    expect(checks.isDue("answer", "listings")).toBe(true);
+  });
+});
