@@ -108,9 +108,6 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
   };
 }
 
-/** Keys whose latest announcements are remembered, so that a read that was slower than an announcement changes nothing. */
-const MOST_ANNOUNCED = 10_000;
-
 /**
  * Which entries in memory are the newest ones: those that this process stored or read from the store since the last gap in the
  * events. A newer one would have been announced, and the announcement would have dropped them.
@@ -119,32 +116,28 @@ interface Trust {
   readonly onEvent: (event: StoreEvent) => void;
   readonly isConfirmed: (entry: Entry) => boolean;
   readonly confirm: (entry: Entry) => void;
-  /** Call it before reading the store. @returns a function that tells whether the entry that was read is the newest one */
-  readonly reading: (key: string) => (entry: Entry) => boolean;
+  /** Changes with each event. An entry is the newest one only if there was no event while it was read from the store. */
+  readonly events: () => number;
 }
 
 function createTrust(memory: MemoryStore, purges: Purges): Trust {
-  /** When the newest entry that another replica announced was stored, by key. */
-  const announcedAt = new LRUCache<string, number>({ max: MOST_ANNOUNCED });
   let confirmed = new WeakSet<Entry>();
+  let events = 0;
 
   return {
     onEvent(event) {
+      events++;
       if (event.kind === "gap") confirmed = new WeakSet();
       else if (event.kind === "purged") purges.add(event.purges);
       else {
         const { key, storedAt } = event;
-        announcedAt.set(key, storedAt);
         const cached = memory.find(key);
         if (cached !== undefined && cached.storedAt < storedAt) memory.drop(key);
       }
     },
     isConfirmed: (entry) => confirmed.has(entry),
     confirm: (entry) => void confirmed.add(entry),
-    reading(key) {
-      const sinceGap = confirmed;
-      return (entry) => sinceGap === confirmed && entry.storedAt >= (announcedAt.get(key) ?? 0);
-    },
+    events: () => events,
   };
 }
 
@@ -157,7 +150,7 @@ function createLookup(
     const cached = findInMemory(memory, key, clock.now());
     const isEnough = cached !== undefined && trust.isConfirmed(cached) && cached.storedAt > since;
     if (store === undefined || isEnough) return judged(key, cached, "memory");
-    const isNewest = trust.reading(key);
+    const before = trust.events();
     const stored = await getFrom(store, key, clock.now());
     if (stored === UNAVAILABLE) return judged(key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
@@ -167,7 +160,7 @@ function createLookup(
       if (found?.isPurged === false) void orUnavailable(store.set(key, cached));
       return found;
     }
-    if (stored !== undefined && isNewest(stored)) {
+    if (stored !== undefined && trust.events() === before) {
       trust.confirm(stored);
       memory.put(key, stored);
     }
