@@ -171,7 +171,7 @@ interface Stored {
 /** Estimates are over so many of the latest answers. */
 const LATEST_ANSWERS = 500;
 /** `callsForHalf` is sought at lower and lower prices: by this factor, down to this part of the price. */
-const [LOWER, LOWEST] = [0.7, 0.003];
+const [LOWER, LOWEST] = [0.85, 0.01];
 
 function createEstimate(price: () => number) {
   const latest: Stored[] = [];

@@ -5,13 +5,13 @@ import { createChecks } from "../../../src/cache/checks.ts";
 describe("checks", () => {
   it("make at most one per cent of the other calls, one at a time, and both kinds get their turn", async () => {
     const checks = createChecks({ budgetLeft: () => 1, failed: () => expect.unreachable() });
-    let [others, calls, running] = [0, 0, 0];
+    let [others, calls, running, mostRunning] = [0, 0, 0, 0];
     const done = { answer: 0, page: 0 };
     const ends: (() => void)[] = [];
 
     function check(kind: "answer" | "page"): void {
       void checks.run(kind, async (spend) => {
-        expect(++running).toBe(1);
+        mostRunning = Math.max(mostRunning, ++running);
         for (let call = 0; call < (kind === "page" ? 3 : 1); call++) {
           spend();
           checks.called();
@@ -26,13 +26,14 @@ describe("checks", () => {
       checks.called();
       for (const kind of ["answer", "page"] as const) if (checks.isDue(kind, "listings")) check(kind);
       expect(calls).toBeLessThanOrEqual(others / 100 + 0.01);
-      if (others % 7 > 0) continue;
+      // Longer than it takes until another check would be due.
+      if (others % 150 > 0) continue;
       ends.splice(0).forEach((end) => end());
       await Promise.resolve();
       await new Promise(setImmediate);
     }
-    expect(calls).toBeGreaterThan(40);
-    expect([done.answer > 5, done.page > 5]).toEqual([true, true]);
+    expect(mostRunning).toBe(1);
+    expect([done.answer > 2, done.page > 2]).toEqual([true, true]);
   });
 
   it("are made only while half of the budget is left", () => {

@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+
+import type { Entry } from "../../../src/cache/entry.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes.ts";
+import { receive } from "../../../src/cache/receive.ts";
+import { fetchedWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
+import { rulesWith } from "../../support/rules.ts";
+
+const RULES = rulesWith({ lifetimes: "learned" });
+const QUERY = { kind: "record", resource: "listings", serviceId: "4711", extras: [] } as const;
+
+describe("a learned lifetime", () => {
+  it.each([
+    ["is limited by the upstream's", 0.01, "limited"],
+    ["is not prolonged by the upstream's", 1_000, "longest"],
+  ])("%s", async (_name, freshFor, why) => {
+    const ttlMs = RULES.ttlMs.records;
+    const lifetimes = createLifetimes(() => "learned");
+    const caching = { ...NO_CACHING_HEADERS, freshForMs: freshFor * ttlMs };
+    let cached: Entry | undefined;
+    // It never changes and is seldom asked for, so it would get the longest lifetime.
+    for (let nth = 1; nth <= 10; nth++) {
+      const now = nth * 20 * ttlMs;
+      const reception = { now, purgeEpoch: 0, cached, before: cached, wasPurged: false, requests: 1 };
+      ({ entry: cached } = await receive(QUERY, fetchedWith({ caching }), reception, RULES, lifetimes));
+    }
+    if (cached === undefined) expect.unreachable("nothing was received");
+    expect(cached.freshUntil - cached.storedAt).toBe(Math.min(freshFor, 3) * ttlMs);
+    expect(lifetimes.about(cached, ttlMs)?.why).toBe(why);
+  });
+});
