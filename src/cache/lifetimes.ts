@@ -35,7 +35,7 @@ export interface Freshness {
   /** The expected share of fresh answers from the cache that are out of date, now and with fixed lifetimes. */
   readonly expected: number | null;
   readonly expectedFixed: number | null;
-  /** How many times as many calls would leave half as many out-of-date answers. */
+  /** How many times as many calls, from lifetimes that are all shorter by one factor, would leave half as many out-of-date answers. */
   readonly callsForHalf: number | null;
   /** The same share in answers that were checked, and its interval of 95 %. */
   readonly measured: Measured | null;
@@ -67,7 +67,7 @@ const SPAN = 3;
 export function createLifetimes(mode: () => Mode): Lifetimes {
   const price = createPrice();
   const others = createOthers();
-  const estimate = createEstimate(price.now);
+  const estimate = createEstimate();
   const checks = createMeasure();
   const learnedMs = (rate: PerMs, ttlMs: number): number =>
     lifetimeAt(price.now(), rate, ttlMs / SPAN, ttlMs * SPAN);
@@ -84,7 +84,7 @@ export function createLifetimes(mode: () => Mode): Lifetimes {
       const ownMs = bound(learnedMs(rate, ttlMs));
       price.steer(rate, Math.max(0, ownMs), Math.max(0, fixedMs));
       const lifetimeMs = mode() === "learned" ? ownMs : fixedMs;
-      if (lifetimeMs > 0) estimate.add({ rate, ttlMs, lifetimeMs, fixedMs });
+      if (lifetimeMs > 0) estimate.add({ rate, lifetimeMs, fixedMs });
       return { lifetimeMs, rates };
     },
     about({ rates, storedAt, freshUntil }, ttlMs) {
@@ -163,17 +163,16 @@ function createPrice() {
 /** A stored answer, with the lifetime that it has and the one that it would have. */
 interface Stored {
   readonly rate: PerMs;
-  readonly ttlMs: number;
   readonly lifetimeMs: number;
   readonly fixedMs: number;
 }
 
 /** Estimates are over so many of the latest answers. */
 const LATEST_ANSWERS = 500;
-/** `callsForHalf` is sought at lower and lower prices: by this factor, down to this part of the price. */
-const [LOWER, LOWEST] = [0.85, 0.01];
+/** `callsForHalf` is sought with shorter and shorter lifetimes: by this factor, down to this part. */
+const [SHORTER, SHORTEST] = [0.95, 0.01];
 
-function createEstimate(price: () => number) {
+function createEstimate() {
   const latest: Stored[] = [];
 
   /** What all answers together cost while they are stored. */
@@ -190,10 +189,8 @@ function createEstimate(price: () => number) {
   }
 
   function callsForHalf(now: Cost): number | null {
-    for (let part = LOWER; part > LOWEST && now.outOfDate > 0; part *= LOWER) {
-      const cost = costWith(({ rate, ttlMs, lifetimeMs }) =>
-        lifetimeAt(price() * part, rate, ttlMs / 30, lifetimeMs),
-      );
+    for (let part = SHORTER; part > SHORTEST && now.outOfDate > 0; part *= SHORTER) {
+      const cost = costWith(({ lifetimeMs }) => lifetimeMs * part);
       if (cost.outOfDate <= now.outOfDate / 2) return cost.calls / now.calls;
     }
     return null;
