@@ -39,9 +39,8 @@ async function main(): Promise<void> {
     const stop = startTraffic(url);
     await new Promise((resolve) => setTimeout(resolve, TRAFFIC_MS));
     mkdirSync(FOLDER, { recursive: true });
-    await photograph(browser, adminUrl, "page-light", { colorScheme: "light", width: 1280, height: 900 });
+    await photograph(browser, adminUrl, "page-light", { colorScheme: "light", width: 1366, height: 768 });
     await explain(browser, adminUrl);
-    await photograph(browser, adminUrl, "page-dark", { colorScheme: "dark", width: 1280, height: 900 });
     sandbox.faults.add({ status: 503, pathPrefix: "/sold" });
     for (let at = 0; at < 6; at++) await ask(`${url}/sold?areaId=${at + 100}`, "website");
     await new Promise((resolve) => setTimeout(resolve, 3_000));

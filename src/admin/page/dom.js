@@ -1,5 +1,5 @@
 // Makes and updates elements. Text is always set as text, so nothing that a caller sent can become markup.
-import { titleOf, valueText } from "./words.js";
+import { isInstant, titleOf, valueText } from "./words.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -70,7 +70,7 @@ export function showTable(table, items, { columns, key, empty, onQuery }) {
 export function showRows(table, rows, empty, onQuery) {
   const columns = Object.entries(rows[0] ?? {}).map(([name, value]) => [
     titleOf(name),
-    name === "query" || typeof value !== "number" ? name : "number",
+    typeof value === "number" && !isInstant(name) ? "number" : name,
     (row) => valueText(name, row[name]),
   ]);
   const isName = (value) => typeof value === "string";

@@ -32,9 +32,9 @@ export const soon = (ms) => duration(Math.max(1_000, ms));
 export const clockTime = (at) => new Date(at).toISOString().slice(11, 19);
 export const ago = (at, now) => (now - at < 1_000 ? "now" : `${duration(now - at)} ago`);
 
-/** @returns for example "Last answer" for "lastAnswerAt" and "Mean" for "meanMs" */
+/** @returns for example "Last answer at" for "lastAnswerAt" and "Mean" for "meanMs" */
 export function titleOf(name) {
-  const words = name.replace(/(?<=[a-z])(?:At|Ms)$/, "").replaceAll(/[A-Z]/g, (l) => ` ${l.toLowerCase()}`);
+  const words = name.replace(/Ms$/, "").replaceAll(/[A-Z]/g, (l) => ` ${l.toLowerCase()}`);
   return words[0].toUpperCase() + words.slice(1);
 }
 
@@ -43,5 +43,7 @@ export function valueText(name, value) {
   if (value === null) return "";
   if (typeof value !== "number") return value;
   if (name.endsWith("Ms")) return duration(value);
-  return /^at$|(?:At|Since)$/.test(name) ? `${clockTime(value)} UTC` : count(value);
+  return isInstant(name) ? `${clockTime(value)} UTC` : count(value);
 }
+
+export const isInstant = (name) => /^at$|(?:At|Since)$/.test(name);

@@ -38,7 +38,8 @@ export function createProblems(now: () => number): Problems {
   }
 
   function add(given: Partial<Kind> & Pick<Kind, "from" | "what">, query: string | null = null): void {
-    const kind = { ended: null, app: null, resource: null, status: null, ...given };
+    const { from, what, ended = null, app = null, resource = null, status = null } = given;
+    const kind = { from, what, ended, app, resource, status };
     const at = now();
     const key = keyOf(kind);
     const known = problems.get(key);
