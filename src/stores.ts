@@ -141,7 +141,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   const replica = random.unique16();
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
-  const seal = createSeal(context.keys.current);
+  const seal = createSeal(context.keys.newest);
   const service = createRedisService({
     namespace: namespaces.budget,
     cache: namespaces.cache,

@@ -15,7 +15,7 @@ import { conditionHeaders, validatorsIn } from "./conditional.ts";
 import { UpstreamFault } from "./fetch.ts";
 import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
 import { recordCall } from "./record.ts";
-import { areRenewed, type Credentials } from "./sign.ts";
+import { type Credentials, mayBeTakenNow } from "./sign.ts";
 import {
   type Asked,
   explanationOf,
@@ -176,7 +176,7 @@ async function call(
   const { clock, confidential } = options;
   const startedAt = clock.monotonic();
   const record = recordCall(question, ended, options);
-  const signedWith = options.credentials.version();
+  const signedWith = options.credentials.currentNumber();
   const { target, signature } = origin.sign(question.target);
   try {
     const answer = await origin.fetch({
@@ -222,9 +222,15 @@ export function judge(
   const verdict = judgeAnswer(answer, asked);
   if (noteOf(verdict) === REPEATED_SIGNATURE) reportRepeatedSignature(asked.resource, options.observer);
   const { status, headers } = answer;
-  const refusal = { status, date: headers.date, signedWith, explanation: () => explanationOf(answer, asked) };
-  const isRenewed = areRenewed(refusal, options, asked.now);
-  return isRenewed && verdict.kind === "failed"
+  const refusal = {
+    status,
+    date: headers.date,
+    // Thumbnails are not signed.
+    signedWith: asked.signature.length > 0 ? signedWith : undefined,
+    explanation: () => explanationOf(answer, asked),
+  };
+  const isTakenNow = mayBeTakenNow(refusal, options, asked.now);
+  return isTakenNow && verdict.kind === "failed"
     ? { ...verdict, mayRetry: true, hasNewCredentials: true }
     : verdict;
 }

@@ -190,7 +190,7 @@ class PassedCall {
       trace: request.trace,
     } as const;
     this.#record = recordCall(call, passing.report, options);
-    this.#signedWith = options.credentials.version();
+    this.#signedWith = options.credentials.currentNumber();
     this.#startedAt = clock.monotonic();
     const headWithinMs = Math.min(connectTimeoutMs + headerTimeoutMs, totalTimeoutMs);
     const callerWaitsMs = request.deadlineAt - clock.now();

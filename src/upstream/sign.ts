@@ -49,39 +49,45 @@ export function createSigner({ callerId, privateKey, now, unique16 }: SignerOpti
   };
 }
 
-/** The credentials that requests are signed with. */
+/** The credentials that requests are signed with. src/config/secrets/private-key.ts explains them. */
 export interface Credentials {
-  /** Changes whenever the credentials change. */
-  readonly version: () => number;
+  readonly currentNumber: () => number;
+  readonly refused: (number: number) => boolean;
+  readonly accepted: (number: number) => "new" | "previous" | undefined;
   /** Checks immediately whether there are new credentials. */
   readonly checkAgain: () => void;
 }
 
-/** A refusal of the credentials, as operators need to know it. */
-interface Refusal {
+/** What the upstream said to the credentials, as operators need to know it. */
+interface Reaction {
   readonly status: number;
   /** The upstream's `Date` header, because different clocks are a common cause. */
   readonly date: string | undefined;
-  /** The version of the credentials that the request was signed with. */
-  readonly signedWith: number;
+  /** The number of the key that the request was signed with, if it was signed. */
+  readonly signedWith: number | undefined;
   /** @returns the upstream's explanation, if it may be shown */
   readonly explanation: () => string | undefined;
 }
 
 /**
- * If the upstream refused the credentials, checks whether there are new ones. If there are none, logs what operators must
- * check. Ignores all other statuses.
+ * If the upstream refused the credentials, checks whether there are others. If there are none, logs what operators must
+ * check. If it took them after it had refused the others, logs which ones.
  * @param now epoch milliseconds
- * @returns whether there are new credentials, so that a retry may succeed
+ * @returns whether there are other credentials, so that a retry may succeed
  */
-export function areRenewed(
-  { status, date, signedWith, explanation }: Refusal,
+export function mayBeTakenNow(
+  { status, date, signedWith, explanation }: Reaction,
   { credentials, observer }: { readonly credentials: Credentials; readonly observer: Observer },
   now: number,
 ): boolean {
-  if (status !== 401 && status !== 403) return false;
+  if (status !== 401 && status !== 403) {
+    const taken = status < 500 && signedWith !== undefined ? credentials.accepted(signedWith) : undefined;
+    if (taken !== undefined)
+      observer.warn(`The API takes the ${taken} private key, and refuses the other one.`, { taken });
+    return false;
+  }
   credentials.checkAgain();
-  if (credentials.version() !== signedWith) return true;
+  if (signedWith !== undefined && credentials.refused(signedWith)) return true;
   const upstreamNow = httpDateMs(date, now);
   const clockSkewSeconds = upstreamNow === undefined ? "unknown" : Math.round((upstreamNow - now) / 1000);
   observer.error(

@@ -70,7 +70,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       upstream.callerId,
       ...keys.known,
     ],
-    credentials: { version: keys.version, checkAgain: checkKeyFile },
+    credentials: { ...keys, checkAgain: checkKeyFile },
   };
   const attempt = createAttempt(outgoing);
   let lastAnswered: Question | undefined;

@@ -84,6 +84,28 @@ describe("a private key in a file", () => {
     expect(replica.process.output()).not.toMatch(/The upstream refuse[sd] our credentials/);
   });
 
+  it("and the one before it are both tried while the API is later or earlier than the file; the log says which it takes", async () => {
+    const mount = mountSecret(CALLER.privateKey);
+    const { fleet, replica } = await start(mount);
+    const ask3 = async (word: string): Promise<void> => {
+      for (let n = 0; n < 3; n++) expect((await ask(`${replica.url}/areas?q=${word}${n}`)).status).toBe(200);
+    };
+    mount.swap(NEW_KEY);
+    await replica.process.says(/The new content is in use/);
+    await ask3("early");
+    await replica.process.says(/The API takes the previous private key/);
+    fleet.sandbox.setCaller({ privateKey: NEW_KEY });
+    await ask3("late");
+    await replica.process.says(/The API takes the new private key/);
+    // Each mismatch costs one call.
+    expect(fleet.arrivals()).toHaveLength(8);
+    expect(replica.process.output()).not.toMatch(/The upstream refuse[sd] our credentials/);
+    fleet.sandbox.setCaller({ privateKey: "another one" });
+    expect((await ask(`${replica.url}/areas?q=neither`)).status).toBe(502);
+    expect(fleet.arrivals()).toHaveLength(10);
+    await replica.process.says(/The upstream refused our credentials/);
+  });
+
   it("stays in use when the file no longer holds a valid key; the log says so without showing the content", async () => {
     const mount = mountSecret(CALLER.privateKey);
     const { replica } = await start(mount);

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { optional, setting } from "./setting.ts";
-import { integer, oneOf } from "./number-shapes.ts";
+import { duration, integer, oneOf } from "./number-shapes.ts";
 import {
   baseUrl,
   headerUrl,
@@ -62,6 +62,11 @@ export const upstream = z.strictObject({
     secretEnv: "UPSTREAM_PRIVATE_KEY",
     description:
       "The path of a file that holds only your private key at the API. Set either this or UPSTREAM_PRIVATE_KEY.",
+  }),
+  previousKeyForMs: setting(duration({ minMs: 0 }), {
+    default: "10m",
+    description:
+      "How long the previous private key is kept after a new one is set. When the API refuses one of the two, the call is tried once with the other.",
   }),
   userAgent: setting(headerValue(), {
     required: true,

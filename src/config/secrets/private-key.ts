@@ -1,17 +1,35 @@
 import type { Secret } from "./secret.ts";
 
-/** The private key in use, which may change, and all earlier ones. */
+/**
+ * The private key in use, the one before it, and all earlier ones. The API may switch before or after our file does. So when
+ * it refuses one of the two keys, the other one is in use.
+ */
 export interface PrivateKeys {
   /** @returns the key that signs requests now */
   readonly current: () => string;
-  /** @returns the number of keys so far. Messages may show it. */
+  /** @returns the key that was set last, also while the one before it signs requests */
+  readonly newest: () => string;
+  /** @returns the number of the key that signs requests now. Messages may show it. */
+  readonly currentNumber: () => number;
+  /** Changes when another key is set, and when the API no longer takes a key that it took before. */
   readonly version: () => number;
+  /** The API refused a call that this key signed. @returns whether another key is in use, and should be tried */
+  readonly refused: (number: number) => boolean;
+  /** The API took this key. @returns which key that is, if the API refused the other one before */
+  readonly accepted: (number: number) => "new" | "previous" | undefined;
   /** Every key so far and every other secret, for masking. A new key is added at the end. */
   readonly known: readonly string[];
-  /** @returns whether the key differs from the current one */
+  /** @returns whether the key differs from the newest one */
   readonly replace: (key: Secret) => boolean;
+  /** The newest key alone is in use from now on. */
+  readonly forgetPrevious: () => void;
   /** Adds a secret to mask, for example a password or a token that was read while the process runs. */
   readonly mask: (secret: string) => void;
+}
+
+interface NumberedKey {
+  readonly number: number;
+  readonly key: string;
 }
 
 /** @param others further secrets to mask */
@@ -20,19 +38,50 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
   const mask = (secret: string): void => {
     if (!known.includes(secret)) known.push(secret);
   };
-  let current = first.reveal();
+  let newest: NumberedKey = { number: 1, key: first.reveal() };
+  let previous: NumberedKey | undefined;
+  let current = newest;
+  /** The API has not refused the key in use since it took one of the two. */
+  let isSettled = true;
   let version = 1;
   return {
-    current: () => current,
+    current: () => current.key,
+    newest: () => newest.key,
+    currentNumber: () => current.number,
     version: () => version,
+    refused(number) {
+      if (number !== current.number) return true;
+      if (previous === undefined) return false;
+      // If the API has refused the other one, too, the next call tries that again, but this one is not repeated.
+      const isWorthwhile = isSettled;
+      if (isSettled) version++;
+      isSettled = false;
+      current = current === newest ? previous : newest;
+      return isWorthwhile;
+    },
+    accepted(number) {
+      if (isSettled || number !== current.number) return undefined;
+      isSettled = true;
+      return current === newest ? "new" : "previous";
+    },
     known,
-    replace(key) {
-      const next = key.reveal();
-      if (next === current) return false;
-      current = next;
+    replace(secret) {
+      const key = secret.reveal();
+      if (key === newest.key) return false;
+      previous = newest;
+      newest = { number: newest.number + 1, key };
+      current = newest;
+      isSettled = true;
       version++;
-      mask(next);
+      mask(key);
       return true;
+    },
+    forgetPrevious() {
+      previous = undefined;
+      if (current === newest) return;
+      current = newest;
+      isSettled = true;
+      version++;
     },
     mask,
   };

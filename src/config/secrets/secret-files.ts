@@ -50,6 +50,16 @@ export interface SecretFiles {
   readonly close: () => void;
 }
 
+/** @returns a function that replaces the private key, and keeps the one before it for a while */
+function createUseKey(keys: PrivateKeys, clock: Clock): (upstream: Config["upstream"]) => void {
+  let cancel = (): void => undefined;
+  return ({ privateKey, previousKeyForMs }) => {
+    if (!keys.replace(privateKey)) return;
+    cancel();
+    cancel = clock.after(previousKeyForMs, keys.forgetPrevious);
+  };
+}
+
 /** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
 export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
   const { first, keys, clock, readFile, info, warn } = options;
@@ -59,6 +69,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
   let seen = "";
   let refused = 0;
   let cancelPoll = clock.after(POLL_MS, poll);
+  const useKey = createUseKey(keys, clock);
   const listeners: { readonly name: string; readonly apply: (config: Config) => void }[] = [];
 
   function poll(): void {
@@ -92,7 +103,7 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     config = toConfig(inForce.settings, values, inForce.constants);
     tokens = revealed(values.appTokens);
     for (const secret of secretsIn(config)) keys.mask(secret);
-    keys.replace(config.upstream.privateKey);
+    useKey(config.upstream);
     info("Files with secrets or certificates have changed. The new content is in use.", {
       settings: changed,
     });

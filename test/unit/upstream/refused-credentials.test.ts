@@ -1,15 +1,20 @@
 import { describe, expect, it } from "vitest";
 
-import { areRenewed } from "../../../src/upstream/sign.ts";
+import { mayBeTakenNow } from "../../../src/upstream/sign.ts";
 import { createWatcher } from "./support.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 
 function refused(status: number, date?: string): ReturnType<typeof createWatcher>["errors"] {
   const observer = createWatcher();
-  const credentials = { version: () => 1, checkAgain: () => undefined };
+  const credentials = {
+    currentNumber: () => 1,
+    refused: () => false,
+    accepted: () => undefined,
+    checkAgain: () => undefined,
+  };
   const refusal = { status, date, signedWith: 1, explanation: () => "FAILURE_HASH - wrong" };
-  expect(areRenewed(refusal, { credentials, observer }, NOW)).toBe(false);
+  expect(mayBeTakenNow(refusal, { credentials, observer }, NOW)).toBe(false);
   return observer.errors;
 }
 

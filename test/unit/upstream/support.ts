@@ -110,7 +110,12 @@ export function attempting(options: AttemptingOptions): Attempting {
   const attempt = createAttempt({
     originOf: () => origin,
     maxCoolOffMs: () => 3_600_000,
-    credentials: options.credentials ?? { version: () => 1, checkAgain: () => undefined },
+    credentials: options.credentials ?? {
+      currentNumber: () => 1,
+      refused: () => false,
+      accepted: () => undefined,
+      checkAgain: () => undefined,
+    },
     identity: IDENTITY,
     confidential: () => [new URL(baseUrl).hostname, CREDENTIALS.callerId, CREDENTIALS.privateKey],
     totalTimeoutMs: LIMITS.totalTimeoutMs,
