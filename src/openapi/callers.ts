@@ -98,6 +98,8 @@ function recordName(resource: SearchResource): string {
 
 const NOUNS = { listings: "listings", sold: "sold properties", areas: "areas" } as const;
 
+const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
+
 function searchPath(resource: SearchResource, { service, maxLimit }: CallersDocumentOptions): Json {
   const schema = {
     type: "object",
@@ -108,9 +110,7 @@ function searchPath(resource: SearchResource, { service, maxLimit }: CallersDocu
     name: `search${capitalized(resource)}`,
     tag: resource,
     summary: `Searches ${NOUNS[resource]}`,
-    description:
-      "All parameters are optional. `totalCount` says how many records match. While there is another page, the header " +
-      '`Link` has its address with `rel="next"`.',
+    description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
     parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
     content: jsonContent(schema, service),
   });
