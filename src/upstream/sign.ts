@@ -91,7 +91,7 @@ export function mayBeTakenNow(
   const upstreamNow = httpDateMs(date, now);
   const clockSkewSeconds = upstreamNow === undefined ? "unknown" : Math.round((upstreamNow - now) / 1000);
   observer.error(
-    "The upstream refused our credentials. Check upstream.privateKey, upstream.callerId, and this machine's clock (clockSkewSeconds: theirs minus ours).",
+    "The upstream refused our credentials. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID, and this machine's clock (clockSkewSeconds: theirs minus ours).",
     { status, clockSkewSeconds, explanation: explanation() },
   );
   return false;

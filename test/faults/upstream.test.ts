@@ -99,7 +99,7 @@ describe("an upstream that", () => {
       .map((text): { level: string; msg: string } => JSON.parse(text))
       .find(({ level }) => level === "error");
     expect(line).toMatchObject({
-      msg: expect.stringMatching(/privateKey.*callerId.*clock/),
+      msg: expect.stringMatching(/PRIVATE_KEY.*CALLER_ID.*clock/),
       status: 403,
       // `Date` has whole seconds.
       clockSkewSeconds: expect.toSatisfy((skew) => skew === 0 || skew === -1),

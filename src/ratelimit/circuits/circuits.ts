@@ -342,7 +342,7 @@ function createCredentialsLog({ now, warn }: Pick<CircuitsOptions, "now" | "warn
     if (now() - loggedAt < LOG_EVERY_MS) return;
     loggedAt = now();
     warn(
-      "The upstream refuses our credentials. The gateway tries again from time to time. Check upstream.privateKey, upstream.callerId and this machine's clock.",
+      "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.",
       { refusedCalls, refusedCallers },
     );
     [refusedCalls, refusedCallers] = [0, 0];

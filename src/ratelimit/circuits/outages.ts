@@ -12,7 +12,7 @@ const CAUSES: Readonly<Record<CircuitCause, string>> = {
 };
 
 const MEANWHILE =
-  "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 503. From time to time one call " +
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 502 or 503. From time to time one call " +
   "tests whether the upstream is back.";
 const MEANWHILE_PAUSED =
   "Callers get cached answers, also stale ones if cache.staleIfError allows it. Others wait if their deadline allows it, " +

@@ -27,7 +27,7 @@ describe("refused credentials", () => {
   ])("are reported with the skew of the clocks: the upstream's Date is %s", (date, clockSkewSeconds) => {
     expect(refused(403, date)).toEqual([
       {
-        message: expect.stringMatching(/privateKey.*callerId.*clock/),
+        message: expect.stringMatching(/PRIVATE_KEY.*CALLER_ID.*clock/),
         fields: { status: 403, clockSkewSeconds, explanation: "FAILURE_HASH - wrong" },
       },
     ]);
