@@ -1,6 +1,6 @@
 /** When each sentence is true: from the facts to the cases, with the apps that each one hurts and the values it names. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { originOf, ORIGINS, type OriginName, RESOURCES } from "../../interface/resources.ts";
+import { originOf, ORIGINS, type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { inWords, listed, many, percentText, waitText } from "../words.ts";
 import type { Facts } from "./facts.ts";
 import type { Harm } from "./problems.ts";
@@ -50,52 +50,40 @@ function apiText(origin: OriginName, resources: readonly string[]): string {
   return resources.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
 }
 
-/** The circuits of an address that are not closed for this cause: one case for all its resources. */
-export function circuits({ budget, at, upstream, explain }: Situation, why: string): Case[] {
+/**
+ * Calls to an origin fail: one case for all its resources.
+ * @param why the cause of circuits that are not closed; `undefined`: no circuit is open yet
+ */
+export function failing({ budget, at, upstream, explain }: Situation, why?: string): Case[] {
   return ORIGINS.flatMap((origin) => {
-    const open = budget[origin].circuits.filter(({ cause }) => cause === why);
-    if (open.length === 0) return [];
+    const { circuits } = budget[origin];
+    const open = circuits.filter(({ cause }) => cause === why);
+    const isIn = (of: typeof circuits, one: Resource): boolean =>
+      of.some(({ scope }) => scope === "origin" || scope === one);
+    const sinceOf = (one: Resource): number[] => {
+      const since = upstream[one]?.failingSince ?? null;
+      return why !== undefined || since === null || isIn(circuits, one) ? [] : [since];
+    };
     const resources = RESOURCES.filter(
-      (one) => originOf(one) === origin && open.some(({ scope }) => scope === "origin" || scope === one),
+      (one) => originOf(one) === origin && (isIn(open, one) || sinceOf(one).length > 0),
     );
-    const since = Math.min(...open.map((one) => one.since));
+    if (resources.length === 0) return [];
+    const since = Math.min(...open.map((one) => one.since), ...resources.flatMap(sinceOf));
     const next = Math.min(...open.map(({ state, until }) => (state === "open" ? until : at)));
-    const failures = resources.flatMap((one) => upstream[one]?.lastFailure ?? []);
+    const failures = new Set(resources.flatMap((one) => upstream[one]?.lastFailure ?? []));
     const hurt = explain(
       (harm) =>
         resources.some((one) => one === harm.resource) &&
-        isOfKey(harm) === (why === "credentials") &&
+        (why === undefined || isOfKey(harm) === (why === "credentials")) &&
         (isOfApi(harm) || harm.what.endsWith("-exceeded")),
       since,
     );
     const values = {
       api: apiText(origin, resources),
       next: next > at ? `The next try is in ${soon(next - at)}.` : "The next call is a try.",
-      failure: failures.length === 0 ? "" : ` (${[...new Set(failures)].join(", ")})`,
+      failure: failures.size === 0 ? "" : ` (${[...failures].join(", ")})`,
     };
     return [{ key: origin, since, hurt, values }];
-  });
-}
-
-/** Calls fail, and no circuit is open yet. */
-export function failing({ budget, upstream, explain }: Situation): Case[] {
-  return ORIGINS.flatMap((origin) => {
-    const open = new Set<string>(budget[origin].circuits.map(({ scope }) => scope));
-    const failed = RESOURCES.filter(
-      (one) => originOf(one) === origin && !open.has("origin") && !open.has(one),
-    ).flatMap((one) => {
-      const { failingSince: since = null, lastFailure = null } = upstream[one] ?? {};
-      return since === null ? [] : [{ one, since, failure: lastFailure ?? "no answer" }];
-    });
-    if (failed.length === 0) return [];
-    const since = Math.min(...failed.map((of) => of.since));
-    const hurt = explain((harm) => isOfApi(harm) && failed.some(({ one }) => one === harm.resource), since);
-    const failures = [...new Set(failed.map(({ failure }) => failure))];
-    const api = apiText(
-      origin,
-      failed.map(({ one }) => one),
-    );
-    return [{ key: origin, since, hurt, values: { api, failure: ` (${failures.join(", ")})` } }];
   });
 }
 

@@ -4,7 +4,8 @@
  */
 
 /** How a request ended for its caller. */
-export type Kind = "cached" | "stale" | "fetched" | "refused" | "failed" | "mistakes" | "gone";
+export const KINDS = ["cached", "stale", "fetched", "refused", "failed", "mistakes", "gone"] as const;
+export type Kind = (typeof KINDS)[number];
 
 /** Numbers by group and name. */
 export type Counts = Readonly<Record<string, Readonly<Record<string, number>>>>;

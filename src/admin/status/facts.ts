@@ -7,7 +7,7 @@ import type { Budget } from "../../ratelimit/origin-budget.ts";
 import type { WindowOverview } from "../../ratelimit/overview.ts";
 import { OTHER_APP } from "../../telemetry/events.ts";
 import { type Board, type Scope, type Together } from "./activity.ts";
-import { type Kind, SPANS } from "./counters.ts";
+import { type Kind, KINDS, SPANS } from "./counters.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Activity } from "./shapes.ts";
 
@@ -107,16 +107,9 @@ function sum(numbers: readonly number[]): number {
 }
 
 function byKind(of: (kind: Kind) => number): Record<Kind, number> {
-  const [cached, stale, fetched, refused] = [of("cached"), of("stale"), of("fetched"), of("refused")];
-  return {
-    cached,
-    stale,
-    fetched,
-    refused,
-    failed: of("failed"),
-    mistakes: of("mistakes"),
-    gone: of("gone"),
-  };
+  const counts = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };
+  for (const kind of KINDS) counts[kind] = of(kind);
+  return counts;
 }
 
 /** @returns the apps, the one that got the fewest answers first, then by calls and requests */
