@@ -237,7 +237,7 @@ describe("Redis over TLS", () => {
       env: { ...env, REDIS_CA_FILE: fileWith(STRANGER.cert) },
       settings,
     });
-    const { cause } = await stranger.logged('"Out of order"', "Redis");
+    const { cause } = await stranger.logged('"Outage began"', "Redis");
     expect(cause).toMatch(/certificate/);
   });
 });

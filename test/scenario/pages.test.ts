@@ -283,12 +283,12 @@ describe("a cut page", () => {
     const { gateway } = await start();
     expect(await inspect(gateway, PAGE)).toMatchObject({
       next: "fetch",
-      answerPage: expect.stringContaining("limit=500"),
+      cutFrom: expect.stringContaining("limit=500"),
     });
     await gateway.get("/listings?areaId=2&limit=20");
     expect(await inspect(gateway, PAGE)).toMatchObject({
       query: "listings?areaId=2&limit=20&offset=40",
-      answerPage: "listings?areaId=2&limit=500&offset=0",
+      cutFrom: "listings?areaId=2&limit=500&offset=0",
       next: "hit",
     });
     const quote = await ask(`${gateway.adminUrl}/quote?url=${encodeURIComponent(PAGE)}`);
