@@ -22,7 +22,7 @@ helm install gateway helm/property-gateway \\
   --set image.registry=registry.example.com
 \`\`\`
 
-\`docs/kubernetes.md\` of the project explains the choices: Redis, scaling, network, monitoring. \`docs/configuration.md\`
+\`docs/kubernetes.md\` of the project explains the choices: Redis, scaling, network, monitoring. \`config/default.yaml\`
 lists the settings that \`config\` accepts. Helm refuses values that it does not know, and values that do not fit together.
 
 ## Values

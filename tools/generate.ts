@@ -6,7 +6,6 @@ import { defaultsYaml } from "./default-file.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
-import { configReference } from "./config-reference.ts";
 import { dashboard } from "./dashboard.ts";
 import { licences } from "./licences.ts";
 import { metricsReference } from "./metrics-reference.ts";
@@ -37,7 +36,6 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     // A chart cannot read files outside its folder. Links in it are lost on some systems, so these are copies.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "helm/property-gateway/files/reloadable.yaml", content: reloadableSettings() },
-    { path: "docs/configuration.md", content: configReference() },
     { path: "docs/internals/metrics.md", content: metricsReference() },
     { path: "docs/upgrading.md", content: await upgradingGuide(inProject("docs/upgrading.md")) },
     { path: "docs/internals/licences.md", content: licences() },

@@ -1,6 +1,6 @@
 /**
  * Declares every setting once. `setting.ts` explains declarations. `npm run generate` writes config/default.yaml, the JSON
- * Schema, the chart's schema and docs/configuration.md from these declarations.
+ * Schema and the chart's schema from these declarations.
  */
 import * as z from "zod";
 
