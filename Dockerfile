@@ -1,4 +1,4 @@
-# The image of the gateway. With the command `sandbox`, it runs the stand-in for the API (compose.yaml).
+# The image of the gateway, without the sandbox (.dockerignore).
 # docs/delivery.md explains how to build and run it. test/delivery/image.test.ts executes these steps.
 
 # The Node that package.json pins for development and tests also runs here.

@@ -9,8 +9,9 @@ import { join } from "node:path";
 import type { Environment } from "../config/env.ts";
 import { main } from "../main.ts";
 import { every, systemClock } from "../process/clock.ts";
-import { createSandbox, type Sandbox } from "../sandbox/sandbox.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 import { createDemoTraffic, DEMO_SETTINGS, type DemoTraffic, TICK_MS } from "./demo-traffic.ts";
+import { loadSandbox } from "./load-sandbox.ts";
 import { print } from "./print.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
@@ -27,6 +28,7 @@ const SAMPLE_PATHS = [
 
 /** @param env the environment, overridden by command line options */
 export async function runDemo(env: Environment): Promise<void> {
+  const { createSandbox } = await loadSandbox();
   const sandbox = createSandbox(CALLER);
   const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-demo-"));
   process.once("exit", () => rmSync(dataDir, { recursive: true, force: true }));

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { onStopSignal } from "../process/events.ts";
 import { describePortInUse } from "../process/listen.ts";
 import { CommandFailure } from "./exit.ts";
+import { loadSandbox } from "./load-sandbox.ts";
 
 const MAX_RECORDS = 1_000_000;
 
@@ -36,7 +37,7 @@ export function addSandbox(program: Command): void {
 }
 
 async function runSandbox(given: SandboxArguments): Promise<void> {
-  const { createSandbox } = await import("../sandbox/sandbox.ts");
+  const { createSandbox } = await loadSandbox();
   const { port, controlPort, host, callerId, listings, sold } = given;
   const sandbox = createSandbox({ ...given, sizes: { listings, sold } });
   const stop = new Promise<void>((resolve) => onStopSignal(() => resolve()));

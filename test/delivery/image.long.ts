@@ -1,5 +1,5 @@
 /** A long test, because it builds the image, which installs all packages. dockerfile.test.ts checks the instructions each time. */
-import { chmodSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -45,6 +45,7 @@ describe("the image", () => {
       "package.json",
       "src",
     ]);
+    expect(readdirSync(join(image.root, "app/src"))).not.toContain("sandbox");
     const installed = new Set(installedPackages(join(image.root, "app/node_modules")));
     for (const name of Object.keys(manifest.dependencies)) expect(installed).toContain(name);
     const { devDependencies, optionalDependencies } = manifest;
@@ -128,9 +129,17 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
   });
 });
 
-describe(`the sandbox from the image, ${who}, ${how}`, () => {
-  it("runs as compose.yaml runs it, healthy as compose.yaml asks it", async () => {
-    const { command = [], healthcheck } = composeFile().services["sandbox"] ?? {};
+describe(`the image with the sandbox of the project, ${who}, ${how}`, () => {
+  it("runs the sandbox as compose.yaml runs it, healthy as compose.yaml asks it", async () => {
+    const { command = [], healthcheck, volumes = [] } = composeFile().services["sandbox"] ?? {};
+    const inImage = join(image.root, "app/src/sandbox");
+    expect(volumes).toEqual(["./src/sandbox:/app/src/sandbox:ro"]);
+    const missing = image.run([...image.entrypoint, "sandbox"]);
+    expect(await missing.ended).toBe(1);
+    expect(missing.output()).toMatch(/^The image has no sandbox\. .*\n$/);
+
+    cpSync("src/sandbox", inImage, { recursive: true });
+    onTestFinished(() => rmSync(inImage, { recursive: true }));
     // Any free ports: those of compose.yaml are the container's own.
     const anyPorts = command.map((word) => word.replace(/^(--(?:control-)?port=)\d+$/, "$10"));
     const sandbox = image.run([...image.entrypoint, ...anyPorts]);
