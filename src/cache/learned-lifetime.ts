@@ -61,7 +61,9 @@ function expectedChanges(x: number): number {
   return x < 1e-6 ? 1 : x / -Math.expm1(-x);
 }
 
-/** Rates per millisecond. */
+const LEAST_REQUESTS = 0.01;
+
+/** Rates per millisecond. Neither is 0. */
 export interface PerMs {
   readonly changes: number;
   readonly requests: number;
@@ -70,7 +72,8 @@ export interface PerMs {
 export function perMs({ changes, watchedMs, requests, countedMs }: Rates, prior: Prior): PerMs {
   return {
     changes: (prior.changes + changes) / (prior.watchedMs + watchedMs),
-    requests: requests / Math.max(1, countedMs),
+    // A warm answer may be fetched although nobody asks for it.
+    requests: Math.max(requests, LEAST_REQUESTS) / Math.max(1, countedMs),
   };
 }
 

@@ -113,6 +113,7 @@ function whyOf(lifetimeMs: number, learnedMs: number, ttlMs: number): LearnedAbo
 
 /** Before the first fetches, answers count as changed so often in this many lifetimes. */
 const FIRST_PRIOR = { changes: 2, lifetimes: 100 };
+const LEAST_CHANGES = 0.01;
 /** The prior counts like so many changes at least and at most, and is from about so many of the latest answers. */
 const [LEAST_WEIGHT, MOST_WEIGHT, LATEST_PRIOR] = [0.5, 1_000, 3_000];
 
@@ -120,19 +121,21 @@ const [LEAST_WEIGHT, MOST_WEIGHT, LATEST_PRIOR] = [0.5, 1_000, 3_000];
 function createOthers() {
   const seen = { changes: FIRST_PRIOR.changes, lifetimes: FIRST_PRIOR.lifetimes };
   const differing = { together: 1 / FIRST_PRIOR.changes, expected: 1 };
+  // Even if nothing has changed for a long time, something may.
+  const perLifetime = (): number => Math.max(seen.changes, LEAST_CHANGES) / seen.lifetimes;
   return {
     prior(ttlMs: number): Prior {
       const { together, expected } = differing;
       const weight = together > 0 ? expected / together : MOST_WEIGHT;
       const changes = Math.min(MOST_WEIGHT, Math.max(LEAST_WEIGHT, weight));
-      return { changes, watchedMs: changes * (seen.lifetimes / seen.changes) * ttlMs };
+      return { changes, watchedMs: (changes / perLifetime()) * ttlMs };
     },
     add(before: Rates, sinceMs: number, changes: number, ttlMs: number): void {
       decay(seen, LATEST_PRIOR);
       decay(differing, LATEST_PRIOR);
       seen.changes += changes;
       seen.lifetimes += sinceMs / ttlMs;
-      const rate = seen.changes / seen.lifetimes / ttlMs;
+      const rate = perLifetime() / ttlMs;
       // By chance alone, the past of an answer says nothing about its next observation, and these sum up to nothing.
       differing.together += (before.changes - rate * before.watchedMs) * (changes - rate * sinceMs);
       differing.expected += rate * before.watchedMs * rate * sinceMs;

@@ -28,4 +28,20 @@ describe("a learned lifetime", () => {
     expect(cached.freshUntil - cached.storedAt).toBe(Math.min(freshFor, 3) * ttlMs);
     expect(lifetimes.about(cached, ttlMs)?.why).toBe(why);
   });
+
+  it("of other answers stays as it is when a warm answer that nobody asks for is fetched again and again", async () => {
+    const ttlMs = RULES.ttlMs.records;
+    const lifetimes = createLifetimes(() => "learned");
+    const arrive = (requests: number): number =>
+      lifetimes.of({
+        ttlMs,
+        bound: (ms) => ms,
+        known: { changes: 0, watchedMs: 100 * ttlMs, requests, countedMs: 100 * ttlMs },
+        observation: { sinceMs: ttlMs, changes: 0, requests },
+      }).lifetimeMs;
+    expect(arrive(10)).toBe(3 * ttlMs);
+    for (let nth = 0; nth < 10; nth++) expect(arrive(0)).toBe(3 * ttlMs);
+    expect(arrive(10)).toBe(3 * ttlMs);
+    expect(lifetimes.freshness().expected).toBeGreaterThanOrEqual(0);
+  });
 });
