@@ -130,31 +130,34 @@ export function createWarm(options: WarmOptions): Warm {
 /** @returns a function that fetches an item if it is due, and schedules its next check */
 function createCheck(options: WarmOptions): (item: Scheduled) => Promise<void> {
   const { tiers, sourceOf, refresh, rules, clock, random, observer } = options;
+
+  /** @param lookWithinMs it may be purged or evicted before it is due */
+  function schedule(item: Scheduled, dueAt: number, lookWithinMs = Infinity): void {
+    const inMs = Math.max(0, dueAt - clock.now());
+    item.dueAt = clock.monotonic() + inMs;
+    item.lookAt = clock.monotonic() + Math.min(inMs, lookWithinMs);
+  }
+
   return async function check(item: Scheduled): Promise<void> {
     const question = await sourceOf(item.question);
     const found = await tiers.lookup(question.key);
-    const dueAt =
-      found === undefined || found.isPurged
-        ? clock.now()
-        : dueAgainAt(found.entry, item, rules(), clock.now());
-    item.dueAt = clock.monotonic() + Math.max(0, dueAt - clock.now());
-    if (dueAt > clock.now()) {
-      item.lookAt = Math.min(item.dueAt, clock.monotonic() + LOOK_EVERY_MS);
-      return;
-    }
+    const isGood = found !== undefined && !found.isPurged;
+    const dueAt = isGood ? dueAgainAt(found.entry, item, rules(), clock.now()) : clock.now();
+    if (dueAt > clock.now()) return schedule(item, dueAt, LOOK_EVERY_MS);
     const end = await refresh(question, found?.entry, "warm");
     observer.warmed(question.query.resource, end);
     item.last = end;
     const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
     const now = clock.now();
+    if (renewed !== undefined)
+      return schedule(
+        item,
+        Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000),
+        LOOK_EVERY_MS,
+      );
     // An answer that may not be stored must not be fetched again at once.
-    const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
-    const retryAt = now + retryMs * (0.5 + random.fraction());
-    const lookAt =
-      renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
-    item.dueAt = clock.monotonic() + (lookAt - now);
-    item.lookAt =
-      renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.monotonic() + LOOK_EVERY_MS);
+    const retryMs = RETRY_MS[end === "refreshed" ? "failed" : end];
+    schedule(item, now + retryMs * (0.5 + random.fraction()));
   };
 }
 

@@ -186,16 +186,8 @@ type SqliteOperation = Extract<
 >;
 
 /** Reads continue while nothing can be written, for example on a full disk. */
-const KINDS = {
-  get: "read",
-  purges: "read",
-  use: "write",
-  set: "write",
-  remove: "write",
-  sweep: "write",
-  purge: "write",
-} as const satisfies Record<SqliteOperation, string>;
-type Kind = (typeof KINDS)[SqliteOperation];
+const kindOf = (operation: SqliteOperation): "read" | "write" =>
+  operation === "get" || operation === "purges" ? "read" : "write";
 
 /** Runs an operation on the database and measures its duration. Rejects with `StoreUnavailable` if it fails. */
 type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promise<T>;
@@ -208,16 +200,13 @@ const MEANWHILE = "Callers get what is in memory. New answers are kept in memory
 
 /** One fault causes one line in the log, and one more when everything works again. */
 function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteStoreOptions): Run {
-  const failedAt = new Map<Kind, number>();
+  const failedAt = new Map<"read" | "write", number>();
 
-  function isResting(operation: SqliteOperation): boolean {
-    const sinceMs = clock.now() - (failedAt.get(KINDS[operation]) ?? Number.NEGATIVE_INFINITY);
-    // A clock that was set back must not prolong the pause.
-    return sinceMs >= 0 && sinceMs < REST_MS;
-  }
+  const isResting = (operation: SqliteOperation): boolean =>
+    clock.monotonic() < (failedAt.get(kindOf(operation)) ?? Number.NEGATIVE_INFINITY) + REST_MS;
 
   function succeeded(operation: SqliteOperation): void {
-    if (!failedAt.delete(KINDS[operation]) || failedAt.size > 0) return;
+    if (!failedAt.delete(kindOf(operation)) || failedAt.size > 0) return;
     log.backInOrder(DATABASE);
     onBreaker("closed");
   }
@@ -229,7 +218,7 @@ function createRun(database: Database, { clock, log, onOperation, onBreaker }: S
       log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });
       onBreaker("open");
     }
-    failedAt.set(KINDS[operation], clock.now());
+    failedAt.set(kindOf(operation), clock.monotonic());
   }
 
   return async (operation, work) => {
