@@ -6,7 +6,8 @@ import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { exchangeRaw } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { generateData } from "../../src/sandbox/dataset/generate.ts";
+import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
 
 /** The status lines and request ids in what came back on one connection, in order. */
 function answersIn(raw: string): string[] {
@@ -206,6 +207,24 @@ describe("a URL with raw non-ASCII characters", () => {
     socket.resetAndDestroy();
     expect(await gateway.logged('"msg":"request"', '"gone"')).toMatchObject({ outcome: "abandoned" });
     gateway.sandbox.release();
+    await stillAnswers(gateway);
+  });
+});
+
+describe.runIf(process.platform === "linux")("hundreds of callers that read nothing", () => {
+  it("lose their connections before the kernel holds more than 64 MiB for them; others are answered", async () => {
+    const gateway = await startGateway({
+      sandbox: { data: generateData({ seed: 1, service: CALLER.service, listings: 500, sold: 1 }) },
+    });
+    const target = "/listings?limit=500";
+    expect((await gateway.get(target)).status).toBe(200);
+    const sockets = Array.from({ length: 600 }, () => {
+      const socket = net.connect(gateway.port, "127.0.0.1", () => void socket.write(request(target, "slow")));
+      return socket.on("error", () => undefined).pause();
+    });
+    onTestFinished(() => sockets.forEach((socket) => void socket.destroy()));
+    const { connections } = await gateway.logged("Callers read too slowly");
+    expect(Number(connections)).toBeGreaterThan(0);
     await stillAnswers(gateway);
   });
 });

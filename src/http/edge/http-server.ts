@@ -13,6 +13,7 @@ import type { HttpServer } from "../../process/listen.ts";
 import type { TlsContext } from "../../process/tls.ts";
 import type { Observer } from "../../telemetry/events.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
+import { limitSocketBuffers } from "./socket-buffers.ts";
 import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "../problem-response.ts";
 import { OneRequest, withEncodedUrl } from "./raw-urls.ts";
@@ -101,6 +102,11 @@ function createListener(
       ),
     ),
   });
+  limitSocketBuffers(server, after, (closed) =>
+    warn("Callers read too slowly: connections with the most unread bytes were closed.", {
+      connections: closed,
+    }),
+  );
   const unsent = limitUnsent();
   const handle = limitPipelining((message, response) => {
     const isTooMany = connections.get(message.socket)?.isTooMany === true;

@@ -1,0 +1,99 @@
+/**
+ * Limits the bytes that the kernel holds for callers that read slowly. They count for the memory of a container, but Node
+ * cannot ask for them. So Linux' table of connections is read, and only while the connections may hold too much.
+ */
+import { readFile } from "node:fs/promises";
+import type { Server, Socket } from "node:net";
+
+import { type Clock, every } from "../../process/clock.ts";
+
+const MAX_SOCKET_BYTES = 64 * 1024 * 1024;
+const CHECK_MS = 1_000;
+/** The kernel hardly holds more for one connection. */
+const MOST_PER_SOCKET = 4 * 1024 * 1024;
+const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
+
+/**
+ * Above the limit, the connections with the most unread bytes are closed. Without Linux' table, nothing is.
+ * @param maxBytes of all connections of the server together
+ */
+export function limitSocketBuffers(
+  server: Server,
+  after: Clock["after"],
+  onClosed: (connections: number) => void,
+  maxBytes = MAX_SOCKET_BYTES,
+): void {
+  const open = new Set<Socket>();
+  let isChecking = false;
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  server.once("listening", () =>
+    server.once(
+      "close",
+      every({ after }, CHECK_MS, () => void check()),
+    ),
+  );
+
+  async function check(): Promise<void> {
+    if (isChecking || mostHeld(open) <= maxBytes) return;
+    isChecking = true;
+    const table = await Promise.all(TABLES.map((file) => readFile(file, "latin1").catch(() => "")));
+    isChecking = false;
+    const held = bytesHeld(table.join("\n"));
+    const readers = [...open]
+      .map((socket) => ({ socket, bytes: held.get(nameOf(socket)) ?? 0 }))
+      .toSorted((a, b) => b.bytes - a.bytes);
+    let total = readers.reduce((sum, { bytes }) => sum + bytes, 0);
+    let closed = 0;
+    for (const { socket, bytes } of readers) {
+      if (total <= maxBytes) break;
+      total -= bytes;
+      closed++;
+      // With a plain close, the kernel would go on holding the bytes.
+      socket.resetAndDestroy();
+    }
+    if (closed > 0) onClosed(closed);
+  }
+}
+
+/** The most that the kernel can hold for these connections. */
+function mostHeld(open: ReadonlySet<Socket>): number {
+  let sum = 0;
+  for (const { bytesWritten } of open) sum += Math.min(bytesWritten, MOST_PER_SOCKET);
+  return sum;
+}
+
+/** The local address, the remote address, the state, and how many bytes the caller has not taken; numbers in hexadecimal. */
+const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*([0-9A-F]{8}):([0-9A-F]{4}) [0-9A-F]{2} ([0-9A-F]{8}):/;
+
+/** @returns the bytes by the name of the connection */
+function bytesHeld(table: string): Map<string, number> {
+  const held = new Map<string, number>();
+  for (const line of table.split("\n")) {
+    const [, localPort, address, port, bytes = ""] = ROW.exec(line) ?? [];
+    if (Number.parseInt(bytes, 16) > 0)
+      held.set(`${localPort} ${address}:${port}`, Number.parseInt(bytes, 16));
+  }
+  return held;
+}
+
+/** A connection as in the table: ports, and the last 32 bits of the remote address in the byte order of the machine. */
+function nameOf({ localPort = 0, remoteAddress = "", remotePort = 0 }: Socket): string {
+  const bytes = remoteAddress.includes(".")
+    ? remoteAddress.replace(/^.*:/, "").split(".").map(Number)
+    : remoteAddress
+        .split(":")
+        .slice(-2)
+        .flatMap((group) => [
+          Number.parseInt(group || "0", 16) >> 8,
+          Number.parseInt(group || "0", 16) & 0xff,
+        ]);
+  const hex = (number: number, digits: number): string =>
+    number.toString(16).toUpperCase().padStart(digits, "0");
+  return `${hex(localPort, 4)} ${bytes
+    .toReversed()
+    .map((byte) => hex(byte, 2))
+    .join("")}:${hex(remotePort, 4)}`;
+}
