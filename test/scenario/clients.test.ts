@@ -1,5 +1,6 @@
 /** The client examples of docs/clients/, as far as what runs them is on this machine. */
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -28,6 +29,10 @@ function idsIn(text: string): number[] {
 }
 
 describe.each(found)("the $name client", ({ program, file }) => {
+  it("is short: fewer than 60 lines", () => {
+    expect(readFileSync(file, "utf8").trimEnd().split("\n").length).toBeLessThan(60);
+  });
+
   it("prints every record of all pages, of areas, and of a single record, and sends its app id", async () => {
     const gateway = await startGateway({ settings: "apps: [{ id: my-app }]", env: EXACT_PAGES });
     for (const [path, whole] of [
