@@ -1,5 +1,5 @@
 /** Logs each sentence of the status once when it has become true, and once when it is over. */
-import type { Clock } from "../../process/clock.ts";
+import { type Clock, every } from "../../process/clock.ts";
 import type { Sentence } from "./sentences.ts";
 
 export interface AnnounceOptions {
@@ -35,8 +35,7 @@ export function createAnnounce({ clock, say, sentences }: AnnounceOptions): {
       known.delete(key);
       say("info", `Over: ${sentence.text}`, { sentence: sentence.id, forMs: lastAt - firstAt });
     }
-    cancel = clock.after(LOOK_EVERY_MS, look);
   }
 
-  return { start: () => void (cancel = clock.after(LOOK_EVERY_MS, look)), stop: () => cancel() };
+  return { start: () => void (cancel = every(clock, LOOK_EVERY_MS, look)), stop: () => cancel() };
 }

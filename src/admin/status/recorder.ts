@@ -4,7 +4,7 @@
  */
 import { PROBLEM_CODES } from "../../errors.ts";
 import { originOf, type Resource } from "../../interface/resources.ts";
-import type { Clock } from "../../process/clock.ts";
+import { type Clock, every } from "../../process/clock.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { type Counters, createCounters, type Kind } from "./counters.ts";
 import { createProblems, type Problems } from "./problems.ts";
@@ -43,11 +43,6 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
   const problems = createProblems(clock.now);
   const health = new Map<Resource, Health>();
   let cancel = (): void => undefined;
-
-  function repeat(): void {
-    tick(clock.now());
-    cancel = clock.after(TICK_MS, repeat);
-  }
 
   function request(record: RequestRecord): void {
     const { outcome, query, app, problem, detail, resource, status } = record;
@@ -88,7 +83,7 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
     slowest: recent.slowest,
     historyOf: recent.historyOf,
     health: () => Object.fromEntries(health),
-    start: () => void (cancel = clock.after(TICK_MS, repeat)),
+    start: () => void (cancel = every(clock, TICK_MS, () => tick(clock.now()))),
     stop: () => cancel(),
     recording: (observer) => ({
       ...observer,

@@ -209,7 +209,7 @@ export const SENTENCES: readonly Row[] = [
     level: "warn",
     when: dataLost,
     says: "{hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window.",
-    todo: "It ends by itself. For the future: maxmemory-policy noeviction and appendonly yes.",
+    todo: "It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.",
   },
   {
     id: "too-many-processes",
