@@ -249,8 +249,8 @@ export const SENTENCES: readonly Row[] = [
   {
     id: "nothing-yet",
     level: "good",
-    when: (now) => (hasRequests(now) ? [] : [{}]),
-    says: "No app has sent a request in the last hour.",
+    when: (now) => (hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }]),
+    says: "No app has sent a request since {from}.",
     todo: "`doctor --call` tries the key with one call.",
   },
   {

@@ -172,7 +172,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
   [
     "nothing-yet",
     { requests: noRequests, upstream: {} },
-    "No app has sent a request in the last hour. `doctor --call` tries the key with one call.",
+    "No app has sent a request since 21:40:00 UTC. `doctor --call` tries the key with one call.",
   ],
   ["all-well", {}, "All is well: the property API answers, and the budget has room."],
   [
