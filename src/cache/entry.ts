@@ -62,9 +62,6 @@ export interface Entry {
   readonly served: { count: number };
 }
 
-/** What learning needs to know about the version before. It remains of an entry after a hard purge. */
-export type Learnable = Pick<Entry, "rates" | "tags" | "storedAt" | "bornAt" | "served">;
-
 /** When and how an answer was received, and its lifetimes. */
 export interface Receipt {
   /** When it was received; epoch milliseconds. */

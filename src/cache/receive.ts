@@ -6,7 +6,7 @@ import type { Change } from "../telemetry/events.ts";
 import type { Fetched } from "../upstream/fetched.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
-import { confirmed, entryOf, type Entry, type Learnable, type Receipt } from "./entry.ts";
+import { confirmed, entryOf, type Entry, type Receipt } from "./entry.ts";
 import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes.ts";
 import { sameMeaning } from "./same-meaning.ts";
@@ -26,7 +26,7 @@ export interface Reception extends Pick<Receipt, "now" | "purgeEpoch"> {
   /** The entry cached before, fresh or not, and whether it was purged. */
   readonly cached: Entry | undefined;
   /** The version stored before, even if a hard purge removed it. */
-  readonly before: Learnable | undefined;
+  readonly before: Entry | undefined;
   readonly wasPurged: boolean;
   /** The requests for the cached entry, in all replicas. */
   readonly requests: number;

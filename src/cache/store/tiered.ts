@@ -5,9 +5,7 @@
  * After a gap in the events, each entry in memory is confirmed by one read of the store before it is served again. While
  * the store does not work, memory is used alone.
  */
-import { LRUCache } from "lru-cache";
-
-import type { Entry, Learnable } from "../entry.ts";
+import type { Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
@@ -42,8 +40,8 @@ export interface Tiers {
   readonly drop: (key: string) => Promise<void>;
   /** Replaces an entry in memory by the same one with other bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
-  /** What is known about an entry that a lookup did not return because of a hard purge. */
-  readonly purgedHard: (key: string) => Learnable | undefined;
+  /** An entry that a lookup did not return because of a hard purge. Never serve it: only what was learned from it counts. */
+  readonly purgedHard: (key: string) => Entry | undefined;
   /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
   /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
@@ -60,20 +58,22 @@ export interface TiersOptions {
 export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
   const purges = createPurges();
   const trust = createTrust(memory, purges);
-  const { judged, purgedHard, forget } = createJudge(purges);
   store?.onEvent(trust.onEvent);
 
   return {
-    lookup: createLookup({ memory, store, clock }, trust, judged),
+    lookup: createLookup({ memory, store, clock }, trust, purges),
     peek(key, now) {
       const cached = findInMemory(memory, key, now);
       const isNewest = cached !== undefined && (store === undefined || trust.isConfirmed(cached));
-      return isNewest ? judged(key, cached, "memory") : undefined;
+      return isNewest ? judged(purges, key, cached, "memory") : undefined;
     },
-    judge: (key, { entry, tier }) => judged(key, entry, tier),
-    purgedHard,
+    judge: (key, { entry, tier }) => judged(purges, key, entry, tier),
+    purgedHard(key) {
+      // A lookup has put it into memory, if it was only in the store.
+      const entry = memory.find(key);
+      return entry && purges.verdict(key, entry) === "gone" ? entry : undefined;
+    },
     async keep(key, entry, onMemory) {
-      forget(key);
       trust.confirm(entry);
       const inMemory = memory.put(key, entry);
       if (inMemory === true) onMemory?.();
@@ -141,22 +141,18 @@ function createTrust(memory: MemoryStore, purges: Purges): Trust {
   };
 }
 
-function createLookup(
-  { memory, store, clock }: TiersOptions,
-  trust: Trust,
-  judged: Judge["judged"],
-): Tiers["lookup"] {
+function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purges: Purges): Tiers["lookup"] {
   return async function lookup(key, since = Number.NEGATIVE_INFINITY) {
     const cached = findInMemory(memory, key, clock.now());
     const isEnough = cached !== undefined && trust.isConfirmed(cached) && cached.storedAt > since;
-    if (store === undefined || isEnough) return judged(key, cached, "memory");
+    if (store === undefined || isEnough) return judged(purges, key, cached, "memory");
     const before = trust.events();
     const stored = await getFrom(store, key, clock.now());
-    if (stored === UNAVAILABLE) return judged(key, cached, "memory");
+    if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
       // The store has lost the entry, or did not work when it was stored. Store it again.
       trust.confirm(cached);
-      const found = judged(key, cached, "memory");
+      const found = judged(purges, key, cached, "memory");
       if (found?.isPurged === false) void orUnavailable(store.set(key, cached));
       return found;
     }
@@ -164,33 +160,14 @@ function createLookup(
       trust.confirm(stored);
       memory.put(key, stored);
     }
-    return judged(key, stored, store.tier);
+    return judged(purges, key, stored, store.tier);
   };
 }
 
-/** Keys whose learned rates are remembered after a hard purge, until they are fetched again. */
-const MOST_PURGED = 1_000;
-
-/** Applies the purges. */
-interface Judge extends Pick<Tiers, "purgedHard"> {
-  readonly judged: (key: string, entry: Entry | undefined, tier: Tier) => Found | undefined;
-  readonly forget: (key: string) => void;
-}
-
-function createJudge(purges: Purges): Judge {
-  const purged = new LRUCache<string, Learnable>({ max: MOST_PURGED });
-  return {
-    judged(key, entry, tier) {
-      if (entry === undefined) return undefined;
-      const verdict = purges.verdict(key, entry);
-      if (verdict !== "gone") return { entry, tier, isPurged: verdict === "stale" };
-      const { rates, tags, storedAt, bornAt, served } = entry;
-      purged.set(key, { rates, tags, storedAt, bornAt, served });
-      return undefined;
-    },
-    purgedHard: (key) => purged.get(key),
-    forget: (key) => void purged.delete(key),
-  };
+function judged(purges: Purges, key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
+  if (entry === undefined) return undefined;
+  const verdict = purges.verdict(key, entry);
+  return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
 }
 
 const UNAVAILABLE = Symbol("unavailable");
