@@ -79,8 +79,16 @@ export async function main(
 async function tracingFor(env: Environment): Promise<GatewayOptions["createTracing"]> {
   const settings = tracingSettings(env);
   if (settings === undefined) return undefined;
-  const { loadTracing } = await import("./telemetry/tracing.ts");
-  return await loadTracing(settings.protocol);
+  try {
+    const { loadTracing } = await import("./telemetry/tracing.ts");
+    return await loadTracing(settings.protocol);
+  } catch (error) {
+    if (!(error instanceof Error && Reflect.get(error, "code") === "ERR_MODULE_NOT_FOUND")) throw error;
+    throw new ConfigError([
+      "the environment switches tracing on (OTEL_…), but OpenTelemetry's packages, which are optional, are not installed: " +
+        "install them with `npm ci --include=optional`, or set OTEL_TRACES_EXPORTER=none",
+    ]);
+  }
 }
 
 /** Stops the gateway. If that takes too long, ends the process, because a hanging process would delay a restart. */

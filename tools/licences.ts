@@ -4,8 +4,8 @@ const INTRODUCTION = `# Licences
 
 <!-- Written by \`npm run generate\` from package-lock.json. -->
 
-The licences of all packages that run in production, as each package states it. The image does not contain the optional ones: the
-pinned Node, which its base image contains. \`sbom.cdx.json\` lists the same packages with their checksums.
+The licences of all packages that run in production, as each package states it. The optional ones are the pinned Node, which the
+image has from its base image, and OpenTelemetry, for tracing. \`sbom.cdx.json\` lists the same packages with their checksums.
 `;
 
 /** @returns the text of docs/internals/licences.md */

@@ -6,7 +6,7 @@ export interface ProductionPackage {
   readonly version: string;
   /** An SPDX expression. */
   readonly licence: string;
-  /** Whether it is one of the platform-specific packages of the pinned Node. */
+  /** Whether the gateway works without it: the pinned Node, and OpenTelemetry. */
   readonly isOptional: boolean;
 }
 

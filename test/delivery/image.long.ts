@@ -1,5 +1,5 @@
 /** A long test, because it builds the image, which installs all packages. dockerfile.test.ts checks the instructions each time. */
-import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -49,9 +49,14 @@ describe("the image", () => {
     const installed = new Set(installedPackages(join(image.root, "app/node_modules")));
     for (const name of Object.keys(manifest.dependencies)) expect(installed).toContain(name);
     const { devDependencies, optionalDependencies } = manifest;
-    for (const name of Object.keys({ ...devDependencies, ...optionalDependencies })) {
-      expect(installed).not.toContain(name);
-    }
+    for (const name of Object.keys(devDependencies)) expect(installed).not.toContain(name);
+    // Node comes from the base image. The rest is for tracing.
+    const optional = Object.keys(optionalDependencies);
+    expect(optional.filter((name) => installed.has(name))).toEqual(
+      optional.filter((name) => name.startsWith("@opentelemetry/")),
+    );
+    const files = readdirSync(join(image.root, "app/node_modules"), { recursive: true, encoding: "utf8" });
+    expect(files.filter((path) => /\.(?:d\.[cm]?ts|map)$/.test(path))).toEqual([]);
   });
 
   it("says what it is, of which version and revision", () => {
@@ -128,6 +133,26 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
     expect(check.output()).toMatch(/upstream\.url/);
   });
 });
+
+it(
+  "without the optional packages, the gateway answers, and refuses to trace with a sentence",
+  async () => {
+    const small = buildImage({ OMIT: "optional" });
+    onTestFinished(small.remove);
+    expect(existsSync(join(small.root, "app/node_modules/@opentelemetry/sdk-trace-base"))).toBe(false);
+    const env = { ...settings("http://upstream.example.com"), ...FREE_PORTS };
+    const traced = { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" };
+    const refused = small.run([...small.entrypoint, ...small.command], traced);
+    expect(await refused.ended).toBe(1);
+    expect(refused.output()).toMatch(/OpenTelemetry's packages, which are optional, are not installed/);
+    expect(refused.output()).not.toContain("node_modules");
+    const gateway = small.run([...small.entrypoint, ...small.command], env);
+    await gateway.says(READY);
+    gateway.signal("SIGTERM");
+    expect(await gateway.ended).toBe(0);
+  },
+  BUILD_MS,
+);
 
 describe(`the image with the sandbox of the project, ${who}, ${how}`, () => {
   it("runs the sandbox as compose.yaml runs it, healthy as compose.yaml asks it", async () => {

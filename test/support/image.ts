@@ -162,13 +162,13 @@ function takeArguments(text: string, { args }: Built, buildArgs: Context["buildA
   for (const [name, value] of Object.entries(assignments(text))) args[name] = buildArgs[name] ?? value;
 }
 
-function runStep(script: string, { root, workdir, env }: Built): void {
+function runStep(script: string, { root, workdir, env, args }: Built): void {
   if (/(^|[\s=])\//.test(script))
     throw new Error(`a path of the image in \`${script}\` would be one of this machine`);
   const PATH = `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`;
   const { status, stdout, stderr } = spawnSync("sh", ["-c", script], {
     cwd: join(root, workdir),
-    env: { ...process.env, PATH, ...env },
+    env: { ...process.env, PATH, ...args, ...env },
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`\`${script}\` ended with ${status}:\n${stdout}${stderr}`);
