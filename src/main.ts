@@ -30,11 +30,11 @@ const FLUSH_MS = 1_000;
 /**
  * Runs the gateway until SIGTERM or SIGINT. A second signal ends it immediately. The exit code is 0 after an orderly stop, and
  * 1 if the gateway cannot start, if an error was not caught, or if the stop took too long.
- * @param onListening called when the gateway listens; the demo sends its sample traffic then
+ * @param onListening called when the gateway listens; the demo starts its traffic then
  */
 export async function main(
   env: Environment = processEnvironment(),
-  onListening?: (addresses: Awaited<ReturnType<Gateway["start"]>>) => Promise<void>,
+  onListening?: (addresses: Awaited<ReturnType<Gateway["start"]>>) => void,
 ): Promise<void> {
   const source = readSettings(env);
   if (source === undefined) return;
@@ -60,7 +60,7 @@ export async function main(
     what = "property-gateway cannot listen";
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
-    await onListening?.({ callers, admin });
+    onListening?.({ callers, admin });
   } catch (error) {
     // Mistakes that an operator can correct are printed, one line each, and not logged.
     const message =

@@ -16,16 +16,6 @@ import { print } from "./print.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
 
-/** One query in four spellings, another query, and one with a mistake. */
-const SAMPLE_PATHS = [
-  "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10",
-  "/listings?limit=10&minRooms=3.0&objectType=radhus&objectType=Villa&areaId=76",
-  "/listings/?areaId=76&objectType=radhus%2C%20villa&minRooms=03&limit=10&offset=0",
-  "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10&includeUnset=true&q=undefined",
-  "/sold?areaId=76&limit=10",
-  "/listings?limit=501",
-];
-
 /** @param env the environment, overridden by command line options */
 export async function runDemo(env: Environment): Promise<void> {
   const { createSandbox } = await loadSandbox();
@@ -37,15 +27,13 @@ export async function runDemo(env: Environment): Promise<void> {
   const settingsFile = join(dataDir, "demo.yaml");
   writeFileSync(settingsFile, DEMO_SETTINGS);
   const own = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1", CONFIG_FILE: settingsFile };
-  await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, async ({ callers, admin }) => {
+  await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, ({ callers, admin }) => {
     print(`\nproperty-gateway  ${callers.url}`);
     print(`status page       ${admin.url}/`);
     print(`app developers    ${callers.url}/docs`);
     print(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
     print(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
-    print("Sample traffic:");
-    for (const path of SAMPLE_PATHS) await show(callers.url, path);
-    print(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Try these:`);
+    print("Try these:");
     for (const line of triesFor(callers.url, admin.url, control.url)) print(`  ${line}`);
     const traffic = createDemoTraffic(callers.url);
     every(systemClock, TICK_MS, traffic.tick);
@@ -113,15 +101,6 @@ function settingsFor(upstreamUrl: string, dataDir: string): Record<string, strin
     REDIS_URL: "",
     DATA_DIR: dataDir,
   };
-}
-
-async function show(baseUrl: string, path: string): Promise<void> {
-  const response = await fetch(baseUrl + path, { headers: { "X-App-Id": "demo" } });
-  await response.arrayBuffer();
-  const how = (response.headers.get("cache-status") ?? "")
-    .replace("property-gateway; ", "")
-    .replace(/; key=.*/, "");
-  print(`  ${response.status}  ${path}\n       ${how}`);
 }
 
 function triesFor(gateway: string, admin: string, control: string): string[] {

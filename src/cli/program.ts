@@ -55,7 +55,7 @@ const COMMANDS: readonly LocalCommand[] = [
   },
   {
     name: "demo",
-    description: "run a sandbox, a gateway in front of it and some sample traffic; no setup needed",
+    description: "run a sandbox, a gateway in front of it, and five apps that send requests; no setup needed",
     options: SERVER_OPTIONS,
     run: async (env) => await (await import("./demo-run.ts")).runDemo(env),
   },
