@@ -77,6 +77,17 @@ it("no limit is exceeded when Redis, which refuses INFO, restarts with older dat
   expectKept(all);
 });
 
+it("no limit is exceeded when Redis is full and evicts any key", async () => {
+  const all = await stage();
+  const workers = [all.start(), all.start(), all.start()];
+  await all.arrive(LIMIT);
+  await all.redis.command("CONFIG", "SET", "maxmemory", "3mb", "maxmemory-policy", "allkeys-random");
+  for (let key = 0; !workers.some(({ output }) => output().includes("lost data")); key++)
+    await all.redis.command("SET", `filler:${key}`, Buffer.alloc(20_000));
+  await all.arrive(2 * LIMIT);
+  expectKept(all);
+});
+
 it("no limit is exceeded when Redis takes over older data of another server", async () => {
   const all = await stage();
   const other = await redisForTest();
