@@ -106,10 +106,11 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-/** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
-export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+/** Why a request needed no call of its own; `undefined`: it needed one, got no answer, or asked for a page of the gateway. */
+export function savingOf({ saved, outcome, problem, resource }: RequestRecord): Saving | undefined {
   if (saved !== undefined) return saved;
   if (problem === "invalid-query") return "refused";
+  if (resource === "none") return undefined;
   return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
 }
 

@@ -139,6 +139,7 @@ describe("the pages for app developers", () => {
       if (id !== undefined) expect(docs).toContain(`id="${id}"`);
     }
     expect((await gateway.get("/", { headers: { accept: "image/png" } })).status).toBe(406);
+    expect(await gateway.metric('gateway_upstream_calls_saved_total{cause="hit"}')).toBe(0);
     expect((await gateway.get("/", { method: "POST" })).status).toBe(405);
   });
 
