@@ -92,7 +92,7 @@ function named(failures) {
 function showTiles({ perSecond, requests, saved, freshness, budget, upstream, queue, at }) {
   const { mistakes, ...answered } = requests;
   const all = sum(Object.values(answered));
-  const savedCount = sum(Object.values(saved)) - (saved.refused ?? 0);
+  const savedCount = sum(Object.values(saved));
   const tightest = budget.api.windows.reduce((a, b) =>
     b.remaining / b.limit < a.remaining / a.limit ? b : a,
   );
@@ -197,7 +197,6 @@ const SAVINGS = {
   collapsed: "it joined the call of another request",
   folded: "the page was cut from a cached block",
   past_end: "a cached block says that there are no more records",
-  refused: "the request had a mistake",
 };
 
 function showLists({ upstream, saved, asked, slowest, problems }) {

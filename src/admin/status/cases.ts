@@ -2,6 +2,7 @@
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
 import { originOf, ORIGINS, type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { inWords, listed, many, percentText, waitText } from "../words.ts";
+import { KINDS } from "./counters.ts";
 import type { Facts } from "./facts.ts";
 import type { Harm } from "./problems.ts";
 
@@ -250,16 +251,8 @@ export function hasRequests({ requests }: Facts): boolean {
   return sumOf(Object.values(requests)) > 0;
 }
 
-function requestsOf({
-  cached,
-  stale,
-  fetched,
-  refused,
-  failed,
-  mistakes,
-  gone,
-}: Facts["apps"][number]): number {
-  return cached + stale + fetched + refused + failed + mistakes + gone;
+function requestsOf(app: Facts["apps"][number]): number {
+  return sumOf(KINDS.map((kind) => app[kind]));
 }
 
 function sumOf(numbers: readonly number[]): number {
