@@ -108,7 +108,7 @@ const REMOVALS: readonly Removal[] = [
     rule: "5",
     what: "the shared purse stays open after a loss",
     change: [
-      "state.openAt, state.since = now + span(shortest.ms + request.countMs), now",
+      "state.openAt, state.since = now + span(shortest.ms + request.countMs) + request.unknownMs, now",
       "state.since = now",
     ],
     plan: { windows: SHORT, faults: ["empty", "roll-back"] },
