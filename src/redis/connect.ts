@@ -2,7 +2,9 @@
  * Creates ioredis clients from the settings, for a single server, a Cluster or Sentinel. ioredis itself reconnects.
  * src/redis/commands.ts explains when a client is replaced instead.
  */
-import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { Socket } from "node:net";
+
+import { AbstractConnector, Cluster, Redis, type RedisOptions } from "ioredis";
 
 import type { CertificatePair } from "../config/secrets/secrets.ts";
 import type { Secret } from "../config/secrets/secret.ts";
@@ -52,6 +54,18 @@ const DISCONNECT_TIMEOUT_MS = 100;
 const CLUSTER_RETRY_MS = 20;
 /** If a node of a Cluster does not send the slot table within this time, the client asks the next node. */
 const CLUSTER_MAP_TIMEOUT_MS = 300;
+
+/**
+ * ioredis listens for one error of each connection. A TLS connection that is closed during its handshake may have two, and an
+ * error without a listener ends the process. So each connection that is closed gets a listener that stays.
+ */
+// oxlint-disable-next-line typescript/unbound-method -- It is called with the connector below.
+const { disconnect } = AbstractConnector.prototype;
+AbstractConnector.prototype.disconnect = function close(): void {
+  const stream: unknown = Reflect.get(this, "stream");
+  if (stream instanceof Socket) stream.on("error", () => undefined);
+  disconnect.call(this);
+};
 
 /** Creates clients. They connect immediately, and reconnect when they lose their server. */
 export interface RedisFactory {

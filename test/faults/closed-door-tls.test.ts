@@ -1,7 +1,10 @@
 /** The gateway sends nothing to an upstream or a Redis whose certificate it cannot verify. */
 
+import { setTimeout } from "node:timers/promises";
+
 import { describe, expect, it, onTestFinished } from "vitest";
 
+import { redisFactory } from "../../src/redis/connect.ts";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
 import { fileWith } from "../support/files.ts";
@@ -208,6 +211,19 @@ describe("Redis over TLS", () => {
     });
     for (const { name, ...outcome } of await Promise.all(outcomes)) {
       expect([name, outcome]).toEqual([name, { status: 503, stored: [] }]);
+    }
+  });
+
+  it("does not end the process if a connection is closed during its handshake", async () => {
+    const { redis, url } = await startSecuredRedis(AUTHORITY, AUTHORITY.issue());
+    const settings = { url, mode: "single", nodes: [], ca: STRANGER.cert } as const;
+    const factory = redisFactory(() => settings, {});
+    // An error without a listener fails the run.
+    for (let ms = 0; ms < 20; ms += 1) {
+      const clients = Array.from({ length: 10 }, () => factory.client());
+      await setTimeout(ms);
+      for (const client of clients) client.disconnect();
+      await expect.poll(async () => await redis.command("INFO", "clients")).toMatch(/connected_clients:1\r/);
     }
   });
 
