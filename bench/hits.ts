@@ -138,7 +138,7 @@ function shown(servers: readonly Server[], costs: readonly number[][], name: str
   if (own === undefined) return "–";
   if (index === 0) return micros(median(own));
   const ratios = own.map((ms, round) => ms / (bare[round] ?? Number.NaN));
-  return `${micros(median(own))}, ${median(ratios).toFixed(2)}x (${quantile(ratios, 0.25).toFixed(2)} to ${quantile(ratios, 0.75).toFixed(2)})`;
+  return `${micros(median(own))}, ${median(ratios).toFixed(2)}x (${quantile(ratios, 0.25).toFixed(2)}–${quantile(ratios, 0.75).toFixed(2)})`;
 }
 
 /** @returns each server's CPU time per request in each round, in milliseconds. The warm-up rounds are not included. */
