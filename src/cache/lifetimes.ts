@@ -3,18 +3,17 @@
  */
 import type { Entry } from "./entry.ts";
 import {
-  type Cost,
-  costOf,
+  believedChanges,
   learn,
   lifetimeAt,
   NOTHING_KNOWN,
   type Observation,
-  perMs,
   type PerMs,
+  perMsOf,
   type Prior,
   type Rates,
 } from "./learned-lifetime.ts";
-import { createRecordChanges, type RecordChanges } from "./record-changes.ts";
+import type { RecordChanges } from "./record-changes.ts";
 
 /** A fetched answer that can be stored. */
 interface Arrival {
@@ -38,7 +37,7 @@ export interface Freshness {
   /** How many times as many calls, from lifetimes that are all shorter by one factor, would leave half as many out-of-date answers. */
   readonly callsForHalf: number | null;
   /** The same share in answers that were checked, and its interval of 95 %. */
-  readonly measured: Measured | null;
+  readonly measured: ReturnType<typeof measured>;
 }
 
 /** What is known about an entry, and why it has its lifetime. */
@@ -63,33 +62,34 @@ export interface Lifetimes {
 
 /** Learned lifetimes are at most this many times shorter or longer than the one in the settings. */
 const SPAN = 3;
+/** Estimates are over so many of the latest answers, and the measured share over about so many of the latest checks. */
+const [LATEST_ANSWERS, LATEST_CHECKS] = [500, 300];
 
 export function createLifetimes(mode: () => Mode): Lifetimes {
   const price = createPrice();
   const others = createOthers();
-  const estimate = createEstimate();
-  const checks = createMeasure();
+  const latest: Stored[] = [];
+  const seen = { checks: 0, outOfDate: 0 };
   const learnedMs = (rate: PerMs, ttlMs: number): number =>
     lifetimeAt(price.now(), rate, ttlMs / SPAN, ttlMs * SPAN);
 
   return {
-    records: createRecordChanges(),
+    records: new Map(),
     of({ ttlMs, bound, known, observation }) {
       const fixedMs = bound(ttlMs);
-      if (observation === undefined) return { lifetimeMs: fixedMs, rates: known };
-      const before = known ?? NOTHING_KNOWN;
-      const { rates, changes } = learn(before, observation, others.prior(ttlMs));
-      others.add(before, observation.sinceMs, changes, ttlMs);
-      const rate = perMs(rates, others.prior(ttlMs));
+      if (observation === undefined || observation.sinceMs <= 0) return { lifetimeMs: fixedMs, rates: known };
+      const rates = others.learn(known ?? NOTHING_KNOWN, observation, ttlMs);
+      const rate = perMsOf(rates, others.prior(ttlMs));
       const ownMs = bound(learnedMs(rate, ttlMs));
       price.steer(rate, Math.max(0, ownMs), Math.max(0, fixedMs));
       const lifetimeMs = mode() === "learned" ? ownMs : fixedMs;
-      if (lifetimeMs > 0) estimate.add({ rate, lifetimeMs, fixedMs });
+      if (lifetimeMs > 0) latest.push({ rate, lifetimeMs, fixedMs });
+      if (latest.length > LATEST_ANSWERS) latest.shift();
       return { lifetimeMs, rates };
     },
     about({ rates, storedAt, freshUntil }, ttlMs) {
       if (rates === undefined) return null;
-      const rate = perMs(rates, others.prior(ttlMs));
+      const rate = perMsOf(rates, others.prior(ttlMs));
       const lifetimeMs = freshUntil - storedAt;
       return {
         changesEverySeconds: Math.round(1 / rate.changes / 1_000),
@@ -98,8 +98,12 @@ export function createLifetimes(mode: () => Mode): Lifetimes {
         why: mode() === "fixed" ? "fixed" : whyOf(lifetimeMs, learnedMs(rate, ttlMs), ttlMs),
       };
     },
-    checked: (isCurrent) => checks.add(isCurrent),
-    freshness: () => ({ lifetimes: mode(), ...estimate.read(), measured: checks.read() }),
+    checked(isCurrent) {
+      decay(seen, LATEST_CHECKS);
+      seen.checks += 1;
+      seen.outOfDate += isCurrent ? 0 : 1;
+    },
+    freshness: () => ({ lifetimes: mode(), ...expected(latest), measured: measured(seen) }),
   };
 }
 
@@ -107,38 +111,38 @@ export function createLifetimes(mode: () => Mode): Lifetimes {
 function whyOf(lifetimeMs: number, learnedMs: number, ttlMs: number): LearnedAbout["why"] {
   // Meanwhile the price may have moved a little.
   if (lifetimeMs < learnedMs * 0.8) return "limited";
-  if (lifetimeMs < (ttlMs / SPAN) * 1.01) return "shortest";
-  return lifetimeMs > ttlMs * SPAN * 0.99 ? "longest" : "price";
+  if (lifetimeMs < (ttlMs / SPAN) * 1.02) return "shortest";
+  return lifetimeMs > ttlMs * SPAN * 0.98 ? "longest" : "price";
 }
 
-/** Before the first fetches, answers count as changed so often in this many lifetimes. */
-const FIRST_PRIOR = { changes: 2, lifetimes: 100 };
+/** Even if nothing has changed for a long time, something may. */
 const LEAST_CHANGES = 0.01;
 /** The prior counts like so many changes at least and at most, and is from about so many of the latest answers. */
 const [LEAST_WEIGHT, MOST_WEIGHT, LATEST_PRIOR] = [0.5, 1_000, 3_000];
 
 /** What all answers say about one that is hardly known. Rates are per lifetime, because answers with longer ones change less often. */
 function createOthers() {
-  const seen = { changes: FIRST_PRIOR.changes, lifetimes: FIRST_PRIOR.lifetimes };
-  const differing = { together: 1 / FIRST_PRIOR.changes, expected: 1 };
-  // Even if nothing has changed for a long time, something may.
-  const perLifetime = (): number => Math.max(seen.changes, LEAST_CHANGES) / seen.lifetimes;
+  // Before the first fetches, answers count as changed twice in a hundred lifetimes. What a change of one answer says about its
+  // next one: by chance alone nothing, and `together` stays near 0. The more the rates differ, the more it grows.
+  const seen = { changes: 2, lifetimes: 100, together: 0.5, expected: 1 };
+  const meanPerMs = (ttlMs: number): number => Math.max(seen.changes, LEAST_CHANGES) / seen.lifetimes / ttlMs;
+  function prior(ttlMs: number): Prior {
+    const weight = seen.expected / Math.max(seen.together, Number.MIN_VALUE);
+    const changes = Math.min(MOST_WEIGHT, Math.max(LEAST_WEIGHT, weight));
+    return { changes, watchedMs: changes / meanPerMs(ttlMs) };
+  }
   return {
-    prior(ttlMs: number): Prior {
-      const { together, expected } = differing;
-      const weight = together > 0 ? expected / together : MOST_WEIGHT;
-      const changes = Math.min(MOST_WEIGHT, Math.max(LEAST_WEIGHT, weight));
-      return { changes, watchedMs: (changes / perLifetime()) * ttlMs };
-    },
-    add(before: Rates, sinceMs: number, changes: number, ttlMs: number): void {
+    prior,
+    learn(known: Rates, observation: Observation, ttlMs: number): Rates {
+      const { sinceMs } = observation;
+      const changes = believedChanges(observation, perMsOf(known, prior(ttlMs)).changes);
       decay(seen, LATEST_PRIOR);
-      decay(differing, LATEST_PRIOR);
       seen.changes += changes;
       seen.lifetimes += sinceMs / ttlMs;
-      const rate = perLifetime() / ttlMs;
-      // By chance alone, the past of an answer says nothing about its next observation, and these sum up to nothing.
-      differing.together += (before.changes - rate * before.watchedMs) * (changes - rate * sinceMs);
-      differing.expected += rate * before.watchedMs * rate * sinceMs;
+      const mean = meanPerMs(ttlMs);
+      seen.together += (known.changes - mean * known.watchedMs) * (changes - mean * sinceMs);
+      seen.expected += mean * known.watchedMs * mean * sinceMs;
+      return learn(known, observation, changes);
     },
   };
 }
@@ -170,78 +174,45 @@ interface Stored {
   readonly fixedMs: number;
 }
 
-/** Estimates are over so many of the latest answers. */
-const LATEST_ANSWERS = 500;
 /** `callsForHalf` is sought with shorter and shorter lifetimes: by this factor, down to this part. */
 const [SHORTER, SHORTEST] = [0.95, 0.01];
 
-function createEstimate() {
-  const latest: Stored[] = [];
-
-  /** What all answers together cost while they are stored. */
-  function costWith(lifetimeOf: (answer: Stored) => number): Cost {
-    const sum = { calls: 0, fresh: 0, outOfDate: 0 };
-    for (const answer of latest) {
-      const { calls, fresh, outOfDate } = costOf(answer.rate, lifetimeOf(answer));
-      const storedMs = answer.lifetimeMs + 1 / answer.rate.requests;
-      sum.calls += calls * storedMs;
-      sum.fresh += fresh * storedMs;
-      sum.outOfDate += outOfDate * storedMs;
-    }
-    return sum;
+/** What is expected of stored answers. */
+function expected(
+  answers: readonly Stored[],
+): Pick<Freshness, "expected" | "expectedFixed" | "callsForHalf"> {
+  const now = costWith(answers, ({ lifetimeMs }) => lifetimeMs);
+  let callsForHalf: number | null = null;
+  for (let part = SHORTER; part > SHORTEST && now.outOfDate > 0 && callsForHalf === null; part *= SHORTER) {
+    const cost = costWith(answers, ({ lifetimeMs }) => lifetimeMs * part);
+    if (cost.outOfDate <= now.outOfDate / 2) callsForHalf = cost.calls / now.calls;
   }
-
-  function callsForHalf(now: Cost): number | null {
-    for (let part = SHORTER; part > SHORTEST && now.outOfDate > 0; part *= SHORTER) {
-      const cost = costWith(({ lifetimeMs }) => lifetimeMs * part);
-      if (cost.outOfDate <= now.outOfDate / 2) return cost.calls / now.calls;
-    }
-    return null;
-  }
-
-  return {
-    add(answer: Stored): void {
-      latest.push(answer);
-      if (latest.length > LATEST_ANSWERS) latest.shift();
-    },
-    read() {
-      const now = costWith(({ lifetimeMs }) => lifetimeMs);
-      const fixed = costWith(({ fixedMs }) => fixedMs);
-      const shareOf = ({ fresh, outOfDate }: Cost): number | null => (fresh > 0 ? outOfDate / fresh : null);
-      return { expected: shareOf(now), expectedFixed: shareOf(fixed), callsForHalf: callsForHalf(now) };
-    },
-  };
+  const fixed = costWith(answers, ({ fixedMs }) => fixedMs);
+  return { expected: now.share, expectedFixed: fixed.share, callsForHalf };
 }
 
-interface Measured {
-  readonly checks: number;
-  readonly share: number;
-  readonly from: number;
-  readonly to: number;
+/** The calls and out-of-date answers with other lifetimes, in the time in which the answers are stored. */
+function costWith(answers: readonly Stored[], lifetimeOf: (answer: Stored) => number) {
+  const sum = { calls: 0, fresh: 0, outOfDate: 0 };
+  for (const answer of answers) {
+    const { changes, requests } = answer.rate;
+    const ms = lifetimeOf(answer);
+    // The first request after the end of the lifetime causes the next call.
+    const calls = (answer.lifetimeMs + 1 / requests) / (ms + 1 / requests);
+    sum.calls += calls;
+    sum.fresh += calls * requests * ms;
+    sum.outOfDate += calls * requests * (ms + Math.expm1(-changes * ms) / changes);
+  }
+  return { ...sum, share: sum.fresh > 0 ? sum.outOfDate / sum.fresh : null };
 }
 
-/** The share is measured over about so many of the latest checks. */
-const LATEST_CHECKS = 300;
-
-function createMeasure() {
-  const seen = { checks: 0, outOfDate: 0 };
-  return {
-    add(isCurrent: boolean): void {
-      decay(seen, LATEST_CHECKS);
-      seen.checks += 1;
-      seen.outOfDate += isCurrent ? 0 : 1;
-    },
-    /** The share and its interval (Wilson). */
-    read(): Measured | null {
-      const { checks, outOfDate } = seen;
-      if (checks === 0) return null;
-      const share = outOfDate / checks;
-      const z = 1.96 ** 2 / checks;
-      const middle = (share + z / 2) / (1 + z);
-      const half = Math.sqrt(z * share * (1 - share) + (z * z) / 4) / (1 + z);
-      return { checks, share, from: Math.max(0, middle - half), to: Math.min(1, middle + half) };
-    },
-  };
+/** The share of checked answers that were out of date, and its interval of 95 % (Agresti and Coull). */
+function measured({ checks, outOfDate }: { readonly checks: number; readonly outOfDate: number }) {
+  if (checks === 0) return null;
+  const middle = (outOfDate + 2) / (checks + 4);
+  const half = 2 * Math.sqrt((middle * (1 - middle)) / (checks + 4));
+  const [from, to] = [Math.max(0, middle - half), Math.min(1, middle + half)];
+  return { checks, share: outOfDate / checks, from, to };
 }
 
 function decay(sums: { [name: string]: number }, latest: number): void {

@@ -9,6 +9,7 @@ import { transcode } from "./encoder.ts";
 import { confirmed, entryOf, type Entry, type Receipt } from "./entry.ts";
 import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes.ts";
+import { changesSince, noteChanges } from "./record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
 export interface Received {
@@ -74,17 +75,16 @@ function lifetimeOf(
   const head = { ...fetched, status: fetched.status === 304 ? (cached?.status ?? 200) : fetched.status };
   const fixedMs = freshnessLifetimeMs(rules, query, head);
   if (head.status !== 200) return { lifetimeMs: fixedMs, rates: undefined };
-  const sinceMs = before === undefined ? 0 : now - fetched.caching.ageMs - before.bornAt;
-  const known = before && {
-    own: wasPurged || change === "changed" ? 1 : 0,
-    ofRecords: lifetimes.records.since(before),
-  };
+  const own = wasPurged || change === "changed" ? 1 : 0;
   return lifetimes.of({
     ttlMs: ttlMs(rules, query, 200),
     bound: (ms) => freshnessLifetimeMs(rules, query, head, ms),
     known: before?.rates,
-    observation:
-      known && sinceMs > 0 ? { sinceMs, changes: Math.max(known.own, known.ofRecords), requests } : undefined,
+    observation: before && {
+      sinceMs: now - fetched.caching.ageMs - before.bornAt,
+      changes: Math.max(own, changesSince(lifetimes.records, before)),
+      requests,
+    },
   });
 }
 
@@ -121,6 +121,7 @@ async function changeIn(
   if (cached.status !== fetched.status || cached.contentType !== fetched.contentType) return "changed";
   const before = await transcode(cached, "identity");
   if (sameMeaning(fetched.contentType, before, fetched.body)) return "unchanged";
-  if (fetched.status === 200 && resource !== "images") records.note(resource, before, fetched.body, now);
+  if (fetched.status === 200 && resource !== "images")
+    await noteChanges(records, resource, cached, before, fetched.body, now);
   return "changed";
 }

@@ -52,7 +52,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
           purgeEpoch: 7,
           bornAt: clock.now() - 5_000,
           upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
-          rates: { changes: 1.5, watchedMs: 60_000, requests: 7, countedMs: 50_000 },
+          rates: { changes: 1.5, watchedMs: 60_000, requests: 7 },
         }),
       ];
       for (const [index, entry] of entries.entries()) {

@@ -156,7 +156,7 @@ describe("an answer that is fetched again", () => {
     const { clock, load } = setup(async () => FOUND);
     const cached = entryWith("{}", clock.now() - 60_000, { served: { count: 7 } });
     const { rates } = (await load({ cached, cause })).value.entry;
-    expect(rates).toMatchObject({ requests, countedMs: 60_000 });
+    expect(rates).toMatchObject({ requests, watchedMs: 60_000 });
     const other = setup(async () => FOUND);
     const changed = entryWith("other", other.clock.now() - 60_000);
     const after = (await other.load({ cached: changed, cause })).value.entry;

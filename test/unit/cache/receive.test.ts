@@ -36,7 +36,7 @@ describe("a learned lifetime", () => {
       lifetimes.of({
         ttlMs,
         bound: (ms) => ms,
-        known: { changes: 0, watchedMs: 100 * ttlMs, requests, countedMs: 100 * ttlMs },
+        known: { changes: 0, watchedMs: 100 * ttlMs, requests },
         observation: { sinceMs: ttlMs, changes: 0, requests },
       }).lifetimeMs;
     expect(arrive(10)).toBe(3 * ttlMs);
