@@ -12,7 +12,7 @@ import { type Entry, recordTag } from "./entry.ts";
 const MOST_RECORDS = 10_000;
 /** The latest changes of a record that are remembered. */
 const MOST_CHANGES = 10;
-/** Reading a larger body takes more than half a millisecond. */
+/** A larger body is read in a turn of the event loop of its own. */
 const LARGE_BYTES = 64 * 1024;
 
 /** When records were seen to change, by tag; epoch milliseconds. Ordered by the last change, oldest first. */
@@ -52,7 +52,7 @@ export function changesSince(changes: RecordChanges, { tags, storedAt }: Entry):
 
 /** The records of an answer, by id; none if the body is not JSON. */
 async function textsIn(resource: Resource, body: Buffer): Promise<[id: string, text: string][]> {
-  // A block takes some milliseconds. Other requests are served before.
+  // A block takes a millisecond or two. Other requests are served before.
   if (body.length > LARGE_BYTES) await setImmediate();
   try {
     const records = recordsIn(JSON.parse(body.toString("utf8")), resource);
