@@ -99,17 +99,15 @@ export const CIRCUIT = label("circuit", {
 });
 export const SAVING = label("cause", {
   meaning:
-    "`collapsed`: the request joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `refused`: the request had a mistake",
+    "`collapsed`: the request joined another request's call; `folded`: cut from a stored block; `past_end`: a stored block has fewer records; `refused`: the request had a mistake",
   values: SAVINGS,
 });
 export const PAGE_CHECK = label("result", {
-  meaning:
-    "`differed`: the page was not equal to the API's page, also after both were fetched again; `unknown`: the check could not be made",
+  meaning: "`differed`: also after both were fetched again; `unknown`: the check could not be made",
   values: PAGE_CHECKS,
 });
 export const CHANGE = label("change", {
-  meaning:
-    "`not-modified`: the API answered 304; `unchanged`: the new answer has the same content as the cached one",
+  meaning: "`not-modified`: the API answered 304; `unchanged`: the new answer means the same",
   values: CHANGES,
 });
 export const REFRESH_END = label("result", {

@@ -191,21 +191,21 @@ function declareUpstream(add: Declare) {
   const saved = add.counter(
     "gateway_upstream_calls_saved_total",
     [label.SAVING],
-    "Requests of callers that needed no call to the API of their own, by reason.",
+    "Requests that needed no call of their own.",
   );
   // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
   for (const cause of SAVINGS) saved.inc({ cause }, 0);
   const checks = add.counter(
     "gateway_pages_checked_total",
     [RESOURCE, PAGE_CHECK],
-    "Pages cut from a block that were compared with the API's own page.",
+    "Cut pages that were compared with the API's own.",
   );
   for (const result of PAGE_CHECKS)
     for (const resource of ["listings", "sold"]) checks.inc({ resource, result }, 0);
   add.sampled(
     "gateway_circuit_state",
     [label.CIRCUIT],
-    "State of a circuit: 0 closed (calls are sent), 1 half-open (one call tests it), 2 open (no calls are sent).",
+    "State of a circuit: 0 closed, 1 half-open (one call tests it), 2 open (no calls are sent).",
     ({ budget }) => budget.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
   );
   return {
@@ -242,14 +242,14 @@ function declareStores(add: Declare) {
   add.sampled(
     "gateway_ledger_durable",
     [STORE],
-    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only in memory). Absent if the settings have no store for the ledger.",
+    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only in memory). Absent without a store.",
     ({ ledgers }) => ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
   );
   declareEviction(add);
   const breaker = add.gauge(
     "gateway_store_breaker_state",
     [STORE],
-    "State of a store's breaker: 0 closed (in use), 1 half-open (being tested), 2 open (not used).",
+    "State of a store's breaker: 0 closed, 1 half-open, 2 open (the store is not used).",
   );
   return {
     request({ tier }: RequestRecord): void {
@@ -289,7 +289,7 @@ function declareFreshness(add: Declare) {
   add.sampled(
     "gateway_out_of_date_expected_ratio",
     [],
-    "Expected share of fresh answers from the cache that are out of date, from 0 to 1. Absent until answers were fetched again.",
+    "Expected share of cached answers that are out of date, from 0 to 1. Absent until answers were fetched again.",
     ({ outOfDate }) => outOfDate() ?? [],
   );
   return {
@@ -308,7 +308,7 @@ function declareSettings(add: Declare) {
   const successful = add.gauge(
     "gateway_config_last_reload_successful",
     [],
-    "Whether the last reload of the settings was applied: 1 yes, 0 no (the previous settings stay in force).",
+    "Whether the last reload of the settings was applied: 1 yes, 0 no.",
   );
   const succeededAt = add.gauge(
     "gateway_config_last_reload_success_timestamp_seconds",
