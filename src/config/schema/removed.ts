@@ -39,9 +39,8 @@ const CONSTANT: Readonly<Record<string, string>> = {
 
 /** Other settings, and what to do instead. */
 const GONE: Readonly<Record<string, string>> = {
-  "admin.token": "Set the variable ADMIN_TOKEN, or admin.tokenFile to the path of a file.",
-  "upstream.privateKey":
-    "Set the variable UPSTREAM_PRIVATE_KEY, or upstream.privateKeyFile to the path of a file.",
+  "admin.token": "Set ADMIN_TOKEN, or name a file in admin.tokenFile.",
+  "upstream.privateKey": "Set UPSTREAM_PRIVATE_KEY, or name a file in upstream.privateKeyFile.",
   "admin.openMetrics": "Remove it; /metrics never needs the token.",
   derive:
     "Remove it; answers are no longer computed from broader searches, which saved 8 % of the remaining calls.",
@@ -59,9 +58,8 @@ const GONE: Readonly<Record<string, string>> = {
   "budget.degradedShare": "It had no effect; use budget.degradedReserve.",
   "metrics.unlistedApps": "Use metrics.apps, which also counts the listed apps.",
   "redis.username": "Write the user into redis.url (REDIS_URL).",
-  "redis.password": "Set the variable REDIS_PASSWORD, or redis.passwordFile to the path of a file.",
-  "redis.sentinel.password":
-    "Set the variable REDIS_SENTINEL_PASSWORD, or redis.sentinel.passwordFile to the path of a file.",
+  "redis.password": "Set REDIS_PASSWORD, or name a file in redis.passwordFile.",
+  "redis.sentinel.password": "Set REDIS_SENTINEL_PASSWORD, or name a file in redis.sentinel.passwordFile.",
 };
 
 /** The environment variables of some of them. */
