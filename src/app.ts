@@ -25,10 +25,10 @@ import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createInspect } from "./cache/inspect.ts";
-import { type Checks, createChecks } from "./cache/checks.ts";
+import { createChecks } from "./cache/checks.ts";
 import { createLifetimes, type Lifetimes } from "./cache/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
-import { createRefresh, type Refresh } from "./cache/refresh.ts";
+import { createRefresh } from "./cache/refresh.ts";
 import type { Store, StoreStats } from "./cache/store/port.ts";
 import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm } from "./cache/warm.ts";
@@ -194,11 +194,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budge
   );
 }
 
-interface CacheStage extends ReturnType<typeof createCache> {
-  readonly refresh: Refresh;
-  readonly lifetimes: Lifetimes;
-  readonly checks: Checks;
-}
+type CacheStage = ReturnType<typeof createCacheStage>;
 
 function createCacheStage(
   { config, settings, clock, observer }: Context,
@@ -208,7 +204,7 @@ function createCacheStage(
     flights,
   }: Pick<Parts, "stores" | "budgets" | "flights">,
   ask: Upstream["ask"],
-): CacheStage {
+) {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
   const lifetimes = createLifetimes(() => rules().lifetimes);
   const checks = createChecks({
