@@ -18,10 +18,12 @@ export interface Checks {
   readonly run: (kind: CheckKind, work: (spend: () => void) => Promise<void>) => Promise<void>;
 }
 
-/** The calls for checks of each kind, as a part of the other calls. */
-const CHECKS_PER_CALL = 0.005;
+/** The calls for checks, as a part of the other calls. */
+const CHECKS_PER_CALL = 0.01;
 /** The most calls that a check makes. */
 const CALLS = { answer: 1, page: 3 } as const satisfies Record<CheckKind, number>;
+/** The two kinds take turns. A check of the other kind is due at this many calls, so that neither kind waits for ever. */
+const CALLS_OUT_OF_TURN = 4;
 /** Answers are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;
 
@@ -34,24 +36,25 @@ export interface ChecksOptions {
 
 export function createChecks({ budgetLeft, failed }: ChecksOptions): Checks {
   /** The calls that checks may make now. */
-  const allowed = { answer: 0, page: 0 };
+  let allowed = 0;
   let isChecking = false;
+  let turn: CheckKind = "page";
   return {
     called() {
-      allowed.answer = Math.min(allowed.answer + CHECKS_PER_CALL, CALLS.answer);
-      allowed.page = Math.min(allowed.page + CHECKS_PER_CALL, CALLS.page);
+      allowed = Math.min(allowed + CHECKS_PER_CALL, CALLS_OUT_OF_TURN);
     },
     isDue(kind, resource) {
-      if (isChecking || allowed[kind] < CALLS[kind]) return false;
+      if (isChecking || allowed < (kind === turn ? CALLS[kind] : CALLS_OUT_OF_TURN)) return false;
       if (budgetLeft(resource) >= CHECK_ABOVE) return true;
       // Every hit comes by here, and asking for the budget takes time.
-      allowed[kind] = 0;
+      allowed = 0;
       return false;
     },
     async run(kind, work) {
       isChecking = true;
-      // A check's own call earns nothing, for either kind.
-      await work(() => (allowed[kind] -= 1 + 2 * CHECKS_PER_CALL)).catch(failed);
+      turn = kind === "page" ? "answer" : "page";
+      // A check's own call earns nothing.
+      await work(() => (allowed -= 1 + CHECKS_PER_CALL)).catch(failed);
       isChecking = false;
     },
   };
