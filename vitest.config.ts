@@ -9,8 +9,8 @@ const ALONE = ["test/unit/upstream/answers.test.ts"];
 
 /** Files that wait long: for Redis, for windows to pass, for other processes. Those of the first row wait longest. */
 const LONGEST = [
-  /faults\/ratelimit|shared-budget|faults\/(replicas|life)/,
-  /\/(faults|simulation|delivery|browser)\/|ratelimit\/scenes|processes/,
+  /faults\/ratelimit|budget|ratelimit\/scenes|closed-door-tls|processes|faults\/(replicas|life|sqlite)|browser\//,
+  /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|pages)|property\/hostile/,
 ];
 
 /** Starts the longest files first, so that no core is idle at the end. */
@@ -30,7 +30,7 @@ export default defineConfig({
     // How long a busy machine may need until another process reaches a state.
     expect: { poll: { timeout: 20_000 } },
     // For two cores: most long tests wait for another process or for Redis, and leave their core to others.
-    maxWorkers: 6,
+    maxWorkers: 8,
     sequence: { sequencer: LongestFirst },
     projects: [
       // A worker runs many files and loads the modules once: half the CPU time of a process for each file.

@@ -1,31 +1,19 @@
 /** Processes that share limits through a real Redis, counted at the upstream. */
-import { expect, it, onTestFinished } from "vitest";
+import { it, onTestFinished } from "vitest";
 
-import { mostWithin } from "../support/arrivals.ts";
 import { lasting } from "../support/budget-watch.ts";
-import { type LimiterStage, stageLimiters } from "../support/limiter-stage.ts";
+import { expectKept, LIMIT, LONG_WINDOW_MS as windowMs, stageLimiters } from "../support/limiter-stage.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
-const LIMIT = 40;
-const WINDOW_MS = 1_000;
-
-const stage = (): Promise<LimiterStage> => stageLimiters(LIMIT, WINDOW_MS);
-
-const expectKept = ({ arrivals }: LimiterStage, windowMs = WINDOW_MS): void =>
-  expect(mostWithin(arrivals, windowMs)).toBeLessThanOrEqual(LIMIT);
-
-/** A window that does not end during a test, so that the number of permits does not depend on the speed of the machine. */
-const windowMs = 60_000;
-
 it("three busy replicas use the whole limit", async () => {
-  const all = await stage();
+  const all = await stageLimiters();
   for (let replica = 0; replica < 3; replica++) all.start({ windowMs });
   await all.arrive(LIMIT);
   expectKept(all, windowMs);
 });
 
 it("one busy replica beside two idle ones uses all but their own purses, also after a kill and a restart", async () => {
-  const all = await stage();
+  const all = await stageLimiters();
   const idle = { windowMs, dispatchers: 0, replicas: 4 };
   const workers = [all.start(idle), all.start(idle)];
   await Promise.all(workers.map(({ says }) => says(/shared/)));
@@ -41,7 +29,7 @@ it("one busy replica beside two idle ones uses all but their own purses, also af
 });
 
 it("killed, frozen and restarted replicas exceed no limit", async () => {
-  const all = await stage();
+  const all = await stageLimiters();
   const [one, two] = [all.start(), all.start(), all.start()];
   await all.arrive(LIMIT);
   one?.child.kill("SIGKILL");
@@ -55,7 +43,7 @@ it("killed, frozen and restarted replicas exceed no limit", async () => {
 });
 
 it("a replica that is cut off from Redis continues beside the others, exceeds no limit, and joins again", async () => {
-  const all = await stage();
+  const all = await stageLimiters();
   const proxy = await startTcpProxy(all.redis.port);
   onTestFinished(proxy.close);
   const cutOff = all.start({ redisPort: proxy.port });

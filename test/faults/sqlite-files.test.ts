@@ -146,7 +146,7 @@ describe("a directory that cannot be used is refused:", () => {
   });
 
   it("its disk has little or no space, wherever that ends", () => {
-    for (let leftBytes = 0; leftBytes <= 800_000; leftBytes += 20_000) {
+    for (let leftBytes = 0; leftBytes <= 800_000; leftBytes += 50_000) {
       const { directory, fill } = createSmallDisk();
       writeFileSync(join(directory, "left"), Buffer.alloc(leftBytes));
       fill();

@@ -21,6 +21,7 @@ import { ledgerEntry } from "../support/ledger.ts";
 import {
   entryOfNumber,
   KEPT_MS,
+  KEYS,
   keyOfNumber,
   ledgerOn,
   PURGE_EVERY,
@@ -86,47 +87,40 @@ describe("a restart", () => {
 
 describe("a process that is killed in the middle of writing", () => {
   // At another moment each time: the number of entries after which the kill is sent.
-  it.each([1, 40, 173, 600])(
-    "loses nothing that was stored, and leaves no damage (after %i)",
-    async (after) => {
-      const directory = temporaryDirectory();
-      const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
-      const writer = spawn(process.execPath, [script, directory, "1"], {
-        stdio: ["ignore", "pipe", "inherit"],
-      });
-      const exited = once(writer, "exit");
-      let stored = 0;
-      for await (const line of createInterface(writer.stdout)) {
-        expect(line).toMatch(/^(opened|\d+)$/);
-        if (line !== "opened") stored = Number(line);
-        if (stored === after) writer.kill("SIGKILL");
-      }
-      expect(await exited).toEqual([null, "SIGKILL"]);
-      expect(stored).toBeGreaterThanOrEqual(after);
+  it.each([1, 40, 250])("loses nothing that was stored, and leaves no damage (after %i)", async (after) => {
+    const directory = temporaryDirectory();
+    const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
+    const writer = spawn(process.execPath, [script, directory, "1"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const exited = once(writer, "exit");
+    let stored = 0;
+    for await (const line of createInterface(writer.stdout)) {
+      expect(line).toMatch(/^(opened|\d+)$/);
+      if (line !== "opened") stored = Number(line);
+      if (stored === after) writer.kill("SIGKILL");
+    }
+    expect(await exited).toEqual([null, "SIGKILL"]);
+    expect(stored).toBeGreaterThanOrEqual(after);
 
-      const warnings: string[] = [];
-      const backend = openSqliteStore(directory, { warnings, retentionMs: KEPT_MS });
-      expect(warnings).toEqual([]);
-      const newest = new Map<string, number>();
-      for (let number = 1; number <= stored; number++) newest.set(keyOfNumber(number), number);
-      for (const [key, number] of newest) {
-        const body = await bodyOf(backend, key);
-        const expected = [number, number + 500].map((one) =>
-          entryOfNumber(one).bodies.identity?.toString("latin1"),
-        );
-        // It may have got on a little between its last word and its death.
-        expect(body === expected[0] || (number + 500 > stored && body === expected[1])).toBe(true);
-      }
-      expect(pastPurges(backend).length).toBeGreaterThanOrEqual(Math.floor(stored / PURGE_EVERY));
-      const lines = ledgerOn(backend.database).recent("api", 0).slice(0, stored);
-      expect(lines.map(({ at }) => at)).toEqual(
-        Array.from({ length: stored }, (_, at) => WRITTEN_AT + 1 + at),
-      );
-      expect(lines.every(({ completion }) => completion?.status === 200)).toBe(true);
-      expect(await backend.set(keyOf("sold/new"), entryWith("new", Date.now()))).toBe(true);
-      await backend.close();
-    },
-  );
+    const warnings: string[] = [];
+    const backend = openSqliteStore(directory, { warnings, retentionMs: KEPT_MS });
+    expect(warnings).toEqual([]);
+    const newest = new Map<string, number>();
+    for (let number = 1; number <= stored; number++) newest.set(keyOfNumber(number), number);
+    for (const [key, number] of newest) {
+      const body = await bodyOf(backend, key);
+      const isOf = (one: number): boolean => body === entryOfNumber(one).bodies.identity?.toString("latin1");
+      // It may have got on a little between its last word and its death.
+      expect(isOf(number) || (number + KEYS > stored && isOf(number + KEYS))).toBe(true);
+    }
+    expect(pastPurges(backend).length).toBeGreaterThanOrEqual(Math.floor(stored / PURGE_EVERY));
+    const lines = ledgerOn(backend.database).recent("api", 0).slice(0, stored);
+    expect(lines.map(({ at }) => at)).toEqual(Array.from({ length: stored }, (_, at) => WRITTEN_AT + 1 + at));
+    expect(lines.every(({ completion }) => completion?.status === 200)).toBe(true);
+    expect(await backend.set(keyOf("sold/new"), entryWith("new", Date.now()))).toBe(true);
+    await backend.close();
+  });
 });
 
 describe("a second process on the same directory", () => {

@@ -123,7 +123,7 @@ function* hostileTexts(size: number): Generator<string> {
     for (const other of PIECES) {
       const half = size / 2;
       yield one.repeat(half / one.length) + other.repeat(half / other.length);
-      yield (one + other).repeat(size / (one.length + other.length));
+      if (one <= other) yield (one + other).repeat(size / (one.length + other.length));
     }
   }
 }

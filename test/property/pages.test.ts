@@ -115,7 +115,7 @@ describe("a page that is cut from its block", () => {
           );
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 80 },
     );
   });
 
@@ -136,7 +136,7 @@ describe("a page that is cut from its block", () => {
           otherwiseWritten(asked, page, how).toString(),
         );
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
@@ -151,7 +151,7 @@ describe("a page that is cut from its block", () => {
         const parsed: Record<string, { serviceId: number }[]> = JSON.parse(cut.body.toString());
         expect(cut.ids).toEqual(parsed[asked.resource]?.map(({ serviceId }) => String(serviceId)));
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 });
@@ -177,7 +177,7 @@ describe("a page that is cut from a packed block", () => {
         for (const page of [whole, ...pages])
           expect(cutPage(bytes, index, page)).toEqual(cutPage(body, index, page));
       }),
-      { numRuns: 30 },
+      { numRuns: 12 },
     );
   });
 });
@@ -195,7 +195,7 @@ describe("a page after the last record", () => {
           sandboxSends(asked, wanted, "offset").toString(),
         );
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 });
@@ -217,7 +217,7 @@ describe("a page beyond the end of a block", () => {
           sandboxSends(asked, page, "offset").toString(),
         );
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 });
@@ -231,7 +231,7 @@ describe("an answer with cut or changed bytes", () => {
       fc.property(fc.nat(whole.length - 1), (end) => {
         expect(indexBlock(whole.subarray(0, end), "listings", block)).toBeTypeOf("string");
       }),
-      { numRuns: 300 },
+      { numRuns: 120 },
     );
     fc.assert(
       fc.property(fc.nat(whole.length - 1), fc.constantFrom(...'"{}[],:\\0a '.split("")), (at, by) => {
@@ -244,7 +244,7 @@ describe("an answer with cut or changed bytes", () => {
         const parsed: { count: number; listings: unknown[] } = JSON.parse(cut.toString());
         expect(parsed.listings).toHaveLength(parsed.count);
       }),
-      { numRuns: 450 },
+      { numRuns: 200 },
     );
   });
 });

@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 
 import { expect, onTestFinished } from "vitest";
 
+import { mostWithin } from "./arrivals.ts";
 import { redisForTest } from "./budget-watch.ts";
 import type { WorkerSettings } from "./limiter-worker.ts";
 import { follow, type Running } from "./process.ts";
@@ -17,7 +18,17 @@ export interface LimiterStage {
   readonly arrive: (count: number) => Promise<void>;
 }
 
-export async function stageLimiters(limit: number, windowMs: number): Promise<LimiterStage> {
+export const LIMIT = 40;
+const WINDOW_MS = 1_000;
+/** A window that does not end during a test, so that the number of permits does not depend on the speed of the machine. */
+export const LONG_WINDOW_MS = 60_000;
+
+/** No window, wherever it begins, has more than the limit. */
+export function expectKept({ arrivals }: LimiterStage, windowMs = WINDOW_MS): void {
+  expect(mostWithin(arrivals, windowMs)).toBeLessThanOrEqual(LIMIT);
+}
+
+export async function stageLimiters(limit = LIMIT, windowMs = WINDOW_MS): Promise<LimiterStage> {
   const redis = await redisForTest();
   const arrivals: number[] = [];
   const upstream = createServer((_, response) => {

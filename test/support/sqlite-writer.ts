@@ -26,8 +26,9 @@ export function entryOfNumber(number: number): Entry {
   });
 }
 
-/** Several numbers share a key, the higher one being the newer entry. */
-export const keyOfNumber = (number: number): string => keyOf(`sold/${number % 500}`);
+/** Numbers that differ by this share a key, the higher one being the newer entry. */
+export const KEYS = 100;
+export const keyOfNumber = (number: number): string => keyOf(`sold/${number % KEYS}`);
 /** A purge is declared before each entry whose number this divides. */
 export const PURGE_EVERY = 10;
 export const WRITTEN_AT = Date.UTC(2026, 0, 15);

@@ -177,14 +177,17 @@ describe("an outage", () => {
       const { scenes, limiters, clock } = createReplicas(replicas);
       const startedAt = clock.now();
       let asked = 0;
-      const ask = async (end: Partial<SendEnd>): Promise<boolean[]> =>
-        await Promise.all(
-          scenes.flatMap((scene) =>
-            (["listings", "sold", "areas"] as const).map(
-              async (resource) => (await scene.ask({ resource, query: String(asked++) }, end)) === ANSWERED,
-            ),
-          ),
+      const ask = async (end: Partial<SendEnd>): Promise<boolean[]> => {
+        const results = scenes.flatMap((scene) =>
+          (["listings", "sold", "areas"] as const).map((resource) => {
+            const { answer, result } = scene.call("app", { resource, query: String(asked++) });
+            answer(end);
+            return result;
+          }),
         );
+        await clock.advance(0);
+        return (await Promise.all(results)).map((result) => result === ANSWERED);
+      };
       while (clock.now() < startedAt + outageMs) {
         await ask(FAILED);
         await clock.advance(SECOND);
