@@ -83,7 +83,9 @@ describe("gateway", () => {
     expect((await ask(`${url}/areas?q=Nacka`)).status).toBe(200);
     sandbox.setCaller({ privateKey: "turned" });
     expect((await ask(`${url}/areas?q=Lund&key=${CALLER.privateKey}`)).status).toBe(502);
-    await gateway.says(/Check upstream\.privateKey, upstream\.callerId, and this machine's clock/);
+    await gateway.says(
+      /Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID,? and this machine's clock/,
+    );
     gateway.child.kill("SIGTERM");
     expect(await gateway.ended).toBe(0);
     expect(gateway.output()).not.toContain(CALLER.privateKey);
