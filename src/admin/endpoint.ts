@@ -78,7 +78,7 @@ const PRETTY = z.enum(["true", "false", ""]).optional();
 export function mount(app: Express, endpoints: readonly Endpoint[]): void {
   for (const [path, of] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
     const allow = of.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
-    app.all(path, async (request, response) => {
+    app.route(path).all(async (request, response) => {
       const method = request.method === "HEAD" ? "GET" : request.method;
       const endpoint = of.find((one) => one.method === method);
       if (endpoint === undefined) {

@@ -115,7 +115,7 @@ function createApp(stages: Stages, exchangeOf: (message: IncomingMessage) => Exc
       });
   }
   for (const { pattern, routeOf } of addresses) {
-    app.all(pattern, async (message: Request<Record<string, string>>, response: Response) => {
+    app.route(pattern).all(async (message: Request<Record<string, string>>, response: Response) => {
       const exchange = exchangeOf(message);
       const { search } = splitTarget(exchange.target);
       const found = { route: routeOf(message.params, message.path), search, parsed: NOT_PARSED };

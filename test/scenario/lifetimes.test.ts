@@ -153,12 +153,12 @@ describe("learned lifetimes", () => {
     gateway.sandbox.clearRequests();
     gateway.sandbox.revise();
     gateway.sandbox.hold();
-    for (let nth = 0; nth < 200; nth++) expect((await gateway.get(STEADY)).status).toBe(200);
+    for (let nth = 0; nth < 100; nth++) expect((await gateway.get(STEADY)).status).toBe(200);
     await gateway.sandbox.waitForRequests(1);
     expect(gateway.sandbox.waiting()).toBe(1);
     gateway.sandbox.release();
     await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
-    for (let nth = 0; nth < 1_000; nth++) await gateway.get(STEADY);
+    for (let nth = 0; nth < 300; nth++) await gateway.get(STEADY);
     await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
     expect(gateway.sandbox.requests().length).toBeLessThanOrEqual(calls / 100);
     // The answer was out of date. One check says little about the share.

@@ -71,7 +71,7 @@ export function createControlServer(sandbox: Controlled): Server {
       .send(`${JSON.stringify(body, undefined, 2)}\n`);
   app.use(express.json({ limit: MAX_BODY, strict: false, type: () => true }));
   for (const [path, methods] of Object.entries(actions))
-    app.all(path, async (request, response) => {
+    app.route(path).all(async (request, response) => {
       const action = methods[request.method];
       const allowed = Object.keys(methods).join(", ");
       if (action !== undefined) send(response, 200, await action(request.body ?? {}, request.query));
