@@ -11,7 +11,7 @@ import { parseDuration } from "../../src/config/schema/units.ts";
 import { ask } from "../support/ask.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
-import { argumentsOf, follow, type Running } from "../support/process.ts";
+import { argumentsOf, follow, runProgram, type Running } from "../support/process.ts";
 import { type Said, systemdAnalyze } from "../support/tools.ts";
 
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)".*?\n/;
@@ -88,6 +88,14 @@ describe("npm start", () => {
     process.kill(npm.pid, "SIGTERM");
     expect(await npm.ended).toBe(0);
   });
+});
+
+it("npm run sandbox leaves no sandbox behind when npm gets SIGTERM", async () => {
+  const npm = runProgram("npm", ["run", "sandbox", "--", "--port", "0", "--control-port", "0"]);
+  await npm.says(/interface +http/);
+  npm.child.kill("SIGTERM");
+  // The output ends when the last process that writes to it has ended.
+  await npm.ended;
 });
 
 describe("systemd's unit", () => {
