@@ -3,9 +3,10 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeRaw } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { createLeapingClock } from "../support/stepping-clock.ts";
 import { sectionsOf, unescaped } from "../support/table.ts";
 
-/** Nothing is fresh, so that each request that is served reaches the upstream. */
+/** Nothing is fresh a moment later, so that each request that is served reaches the upstream. */
 const SETTINGS = `
 upstream: { passThrough: ["/areas/*"] }
 cache: { ttl: 1ms, staleWhileRevalidate: 0s }`;
@@ -57,9 +58,11 @@ async function outcomeOf(gateway: TestGateway, bytes: string, wanted: string): P
 
 describe("requests, byte for byte", () => {
   it.each(sectionsOf(new URL("raw-requests.txt", import.meta.url)))("$title", async ({ rows }) => {
-    const gateway = await startGateway({ settings: SETTINGS });
+    const clock = createLeapingClock();
+    const gateway = await startGateway({ clock, settings: SETTINGS });
     const found: [given: string, outcome: string][] = [];
     for (const [given, wanted] of rows) {
+      clock.leap(10);
       const [, bytes = ""] = given.split(/ \| (.*)/);
       found.push([given, await outcomeOf(gateway, bytesOf(bytes), wanted)]);
     }
