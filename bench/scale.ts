@@ -3,9 +3,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import { createCache } from "../src/cache/cache.ts";
-import { createChecks } from "../src/cache/checks.ts";
+import { createChecks } from "../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../src/cache/failures.ts";
-import { createLifetimes } from "../src/cache/lifetimes.ts";
+import { createLifetimes } from "../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { createTiers } from "../src/cache/store/tiered.ts";
 import { systemClock as clock } from "../src/process/clock.ts";

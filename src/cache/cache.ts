@@ -14,10 +14,10 @@ import type {
 import type { Question } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Checks } from "./checks.ts";
+import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
-import type { Lifetimes } from "./lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Load } from "./load.ts";
 import { decide, type Decision } from "./policy.ts";
 import type { Refresh } from "./refresh.ts";

@@ -4,7 +4,7 @@ import type { ContentCoding } from "../interface/media-types.ts";
 import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Rates } from "./learned-lifetime.ts";
+import type { Rates } from "./lifetimes/learned-lifetime.ts";
 import type { Query } from "../query/query.ts";
 
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */

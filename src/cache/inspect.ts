@@ -6,7 +6,7 @@ import type { Query } from "../query/query.ts";
 import type { Failures } from "./failures.ts";
 import { ageMs, type CacheRules, isFresh, ttlMs } from "./freshness.ts";
 import { decide } from "./policy.ts";
-import type { LearnedAbout, Lifetimes } from "./lifetimes.ts";
+import type { LearnedAbout, Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** The state of an answer in the cache, for an operator. Times in seconds. */

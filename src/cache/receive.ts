@@ -8,8 +8,8 @@ import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
 import { confirmed, entryOf, type Entry, type Receipt } from "./entry.ts";
 import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./freshness.ts";
-import type { Lifetimes } from "./lifetimes.ts";
-import { changesSince, noteChanges } from "./record-changes.ts";
+import type { Lifetimes } from "./lifetimes/lifetimes.ts";
+import { changesSince, noteChanges } from "./lifetimes/record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
 export interface Received {

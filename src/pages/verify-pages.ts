@@ -4,7 +4,7 @@
  * The data may change between the two calls. So a difference counts only if it remains after both are fetched again, one
  * after the other.
  */
-import type { Checks } from "../cache/checks.ts";
+import type { Checks } from "../cache/lifetimes/checks.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { PageCheck, RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";

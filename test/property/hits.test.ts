@@ -10,9 +10,9 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 
 import { createCache, type Answer } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
-import { createChecks } from "../../src/cache/checks.ts";
+import { createChecks } from "../../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../../src/cache/failures.ts";
-import { createLifetimes } from "../../src/cache/lifetimes.ts";
+import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { createTiers, type Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";

@@ -1,5 +1,5 @@
 /** The facts of the status: requests, apps, upstream and budget, from the activities of all processes. */
-import type { Freshness } from "../../cache/lifetimes.ts";
+import type { Freshness } from "../../cache/lifetimes/lifetimes.ts";
 import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { AppIdentity } from "../../ratelimit/apps.ts";

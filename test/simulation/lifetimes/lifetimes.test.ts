@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from "vitest";
 
-import type { Rates } from "../../../src/cache/learned-lifetime.ts";
-import { createLifetimes, type Freshness, type Lifetimes } from "../../../src/cache/lifetimes.ts";
+import type { Rates } from "../../../src/cache/lifetimes/learned-lifetime.ts";
+import { createLifetimes, type Freshness, type Lifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { seededRandom } from "../../../src/sandbox/dataset/random.ts";
 
 const TTL_MS = 300_000;

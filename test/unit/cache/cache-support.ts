@@ -2,11 +2,11 @@
 import { expect } from "vitest";
 
 import { createCache, type Answer } from "../../../src/cache/cache.ts";
-import { createChecks } from "../../../src/cache/checks.ts";
+import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
-import { createLifetimes } from "../../../src/cache/lifetimes.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createChecks } from "../../../src/cache/checks.ts";
+import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 
 describe("checks", () => {
   it("make at most one per cent of the other calls, one at a time, and both kinds get their turn", async () => {

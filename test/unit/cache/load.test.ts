@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { createChecks } from "../../../src/cache/checks.ts";
+import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
-import { createLifetimes } from "../../../src/cache/lifetimes.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type Load, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";

@@ -1,7 +1,7 @@
 /** Pages that were cut or computed before are answered in the tick in which they are asked for, like any other hit. */
 import { describe, expect, it } from "vitest";
 
-import { createChecks } from "../../../src/cache/checks.ts";
+import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 import { isCompressible, transcode } from "../../../src/cache/encoder.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
 import { createPages, type Pages } from "../../../src/pages/pages.ts";

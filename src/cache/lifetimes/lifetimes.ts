@@ -1,7 +1,7 @@
 /**
  * Gives each fetched answer its lifetime, steers the one price of a call, and estimates how many answers are out of date.
  */
-import type { Entry } from "./entry.ts";
+import type { Entry } from "../entry.ts";
 import {
   believedChanges,
   learn,

@@ -4,9 +4,9 @@
  */
 import { setImmediate } from "node:timers/promises";
 
-import { recordsIn } from "../interface/envelope.ts";
-import type { Resource } from "../interface/resources.ts";
-import { type Entry, recordTag } from "./entry.ts";
+import { recordsIn } from "../../interface/envelope.ts";
+import type { Resource } from "../../interface/resources.ts";
+import { type Entry, recordTag } from "../entry.ts";
 
 /** Beyond this many records, the changes of those that changed longest ago are forgotten. */
 const MOST_RECORDS = 10_000;

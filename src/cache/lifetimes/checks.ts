@@ -2,7 +2,7 @@
  * Checks in the background that answers are as good as the upstream's own. They make at most one per cent of the calls that are
  * made anyway, one check at a time, and only while enough budget is left.
  */
-import type { Resource } from "../interface/resources.ts";
+import type { Resource } from "../../interface/resources.ts";
 
 /** `answer`: a cached answer is fetched again. `page`: a page cut from a block is fetched by itself, and perhaps both again. */
 type CheckKind = "answer" | "page";
