@@ -18,7 +18,7 @@ import { checkHead } from "./http/edge/request-validation.ts";
 import { createRefuse, createRespond, type Refuse } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
-import { docsPage, homePages } from "./openapi/pages.ts";
+import { docsPage, homePages } from "./openapi/docs-page.ts";
 import type { Pages } from "./pages/pages.ts";
 import { originOf } from "./interface/resources.ts";
 import type { HttpServer } from "./process/listen.ts";

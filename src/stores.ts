@@ -19,7 +19,7 @@ import { createTiers, type Tiers } from "./cache/store/tiered.ts";
 import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
-import { createStatusTexts, type StatusTexts } from "./redis/status-texts.ts";
+import { createStatusTexts, type StatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { watchEvictionPolicy } from "./redis/eviction.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";

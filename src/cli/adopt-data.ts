@@ -2,7 +2,7 @@ import type { Environment } from "../config/env.ts";
 import { readSettings } from "../config/load.ts";
 import { identityOf } from "../config/identity.ts";
 import { openDatabase } from "../sqlite/database.ts";
-import { LAYOUT } from "../sqlite/layout.ts";
+import { LAYOUT } from "../sqlite/tables.ts";
 import { adopt } from "../sqlite/owner.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";

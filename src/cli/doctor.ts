@@ -18,7 +18,7 @@ import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
 import { systemRandom } from "../process/random.ts";
 import { type RedisClient, redisFactory } from "../redis/connect.ts";
 import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
-import { outgoingHeaders } from "../upstream/origin.ts";
+import { outgoingHeaders } from "../upstream/outgoing-headers.ts";
 import { createSigner } from "../upstream/sign.ts";
 import { readWarmItems } from "../cache/warm-list.ts";
 import { exchange } from "./client.ts";

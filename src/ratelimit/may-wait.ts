@@ -7,7 +7,7 @@ import type { CircuitCall, Circuits } from "./circuits/circuits.ts";
 import { createActiveApps } from "./fairness/active-apps.ts";
 import type { CallKind } from "./fairness/order.ts";
 import type { AppCall, Situation } from "./fairness/shares.ts";
-import { callsOf, createKeptPlaces, createLatency, estimate } from "./fairness/waiting.ts";
+import { callsOf, createKeptPlaces, createLatency, estimate } from "./fairness/wait-estimate.ts";
 import type { WaitingApp } from "./limiter.ts";
 import { type Expectation, lateRefusalOf, refusalOf } from "./refusals.ts";
 

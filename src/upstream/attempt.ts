@@ -13,7 +13,8 @@ import type { SendEnd, UpstreamRequest, Waiting } from "../ratelimit/throttled.t
 import { cachingHeadersIn } from "./caching-headers.ts";
 import { conditionHeaders, validatorsIn } from "./conditional.ts";
 import { UpstreamFault } from "./fetch.ts";
-import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
+import type { Origin } from "./origin.ts";
+import { outgoingHeaders, type Identity } from "./outgoing-headers.ts";
 import { recordCall } from "./record.ts";
 import { type Credentials, mayBeTakenNow } from "./sign.ts";
 import {

@@ -20,7 +20,8 @@ import { type AttemptOptions, judge } from "./attempt.ts";
 import { validatorsIn } from "./conditional.ts";
 import { resetCall } from "./agent.ts";
 import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./fetch.ts";
-import { type Origin, outgoingHeaders } from "./origin.ts";
+import type { Origin } from "./origin.ts";
+import { outgoingHeaders } from "./outgoing-headers.ts";
 import { type CallStatus, recordCall } from "./record.ts";
 import { StreamGuard } from "./stream-guard.ts";
 import {

@@ -1,6 +1,6 @@
 import { StoreUnavailable } from "../errors.ts";
 import { type Database, openInMemory } from "../sqlite/database.ts";
-import { LAYOUT } from "../sqlite/layout.ts";
+import { LAYOUT } from "../sqlite/tables.ts";
 import type { LedgerBounds, LedgerEntry, LedgerLine, LedgerReader, OwnLedger } from "./ledger.ts";
 
 /** Old lines, and lines beyond the limit, are dropped each time this many lines were entered. */

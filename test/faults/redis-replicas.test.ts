@@ -9,7 +9,7 @@ import type { Purge } from "../../src/cache/store/purges.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createBus } from "../../src/redis/bus.ts";
-import { createStatusTexts } from "../../src/redis/status-texts.ts";
+import { createStatusTexts } from "../../src/redis/replica-status.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryOf, SEAL, startReplicas } from "../support/redis-backend.ts";

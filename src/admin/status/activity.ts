@@ -14,7 +14,7 @@ export type Together = Omit<Activity, "process"> & { readonly processes: readonl
 const MOST_PROCESSES = 100;
 const MOST_BYTES = 1024 * 1024;
 
-/** Each replica publishes a text here, which the others read (src/redis/status-texts.ts). */
+/** Each replica publishes a text here, which the others read (src/redis/replica-status.ts). */
 export interface Board {
   readonly show: (write: () => string) => void;
   readonly look: () => Promise<readonly string[]>;

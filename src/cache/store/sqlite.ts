@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../process/clock.ts";
 import { type Database, type DatabaseSpace, openDatabase, unusable } from "../../sqlite/database.ts";
 import { isDiskFull } from "../../sqlite/faults.ts";
-import { LAYOUT } from "../../sqlite/layout.ts";
+import { LAYOUT } from "../../sqlite/tables.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation } from "../../telemetry/events.ts";
 import type { Entry } from "../entry.ts";
