@@ -27,7 +27,6 @@ const ROW_OF = new Map<string, PropertyRow>(
 );
 const PATHS = [...ROW_OF.keys()];
 
-/** The columns of the table. */
 const CACHES = ["gateway, learned", "gateway, fixed", "nginx", "Varnish"];
 
 /** How the data changes. The n-th popular record gets 1/n of the requests of the first. */
@@ -56,7 +55,7 @@ export async function benchFreshness({ lifetimes, seeds, isShort = false }: Fres
   const worlds: World[] = [
     ...seeds.map((each) => ({ name: `rates differ, seed ${each}`, seed: each, ...usual })),
     { name: "popular records change more often", seed, ...usual, spread: 2, isCorrelated: true },
-    // The two should hardly differ, so more requests are counted.
+    // The results of the two modes should hardly differ. More requests make the result more precise.
     { name: "equal rates", seed, medianLifetimes: 15, spread: 0, isOursOnly: true, requestsPerSecond: 200 },
     { name: "nothing changes", seed, medianLifetimes: Infinity, spread: 0, isOursOnly: true },
     { name: "everything changes all the time", seed, medianLifetimes: 0.05, spread: 0, isOursOnly: true },

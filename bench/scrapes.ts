@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { startGateway } from "./gateway.ts";
 import { median, printTable, ratio } from "./table.ts";
 
-/** What a process knows of the shares is remembered for half a second. Each scrape is to compute it again. */
+/** The gateway reuses its view of the shares for half a second. After this pause, each scrape computes the view again. */
 const BETWEEN_MS = 600;
 const ASKING = 100;
 

@@ -107,7 +107,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const repeatLastAnswered = async (): Promise<void> => {
     const question = upstream.lastAnswered();
     if (question === undefined) return;
-    // Without the cached entry, a refresh would find it in the cache while it is fresh, and send nothing.
+    // With this entry, `refresh` sends a call even if the entry is still fresh.
     const found = await stores.tiers.lookup(question.key);
     await cache.refresh(question, found?.entry, "refresh");
   };

@@ -54,7 +54,7 @@ export interface Lifecycle {
   readonly readiness: AdminOptions["readiness"];
 }
 
-/** With `server.readyWithout: redis`, a replica that cannot join the budget within this time is ready all the same. */
+/** With `server.readyWithout: redis`, a replica is ready after this time even if it has not joined the budget. */
 const JOIN_MS = 5_000;
 const READY = { isReady: true, says: "ready" };
 const NOT_JOINED =

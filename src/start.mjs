@@ -7,8 +7,8 @@ import module from "node:module";
 // image prevent that with --disable-sigusr1; this line prevents it for a start by hand.
 process.on("SIGUSR1", () => {});
 
-// Node's own listener prints warnings as plain text among the JSON lines of the log. From its first line on, the gateway logs
-// warnings itself. Those before, while the program loads, are about Node's own experimental parts.
+// Node's own listener would print warnings as plain text among the JSON lines of the log. Once the program has loaded, the
+// gateway logs warnings itself. Warnings before that only concern Node's experimental features.
 if (["gateway", "start"].includes(process.argv[2])) process.removeAllListeners("warning");
 
 const OLDEST_NODE = 24;

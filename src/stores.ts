@@ -126,7 +126,7 @@ function warnOnce(warn: Observer["warn"], message: string): () => void {
   };
 }
 
-const UNREADABLE = "Values in Redis are not answers of this gateway, or belong to another private key.";
+const UNREADABLE = "Redis has values that are not from this gateway or belong to another private key.";
 const WARN_EVERY_MS = 60_000;
 
 function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures): Backend {

@@ -55,11 +55,11 @@ function commentOf({
   return parts.filter((part) => typeof part === "string" && part !== "").join(" ");
 }
 
-/** What the name or the default says already, and bounds that nobody meets. */
+/** Not repeated in the file: what the name or the default already shows, and bounds that no real value reaches. */
 const KNOWN =
   /^(?:the (?:path|name) of|a size|requests per window|an? https?:|one duration for all|a host name or|true or|one line of|a header name|a list of (?:nodes|Sentinels|URLs|parameter names)|width and height|a port number|.* to 24d)/;
 
-/** @returns the bounds and words of a setting, without examples; nothing if the description has all words */
+/** @returns the bounds or words that a setting accepts, without examples; nothing if the description explains every word */
 function accepts(expected: string, description: string): string {
   const words = /^one of (.*)$/.exec(expected)?.[1]?.split(", ") ?? [];
   const isTold = words.length > 0 && words.every((word) => description.includes(`${word}: `));

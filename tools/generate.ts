@@ -33,7 +33,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
       path: "helm/property-gateway/values.schema.json",
       content: await formatted("values.schema.json", JSON.stringify(chartValuesSchema(schema))),
     },
-    // A chart cannot read files outside its folder. Links in it are lost on some systems, so these are copies.
+    // A chart cannot read files outside its folder, and symbolic links do not work on all systems. So these are copies.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "helm/property-gateway/files/reloadable.yaml", content: reloadableSettings() },
     { path: "docs/internals/metrics.md", content: metricsReference() },

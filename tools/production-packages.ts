@@ -6,7 +6,7 @@ export interface ProductionPackage {
   readonly version: string;
   /** An SPDX expression. */
   readonly licence: string;
-  /** Whether the gateway works without it: the pinned Node, and OpenTelemetry. */
+  /** Whether the gateway works without the package. That is true of the pinned Node and of OpenTelemetry. */
   readonly isOptional: boolean;
 }
 

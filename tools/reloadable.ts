@@ -1,7 +1,7 @@
-/** The settings that a running gateway can change, for the chart: a change of another one starts new pods. */
+/** Lists the settings that a running gateway can change. In the chart, a change of any other setting starts new pods. */
 import { SETTINGS } from "../src/config/schema.ts";
 
-/** @returns their paths as a list in YAML; a section in place of its settings if all of them can change */
+/** @returns the paths as a YAML list. If all settings of a section can change, the list has the section instead. */
 export function reloadableSettings(): string {
   const paths = SETTINGS.filter(({ reloadable }) => reloadable === true).map(
     ({ path: [section = "", ...rest] }) => (isWhole(section) ? section : [section, ...rest].join(".")),

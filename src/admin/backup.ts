@@ -21,14 +21,14 @@ export function backupEndpoint({ withCopy }: BackupOptions): Endpoint {
       const send = async (file: string): Promise<void> => {
         const [type, length] = ["application/vnd.sqlite3", statSync(file).size];
         response.set({ "Content-Type": type, "Content-Length": String(length), "Cache-Control": "no-store" });
-        // If it ends early, the client knows that from the length.
+        // If the response ends early, the client notices: the body is shorter than Content-Length.
         await pipeline(createReadStream(file), response).catch(() => response.destroy());
       };
       await withCopy(send).catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
         throw new Problem("store-unavailable", {
           detail: `The file cannot be copied: ${why}.`,
-          remedy: "The copy is made in DATA_DIR first. Make as much room there as the file has.",
+          remedy: "The copy is made in DATA_DIR first. Make room there for a second file of that size.",
         });
       });
     },

@@ -102,10 +102,10 @@ function lifetimeText(learned: NonNullable<Inspection["entry"]>["learned"]): str
 
 const WHY = {
   fixed: "cache.lifetimes is fixed",
-  longest: "the longest, because a call saves few out-of-date answers",
-  price: "by then, a call saves as many out-of-date answers as any other call",
-  shortest: "the shortest, because a call saves many out-of-date answers",
-  limited: "the API's Cache-Control or another setting allows no longer one",
+  longest: "the longest possible, because a call saves few out-of-date answers",
+  price: "after this time, a call saves as many out-of-date answers as any other call",
+  shortest: "the shortest possible, because a call saves many out-of-date answers",
+  limited: "the API's Cache-Control or another setting forbids a longer lifetime",
 };
 
 const NEXT = {

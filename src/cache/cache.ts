@@ -131,7 +131,7 @@ export function createCache(options: CacheOptions): CacheStage {
   };
 }
 
-/** @returns a function that serves a cached answer, and counts that */
+/** @returns a function that serves a cached answer and counts the request */
 function createServe(options: CacheOptions) {
   const { checks, rules, clock } = options;
   const check = createCheck(options);
@@ -152,7 +152,7 @@ function createServe(options: CacheOptions) {
   };
 }
 
-/** @returns a function that fetches a fresh answer again, and compares. That measures the share of out-of-date answers. */
+/** @returns a function that fetches a fresh answer again and compares the two, to measure the share of out-of-date answers */
 function createCheck({ tiers, refresh, checks, lifetimes }: CacheOptions) {
   return (question: Question, { etag, status }: Entry): void => {
     if (status !== 200) return;

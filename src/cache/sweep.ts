@@ -13,7 +13,7 @@ export function createSweep(stores: readonly Pick<Store, "sweep">[], clock: Cloc
   let stop = (): void => undefined;
   return {
     start() {
-      // A store that does not work is swept later.
+      // If a store does not work, a later sweep removes its entries.
       stop = every(clock, EVERY_MS, () => void Promise.allSettled(stores.map((store) => store.sweep())));
     },
     stop: () => stop(),

@@ -95,7 +95,7 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
       const options = { ...trust, method: "POST", timeoutMs: SAVE_TIMEOUT_MS, headers };
       const response = await begin(base + path, options).catch(unreachable);
       if (response.statusCode !== 200) return checkReply(await wholeOf(response));
-      // Checked by the system in one step with the creation: an older backup is never overwritten.
+      // With `wx`, opening fails if the file exists, so an older backup is never overwritten.
       const target = createWriteStream(file, { flags: "wx", mode: 0o600 });
       let isNew = false;
       target.once("open", () => void (isNew = true));

@@ -45,7 +45,7 @@ export async function runDemo(env: Environment): Promise<void> {
   await sandbox.close();
 }
 
-/** What each key does, and says. */
+/** What each key prints and does. */
 function keysFor(
   sandbox: Sandbox,
   traffic: DemoTraffic,
@@ -65,7 +65,7 @@ function keysFor(
         sandbox.faults.clear();
         sandbox.setCaller(CALLER);
         traffic.setHog(false);
-        // Otherwise it notices when its pause ends: after seconds, or half a minute for a refused key.
+        // Without this, the gateway tries again only when its pause ends: after seconds, or half a minute for a refused key.
         fetch(`${adminUrl}/circuits/try`, { method: "POST" }).catch(() => undefined);
       },
     ],
@@ -75,7 +75,7 @@ function keysFor(
 function followKeys(keys: ReturnType<typeof keysFor>): void {
   print("Keys: 1 API down, 2 wrong key, 3 a hog, 4 Redis away, 0 heal, q stop");
   const stop = (): void => void process.kill(process.pid, "SIGINT");
-  // Keys arrive at once, and Ctrl-C as a character. When the terminal has gone, nobody watches any more.
+  // In raw mode, each key arrives immediately, and Ctrl-C arrives as a character. The demo also stops when the terminal closes.
   process.stdin.setRawMode(true).on("end", stop).on("error", stop);
   process.stdin.on("data", (typed) => {
     for (const key of typed.toString()) {

@@ -1,8 +1,8 @@
-/** The living traffic of `npm run demo`: five apps with different weights and rates, and a hog on request. */
+/** The traffic of `npm run demo`: five apps with different weights and rates, and a hog that a key switches on. */
 
 interface DemoApp {
   readonly id: string;
-  /** One request every so many ticks. */
+  /** The number of ticks between two requests. */
   readonly everyTicks: number;
   /** @returns the target of the app's request number `n` */
   readonly target: (n: number) => string;
@@ -22,7 +22,7 @@ export const DEMO_SETTINGS = `apps:
 const APPS: readonly DemoApp[] = [
   // Visitors leaf through the pages of six searches.
   { id: "web", everyTicks: 3, target: (n) => `/listings?areaId=${n % 6}&limit=20&offset=${(n % 4) * 20}` },
-  // The same questions in another spelling.
+  // Asks the first page of the same searches, spelled differently.
   { id: "ios", everyTicks: 7, target: (n) => `//listings/?limit=20.0&offset=+0&areaId=0${n % 6}` },
   // A visitor raises the highest price from time to time: a new question.
   {
@@ -46,7 +46,7 @@ const APPS: readonly DemoApp[] = [
 const HOG: DemoApp = { id: "hog", everyTicks: 1, target: (n) => `/listings?minListPrice=${n}&limit=1` };
 
 export interface DemoTraffic {
-  /** Sends the requests of one tick. They need not have been answered before the next tick. */
+  /** Sends the requests of one tick, without waiting for the answers to earlier ones. */
   readonly tick: () => void;
   readonly setHog: (isThere: boolean) => void;
 }
@@ -64,7 +64,7 @@ export function createDemoTraffic(baseUrl: string): DemoTraffic {
   return {
     tick() {
       ticks += 1;
-      // A request fails without an answer only while the gateway stops.
+      // A request gets no response only while the gateway stops, so ignore that.
       for (const app of apps) if (ticks % app.everyTicks === 0) ask(app).catch(() => undefined);
     },
     setHog(isThere) {

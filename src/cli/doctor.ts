@@ -127,7 +127,7 @@ async function checkRedis({ redis }: Config): Promise<Finding> {
   let policy: EvictionPolicy | undefined;
   const attempt = async (): Promise<void> => {
     const factory = redisFactory(() => redis, {});
-    // A client for a Cluster would not say why a connection fails.
+    // Connect with a subscriber first, because the errors of a Cluster client do not say why a connection fails.
     await connected(factory.subscriber([], 0));
     policy = await evictionPolicyOf(await connected(factory.client()));
   };

@@ -1,4 +1,4 @@
-/** Notices that a file has changed, by reading it. Watching directories is not reliable: network file systems report nothing. */
+/** Reads a file every second to notice changes. Watching directories is not reliable: network file systems send no events. */
 import type { Clock } from "../process/clock.ts";
 
 const POLL_MS = 1_000;
@@ -16,7 +16,7 @@ export interface FileWatch {
   readonly close: () => void;
 }
 
-/** Calls back when the text of the file is another. A file that cannot be read for a moment is not a change. */
+/** Calls back when the text of the file has changed. A file that cannot be read is not a change. */
 export function watchFile({ path, readFile, clock, onChange }: WatchOptions): FileWatch {
   if (path === undefined) return { close: () => undefined };
   let seen = textOf(path, readFile);

@@ -133,7 +133,7 @@ function createApp(stages: Stages, exchangeOf: (message: IncomingMessage) => Exc
   return app;
 }
 
-/** No address, because normalised paths have no empty segment. */
+/** Matches no route, because normalised paths have no empty segment. */
 const NOWHERE = "//";
 
 /** Finds what a request asks for. */

@@ -1,6 +1,6 @@
 /**
- * The pages for app developers, made from the OpenAPI document: `/docs` describes every operation, with examples in curl,
- * JavaScript and Python, and `/` has the links. They load nothing, and follow the reader's dark mode.
+ * The pages for app developers, made from the OpenAPI document. `/docs` describes every operation, with examples in curl,
+ * JavaScript and Python; `/` has the links. The pages load no other files, and support dark mode.
  */
 import { hash } from "node:crypto";
 
@@ -36,7 +36,7 @@ interface Operation {
   readonly responses: { readonly 200: { readonly content: object } };
 }
 
-/** What the pages show of the document. */
+/** The members of the document that the pages show. */
 interface ApiDocument {
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly paths: Readonly<
@@ -133,7 +133,7 @@ function valuesOf({ type, items, prefixItems, enum: values, minimum, maximum }: 
   return "";
 }
 
-/** Parameters of searches in the examples, as far as an operation has them. */
+/** The examples show these parameters of searches, if the operation has them. */
 const SHOWN = new Set(["areaId", "objectType", "limit"]);
 
 function examplesOf(
@@ -165,7 +165,7 @@ with urllib.request.urlopen(request) as response:
     .join("");
 }
 
-/** The script replaces it by the address at which the reader sees the page. */
+/** The script replaces this address with that of the page in the browser. */
 const ORIGIN = `<span class="origin">http://127.0.0.1:8080</span>`;
 const SCRIPT = `for (const one of document.querySelectorAll(".origin")) one.textContent = location.origin;`;
 

@@ -31,8 +31,8 @@ export function onReloadSignal(reload: () => void): void {
 const PARENT_CHECK_MS = 1_000;
 
 /**
- * Calls back once if the process that started this one has ended. npm ends at a SIGHUP, and at a SIGKILL, without a word to
- * what it runs; this process would then keep its ports.
+ * Calls back once when the parent process has ended. At a SIGHUP or SIGKILL, npm ends without sending a signal to the process
+ * that it runs. That process would then go on running and keep its ports.
  */
 export function onParentGone(clock: Clock, gone: () => void): void {
   const parent = process.ppid;

@@ -1,11 +1,11 @@
-/** Node's warnings, and what libraries write to the console. Both would be plain text among the JSON lines of the log. */
+/** Logs Node's warnings and the console output of libraries as JSON. Otherwise they would be plain text in the log. */
 import { format } from "node:util";
 
 type Log = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
-/** Passes all of it to the log, from now on and in the whole process. */
+/** Redirects the warnings and the console of the whole process to the log. */
 export function logPlainText(log: { readonly info: Log; readonly warn: Log }): void {
-  // The listener that Node itself has added prints the warning.
+  // Removes Node's own listener, which prints warnings as plain text.
   process.removeAllListeners("warning");
   process.on("warning", (warning) => {
     const code: unknown = Reflect.get(warning, "code");

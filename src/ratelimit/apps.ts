@@ -8,7 +8,7 @@
  *   seen within `IN_USE_MS`, the new id counts as `other`.
  * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
  * - At most `labels` apps have a metric label of their own: the listed apps with the largest weights, then the first
- *   unlisted ids. They keep it.
+ *   unlisted ids. An id keeps its label.
  */
 import { memoize } from "../process/memoize.ts";
 

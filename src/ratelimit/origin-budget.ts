@@ -86,7 +86,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   let probeWanted = (): void => undefined;
   const circuits = circuitsOf(options, config, () => probeWanted());
   const shares = remembered<readonly ShareOfWindow[]>(now);
-  // One view for all apps, because it takes time in proportion to their number.
+  // All apps share one view, because computing it takes time in proportion to their number.
   const view = remembered<View>(now);
   const current = (): View =>
     view.get("", () => {

@@ -1,18 +1,18 @@
-/** How long a command may take: as the settings say, or as long as this Redis needs. */
+/** The timeout of Redis commands: the one in the settings, or one that follows the measured round trips. */
 const LEAST_MS = 50;
-/** Before the first reply, and at most. */
+/** The longest timeout, and the timeout before the first reply. */
 const MOST_MS = 1_000;
 const TIMES = 4;
 const REMEMBERED = 200;
 const PERCENTILE = 0.99;
-/** To sort at every reply would cost more than the command. */
+/** Sorts only after this many replies, because sorting at every reply would cost more than the command. */
 const EVERY = 20;
 
 export interface CommandTimeout {
   readonly ms: () => number;
-  /** The most that it can be. */
+  /** The longest timeout that is possible. */
   readonly mostMs: number;
-  /** A command on an open connection had a reply, in time or late. */
+  /** A command on an open connection got a reply, in time or late. */
   readonly replied: (durationMs: number) => void;
 }
 

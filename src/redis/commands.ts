@@ -114,7 +114,7 @@ export function createRedisCommands(options: RedisCommandsOptions): RedisCommand
     return next;
   }
 
-  /** Also measures replies that come too late: then Redis is farther away than before. */
+  /** Also measures replies after the timeout, so that the timeout grows when Redis gets slower. */
   async function measured<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
     const isConnected = client.status === "ready";
     const startedAt = performance.now();
@@ -291,10 +291,10 @@ function codeOf({ message }: Error): string {
   return /^[A-Z]+/.exec(message)?.[0] ?? "";
 }
 
-/** ioredis has no other mark of this error. */
+/** ioredis identifies this error only by its text. */
 const CONNECTION_CLOSED = "Connection is closed.";
 
-/** @param lastError why the last connection failed: the messages of ioredis about lost commands would not help operators */
+/** @param lastError why the last connection failed. The messages of ioredis about lost commands do not say it. */
 function messageOf(
   error: Error & { lastNodeError?: Error },
   lastError: (Error & { code?: string }) | undefined,

@@ -56,8 +56,8 @@ const CLUSTER_RETRY_MS = 20;
 const CLUSTER_MAP_TIMEOUT_MS = 300;
 
 /**
- * ioredis listens for one error of each connection. A TLS connection that is closed during its handshake may have two, and an
- * error without a listener ends the process. So each connection that is closed gets a listener that stays.
+ * ioredis listens for only one error of each connection. A TLS connection that is closed during its handshake may emit two,
+ * and an error without a listener ends the process. So this adds a permanent listener when ioredis closes a connection.
  */
 // oxlint-disable-next-line typescript/unbound-method -- It is called with the connector below.
 const { disconnect } = AbstractConnector.prototype;
@@ -77,7 +77,7 @@ export interface RedisFactory {
    * @param attempt a counter, so that each attempt uses the next node
    */
   readonly subscriber: (nodes: readonly RedisAddress[], attempt: number) => Redis;
-  /** Why the last connection failed, if it did. ioredis itself mostly says only that it is closed. */
+  /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
   readonly lastError: () => Error | undefined;
 }
 
@@ -94,7 +94,7 @@ export function redisFactory(current: () => RedisSettings, scripts: RedisScripts
     lastError: () => lastError,
     client() {
       const { mode, seeds, server, options } = planOf(current());
-      // Its errors say less than those of the subscriber, which connects to the same nodes.
+      // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
       if (mode === "cluster") return clusterClient(seeds, options, scripts).on("error", () => undefined);
       return watched(
         new Redis({ ...options, ...server, scripts: { ...scripts }, enableAutoPipelining: true }),
@@ -189,7 +189,7 @@ function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisSc
     // Commands fail immediately when the Cluster is down.
     retryDelayOnClusterDown: 0,
     slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
-    // ioredis would connect to addresses, and the certificates of managed Clusters name hosts.
+    // Keeps host names. By default ioredis connects to IP addresses, but the certificates of managed Clusters name hosts.
     dnsLookup: (host, done) => done(null, host),
     // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
     // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.

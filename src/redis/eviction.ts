@@ -1,5 +1,5 @@
 /**
- * Whether Redis may evict the budget when its memory is full. The policy is in `INFO memory`, which managed services allow
+ * Checks whether Redis may evict the budget when its memory is full. The policy is in `INFO memory`, which managed services allow
  * more often than `CONFIG GET`.
  */
 import { type Clock, every } from "../process/clock.ts";
@@ -8,17 +8,16 @@ import { isReply } from "./commands.ts";
 import type { RedisClient } from "./connect.ts";
 import type { RedisService } from "./service.ts";
 
-/** Others also evict keys that are in use, as those of the budget always are. */
+/** The other policies may also evict keys in frequent use, such as those of the budget. */
 const SAFE: ReadonlySet<string> = new Set(["noeviction", "volatile-lru", "volatile-lfu"]);
 const READ_EVERY_MS = 60_000;
 
-/** The eviction policy of Redis. */
 export interface EvictionPolicy {
   readonly name: string;
   readonly isSafe: boolean;
 }
 
-/** @returns `undefined` if Redis does not say it, for example to this user */
+/** @returns `undefined` if Redis does not report it, for example because the user may not run INFO */
 export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPolicy | undefined> {
   const text = await client.info("memory").catch((error: unknown) => {
     // An access rule that refuses INFO is no outage.
@@ -30,7 +29,7 @@ export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPol
 }
 
 /**
- * Reads the policy at the start, after each outage, and every minute. Warns of each unsafe one.
+ * Reads the policy at the start, after each outage, and every minute. Warns when an unsafe policy appears.
  * @param key a key of the budget
  */
 export function watchEvictionPolicy(

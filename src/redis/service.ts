@@ -16,7 +16,7 @@ export interface RedisServiceOptions extends BusOptions {
   /** @returns the settings, for each new connection */
   readonly connect: () => RedisSettings;
   readonly clock: Clock;
-  /** The longest wait for a command. */
+  /** The timeout of commands. */
   readonly timeout: CommandTimeout;
   /** The interval of probes during an outage, and of checks of the connection for messages, in milliseconds; 1000 by default. */
   readonly probeIntervalMs?: number;

@@ -60,7 +60,7 @@ function unknownAddress(): Answer {
   return explained(404, "FAILURE_NOT_FOUND - no such resource");
 }
 
-/** Section 4.5: no authentication. Every listing and sold record has a picture, which looks like all others. */
+/** Section 4.5: no authentication. Every listing and sold record has a picture. All pictures look the same. */
 function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Revised): Answer {
   const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
   if (id === undefined || width === undefined || height === undefined) return unknownAddress();

@@ -9,7 +9,7 @@ import { createPrivately } from "./files.ts";
 /** Passes the path of a copy to `use`, and removes the copy when that is done. Rejects if there is no room for it. */
 export type WithCopy = (use: (file: string) => Promise<void>) => Promise<void>;
 
-/** @returns a function that copies the database while it is in use, with the backup of SQLite itself, one copy at a time */
+/** @returns a function that copies the database while it is in use, with SQLite's backup API, one copy at a time */
 export function createCopier(database: Database, directory: string): WithCopy {
   const file = join(directory, "backup.sqlite");
   let last = Promise.resolve();
@@ -19,7 +19,7 @@ export function createCopier(database: Database, directory: string): WithCopy {
     last = promise;
     await before;
     try {
-      // It may be left from a process that was killed.
+      // A process that was killed may have left the file.
       rmSync(file, { force: true });
       createPrivately(file);
       await backup(database, file);

@@ -12,7 +12,7 @@ export interface Metric {
 
 export type Catalogue = readonly { readonly title: string; readonly metrics: readonly Metric[] }[];
 
-/** The values of a metric without labels, or of each of its series with the values of their labels. */
+/** The value of a metric without labels, or the label values and the value of each series. */
 type Samples<L extends string> = number | readonly (readonly [Readonly<Record<L, string>>, number])[];
 
 /** Declares the metrics of one gateway. */
@@ -22,7 +22,7 @@ export class Instruments<Sources> {
   readonly #catalogue: { readonly title: string; readonly metrics: Metric[] }[] = [];
   readonly #sources: () => Sources | undefined;
 
-  /** @param sources what sampled metrics are read from; while it returns `undefined`, they have no series */
+  /** @param sources returns the sources of sampled metrics; while it returns `undefined`, those metrics have no series */
   constructor(sources: () => Sources | undefined) {
     this.#sources = sources;
   }
@@ -31,7 +31,7 @@ export class Instruments<Sources> {
     return this.#catalogue;
   }
 
-  /** The metrics that are declared from now on have this title. */
+  /** Starts a section with this title. Metrics that are declared later belong to it. */
   begin(title: string): void {
     this.#catalogue.push({ title, metrics: [] });
   }

@@ -1,8 +1,8 @@
 /**
  * Metrics for Prometheus, each declared and counted here.
  *
- * The values of each label are a closed set or come from the settings. At most `metrics.apps` apps are named;
- * callers can add the names of unlisted ones.
+ * The values of each label are a closed set or come from the settings. The exception is the label of apps: callers can add
+ * the ids of unlisted apps, up to `metrics.apps` ids in all.
  */
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
@@ -32,12 +32,12 @@ export interface MetricSources {
   readonly outOfDate: () => number | null;
   /** Whether each call is in the ledger of a store before it is sent; empty if the settings keep nothing. */
   readonly ledgers: () => readonly { readonly store: Tier; readonly isDurable: boolean }[];
-  /** How Redis evicts keys; `undefined`: there is no Redis, or it does not say. */
+  /** The eviction policy of Redis; `undefined`: there is no Redis, or it does not report the policy. */
   readonly evictionPolicy: () => { readonly isSafe: boolean } | undefined;
   readonly budget: BudgetSources;
   /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
-  /** The values of the label `app` of the apps whose requests are background work. */
+  /** The label values of the apps with `priority: background`. */
   readonly backgroundApps: () => readonly string[];
   /** How many files with secrets or certificates cannot be used. */
   readonly filesRefused: () => number;
@@ -106,7 +106,7 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-/** Why a request needed no call of its own; `undefined`: it needed one, got no answer, or asked for a page of the gateway. */
+/** Why a request needed no call; `undefined`: it needed a call, got no answer, or asked for a page of the gateway. */
 export function savingOf({ saved, outcome, problem, resource }: RequestRecord): Saving | undefined {
   if (saved !== undefined) return saved;
   if (problem === "invalid-query") return "refused";

@@ -58,7 +58,7 @@ export interface Credentials {
   readonly checkAgain: () => void;
 }
 
-/** What the upstream said to the credentials, as operators need to know it. */
+/** The parts of a response that show whether the upstream accepted the credentials, and why not. */
 interface Reaction {
   readonly status: number;
   /** The upstream's `Date` header, because different clocks are a common cause. */
@@ -71,7 +71,7 @@ interface Reaction {
 
 /**
  * If the upstream refused the credentials, checks whether there are others. If there are none, logs what operators must
- * check. If it took them after it had refused the others, logs which ones.
+ * check. If the upstream accepted one key after it had refused the other, logs which key it accepts.
  * @param now epoch milliseconds
  * @returns whether there are other credentials, so that a retry may succeed
  */

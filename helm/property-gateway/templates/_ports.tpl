@@ -27,7 +27,7 @@
 {{- .Values.networkPolicy.redis.ports | default (uniq $ports) | toYaml -}}
 {{- end -}}
 
-{{/* Empty without tracing. The standard's default endpoint is http://localhost:4318. */}}
+{{/* The ports of the collector; empty without tracing. OpenTelemetry's default endpoint is http://localhost:4318. */}}
 {{- define "property-gateway.tracingPorts" -}}
 {{- $env := dict -}}
 {{- range .Values.extraEnv -}}

@@ -24,8 +24,8 @@ gateway.yaml: |
 {{- end -}}
 
 {{/*
-What a change of starts new pods: the settings that a running gateway cannot change, or all of them. files/reloadable.yaml
-lists the others.
+The settings whose change starts new pods: those that a running gateway cannot change, or all of them with reload: restart.
+files/reloadable.yaml lists the settings that a running gateway can change.
 */}}
 {{- define "property-gateway.restarting" -}}
 {{- if eq .Values.reload "restart" -}}

@@ -66,7 +66,7 @@ export function showTable(table, items, { columns, key, empty, onQuery }) {
   });
 }
 
-/** Shows objects as rows: a column for each member, whose name says what its values are. */
+/** Shows objects as rows, with a column for each member. The name of a member determines the format of its values. */
 export function showRows(table, rows, empty, onQuery) {
   const columns = Object.entries(rows[0] ?? {}).map(([name, value]) => [
     titleOf(name),

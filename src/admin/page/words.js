@@ -38,7 +38,7 @@ export function titleOf(name) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
-/** A name says what a number is: "meanMs" is a duration, "lastAt" an instant. */
+/** The name determines the format of a number: "meanMs" is a duration, "lastAt" an instant. */
 export function valueText(name, value) {
   if (value === null) return "";
   if (typeof value !== "number") return value;

@@ -1,4 +1,4 @@
-/** Logs each sentence of the status once when it has become true, and once when it is over. */
+/** Logs each sentence of the status twice: when it becomes true, and when it is over. */
 import { type Clock, every } from "../../process/clock.ts";
 import type { Sentence } from "./sentences.ts";
 
@@ -10,7 +10,7 @@ export interface AnnounceOptions {
 }
 
 const LOOK_EVERY_MS = 5_000;
-/** A sentence that returns within this time was not over. Without this, a window that is often spent fills the log. */
+/** A sentence is over when it was not true for this long. Otherwise a window that is often spent would fill the log. */
 const OVER_AFTER_MS = 60_000;
 
 export function createAnnounce({ clock, say, sentences }: AnnounceOptions): {

@@ -1,4 +1,4 @@
-/** When each sentence is true: from the facts to the cases, with the apps that each one hurts and the values it names. */
+/** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
 import { originOf, ORIGINS, type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { inWords, listed, many, percentText, waitText } from "../words.ts";
@@ -6,25 +6,25 @@ import { KINDS } from "./counters.ts";
 import type { Facts } from "./facts.ts";
 import type { Harm } from "./problems.ts";
 
-/** A case in which a row applies. */
+/** A case in which the sentence of a row is true. */
 export interface Case {
-  /** Tells apart several cases of a row. */
+  /** Distinguishes several cases of the same row. */
   readonly key?: string | undefined;
-  /** When it began, if that is known. Without hurt apps the sentence says it. */
+  /** When the case began, if that is known. The sentence shows it only if no app is hurt. */
   readonly since?: number | undefined;
   readonly hurt?: readonly Harm[];
   readonly values?: Readonly<Record<string, string>>;
 }
 
-/** The facts, and the harm that no earlier row has explained yet. */
+/** The facts, and how the rows divide the harm among them. */
 export interface Situation extends Facts {
   readonly harms: readonly Harm[];
-  /** @returns the harm that a case explains. Later rows do not get it. */
+  /** @returns the harm that a case explains. Later rows no longer see this harm. */
   readonly explain: (isCaused: (harm: Harm) => boolean, since?: number) => readonly Harm[];
 }
 
 const LEAST_MS = 1_000;
-/** Harm this long ago has ended, unless its cause lasts. Harm may also come this long before its cause is known. */
+/** Older harm has ended, unless its cause lasts. A cause also explains harm that came up to this long before it was known. */
 export const RECENT_MS = 60_000;
 
 /** @returns `its` for one app, else `their` */
@@ -106,7 +106,7 @@ export function outages(
     }));
 }
 
-/** A process has a part of the shared budget some seconds after its start. */
+/** After its start, a process normally joins the shared budget within this time. */
 const JOINS_MS = 10_000;
 
 export function joining({ budget, processes, outages: all, at, explain }: Situation): Case[] {
@@ -159,7 +159,7 @@ export function budgetSpent({ budget, explain }: Situation): Case[] {
   });
 }
 
-/** A window is spent, and nobody has been refused in the last minute. */
+/** A window is spent, and no request has been refused in the last minute. */
 export function budgetEmpty({ budget, harms, at, outages: all }: Situation): Case[] {
   const isHarming = isBudgetHarming(harms, at);
   return ORIGINS.flatMap((origin) => {
@@ -213,8 +213,8 @@ export function forecasts({ budget, mode }: Situation): Case[] {
 }
 
 /**
- * Every call is in the queue for a moment, so a short wait is no warning. The expected wait is that of an app without a share
- * of its own, so a wait for a share says nothing about the others.
+ * Every call is in the queue for a moment, so a short wait causes no warning. The predicted wait is that of an app without a
+ * share of its own. If such an app waits for its share, the other apps need not wait.
  */
 export function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
   const { predictedWaitMs, waitsFor, circuits: open } = budget.api;
@@ -226,7 +226,7 @@ export function queue({ queue: waiting, budget, outages: all }: Situation): Case
   ];
 }
 
-/** The budget is whole again after the shortest window, mostly a minute. */
+/** The sentence ends after this time at the latest. The shared budget usually works again after the shortest window. */
 const LOSS_LASTS_MS = 10 * 60_000;
 
 export function dataLost({ problems, budget, at }: Situation): Case[] {

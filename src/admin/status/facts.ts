@@ -65,7 +65,7 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
   const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
   const at = clock.now();
   const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
-  // What an operator looks for first comes first.
+  // The order is that of `/status`: the most important facts first.
   return {
     at,
     mode: mode(),
@@ -175,7 +175,7 @@ function originStatus(name: OriginName, budget: Budget, { series }: Together, no
   };
 }
 
-/** Without Redis, a window counts only the calls from this process's own part. The apps' calls include those before. */
+/** While Redis is away, a window counts only the calls from this process's own part. `byApp` also has the calls before that. */
 function windowStatus(window: WindowOverview, perMs: number) {
   const { name, limit, remaining, comesBack, byApp } = window;
   const spent = Math.max(window.spent, sum(Object.values(byApp)));
@@ -184,7 +184,7 @@ function windowStatus(window: WindowOverview, perMs: number) {
     limit,
     spent,
     remaining,
-    /** What only other processes can spend. */
+    /** The calls that only other processes can make. */
     heldBack: Math.max(0, limit - spent - remaining),
     comesBack,
     /** The time until nothing is left at the present rate; `null`: something is always left, or the rate is not known. */
@@ -197,8 +197,8 @@ const LATEST_STEPS = 24;
 
 /**
  * @param calls per step of the first series, the latest last
- * @returns the rate for a forecast. Less than ten minutes say nothing about the next hours, and calls that have stopped for
- *   two minutes do not say more: 0
+ * @returns the rate for a forecast; 0 if there is no forecast, because the series is shorter than ten minutes or because the
+ *   last two minutes had no calls
  */
 export function ratePerMs(calls: readonly number[]): number {
   const isKnown = calls.length >= FEWEST_STEPS && sum(calls.slice(-LATEST_STEPS)) > 0;

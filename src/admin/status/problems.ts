@@ -1,16 +1,16 @@
 /**
- * What went wrong lately in this process: which app got an error or a stale answer and why, which calls failed, what the
- * gateway warned of, and what is out of order. The sentences name it.
+ * Remembers what went wrong lately in this process: errors and stale answers of each app with their causes, failed calls,
+ * warnings and outages. The sentences are made from this.
  */
 import type { Outage } from "../../telemetry/events.ts";
 import { type CurrentOutage, MOST_PROBLEMS, type RecentProblem } from "./shapes.ts";
 
 const HOUR_MS = 60 * 60_000;
-/** If a problem has not occurred for this long, the next time is a new beginning. */
+/** If a problem has not occurred for this long, its next occurrence starts a new episode, with a new `firstAt`. */
 const GAP_MS = 10 * 60_000;
-/** The same, if the API has answered in between. */
+/** As `GAP_MS`, if the API has answered in between. */
 const ANSWERED_GAP_MS = 30_000;
-/** An outage that returns within this time has not ended: on a full disk, a short write may succeed. */
+/** An outage that returns within this time is the same outage. On a full disk, a short write may succeed in between. */
 const SAME_OUTAGE_MS = 60_000;
 /** The names of circuit outages begin with this. The budgets know them (src/ratelimit/circuits/outages.ts). */
 const UPSTREAM = "upstream ";
@@ -18,7 +18,7 @@ const UPSTREAM = "upstream ";
 type Kind = Omit<RecentProblem, "query" | "count" | "firstAt" | "lastAt">;
 
 export interface Problems {
-  /** @param query an example */
+  /** @param query an example of a query with this problem */
   readonly add: (kind: Partial<Kind> & Pick<Kind, "from" | "what">, query?: string) => void;
   /** The API has answered a call for this resource. */
   readonly answered: (resource: string) => void;
@@ -78,7 +78,7 @@ function keyOf({ from, what, ended, app, resource, status }: Kind): string {
   return [from, what, ended, app, resource, status].join(" ");
 }
 
-/** Adds up what several processes saw of the same. @returns the latest first */
+/** Adds up the same problems of several processes. @returns the latest first */
 export function mergeProblems(problems: readonly RecentProblem[]): RecentProblem[] {
   return [...Map.groupBy(problems, keyOf).values()]
     .flatMap((same) =>
@@ -95,7 +95,7 @@ export function mergeProblems(problems: readonly RecentProblem[]): RecentProblem
     .slice(0, MOST_PROBLEMS);
 }
 
-/** An app got an error or a stale answer for a reason, from `firstAt` on. */
+/** Errors or stale answers that an app got for one reason, from `firstAt` on. */
 export interface Harm extends Pick<RecentProblem, "what" | "count" | "firstAt" | "lastAt"> {
   readonly app: string;
   readonly resource: string;
@@ -103,7 +103,7 @@ export interface Harm extends Pick<RecentProblem, "what" | "count" | "firstAt" |
   readonly status: number;
 }
 
-/** @returns what hurt apps lately. Their own mistakes do not. */
+/** @returns the harm of the last ten minutes, without the mistakes of the apps themselves */
 export function harmsIn(problems: readonly RecentProblem[], at: number): Harm[] {
   return problems.flatMap(({ ended, app, resource, status, what, count, firstAt, lastAt }) =>
     app === null || resource === null || status === null || ended === "mistakes" || at - lastAt >= GAP_MS

@@ -1,7 +1,7 @@
 /**
- * What an operator has to know first, as sentences: who is hurt, by what, since when, why, and what to do. The page, the
- * command `status`, `GET /status` and the log show them; docs/runbook.md lists them. `SENTENCES` is the table: a row says
- * when its sentence is true, and how it reads. `{…}` are values of the moment.
+ * The sentences of the status: which apps are hurt, by what, since when, why, and what to do. The page, the command `status`,
+ * `GET /status` and the log show them; docs/runbook.md lists them. Each row of the table `SENTENCES` has a condition and a
+ * text. In the text, `{…}` stands for a current value.
  */
 import { OTHER_APP } from "../../telemetry/events.ts";
 import { clockText, listed, many } from "../words.ts";
@@ -269,9 +269,9 @@ export const SENTENCES: readonly Row[] = [
   },
 ];
 
-/** A sentence that is true now, with the harm that it explains. */
+/** A sentence that is true now, and the harm that it explains. */
 export interface Found extends Sentence {
-  /** Tells it apart from others, also of the same row. */
+  /** Distinguishes the sentence from all others, also from those of the same row. */
   readonly key: string;
   readonly hurt: readonly Harm[];
 }
@@ -281,7 +281,7 @@ export function shownOf(found: readonly Found[]): readonly Sentence[] {
   return found.slice(0, MOST).map(({ id, level, text }) => ({ id, level, text }));
 }
 
-/** @returns all of them, the worst first. One that is good comes alone. */
+/** @returns all of them, the worst first. A good sentence appears only if there is no other. */
 export function sentencesOf(facts: Facts): readonly Found[] {
   const harms = harmsIn(facts.problems, facts.at);
   let unexplained: readonly Harm[] = harms;
@@ -329,7 +329,7 @@ function hurtText(hurt: readonly Harm[], since: number | undefined, now: number)
   return `${who} ${verb} ${what} since ${clockText(firstAt, now)}:`;
 }
 
-/** @returns the errors; without any, the stale answers */
+/** @returns the errors, or the stale answers if there are no errors */
 function worstOf(hurt: readonly Harm[]): readonly Harm[] {
   const errors = hurt.filter(isError);
   return errors.length > 0 ? errors : hurt;

@@ -1,10 +1,10 @@
 /**
- * Checks in the background that answers are as good as the upstream's own. They make at most one per cent of the calls that are
- * made anyway, one check at a time, and only while enough budget is left.
+ * Decides when the gateway compares its answers with the upstream's own, in the background. The checks make at most one per
+ * cent of the other calls. They run one at a time, and only while enough budget is left.
  */
 import type { Resource } from "../../interface/resources.ts";
 
-/** `answer`: a cached answer is fetched again. `page`: a page cut from a block is fetched by itself, and perhaps both again. */
+/** `answer`: fetches a cached answer again. `page`: fetches a cut page by itself; if the two differ, fetches both again. */
 type CheckKind = "answer" | "page";
 
 export interface Checks {
@@ -22,7 +22,7 @@ export interface Checks {
 const CHECKS_PER_CALL = 0.01;
 /** The most calls that a check makes. */
 const CALLS = { answer: 1, page: 3 } as const satisfies Record<CheckKind, number>;
-/** The two kinds take turns. A check of the other kind is due at this many calls, so that neither kind waits for ever. */
+/** The two kinds take turns. At this many allowed calls, either kind is due, so that neither waits for ever. */
 const CALLS_OUT_OF_TURN = 4;
 /** Answers are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;
@@ -46,14 +46,14 @@ export function createChecks({ budgetLeft, failed }: ChecksOptions): Checks {
     isDue(kind, resource) {
       if (isChecking || allowed < (kind === turn ? CALLS[kind] : CALLS_OUT_OF_TURN)) return false;
       if (budgetLeft(resource) >= CHECK_ABOVE) return true;
-      // Every hit comes by here, and asking for the budget takes time.
+      // Every hit runs this function, and reading the budget takes time. So wait for further calls before the next look.
       allowed = 0;
       return false;
     },
     async run(kind, work) {
       isChecking = true;
       turn = kind === "page" ? "answer" : "page";
-      // A check's own call earns nothing.
+      // `called` also counts the calls of checks. Take back what that added.
       await work(() => (allowed -= 1 + CHECKS_PER_CALL)).catch(failed);
       isChecking = false;
     },

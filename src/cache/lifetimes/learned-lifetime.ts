@@ -8,12 +8,12 @@
  * all.
  */
 
-/** What the fetches of an answer have shown; it is stored with it. Older observations weigh less. */
+/** The sum of the observations of an answer, stored with the answer. Older observations weigh less. */
 export interface Rates {
-  /** Changes that are believed to have been, and requests that were counted. */
+  /** Changes are estimated, because some are not seen. Requests are counted. */
   readonly changes: number;
   readonly requests: number;
-  /** The milliseconds in which they were. */
+  /** The time in which they occurred, in milliseconds. */
   readonly watchedMs: number;
 }
 
@@ -28,9 +28,9 @@ export interface Observation {
 }
 
 /**
- * What is assumed about an answer before its first observation, from all answers: so many changes in so much time. The less their
- * rates differ, the more it weighs against the answer's own observations (empirical Bayes with a gamma distribution). If they
- * differ by no more than chance explains, each answer gets the mean rate, and so the same lifetime.
+ * The assumption about an answer before its first observation: `changes` in the time `watchedMs`, estimated from all answers.
+ * It is added to the answer's own observations (empirical Bayes with a gamma distribution). The less the rates of the answers
+ * differ, the larger are both numbers. If the rates differ only by chance, each answer gets the mean rate.
  */
 export type Prior = Pick<Rates, "changes" | "watchedMs">;
 
@@ -39,13 +39,13 @@ export type PerMs = Pick<Rates, "changes" | "requests">;
 
 export const NOTHING_KNOWN: Rates = { changes: 0, requests: 0, watchedMs: 0 };
 
-/** How many changes of a Poisson process with this rate are expected in an observation in which some were seen. */
+/** The expected number of changes in an observation in which some were seen, for a Poisson process with this rate. */
 export function believedChanges({ sinceMs, changes }: Observation, perMs: number): number {
   const x = perMs * sinceMs;
   return changes === 0 ? 0 : Math.max(changes, x / -Math.expm1(-x));
 }
 
-/** The weight of what was known before, at each observation: some 200 fetches count. */
+/** Each observation multiplies the earlier ones by this factor, so about the latest 200 fetches count. */
 const MEMORY = 0.995;
 
 export function learn(known: Rates, { sinceMs, requests }: Observation, changes: number): Rates {
@@ -56,7 +56,7 @@ export function learn(known: Rates, { sinceMs, requests }: Observation, changes:
   };
 }
 
-/** A warm answer may be fetched although nobody asks for it. */
+/** The rate of requests must not be 0, also for an answer that only the warm list fetches. */
 const LEAST_REQUESTS = 0.01;
 
 export function perMsOf({ changes, requests, watchedMs }: Rates, prior: Prior): PerMs {
@@ -80,6 +80,6 @@ export function lifetimeAt(price: number, rates: PerMs, leastMs: number, mostMs:
     if (savedByCall(rates, middle) > price) high = middle;
     else low = middle;
   }
-  // The greatest lifetime is exact; the others are as good as exact.
+  // `high` is exact at the upper bound, and precise enough below it.
   return high;
 }

@@ -1,5 +1,5 @@
 /**
- * Gives each fetched answer its lifetime, steers the one price of a call, and estimates how many answers are out of date.
+ * Determines the lifetime of each fetched answer, adjusts the price of a call, and estimates the share of out-of-date answers.
  */
 import type { Entry } from "../entry.ts";
 import {
@@ -34,9 +34,9 @@ export interface Freshness {
   /** The expected share of fresh answers from the cache that are out of date, now and with fixed lifetimes. */
   readonly expected: number | null;
   readonly expectedFixed: number | null;
-  /** How many times as many calls, from lifetimes that are all shorter by one factor, would leave half as many out-of-date answers. */
+  /** How many times as many calls would leave half as many out-of-date answers, if all lifetimes were shorter by one factor. */
   readonly callsForHalf: number | null;
-  /** The same share in answers that were checked, and its interval of 95 %. */
+  /** The share of checked answers that were out of date, with its 95 % confidence interval. */
   readonly measured: ReturnType<typeof measured>;
 }
 
@@ -45,7 +45,7 @@ export interface LearnedAbout {
   readonly changesEverySeconds: number;
   readonly requestsPerHour: number;
   readonly lifetimeSeconds: number;
-  /** `price`: then a call saves as many out-of-date answers as any other. `limited`: the upstream or a setting allows no longer one. */
+  /** `price`: a call then saves as many out-of-date answers as any other. `limited`: the upstream or a setting forbids more. */
   readonly why: "fixed" | "longest" | "price" | "shortest" | "limited";
 }
 
@@ -62,7 +62,7 @@ export interface Lifetimes {
 
 /** Learned lifetimes are at most this many times shorter or longer than the one in the settings. */
 const SPAN = 3;
-/** Estimates are over so many of the latest answers, and the measured share over about so many of the latest checks. */
+/** How many of the latest answers the estimates use, and about how many of the latest checks the measured share uses. */
 const [LATEST_ANSWERS, LATEST_CHECKS] = [500, 300];
 
 export function createLifetimes(mode: () => Mode): Lifetimes {
@@ -109,21 +109,24 @@ export function createLifetimes(mode: () => Mode): Lifetimes {
 
 /** @param learnedMs the lifetime that the entry would get now */
 function whyOf(lifetimeMs: number, learnedMs: number, ttlMs: number): LearnedAbout["why"] {
-  // Meanwhile the price may have moved a little.
+  // The price may have moved a little since the entry got its lifetime, so these comparisons have a tolerance.
   if (lifetimeMs < learnedMs * 0.8) return "limited";
   if (lifetimeMs < (ttlMs / SPAN) * 1.02) return "shortest";
   return lifetimeMs > ttlMs * SPAN * 0.98 ? "longest" : "price";
 }
 
-/** Even if nothing has changed for a long time, something may. */
+/** The rate of changes must not be 0, also if nothing has changed for a long time. */
 const LEAST_CHANGES = 0.01;
-/** The prior counts like so many changes at least and at most, and is from about so many of the latest answers. */
+/** The least and the greatest weight of the prior, in changes, and about how many of the latest answers it uses. */
 const [LEAST_WEIGHT, MOST_WEIGHT, LATEST_PRIOR] = [0.5, 1_000, 3_000];
 
-/** What all answers say about one that is hardly known. Rates are per lifetime, because answers with longer ones change less often. */
+/**
+ * Estimates the prior from all answers. Its rates are per lifetime in the settings, because answers with longer lifetimes change
+ * less often.
+ */
 function createOthers() {
-  // Before the first fetches, answers count as changed twice in a hundred lifetimes. What a change of one answer says about its
-  // next one: by chance alone nothing, and `together` stays near 0. The more the rates differ, the more it grows.
+  // The start assumes two changes in a hundred lifetimes. `together` sums the products of how far an answer's earlier changes
+  // and its new changes are from the mean. With equal rates it stays near 0. The more the rates differ, the more it grows.
   const seen = { changes: 2, lifetimes: 100, together: 0.5, expected: 1 };
   const meanPerMs = (ttlMs: number): number => Math.max(seen.changes, LEAST_CHANGES) / seen.lifetimes / ttlMs;
   function prior(ttlMs: number): Prior {
@@ -160,24 +163,24 @@ function createPrice() {
     steer({ requests }: PerMs, learnedMs: number, fixedMs: number): void {
       const gapMs = 1 / requests;
       const step = Math.max(SMALLEST_STEP, 1 / Math.sqrt(++answers));
-      // Over all answers, these steps add up to nothing if there are as many calls as with one lifetime.
+      // The sum of these steps over all answers is 0 if there are as many calls as with one lifetime.
       logarithm += step * (1 - (learnedMs + gapMs) / (fixedMs + gapMs));
       logarithm = Math.max(logarithm, Math.log(LEAST_PRICE));
     },
   };
 }
 
-/** A stored answer, with the lifetime that it has and the one that it would have. */
+/** A stored answer, with its lifetime and the one that it would have in the mode `fixed`. */
 interface Stored {
   readonly rate: PerMs;
   readonly lifetimeMs: number;
   readonly fixedMs: number;
 }
 
-/** `callsForHalf` is sought with shorter and shorter lifetimes: by this factor, down to this part. */
+/** The search for `callsForHalf` shortens the lifetimes by this factor in each step, down to this part of them. */
 const [SHORTER, SHORTEST] = [0.95, 0.01];
 
-/** What is expected of stored answers. */
+/** The expected shares of out-of-date answers, now and with other lifetimes. */
 function expected(
   answers: readonly Stored[],
 ): Pick<Freshness, "expected" | "expectedFixed" | "callsForHalf"> {
@@ -191,7 +194,7 @@ function expected(
   return { expected: now.share, expectedFixed: fixed.share, callsForHalf };
 }
 
-/** The calls and out-of-date answers with other lifetimes, in the time in which the answers are stored. */
+/** The calls and out-of-date answers with other lifetimes, in the time that the answers need for one call each now. */
 function costWith(answers: readonly Stored[], lifetimeOf: (answer: Stored) => number) {
   const sum = { calls: 0, fresh: 0, outOfDate: 0 };
   for (const answer of answers) {
@@ -206,7 +209,7 @@ function costWith(answers: readonly Stored[], lifetimeOf: (answer: Stored) => nu
   return { ...sum, share: sum.fresh > 0 ? sum.outOfDate / sum.fresh : null };
 }
 
-/** The share of checked answers that were out of date, and its interval of 95 % (Agresti and Coull). */
+/** The share of checked answers that were out of date, with its 95 % confidence interval (Agresti and Coull). */
 function measured({ checks, outOfDate }: { readonly checks: number; readonly outOfDate: number }) {
   if (checks === 0) return null;
   const middle = (outOfDate + 2) / (checks + 4);

@@ -1,6 +1,6 @@
 /**
- * Free signals: a record that has changed in one answer has changed in every stored answer that holds it. Each of those counts
- * the change when it is fetched again, so nothing walks the cache.
+ * Shares observed changes between answers, without calls: a record that has changed in one answer has changed in every stored
+ * answer that contains it. Those answers count the change at their next fetch, so nothing searches the cache for them.
  */
 import { setImmediate } from "node:timers/promises";
 
@@ -10,12 +10,12 @@ import { type Entry, recordTag } from "../entry.ts";
 
 /** Beyond this many records, the changes of those that changed longest ago are forgotten. */
 const MOST_RECORDS = 10_000;
-/** The latest changes of a record that are remembered. */
+/** How many of the latest changes are remembered for each record. */
 const MOST_CHANGES = 10;
-/** A larger body is read in a turn of the event loop of its own. */
+/** A larger body is parsed in a separate turn of the event loop. */
 const LARGE_BYTES = 64 * 1024;
 
-/** When records were seen to change, by tag; epoch milliseconds. Ordered by the last change, oldest first. */
+/** When changes of records were noticed, by tag; epoch milliseconds. Ordered by the last change, oldest first. */
 export type RecordChanges = Map<string, readonly number[]>;
 
 /**
@@ -44,7 +44,7 @@ export async function noteChanges(
   }
 }
 
-/** How often records of an entry were seen to change after it was stored. */
+/** The number of changes in records of an entry that were noticed after the entry was stored. */
 export function changesSince(changes: RecordChanges, { tags, storedAt }: Entry): number {
   const instants = tags.flatMap((tag) => changes.get(tag) ?? []).filter((at) => at > storedAt);
   return new Set(instants).size;
@@ -52,7 +52,7 @@ export function changesSince(changes: RecordChanges, { tags, storedAt }: Entry):
 
 /** The records of an answer, by id; none if the body is not JSON. */
 async function textsIn(resource: Resource, body: Buffer): Promise<[id: string, text: string][]> {
-  // A block takes a millisecond or two. Other requests are served before.
+  // Parsing a block takes a millisecond or two. Let other requests go first.
   if (body.length > LARGE_BYTES) await setImmediate();
   try {
     const records = recordsIn(JSON.parse(body.toString("utf8")), resource);

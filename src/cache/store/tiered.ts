@@ -40,7 +40,7 @@ export interface Tiers {
   readonly drop: (key: string) => Promise<void>;
   /** Replaces an entry in memory by the same one with other bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
-  /** An entry that a lookup did not return because of a hard purge. Never serve it: only what was learned from it counts. */
+  /** An entry that a lookup did not return because of a hard purge. Never serve it; use only what was learned about it. */
   readonly purgedHard: (key: string) => Entry | undefined;
   /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
@@ -116,7 +116,7 @@ interface Trust {
   readonly onEvent: (event: StoreEvent) => void;
   readonly isConfirmed: (entry: Entry) => boolean;
   readonly confirm: (entry: Entry) => void;
-  /** Changes with each event. An entry is the newest one only if there was no event while it was read from the store. */
+  /** Grows with each event. An entry is confirmed as the newest only if no event came while it was read from the store. */
   readonly events: () => number;
 }
 
@@ -150,7 +150,7 @@ function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purg
     const stored = await getFrom(store, key, clock.now());
     if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
-      // The store has lost the entry, or did not work when it was stored. Store it again.
+      // The store has lost the entry, or did not work when the entry was stored. Store it again.
       trust.confirm(cached);
       const found = judged(purges, key, cached, "memory");
       if (found?.isPurged === false) void orUnavailable(store.set(key, cached));

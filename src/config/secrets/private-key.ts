@@ -1,27 +1,27 @@
 import type { Secret } from "./secret.ts";
 
 /**
- * The private key in use, the one before it, and all earlier ones. The API may switch before or after our file does. So when
- * it refuses one of the two keys, the other one is in use.
+ * Keeps the newest private key and the previous one, and masks all earlier ones. The API may switch keys before or after our
+ * file does. So when the API refuses one of the two keys, the gateway uses the other one.
  */
 export interface PrivateKeys {
   /** @returns the key that signs requests now */
   readonly current: () => string;
-  /** @returns the key that was set last, also while the one before it signs requests */
+  /** @returns the key that was set last, even while the previous key signs requests */
   readonly newest: () => string;
   /** @returns the number of the key that signs requests now. Messages may show it. */
   readonly currentNumber: () => number;
-  /** Changes when another key is set, and when the API no longer takes a key that it took before. */
+  /** Changes when another key is set, and when the API refuses a key that it accepted before. */
   readonly version: () => number;
-  /** The API refused a call that this key signed. @returns whether another key is in use, and should be tried */
+  /** The API refused a call that this key signed. @returns whether to repeat the call with the key that is in use now */
   readonly refused: (number: number) => boolean;
-  /** The API took this key. @returns which key that is, if the API refused the other one before */
+  /** The API accepted this key. @returns which key it is, if the API had refused the other one before */
   readonly accepted: (number: number) => "new" | "previous" | undefined;
   /** Every key so far and every other secret, for masking. A new key is added at the end. */
   readonly known: readonly string[];
   /** @returns whether the key differs from the newest one */
   readonly replace: (key: Secret) => boolean;
-  /** The newest key alone is in use from now on. */
+  /** From now on, the gateway uses only the newest key. */
   readonly forgetPrevious: () => void;
   /** Adds a secret to mask, for example a password or a token that was read while the process runs. */
   readonly mask: (secret: string) => void;
@@ -41,7 +41,7 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
   let newest: NumberedKey = { number: 1, key: first.reveal() };
   let previous: NumberedKey | undefined;
   let current = newest;
-  /** The API has not refused the key in use since it took one of the two. */
+  /** False after the API has refused one of the two keys, until it accepts one or the keys change. */
   let isSettled = true;
   let version = 1;
   return {
@@ -52,7 +52,7 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
     refused(number) {
       if (number !== current.number) return true;
       if (previous === undefined) return false;
-      // If the API has refused the other one, too, the next call tries that again, but this one is not repeated.
+      // If the API has refused both keys, this call is not repeated, and the next call uses the other key.
       const isWorthwhile = isSettled;
       if (isSettled) version++;
       isSettled = false;

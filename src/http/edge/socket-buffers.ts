@@ -1,6 +1,6 @@
 /**
- * Limits the bytes that the kernel holds for callers that read slowly. They count for the memory of a container, but Node
- * cannot ask for them. So Linux' table of connections is read, and only while the connections may hold too much.
+ * Limits the bytes that the kernel holds for callers that read slowly. They count towards the memory of a container, but Node
+ * does not report them. So the gateway reads Linux' table of connections, but only while the connections may hold too much.
  */
 import { readFile } from "node:fs/promises";
 import type { Server, Socket } from "node:net";
@@ -9,12 +9,12 @@ import { type Clock, every } from "../../process/clock.ts";
 
 const MAX_SOCKET_BYTES = 64 * 1024 * 1024;
 const CHECK_MS = 1_000;
-/** The kernel hardly holds more for one connection. */
+/** The kernel normally holds no more than this for one connection. */
 const MOST_PER_SOCKET = 4 * 1024 * 1024;
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /**
- * Above the limit, the connections with the most unread bytes are closed. Without Linux' table, nothing is.
+ * Above the limit, closes the connections with the most unread bytes. On systems other than Linux, closes none.
  * @param maxBytes of all connections of the server together
  */
 export function limitSocketBuffers(
@@ -65,7 +65,7 @@ function mostHeld(open: ReadonlySet<Socket>): number {
   return sum;
 }
 
-/** The local address, the remote address, the state, and how many bytes the caller has not taken; numbers in hexadecimal. */
+/** A row has the two addresses, the state, and the bytes that the caller has not taken; all numbers are hexadecimal. */
 const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*([0-9A-F]{8}):([0-9A-F]{4}) [0-9A-F]{2} ([0-9A-F]{8}):/;
 
 /** @returns the bytes by the name of the connection */
@@ -79,7 +79,7 @@ function bytesHeld(table: string): Map<string, number> {
   return held;
 }
 
-/** A connection as in the table: ports, and the last 32 bits of the remote address in the byte order of the machine. */
+/** The name has both ports and the last 32 bits of the remote address, in the byte order that the table uses. */
 function nameOf({ localPort = 0, remoteAddress = "", remotePort = 0 }: Socket): string {
   const bytes = remoteAddress.includes(".")
     ? remoteAddress.replace(/^.*:/, "").split(".").map(Number)

@@ -73,7 +73,7 @@ const HEADROOM = 0.1;
 const LEAST_NEED = 0.25;
 /** An app is likely to need this many times what it used. */
 const GROWTH = 2;
-/** More than what sums of fractions differ by. */
+/** Larger than any rounding error in a sum of fractions. */
 const ROUNDING = 1e-6;
 
 export function isLong({ windowMs }: WindowState): boolean {

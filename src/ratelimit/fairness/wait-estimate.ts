@@ -52,7 +52,7 @@ interface Order {
   readonly idsAhead: number;
 }
 
-/** When a window has a permit for a call, and whether what is left is kept for other apps. */
+/** When a window has a permit for a call, and whether its remaining permits are kept for other apps. */
 function inWindow(
   { now }: Situation,
   shares: Shares,

@@ -126,7 +126,7 @@ export interface Done {
   /** [6] This process only watches for now. */
   readonly isWatching: boolean;
   readonly joinedBy: number;
-  /** [6] How much the script's time may be ahead. */
+  /** [6] How far the script's time may be ahead: the largest value of all replicas. */
   readonly slackMs: number;
   readonly purses?: PurseSizes;
   readonly slot?: number;

@@ -57,7 +57,7 @@ local function readState()
     }
   end
   now = state.time
-  -- [6] Replicas may wait for Redis for different times. The longest one of all counts.
+  -- [6] Replicas may have different timeouts for Redis. The longest timeout of all replicas counts.
   for _, name in ipairs({ 'slackMs', 'countMs' }) do
     request[name] = math.max(request[name], state[name] or 0)
     state[name] = request[name]
@@ -97,7 +97,7 @@ local function lose(counts, ageMs)
   end
   redis.call('DEL', SHARED, OWN)
   state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
-  -- How long the others wait for Redis is lost, too.
+  -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
   state.openAt, state.since = now + span(shortest.ms + request.countMs) + request.unknownMs, now
   state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
 end

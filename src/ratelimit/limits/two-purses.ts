@@ -30,9 +30,9 @@ export interface SharedLimiterOptions extends PurseSettings {
   readonly process: string;
   /** [3] A replica without Redis goes on for this long. */
   readonly degradedForMs: number;
-  /** A command that takes longer has failed. It may change from command to command. */
+  /** The timeout of the next command. It may change from command to command. */
   readonly timeoutMs: () => number;
-  /** The most that it can be, in any replica. */
+  /** The longest timeout that any replica can have. */
   readonly mostTimeoutMs: number;
   readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -228,9 +228,9 @@ export class TwoPurses {
       drift,
       slackMs,
       countMs: this.countMs(),
-      // [5] How much longer the calls of other replicas may count, and their clocks differ.
+      // [5] The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
       unknownMs: 3 * (mostTimeoutMs - timeoutMs()),
-      // [3] A slot is free when it was not renewed for this long. The script adds the slack.
+      // [3] A slot that was not renewed for this long is free. The script adds the slack.
       holdMs: Math.ceil((degradedForMs + shortMs + this.countMs()) * (1 + drift)),
       // [4] The most that its holder can have spent in the longer windows after its last report.
       most: longer.map((window) => ({ ms: window.ms, count: Math.min(window.own, mostOften) })),
