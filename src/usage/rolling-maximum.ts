@@ -97,7 +97,7 @@ function measureOne(
     const [instant, index] = [instantIn(call), call % MOST_LIMITS];
     if (instant >= to) break;
     // The fullest window may be the one that ends when the period begins.
-    if (instant >= from && !hasBegun) measure(from);
+    if (instant > from && !hasBegun) measure(from);
     hasBegun ||= instant >= from;
     held++;
     counts[index] = (counts[index] ?? 0) + 1;

@@ -43,6 +43,9 @@ function byCounting(lines: readonly LedgerLine[], one: Window, to: number): Omit
   return { name: one.name, limit: one.limit, maximum, reachedAt, kept };
 }
 
+const OLD = { at: -1, tookMs: null, limits: {} };
+const WINDOW = { name: "w0", limit: 1, windowMs: 30 };
+
 describe("rolling maxima", () => {
   it("are the same as by counting, for calls in any order", () => {
     fc.assert(
@@ -63,7 +66,8 @@ describe("rolling maxima", () => {
         const found = instants.measure(some, { from: FROM, to });
         expect(found).toEqual(some.map((one) => expect.objectContaining(byCounting(lines, one, to))));
       }),
-      { numRuns: 500 },
+      // A call at the very beginning of the period, permitted under other limits than those before it.
+      { numRuns: 500, examples: [[[OLD, { at: 0, tookMs: null, limits: { "10": 1 } }, OLD], [WINDOW], 1]] },
     );
   });
 });
