@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
 
-import { openRedisBackend } from "../support/redis-backend.ts";
+import { NEVER, openRedisBackend } from "../support/redis-backend.ts";
 import { type RedisCluster, type RedisServer, startRedis, startRedisCluster } from "../support/redis.ts";
 import { storeContract } from "./store-contract.ts";
 
@@ -14,17 +14,14 @@ afterAll(async () => {
   await Promise.all([single.close(), cluster.close()]);
 });
 
-/** The contract's clock leaps by days: nothing here is to time out for it. */
-const NEVER = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
-
 storeContract("Redis, a single server", async (clock) => {
   await single.command("FLUSHALL");
-  const { store, close } = openRedisBackend(single.settings, { clock, ...NEVER });
-  return { store, close };
+  const store = openRedisBackend(single.settings, { clock, ...NEVER });
+  return { store, close: store.close };
 });
 
 storeContract("Redis, a Cluster", async (clock) => {
   await Promise.all(cluster.servers.map((server) => server.command("FLUSHALL")));
-  const { store, close } = openRedisBackend(cluster.settings, { clock, ...NEVER });
-  return { store, close };
+  const store = openRedisBackend(cluster.settings, { clock, ...NEVER });
+  return { store, close: store.close };
 });

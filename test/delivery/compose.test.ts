@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 
 import type { Config } from "../../src/config/config.ts";
@@ -12,7 +12,7 @@ import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
 import { fileWith } from "../support/files.ts";
 import { startDns, startNginx, startReplicas } from "../support/nginx.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";
 
 // The checker is loaded once, over the network.
@@ -143,8 +143,7 @@ describe("the proxy in compose.yaml", () => {
 describe("Redis in compose.yaml", () => {
   it("starts as it is told to, keeps what it is given, and makes room only by what has an expiry", async () => {
     const { command: [program, ...options] = [], volumes } = service("redis");
-    const redis = await startRedis(...options);
-    onTestFinished(redis.close);
+    const redis = await redisForTest(...options);
     const setting = (name: string): Promise<unknown> => redis.command("CONFIG", "GET", name);
     expect(await setting("appendonly")).toEqual(["appendonly", "yes"]);
     expect(await setting("maxmemory-policy")).toEqual(["maxmemory-policy", "volatile-lru"]);

@@ -11,7 +11,7 @@ import { fileWith } from "../support/files.ts";
 import { CALLER, type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 import { freePorts } from "../support/ports.ts";
-import { startRedis, startRedisCluster, tlsOptions, type RedisServer } from "../support/redis.ts";
+import { redisForTest, startRedisCluster, tlsOptions, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 import { startTlsFront, type TlsFront } from "../support/tls-front.ts";
 import { expectShared } from "../support/two-gateways.ts";
@@ -162,8 +162,7 @@ interface SecuredRedis {
 /** A Redis with TLS on one port, and without on another one for the test itself. */
 async function startSecuredRedis(authority: Authority, certificate: Certificate): Promise<SecuredRedis> {
   const [port = 0] = await freePorts(1);
-  const redis = await startRedis(...tlsOptions(port, authority, certificate));
-  onTestFinished(() => redis.close());
+  const redis = await redisForTest(...tlsOptions(port, authority, certificate));
   return { redis, url: `rediss://127.0.0.1:${port}` };
 }
 

@@ -7,8 +7,9 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { startBalancer } from "../support/balancer.ts";
-import { expectKept, redisForTest, startMany, urlOf } from "../support/budget-watch.ts";
-import { startFleet } from "../support/fleet.ts";
+import { expectKept } from "../support/arrivals.ts";
+import { redisForTest, urlOf } from "../support/redis.ts";
+import { startFleet, startMany } from "../support/fleet.ts";
 import { expectShared } from "../support/two-gateways.ts";
 import { temporaryDirectory } from "../support/files.ts";
 

@@ -4,9 +4,9 @@ import http from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { redisForTest, startMany, urlOf } from "../support/budget-watch.ts";
+import { redisForTest, urlOf } from "../support/redis.ts";
 import { fileWith } from "../support/files.ts";
-import { startFleet, type Replica } from "../support/fleet.ts";
+import { startFleet, type Replica, startMany } from "../support/fleet.ts";
 import { expectShared } from "../support/two-gateways.ts";
 import { CALLER } from "../support/gateway.ts";
 

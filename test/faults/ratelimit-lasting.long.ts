@@ -2,7 +2,8 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import { mostWithin } from "../support/arrivals.ts";
-import { lasting, redisForTest } from "../support/budget-watch.ts";
+import { setTimeout as lasting } from "node:timers/promises";
+import { redisForTest } from "../support/redis.ts";
 import { stageLimiters } from "../support/limiter-stage.ts";
 import type { Running } from "../support/process.ts";
 import { createRandom } from "../support/random.ts";

@@ -1,7 +1,7 @@
 /** Processes that share limits through a real Redis, counted at the upstream. */
 import { it, onTestFinished } from "vitest";
 
-import { lasting } from "../support/budget-watch.ts";
+import { setTimeout as lasting } from "node:timers/promises";
 import { expectKept, LIMIT, LONG_WINDOW_MS as windowMs, stageLimiters } from "../support/limiter-stage.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 

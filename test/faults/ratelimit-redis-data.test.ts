@@ -1,7 +1,7 @@
 /** Processes that share limits while their Redis loses data or takes over older data, counted at the upstream. */
 import { expect, it } from "vitest";
 
-import { redisForTest } from "../support/budget-watch.ts";
+import { redisForTest } from "../support/redis.ts";
 import { expectKept, LIMIT, stageLimiters } from "../support/limiter-stage.ts";
 
 it("no limit is exceeded when Redis, which refuses INFO, restarts with older data, or evicts a key", async () => {

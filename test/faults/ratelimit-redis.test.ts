@@ -6,7 +6,7 @@ import { purseKeys } from "../../src/ratelimit/limits/redis-script.ts";
 import type { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
-import { redisForTest } from "../support/budget-watch.ts";
+import { redisForTest } from "../support/redis.ts";
 import { type ShareOptions, shareLimits } from "../support/shared-limiter.ts";
 
 const TIMEOUT_MS = 2_000;

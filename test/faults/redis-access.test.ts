@@ -13,9 +13,9 @@ import { temporaryDirectory } from "../support/files.ts";
 import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
-import { openRedisBackend } from "../support/redis-backend.ts";
+import { replicaOf } from "../support/redis-backend.ts";
 import { freePorts } from "../support/ports.ts";
-import { startRedis, startRedisSentinel } from "../support/redis.ts";
+import { redisForTest, startRedisSentinel } from "../support/redis.ts";
 import { expectShared, PATIENT } from "../support/two-gateways.ts";
 
 const SECRETS = ["first-pass", "second-pass", "of-the-sentinel"];
@@ -60,8 +60,7 @@ async function expectStored(
 
 describe("a Redis user with a password in a file", () => {
   it("logs in, and logs in again with the new password when the file changes", async () => {
-    const redis = await startRedis();
-    onTestFinished(redis.close);
+    const redis = await redisForTest();
     await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all");
     await redis.command("ACL", "SETUSER", "default", "off");
     const file = writeFiles({ password: "first-pass\n" });
@@ -85,12 +84,8 @@ describe("a Sentinel with a password", () => {
     const sentinel = await startRedisSentinel({ password: "of-the-sentinel" });
     onTestFinished(sentinel.close);
     const { name = "", nodes = [] } = sentinel.settings.sentinel ?? {};
-    const backend = openRedisBackend({
-      ...sentinel.settings,
-      sentinel: { name, nodes, password: new Secret("of-the-sentinel") },
-    });
-    onTestFinished(backend.close);
-    await expect.poll(() => backend.events).toContainEqual({ kind: "gap" });
+    const password = new Secret("of-the-sentinel");
+    await replicaOf({ ...sentinel.settings, sentinel: { name, nodes, password } });
   });
 });
 
@@ -106,11 +101,10 @@ describe("a Redis that requires a client certificate", () => {
       "client-key.pem": client.key,
     });
     const [port = 0] = await freePorts(1);
-    const redis = await startRedis(
+    const redis = await redisForTest(
       ...`--tls-port ${port} --tls-auth-clients yes --tls-ca-cert-file ${file("ca.pem")}`.split(" "),
       ...`--tls-cert-file ${file("server.pem")} --tls-key-file ${file("server-key.pem")}`.split(" "),
     );
-    onTestFinished(redis.close);
     const gateway = await start({
       REDIS_URL: `rediss://127.0.0.1:${port}`,
       REDIS_CA_FILE: file("ca.pem"),
@@ -128,8 +122,7 @@ describe("Redis' eviction policy", () => {
     ["volatile-lfu", "ok", 0],
     ["noeviction", "ok", 0],
   ])("%s gets %s in doctor, and in the log and the metric", async (policy, level, mayEvict) => {
-    const redis = await startRedis("--maxmemory-policy", policy);
-    onTestFinished(() => redis.close());
+    const redis = await redisForTest("--maxmemory-policy", policy);
     const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}` };
     const gateway = await startGateway({ env, settings: PATIENT });
     await expect
@@ -142,8 +135,7 @@ describe("Redis' eviction policy", () => {
   });
 
   it("is unknown if the user may not read it, which is no outage", async () => {
-    const redis = await startRedis();
-    onTestFinished(() => redis.close());
+    const redis = await redisForTest();
     await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all", "-info");
     const env = { REDIS_URL: `redis://gateway:first-pass@127.0.0.1:${redis.port}` };
     const gateway = await startGateway({ env, settings: PATIENT });

@@ -4,10 +4,9 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 
-import { ask } from "../support/ask.ts";
-import { post } from "../support/post.ts";
+import { ask, post } from "../support/ask.ts";
 import type { TestGateway } from "../support/gateway.ts";
-import { type RedisServer, startRedis, startRedisCluster } from "../support/redis.ts";
+import { type RedisServer, redisForTest, startRedisCluster } from "../support/redis.ts";
 import { startTwo } from "../support/two-gateways.ts";
 
 const RULE = /^ACL SETUSER gateway (.*)$/m.exec(readFileSync("docs/redis.md", "utf8"))?.[1]?.split(" ") ?? [];
@@ -66,8 +65,7 @@ const APPS = "apps: [{ id: web, perDay: 100 }]\n";
 
 describe("the user that docs/redis.md describes", () => {
   it("may do all that gateways do on a single server, and nothing else", async () => {
-    const redis = await startRedis();
-    onTestFinished(redis.close);
+    const redis = await redisForTest();
     await allow(redis);
     const env = { REDIS_URL: `redis://gateway:secret@127.0.0.1:${redis.port}` };
     const gateways = await startTwo(redis, { env, settings: APPS });

@@ -1,13 +1,12 @@
 /** Circuits that replicas share through Redis. */
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { expectShared, PATIENT } from "../support/two-gateways.ts";
 
 it("a short circuit does not shorten the memory of a long one: a new replica knows both", async () => {
-  const redis = await startRedis();
-  onTestFinished(() => redis.close());
+  const redis = await redisForTest();
   const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
   const first = await startGateway({ env, settings: PATIENT });
   await expectShared(first.adminUrl);

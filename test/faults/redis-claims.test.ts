@@ -9,22 +9,26 @@ import type { Claim, ClaimEnd } from "../../src/singleflight/replicas.ts";
 import { createBus } from "../../src/redis/bus.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { openRedisBackend, SEAL, startReplicas, type WatchedBackend } from "../support/redis-backend.ts";
+import {
+  backendOf,
+  NEVER,
+  proxyOf,
+  redisForFile,
+  replicaOf,
+  SEAL,
+  type WatchedBackend,
+} from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 
 type Leader = Extract<Claim, { kind: "leader" }>;
 type Follower = Extract<Claim, { kind: "follower" }>;
 
-/** For a clock that a test moves: nothing but what is tested falls due. */
-const LONG_TIMEOUTS = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
-
-const { redis, opened, replica, remoteReplica } = startReplicas();
-
-async function claim(backend: WatchedBackend, key = KEY): Promise<Claim> {
-  const claimed = await backend.claims.claim(key);
-  return claimed;
-}
+const redis = redisForFile();
+const replica = (): Promise<WatchedBackend> => replicaOf(redis().settings);
+const replicas = (): Promise<[WatchedBackend, WatchedBackend, WatchedBackend]> =>
+  Promise.all([replica(), replica(), replica()]);
+const claim = (backend: WatchedBackend, key = KEY): Promise<Claim> => backend.claims.claim(key);
 
 async function leader(backend: WatchedBackend, key = KEY): Promise<Leader> {
   const claimed = await claim(backend, key);
@@ -39,25 +43,11 @@ async function follower(backend: WatchedBackend, key = KEY): Promise<Follower> {
 }
 
 describe("a flight", () => {
-  it("has one leader among four replicas", async () => {
-    const replicas = await Promise.all([1, 2, 3, 4].map(() => replica()));
-    const keys = Array.from({ length: 25 }, (_, index) => cacheKey("json", `listings?areaId=${index}`));
-    for (const key of keys) {
-      const claims = await Promise.all(replicas.map((backend) => claim(backend, key)));
-      expect(claims.map(({ kind }) => kind).toSorted()).toEqual([
-        "follower",
-        "follower",
-        "follower",
-        "leader",
-      ]);
-    }
-  });
-
   it.each<[string, ClaimEnd]>([
     ["landed", { kind: "landed" }],
     ["was withdrawn", { kind: "vacant" }],
   ])("that %s ends for its followers, and the key is free", async (_how, end) => {
-    const [one, other, third] = [await replica(), await replica(), await replica()];
+    const [one, other, third] = await replicas();
     const leading = await leader(one);
     const following = [await follower(other), await follower(third)];
     await leading.release(end);
@@ -65,41 +55,29 @@ describe("a flight", () => {
     expect((await claim(other)).kind).toBe("leader");
   });
 
-  it("that failed gives its followers the leader's problem", async () => {
-    const [one, other, third] = [await replica(), await replica(), await replica()];
-    const leading = await leader(one);
-    const following = await follower(other);
-    const problem = new Problem("upstream-unavailable", {
-      detail: "Maintenance until noon.",
-      retryAfterSeconds: 120,
-      internal: "not for others: 10.0.0.7",
-    });
-    await leading.release({ kind: "failed", problem });
-    const end = await following.ended;
-    if (end.kind !== "failed") throw new Error(`not failed: ${end.kind}`);
-    expect(end.problem).toBeInstanceOf(Problem);
-    expect(end.problem.code).toBe("upstream-unavailable");
-    expect(end.problem.details).toMatchObject({ detail: "Maintenance until noon.", retryAfterSeconds: 120 });
-    expect(JSON.stringify(end.problem.details)).not.toContain("10.0.0.7");
-    expect(end.problem.details.refusedHere).toBeUndefined();
-    // Every other replica learns of it, whether or not it waits.
-    for (const { failed } of [other, third])
-      await eventually(() => expect(failed.map(({ key }) => key)).toEqual([KEY]));
-  });
-
-  it("that was refused by its leader is marked as refused for its followers", async () => {
-    const [one, other] = [await replica(), await replica()];
-    const leading = await leader(one);
-    const following = await follower(other);
-    const problem = new Problem("upstream-unavailable", { refusedHere: true, retryAfterSeconds: 5 });
-    await leading.release({ kind: "failed", problem });
-    expect(await following.ended).toMatchObject({
-      problem: { code: "upstream-unavailable", details: { refusedHere: true, retryAfterSeconds: 5 } },
-    });
-  });
+  it.each([{}, { refusedHere: true }])(
+    "that failed gives its followers the leader's problem, %j",
+    async (refused) => {
+      const [one, other, third] = await replicas();
+      const leading = await leader(one);
+      const following = await follower(other);
+      const told = { detail: "Maintenance until noon.", retryAfterSeconds: 120, ...refused };
+      const problem = new Problem("upstream-unavailable", { ...told, internal: "not for others: 10.0.0.7" });
+      await leading.release({ kind: "failed", problem });
+      const end = await following.ended;
+      if (end.kind !== "failed") throw new Error(`not failed: ${end.kind}`);
+      expect(end.problem).toBeInstanceOf(Problem);
+      expect(end.problem).toMatchObject({ code: "upstream-unavailable", details: told });
+      expect(JSON.stringify(end.problem.details)).not.toContain("10.0.0.7");
+      expect(end.problem.details.refusedHere).toBe(refused.refusedHere);
+      // Every other replica learns of it, whether or not it waits.
+      for (const { failed } of [other, third])
+        await eventually(() => expect(failed.map(({ key }) => key)).toEqual([KEY]));
+    },
+  );
 
   it("that ends while a follower joins still ends for that follower", async () => {
-    const [one, other] = [await replica(), await replica()];
+    const [one, other] = await replicas();
     for (let round = 0; round < 300; round++) {
       const key = cacheKey("json", `listings?areaId=${round}`);
       const leading = await leader(one, key);
@@ -110,7 +88,7 @@ describe("a flight", () => {
   });
 
   it("is not ended by a late message about an earlier flight of the same key", async () => {
-    const [one, other] = [await replica(), await replica()];
+    const [one, other] = await replicas();
     const leading = await leader(one);
     const following = await follower(other);
     const outsider = createBus(
@@ -128,18 +106,8 @@ describe("a flight", () => {
     expect((await following.ended).kind).toBe("failed");
   });
 
-  it("is free when the leader has died and its lease has expired", async () => {
-    const { proxy, backend: dying } = await remoteReplica();
-    const other = await replica();
-    await leader(dying);
-    const following = await follower(other);
-    proxy.blackHole();
-    expect(await following.ended).toEqual({ kind: "vacant" });
-    expect((await claim(other)).kind).toBe("leader");
-  });
-
   it("keeps its leader while it takes longer than a lease; its followers then follow it again", async () => {
-    const [one, other] = [await replica(), await replica()];
+    const [one, other] = await replicas();
     const leading = await leader(one);
     const following = await follower(other);
     expect(await following.ended).toEqual({ kind: "vacant" });
@@ -149,7 +117,7 @@ describe("a flight", () => {
   });
 
   it("is not ended by a former leader that has lost it", async () => {
-    const [one, other, third] = [await replica(), await replica(), await replica()];
+    const [one, other, third] = await replicas();
     const lost = await leader(one);
     await redis().command("DEL", `${KEY}:flight`);
     const now = await leader(other);
@@ -162,11 +130,8 @@ describe("a flight", () => {
 
   it("is not shared while Redis is down: followers continue alone at once", async () => {
     const clock = createFakeClock(Date.now());
-    const { proxy, backend: remote } = await remoteReplica({
-      clock,
-      ...LONG_TIMEOUTS,
-      commandTimeoutMs: 200,
-    });
+    const { proxy, settings } = await proxyOf(redis());
+    const remote = await replicaOf(settings, { clock, ...NEVER, commandTimeoutMs: 200 });
     await leader(await replica());
     const following = await follower(remote);
     proxy.blackHole();
@@ -180,7 +145,7 @@ describe("a flight", () => {
 
   it("is vacant at once for followers that lose their subscription", async () => {
     const clock = createFakeClock(Date.now());
-    const [one, other] = [await replica(), await replica(redis().settings, { clock, ...LONG_TIMEOUTS })];
+    const [one, other] = [await replica(), await replicaOf(redis().settings, { clock, ...NEVER })];
     await leader(one);
     const following = await follower(other);
     await redis().command("CLIENT", "KILL", "TYPE", "pubsub");
@@ -189,21 +154,11 @@ describe("a flight", () => {
 
   it("is not followed by a replica without a subscription", async () => {
     await redis().command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-subscribe");
-    const deaf = openRedisBackend({ ...redis().settings, url: `redis://deaf:x@127.0.0.1:${redis().port}` });
-    opened.push(deaf);
+    const deaf = backendOf({ ...redis().settings, url: `redis://deaf:x@127.0.0.1:${redis().port}` });
     const one = await replica();
     await leader(one);
     expect((await claim(deaf)).kind).toBe("unavailable");
     const other = cacheKey("json", "sold?areaId=1");
     expect((await claim(deaf, other)).kind).toBe("leader");
-  });
-
-  it("is vacant for followers that close", async () => {
-    const [one, other] = [await replica(), await replica()];
-    await leader(one);
-    const following = await follower(other);
-    await other.close();
-    expect(await following.ended).toEqual({ kind: "vacant" });
-    expect((await claim(other)).kind).toBe("unavailable");
   });
 });

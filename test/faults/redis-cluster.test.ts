@@ -1,42 +1,36 @@
 /**
  * A Cluster of three masters: keys lie anywhere, replicas listen at different nodes, and it may break in part.
  */
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
-import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { entryWith } from "../support/entries.ts";
+import { gapsOf, replicaOf, type WatchedBackend } from "../support/redis-backend.ts";
 import { type RedisCluster, startRedisCluster } from "../support/redis.ts";
 
 const KEYS = Array.from({ length: 60 }, (_, index) => cacheKey("json", `listings?areaId=${index}&offset=0`));
 
 let cluster: RedisCluster;
-const opened: WatchedBackend[] = [];
 // One for all tests; the last test stops a node of it.
 beforeAll(async () => {
   cluster = await startRedisCluster();
   return cluster.close;
 });
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((backend) => backend.close()));
-  for (const { command } of cluster.servers) await command("FLUSHALL");
-});
+beforeEach(() => Promise.all(cluster.servers.map(({ command }) => command("FLUSHALL"))));
 
 /** @param listensAt which node it subscribes at first */
-async function replica(listensAt = 0): Promise<WatchedBackend> {
+function replica(listensAt = 0): Promise<WatchedBackend> {
   const { settings } = cluster;
   const nodes = [...settings.nodes.slice(listensAt), ...settings.nodes.slice(0, listensAt)];
-  const backend = openRedisBackend({ ...settings, nodes });
-  opened.push(backend);
-  await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
-  return backend;
+  return replicaOf({ ...settings, nodes });
 }
 
 describe("a Cluster", () => {
   it("stores entries on all its nodes", async () => {
-    const { store, states } = await replica();
-    await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
+    const { states, ...store } = await replica();
+    await Promise.all(KEYS.map((key) => store.set(key, entryWith(key, Date.now()))));
     for (const { command } of cluster.servers) expect(await command("DBSIZE")).toBeGreaterThan(5);
     const found = await Promise.all(KEYS.map((key) => store.get(key)));
     expect(found.map((entry) => entry?.bodies.identity?.toString())).toEqual(KEYS);
@@ -52,7 +46,7 @@ describe("a Cluster", () => {
       const follow = await following.claims.claim(key);
       if (lead?.kind !== "leader" || follow?.kind !== "follower")
         throw new Error(`${lead?.kind}, ${follow?.kind}`);
-      const entry = entryOf(key);
+      const entry = entryWith(key, Date.now());
       await leading.set(key, entry);
       await lead.release({ kind: "landed" });
       expect(await follow.ended).toEqual({ kind: "landed" });
@@ -67,8 +61,8 @@ describe("a Cluster", () => {
   });
 
   it("works on while slots move to another node", async () => {
-    const { store, states } = await replica();
-    await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
+    const { states, ...store } = await replica();
+    await Promise.all(KEYS.map((key) => store.set(key, entryWith(key, Date.now()))));
     const [from, to] = cluster.servers;
     if (from === undefined || to === undefined) throw new Error("no servers");
     const moved: number[] = [];
@@ -87,17 +81,17 @@ describe("a Cluster", () => {
     expect(moved.length).toBeGreaterThan(5);
     const found = await Promise.all(KEYS.map((key) => store.get(key)));
     expect(found.filter((entry) => entry === undefined)).toEqual([]);
-    expect(await Promise.all(KEYS.map((key) => store.set(key, entryOf("new"))))).not.toContain(
+    expect(await Promise.all(KEYS.map((key) => store.set(key, entryWith("new", Date.now()))))).not.toContain(
       "newer-stored",
     );
     expect(states).toEqual([]);
   });
 
   it("with a node down reports an outage until the node is back, and the replica subscribes at another node", async () => {
-    const { store, states, events, infos, warnings } = await replica(2);
-    await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
-    const gaps = (): number => events.filter(({ kind }) => kind === "gap").length;
-    const gapsBefore = gaps();
+    const backend = await replica(2);
+    const { states, infos, warnings, ...store } = backend;
+    await Promise.all(KEYS.map((key) => store.set(key, entryWith(key, Date.now()))));
+    const gapsBefore = gapsOf(backend);
     await cluster.servers[2]?.kill();
     const attempts = await Promise.allSettled(KEYS.map((key) => store.get(key)));
     for (const attempt of attempts) {
@@ -105,11 +99,11 @@ describe("a Cluster", () => {
     }
     await eventually(() => expect(states).toContain("open"));
     // It subscribes at another node by itself.
-    await eventually(() => expect(gaps()).toBeGreaterThan(gapsBefore));
+    await eventually(() => expect(gapsOf(backend)).toBeGreaterThan(gapsBefore));
     await cluster.servers[2]?.restart();
     await eventually(() => expect(states.at(-1)).toBe("closed"));
     await eventually(async () => {
-      for (const key of KEYS) expect(await store.set(key, entryOf("after"))).toBe(true);
+      for (const key of KEYS) expect(await store.set(key, entryWith("after", Date.now()))).toBe(true);
     });
     expect(warnings.length).toBe(infos.length);
   });

@@ -6,30 +6,20 @@ import { eventually } from "../support/eventually.ts";
 
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
-import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { entryWith } from "../support/entries.ts";
+import { backendOf, replicaOf, type WatchedBackend } from "../support/redis-backend.ts";
 import { type RedisSentinel, startRedisSentinel } from "../support/redis.ts";
 
 const KEYS = Array.from({ length: 20 }, (_, index) => cacheKey("json", `listings?areaId=${index}&offset=0`));
 
 let sentinel: RedisSentinel;
-const opened: WatchedBackend[] = [];
 beforeEach(async () => {
   sentinel = await startRedisSentinel();
 });
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((backend) => backend.close()));
-  await sentinel.close();
-});
-
-async function replica(): Promise<WatchedBackend> {
-  const backend = openRedisBackend(sentinel.settings);
-  opened.push(backend);
-  await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
-  return backend;
-}
+afterEach(() => sentinel.close());
 
 /** Reads and writes without a pause until stopped. */
-function traffic({ store }: WatchedBackend): { stop: () => Promise<{ errors: unknown[]; writes: number }> } {
+function traffic(store: WatchedBackend): { stop: () => Promise<{ errors: unknown[]; writes: number }> } {
   const stopping = new AbortController();
   const errors: unknown[] = [];
   let writes = 0;
@@ -38,7 +28,7 @@ function traffic({ store }: WatchedBackend): { stop: () => Promise<{ errors: unk
       const key = KEYS[turn % KEYS.length] ?? "";
       try {
         await store.get(key);
-        if ((await store.set(key, entryOf("body"))) === true) writes++;
+        if ((await store.set(key, entryWith("body", Date.now()))) === true) writes++;
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) errors.push(error);
         // What is refused is refused at once: let the rest of the process live.
@@ -61,7 +51,7 @@ describe("a failover", () => {
     ["because the master was killed", ({ killMaster }) => killMaster()],
     ["by command, with the old master as a replica", ({ switchMaster }) => switchMaster()],
   ])("%s: replicas recover without help", async (_why, fail) => {
-    const [one, other] = [await replica(), await replica()];
+    const [one, other] = [await replicaOf(sentinel.settings), await replicaOf(sentinel.settings)];
     const before = await sentinel.masterPort();
     const running = [traffic(one), traffic(other)];
     await fail(sentinel);
@@ -69,7 +59,7 @@ describe("a failover", () => {
     // Commands and messages work again at both: one writes, the other reads it and gets the announcement.
     const key = cacheKey("json", "sold?areaId=1");
     await eventually(async () => {
-      const entry = entryOf("after", { storedAt: Date.now() + 1_000 });
+      const entry = entryWith("after", Date.now() + 1_000);
       expect(await one.set(key, entry)).toBe(true);
       expect((await other.get(key))?.storedAt).toBe(entry.storedAt);
       expect(other.events).toContainEqual({ kind: "stored", key, storedAt: expect.any(Number) });
@@ -85,8 +75,7 @@ describe("a failover", () => {
 
   it("without a Sentinel does not prevent the gateway from starting", async () => {
     await sentinel.close();
-    const backend = openRedisBackend(sentinel.settings);
-    opened.push(backend);
+    const backend = backendOf(sentinel.settings);
     await expect(backend.get(KEYS[0] ?? "")).rejects.toBeInstanceOf(StoreUnavailable);
     await eventually(() => expect(backend.warnings).toHaveLength(1));
   });

@@ -3,11 +3,12 @@ import { writeFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
-import { mostWithin } from "../support/arrivals.ts";
+import { mostWithin, expectKept } from "../support/arrivals.ts";
 import { ask } from "../support/ask.ts";
-import { expectKept, lasting, redisForTest, startMany, urlOf } from "../support/budget-watch.ts";
+import { setTimeout as lasting } from "node:timers/promises";
+import { redisForTest, urlOf } from "../support/redis.ts";
 import { fileWith } from "../support/files.ts";
-import { crowd, startFleet } from "../support/fleet.ts";
+import { crowd, startFleet, startMany } from "../support/fleet.ts";
 import { expectShared } from "../support/two-gateways.ts";
 
 const MANY = { limit: 20, windowMs: 1_000 } as const;

@@ -7,10 +7,9 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
-import { ask, type Reply } from "../support/ask.ts";
+import { ask, type Reply, post } from "../support/ask.ts";
 import { openFleet, type OpenFleet, type Replica, usesRedis } from "../support/fleet.ts";
-import { post } from "../support/post.ts";
-import { startRedis, type RedisServer } from "../support/redis.ts";
+import { redisForTest, startRedis, type RedisServer } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 
 const UPDATING = { hit: true, detail: "stale-while-revalidate" };
@@ -222,8 +221,7 @@ describe("an answer that has just expired, requested at three replicas", () => {
 
 describe("a replica whose Redis", () => {
   it("is killed, frozen or restarted empty still answers, and uses Redis again when it is back", async () => {
-    const own = await startRedis();
-    onTestFinished(() => own.close());
+    const own = await redisForTest();
     const replica = await startReplica({ REDIS_URL: `redis://127.0.0.1:${own.port}`, CONFIG_FILE: "" });
     const known = `${replica.url}/areas?q=known`;
     await ask(known);

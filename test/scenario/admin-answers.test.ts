@@ -2,9 +2,8 @@
 import { describe, expect, it } from "vitest";
 
 import manifest from "../../package.json" with { type: "json" };
-import { ask } from "../support/ask.ts";
+import { ask, post } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 
 const BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8";
 

@@ -3,10 +3,9 @@ import { freePorts } from "../support/ports.ts";
 
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
-import { ask, type Reply } from "../support/ask.ts";
+import { ask, type Reply, post } from "../support/ask.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { startUpstream } from "../support/upstream.ts";
 

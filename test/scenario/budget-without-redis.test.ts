@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { redisForTest } from "../support/budget-watch.ts";
+import { redisForTest } from "../support/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { problemCode } from "../support/reply.ts";
 import { budgetAt, expectShared } from "../support/two-gateways.ts";

@@ -2,11 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 
-import { ask, exchangeRaw } from "../support/ask.ts";
+import { ask, exchangeRaw, post } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 import { run } from "../support/process.ts";
 import { problemCode } from "../support/reply.ts";
 

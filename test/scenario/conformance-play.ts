@@ -10,7 +10,7 @@ import type { Effects } from "../../src/sandbox/control/faults.ts";
 import type { SandboxSettings } from "../../src/sandbox/types.ts";
 import type { Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
+import { post } from "../support/ask.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 

@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 
 import { temporaryDirectory } from "../support/files.ts";
 import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
+import { post } from "../support/ask.ts";
 import { run } from "../support/process.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 

@@ -4,9 +4,8 @@
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
+import { ask, post } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 import { createRandom } from "../support/random.ts";
 import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";

@@ -3,9 +3,8 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
-import { ask } from "../support/ask.ts";
+import { ask, post } from "../support/ask.ts";
 import type { TestGateway } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { startTwo } from "../support/two-gateways.ts";

@@ -5,9 +5,8 @@ import { describe, expect, it } from "vitest";
 
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
-import { ask, type Reply } from "../support/ask.ts";
+import { ask, type Reply, post } from "../support/ask.ts";
 import { EXACT_PAGES, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 import { attended, BEGINS_MS, startWarm } from "../support/warm.ts";

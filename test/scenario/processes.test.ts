@@ -1,11 +1,10 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
-import { ask } from "../support/ask.ts";
+import { ask, post } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
-import { post } from "../support/post.ts";
 import { run, runInTerminal, runScript } from "../support/process.ts";
 
 async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {

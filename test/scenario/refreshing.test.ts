@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { post } from "../support/post.ts";
+import { post } from "../support/ask.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 

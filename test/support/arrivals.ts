@@ -1,6 +1,7 @@
 /** What an upstream saw, held against what was agreed. */
+import { expect } from "vitest";
 
-export interface AgreedWindow {
+interface AgreedWindow {
   readonly limit: number;
   readonly windowMs: number;
 }
@@ -16,4 +17,9 @@ export function mostWithin(instants: readonly number[], windowMs: number): numbe
     most = Math.max(most, index - first + 1);
   }
   return most;
+}
+
+/** No window, wherever it begins, has more arrivals than was agreed. */
+export function expectKept(instants: readonly number[], { limit, windowMs }: AgreedWindow): void {
+  expect(mostWithin(instants, windowMs)).toBeLessThanOrEqual(limit);
 }

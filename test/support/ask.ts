@@ -50,6 +50,9 @@ export function ask(
   return promise;
 }
 
+/** POSTs a text, JSON or not. */
+export const post = (url: string, body: string): Promise<Reply> => ask(url, { method: "POST", body });
+
 /**
  * Sends bytes as they are and returns all that comes back until the other side closes.
  * @param end whether to say that nothing more follows

@@ -1,7 +1,5 @@
-import { onTestFinished } from "vitest";
-
 import { LISTING_ID, startGateway, type TestGateway } from "./gateway.ts";
-import { startRedis } from "./redis.ts";
+import { redisForTest } from "./redis.ts";
 
 const SETTINGS = `
 apps:
@@ -14,8 +12,7 @@ export const BUSY_APPS = ["web", "crm", "poor", "unheard-of"];
 
 /** A gateway with a real Redis, and traffic that produces every metric. */
 export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () => Promise<void> }> {
-  const redis = await startRedis();
-  onTestFinished(() => redis.close());
+  const redis = await redisForTest();
   const gateway = await startGateway({
     settings: SETTINGS,
     env: {

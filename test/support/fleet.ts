@@ -69,6 +69,9 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
   };
 }
 
+export const startMany = (fleet: Fleet, count: number): Promise<Replica[]> =>
+  Promise.all(Array.from({ length: count }, () => fleet.start()));
+
 /** Resolves when a replica uses its Redis and is subscribed. It answers before that too. */
 export async function usesRedis({ admin }: Replica): Promise<void> {
   await eventually(async () => {

@@ -4,8 +4,8 @@ import { createServer } from "node:http";
 
 import { expect, onTestFinished } from "vitest";
 
-import { mostWithin } from "./arrivals.ts";
-import { redisForTest } from "./budget-watch.ts";
+import { expectKept as expectWindowKept } from "./arrivals.ts";
+import { redisForTest } from "./redis.ts";
 import type { WorkerSettings } from "./limiter-worker.ts";
 import { follow, type Running } from "./process.ts";
 import type { RedisServer } from "./redis.ts";
@@ -25,7 +25,7 @@ export const LONG_WINDOW_MS = 60_000;
 
 /** No window, wherever it begins, has more than the limit. */
 export function expectKept({ arrivals }: LimiterStage, windowMs = WINDOW_MS): void {
-  expect(mostWithin(arrivals, windowMs)).toBeLessThanOrEqual(LIMIT);
+  expectWindowKept(arrivals, { limit: LIMIT, windowMs });
 }
 
 export async function stageLimiters(limit = LIMIT, windowMs = WINDOW_MS): Promise<LimiterStage> {

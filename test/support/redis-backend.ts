@@ -1,5 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect } from "vitest";
-import { eventually } from "./eventually.ts";
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest";
 
 import type { Store, StoreEvent } from "../../src/cache/store/port.ts";
 import { createRedisStore } from "../../src/cache/store/redis.ts";
@@ -14,53 +13,48 @@ import { createRedisService, type RedisService, type RedisServiceOptions } from 
 import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
 import type { Claims } from "../../src/singleflight/replicas.ts";
-import type { Entry } from "../../src/cache/entry.ts";
+import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
-/** A replica's backend and claims, and what it reported. */
-export interface WatchedBackend extends Store {
-  readonly store: Store;
-  readonly claims: Claims;
-  readonly run: RedisService["run"];
-  readonly service: RedisService;
-  /** Its name. */
-  readonly replica: string;
-  readonly renew: RedisService["renew"];
-  readonly close: () => Promise<void>;
+interface Reported {
   readonly events: StoreEvent[];
   /** Flights that failed in some replica. */
   readonly failed: { readonly key: string; readonly problem: Problem }[];
   readonly states: CircuitState[];
   readonly warnings: string[];
   readonly infos: string[];
-  /** The number of commands so far, those the breaker refused included. */
-  readonly operations: () => number;
+}
+
+/** A replica's store and claims, and what they reported. */
+export interface WatchedBackend extends Store, Reported {
+  readonly claims: Claims;
+  readonly service: RedisService;
+  /** Its name. */
+  readonly replica: string;
+  readonly close: () => Promise<void>;
 }
 
 /** The seal of all replicas. */
 export const SEAL = createSeal(() => "the private key");
 
+type Options = Partial<RedisServiceOptions & { retentionMs: number; commandTimeoutMs: number }>;
+
+/** For a clock that a test moves: nothing but what is tested falls due. */
+export const NEVER = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
+
 /** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
-export function openRedisBackend(
-  connect: RedisSettings | (() => RedisSettings),
-  options: Partial<RedisServiceOptions & { retentionMs: number; commandTimeoutMs: number }> = {},
-): WatchedBackend {
+export function openRedisBackend(connect: RedisSettings, options: Options = {}): WatchedBackend {
   const { clock = systemClock, retentionMs = 86_400_000, commandTimeoutMs = 2_000 } = options;
-  const events: StoreEvent[] = [];
-  const failed: { key: string; problem: Problem }[] = [];
-  const states: CircuitState[] = [];
-  const warnings: string[] = [];
-  const infos: string[] = [];
-  let operations = 0;
+  const reported: Reported = { events: [], failed: [], states: [], warnings: [], infos: [] };
+  const { events, failed, states, warnings, infos } = reported;
   const replica = systemRandom.unique16();
-  const redis = createRedisService({
-    namespace: NAMESPACE,
+  const common = { namespace: NAMESPACE, clock, seal: SEAL };
+  const service = createRedisService({
+    ...common,
     cache: NAMESPACE,
     replica,
-    seal: SEAL,
-    connect: typeof connect === "function" ? connect : () => connect,
-    clock,
+    connect: () => connect,
     timeout: createCommandTimeout(commandTimeoutMs),
     probeIntervalMs: 100,
     observer: {
@@ -68,114 +62,68 @@ export function openRedisBackend(
       outOfOrder: ({ what, cause }) => void warnings.push(`${what}: ${cause}`),
       backInOrder: (what) => void infos.push(what),
     },
-    onOperation: () => void operations++,
+    onOperation: () => undefined,
     onBreaker: (state) => void states.push(state),
     ...options,
   });
-  const backend = createRedisStore({
-    redis,
-    namespace: NAMESPACE,
-    clock,
-    retentionMs,
-    seal: SEAL,
-    onUnreadable: () => void warnings.push("unreadable"),
-  });
+  const onUnreadable = (): void => void warnings.push("unreadable");
+  const store = createRedisStore({ ...common, redis: service, retentionMs, onUnreadable });
+  const onFailed = (key: string, problem: Problem): void => void failed.push({ key, problem });
   const claims = createRedisClaims({
-    redis,
-    clock,
-    namespace: NAMESPACE,
+    ...common,
+    redis: service,
     newHolder: systemRandom.unique16,
-    onFailed: (key, problem) => void failed.push({ key, problem }),
+    onFailed,
   });
-  backend.onEvent((event) => void events.push(event));
+  store.onEvent((event) => void events.push(event));
   return {
-    ...backend,
-    store: backend,
+    ...store,
+    ...reported,
     claims,
-    run: redis.run,
-    service: redis,
+    service,
     replica,
-    renew: redis.renew,
     async close() {
-      for (const part of [claims, backend, redis]) part.close();
+      for (const part of [claims, store, service]) part.close();
     },
-    events,
-    failed,
-    states,
-    warnings,
-    infos,
-    operations: () => operations,
   };
 }
 
-/** An entry stored now, for a day. */
-export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
-  const storedAt = fields.storedAt ?? Date.now();
-  return {
-    status: 200,
-    contentType: "application/json",
-    bodies: { identity: Buffer.from(body) },
-    bodyBytes: Buffer.byteLength(body),
-    etag: "tag",
-    validators: { etag: undefined, lastModified: undefined },
-    tags: [],
-    purgeEpoch: 0,
-    storedAt,
-    bornAt: storedAt,
-    upstreamStale: {},
-    freshUntil: storedAt + 60_000,
-    keepUntil: storedAt + 86_400_000,
-    served: { count: 0 },
-    ...fields,
-  };
+/** The same for one test, which closes it. */
+export function backendOf(...parameters: Parameters<typeof openRedisBackend>): WatchedBackend {
+  const backend = openRedisBackend(...parameters);
+  onTestFinished(backend.close);
+  return backend;
 }
 
-export interface Replicas {
-  readonly redis: () => RedisServer;
-  /** What to close after the test, the latest first. */
-  readonly opened: { close: () => Promise<void> }[];
-  /** Opens a replica, and resolves when it listens. */
-  readonly replica: (...parameters: Partial<Parameters<typeof openRedisBackend>>) => Promise<WatchedBackend>;
-  /** The same, through a proxy that can cut it off. */
-  readonly remoteReplica: (
-    ...options: [Parameters<typeof openRedisBackend>[1]?]
-  ) => Promise<{ proxy: TcpProxy; backend: WatchedBackend }>;
+/** The same. Resolves when it is subscribed to the messages of the others. */
+export async function replicaOf(...parameters: Parameters<typeof openRedisBackend>): Promise<WatchedBackend> {
+  const backend = backendOf(...parameters);
+  await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  return backend;
 }
 
-/** One Redis server for a test file. Each test opens replicas, which are closed after it. */
-export function startReplicas(): Replicas {
+/** How often a replica missed messages. */
+export function gapsOf({ events }: WatchedBackend): number {
+  return events.filter(({ kind }) => kind === "gap").length;
+}
+
+/** A proxy in front of a server for one test, and the settings to reach the server through it. */
+export async function proxyOf(server: RedisServer): Promise<{ proxy: TcpProxy; settings: RedisSettings }> {
+  const proxy = await startTcpProxy(server.port);
+  onTestFinished(proxy.close);
+  return { proxy, settings: { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` } };
+}
+
+/** One Redis server for a test file, empty before each test. */
+export function redisForFile(): () => RedisServer {
   let server: RedisServer | undefined;
-  const opened: Replicas["opened"] = [];
   beforeAll(async () => {
     server = await startRedis();
   });
-  afterEach(async () => {
-    for (const one of opened.splice(0).toReversed()) await one.close();
-    await redis().command("FLUSHALL");
-  });
+  beforeEach(() => server?.command("FLUSHALL"));
   afterAll(() => server?.close());
-
-  function redis(): RedisServer {
+  return () => {
     if (server === undefined) throw new Error("Redis has not started");
     return server;
-  }
-  async function replica(
-    ...[settings = redis().settings, options]: Partial<Parameters<typeof openRedisBackend>>
-  ): Promise<WatchedBackend> {
-    const backend = openRedisBackend(settings, options);
-    opened.push(backend);
-    await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
-    return backend;
-  }
-  return {
-    redis,
-    opened,
-    replica,
-    async remoteReplica(...options) {
-      const proxy = await startTcpProxy(redis().port);
-      opened.push(proxy);
-      const settings = { ...redis().settings, url: `redis://127.0.0.1:${proxy.port}` };
-      return { proxy, backend: await replica(settings, ...options) };
-    },
   };
 }

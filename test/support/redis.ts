@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { Redis, type RedisOptions as AnyRedisOptions } from "ioredis";
+import { onTestFinished } from "vitest";
 
 import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
 import type { Certificate } from "./certificates.ts";
@@ -95,6 +96,15 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     },
   };
 }
+
+/** A server that ends with the test. */
+export async function redisForTest(...options: string[]): Promise<RedisServer> {
+  const redis = await startRedis(...options);
+  onTestFinished(redis.close);
+  return redis;
+}
+
+export const urlOf = ({ port }: { readonly port: number }): string => `redis://127.0.0.1:${port}`;
 
 export interface RedisCluster {
   readonly servers: readonly RedisServer[];
