@@ -87,7 +87,7 @@ describe("GET /status", () => {
     const { sentences, requests } = await statusOf(gateway);
     expect(requests).toMatchObject({ fetched: 2, refused: 2, failed: 0 });
     expect(sentences[0]?.text).toMatch(
-      /^hog gets 503 since .*: the budget of 1h does not suffice \(2 of 2 calls spent\)\. The next call is free in /,
+      /^hog gets 503 since .*: the budget of 1h is not enough \(2 of 2 calls spent\)\. The next call is free in /,
     );
   });
 });

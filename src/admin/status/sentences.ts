@@ -150,7 +150,7 @@ export const SENTENCES: readonly Row[] = [
     id: "budget-spent",
     level: "bad",
     when: budgetSpent,
-    says: "{hurt} the {budget} of {window} does not suffice ({spent} of {limit} calls spent{held}).{next}",
+    says: "{hurt} the {budget} of {window} is not enough ({spent} of {limit} calls spent{held}).{next}",
     todo: WHO_SPENDS,
   },
   {
@@ -172,14 +172,9 @@ export const SENTENCES: readonly Row[] = [
     todo: "Make room in DATA_DIR, or repair the disk.",
   },
   {
-    id: "out-of-order",
+    id: "outage",
     level: "warn",
-    when: (now) =>
-      outages(
-        now,
-        (what) => !KNOWN_OUTAGES.test(what),
-        () => false,
-      ),
+    when: (now) => outages(now, (what) => !KNOWN_OUTAGES.test(what)),
     says: "{hurt} {what} does not work ({cause}).",
     todo: "docs/runbook.md lists causes.",
   },

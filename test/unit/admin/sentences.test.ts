@@ -139,7 +139,7 @@ const CASES: readonly (readonly [id: string, facts: Partial<Facts>, text: string
       budget: apiWith({ windows: [WINDOW, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
       problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
     },
-    "web gets 503 since 22:38:41 UTC: the budget of 1d does not suffice (996 of 1,000 calls spent, 4 kept for other processes). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.",
+    "web gets 503 since 22:38:41 UTC: the budget of 1d is not enough (996 of 1,000 calls spent, 4 kept for other processes). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.",
   ],
   [
     "budget-empty",
