@@ -29,7 +29,7 @@ import { createChecks } from "./cache/lifetimes/checks.ts";
 import { createLifetimes, type Lifetimes } from "./cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
-import type { Store, StoreStats } from "./cache/store/port.ts";
+import type { StoreStats } from "./cache/store/port.ts";
 import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
@@ -46,7 +46,7 @@ import { createRouter } from "./query/route.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import {
   type Budgets,
-  budgetSources,
+  budgetReadings,
   createBudgetLeft,
   createBudgets,
   createExpect,
@@ -60,7 +60,7 @@ import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate, tlsContext } from "./process/tls.ts";
-import { OTHER_APP, type Observer, type Tier } from "./telemetry/events.ts";
+import { OTHER_APP, type Observer } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/usage.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
@@ -353,23 +353,32 @@ function sampleMetrics(
   { metrics, settings, apps, secretFiles }: Context,
   { stores, flights, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "flights" | "lifetimes">,
 ): void {
+  const ofTiers = (member: keyof StoreStats) => () =>
+    stores.all.flatMap(({ tier, stats }) => {
+      const { [member]: value } = stats() ?? {};
+      return value === undefined ? [] : [[{ tier }, value] as const];
+    });
   metrics.sample({
-    tiers: () => stores.all.flatMap(statsOf),
-    flights: () => flights.size,
-    outOfDate: () => lifetimes.freshness().expected,
-    ledgers: stores.ledgers,
-    evictionPolicy: stores.evictionPolicy,
-    budget: budgetSources(budgets, apps),
-    appsRegistered: () => settings.current().apps.length,
-    backgroundApps: () => backgroundApps(settings.current(), apps),
-    filesRefused: secretFiles.refused,
-    certificates: () => {
+    ...budgetReadings(budgets, apps),
+    gateway_apps_registered: () => settings.current().apps.length,
+    gateway_app_background: () => backgroundApps(settings.current(), apps).map((app) => [{ app }, 1]),
+    gateway_flights: () => flights.size,
+    gateway_cache_entries: ofTiers("entries"),
+    gateway_cache_bytes: ofTiers("bytes"),
+    gateway_cache_evictions_total: ofTiers("evictions"),
+    gateway_ledger_durable: stores.ledgers,
+    gateway_redis_may_evict_budget() {
+      const policy = stores.evictionPolicy();
+      return policy === undefined ? [] : Number(!policy.isSafe);
+    },
+    gateway_out_of_date_expected_ratio: () => lifetimes.freshness().expected ?? [],
+    gateway_files_refused: secretFiles.refused,
+    gateway_certificate_end_timestamp_seconds() {
       const { server, admin } = secretFiles.current();
-      const pairs = { callers: server.tls, admin: admin.tls };
-      return (["callers", "admin"] as const).flatMap((name) => {
-        const { cert } = pairs[name] ?? {};
-        return cert === undefined ? [] : [{ server: name, endsAt: endOfCertificate(cert) }];
-      });
+      const pairs = Object.entries({ callers: server.tls, admin: admin.tls });
+      return pairs.flatMap(([name, pair]) =>
+        pair === null ? [] : [[{ server: name }, endOfCertificate(pair.cert) / 1000] as const],
+      );
     },
   });
 }
@@ -378,10 +387,4 @@ function sampleMetrics(
 function backgroundApps({ apps }: Config, { labelOf }: Pick<Apps, "labelOf">): string[] {
   const background = apps.filter(({ priority }) => priority === "background").map(({ id }) => labelOf(id));
   return [...new Set(background)].filter((label) => label !== OTHER_APP);
-}
-
-/** @returns the figures of a store for the metrics; none if the store has no figures now */
-function statsOf(store: Pick<Store, "tier" | "stats">): (StoreStats & { readonly tier: Tier })[] {
-  const stats = store.stats();
-  return stats ? [{ tier: store.tier, ...stats }] : [];
 }

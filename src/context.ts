@@ -19,7 +19,6 @@ import type { Observer, Tracing } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
-import { build } from "./telemetry/build.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 
 /** What the process passes to the gateway. */
@@ -63,7 +62,7 @@ export function createContext(options: GatewayOptions): Context {
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons);
-  const metrics = createMetrics(build);
+  const metrics = createMetrics();
   const apps = createApps(appsConfigOf(config));
   const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });
   const logging = createObserver(log, metrics, {

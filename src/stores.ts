@@ -21,13 +21,14 @@ import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
 import { createStatusTexts, type StatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
-import { watchEvictionPolicy } from "./redis/eviction.ts";
+import { type EvictionPolicy, watchEvictionPolicy } from "./redis/eviction.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import type { CircuitState, Observer, StoreOperation, Tier } from "./telemetry/events.ts";
 import type { Claims } from "./singleflight/replicas.ts";
 import type { OriginName } from "./interface/resources.ts";
-import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
+import type { Readings } from "./telemetry/metric-table.ts";
 import { atMostEvery } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
@@ -51,9 +52,9 @@ interface Backend {
   readonly statusTexts: StatusTexts | undefined;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
-  /** Whether each call is stored in the ledger before it is sent; empty if the ledger is only in memory. */
-  readonly ledgers: MetricSources["ledgers"];
-  readonly evictionPolicy: MetricSources["evictionPolicy"];
+  /** Whether each call is stored in the ledger before it is sent; no series if the ledger is only in memory. */
+  readonly ledgers: Readings["gateway_ledger_durable"];
+  readonly evictionPolicy: () => EvictionPolicy | undefined;
   /** Copies the SQLite file; `undefined`: there is none. */
   readonly withCopy: WithCopy | undefined;
   /** Writes all pending data, and closes the connections and files. Never rejects. */
@@ -100,7 +101,7 @@ function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, obs
     statusTexts: undefined,
     ledger,
     ledgers: () =>
-      config.dataDir === null ? [] : [{ store: "sqlite", isDurable: onDisk?.isDurable() ?? false }],
+      config.dataDir === null ? [] : [[{ store: "sqlite" }, Number(onDisk?.isDurable() ?? false)]],
     async close() {
       onDisk?.close();
       await sqlite?.close();
@@ -181,7 +182,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     claims,
     statusTexts: createStatusTexts({ redis: service, clock, namespace, replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
-    ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
+    ledgers: () => [[{ store: "redis" }, Number(state === "closed")]],
     evictionPolicy: eviction.current,
     withCopy: undefined,
     async close() {

@@ -1,25 +1,21 @@
-import type { Metric } from "../src/telemetry/instruments.ts";
-import { createMetrics } from "../src/telemetry/metrics.ts";
-import { build } from "../src/telemetry/build.ts";
 import type { Label } from "../src/telemetry/labels.ts";
+import { type Metric, METRICS } from "../src/telemetry/metric-table.ts";
 
 const INTRODUCTION = `# Metrics
 
-<!-- Written by \`npm run generate\` from src/telemetry/metrics.ts and src/telemetry/labels.ts. -->
+<!-- Written by \`npm run generate\` from src/telemetry/metric-table.ts and src/telemetry/labels.ts. -->
 
 \`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. \`…_total\` is a counter; others are gauges or
 histograms. Each process shows its own; with Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all
 replicas together. A series with labels appears when it is counted for the first time.
 `;
 
-const CATALOGUE = createMetrics(build).catalogue;
-
 /** The reference of all metrics: a list per part of the gateway. */
 export function metricsReference(): string {
-  const sections = CATALOGUE.map(({ title, metrics }) =>
+  const sections = [...Map.groupBy(METRICS, ({ section }) => section)].map(([title, metrics]) =>
     [`## ${title}`, "", ...metrics.map(line), ""].join("\n"),
   );
-  return [INTRODUCTION, ...sections, labelsOf(CATALOGUE.flatMap(({ metrics }) => metrics))].join("\n");
+  return [INTRODUCTION, ...sections, labelsOf(METRICS)].join("\n");
 }
 
 function line({ name, type, labels, help }: Metric): string {
@@ -45,7 +41,7 @@ function labelsOf(metrics: readonly Metric[]): string {
 }
 
 /** The meaning explains the label or some of its values, or links to the page that lists them. No value is listed twice. */
-function valuesOf({ meaning = "", values = [] }: Label): string {
+function valuesOf({ meaning, values }: Label): string {
   const codes = meaning.includes("](") ? [] : values.map(code);
   const listed = codes.filter((value) => !meaning.includes(value));
   const parts = listed.length < codes.length ? [listed.join(", "), meaning] : [meaning, listed.join(", ")];

@@ -9,8 +9,8 @@ import type { SharedCircuits } from "./circuits/circuits.ts";
 import { circuitLabel, resourcesOf } from "./circuits/outages.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { refusalOf } from "./refusals.ts";
-import type { BudgetSources } from "../telemetry/budget-metrics.ts";
-import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
+import type { BudgetReadings } from "../telemetry/metric-table.ts";
+import { CIRCUIT_STATES, OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
 import { type PredictedWait, topApps } from "./overview.ts";
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
@@ -148,35 +148,38 @@ export function createExpect(
 }
 
 /** @returns the state of the budgets for the metrics */
-export function budgetSources(budgets: Budgets, apps: Pick<Apps, "listed" | "labelOf">): BudgetSources {
-  const named = (): string[] => apps.listed().filter((app) => apps.labelOf(app) === app);
+export function budgetReadings(budgets: Budgets, apps: Pick<Apps, "listed" | "labelOf">): BudgetReadings {
+  const all = ORIGINS.map((origin) => [origin, budgets[origin]] as const);
+  const ofWindows = (member: "limit" | "remaining") => () =>
+    all.flatMap(([origin, budget]) =>
+      budget
+        .windows()
+        .map(({ name, [member]: calls }) => [{ window: windowLabel(origin, name) }, calls] as const),
+    );
+  const ofApps = (member: "limit" | "remaining") => () => {
+    const named = apps.listed().filter((app) => apps.labelOf(app) === app);
+    return named.flatMap((app) =>
+      budgets.api.shareOf(app).map(({ name, [member]: calls }) => [{ app, window: name }, calls] as const),
+    );
+  };
   return {
-    apps: () =>
-      named().flatMap((id) =>
-        budgets.api.shareOf(id).map(({ name, limit, remaining }) => ({
-          app: id,
-          window: name,
-          limit,
-          remaining,
-        })),
-      ),
-    windows: () =>
-      ORIGINS.flatMap((origin) =>
-        budgets[origin].windows().map(({ name, limit, remaining }) => ({
-          window: windowLabel(origin, name),
-          limit,
-          remaining,
-        })),
-      ),
-    queue: () =>
-      PRIORITIES.map((priority) => ({
-        priority,
-        length: ORIGINS.reduce((sum, origin) => sum + budgets[origin].queueLength(priority), 0),
-      })),
-    isKnown: () => ORIGINS.every((origin) => ["alone", "shared"].includes(budgets[origin].overview().mode)),
-    hasSlot: () => budgets.api.overview().hasSlot,
-    inFlight: () => ORIGINS.reduce((sum, origin) => sum + budgets[origin].inFlight(), 0),
-    circuits: () => ORIGINS.flatMap((origin) => circuitsOf(origin, budgets[origin])),
+    gateway_budget_limit: ofWindows("limit"),
+    gateway_budget_remaining: ofWindows("remaining"),
+    gateway_app_budget_limit: ofApps("limit"),
+    gateway_app_budget_remaining: ofApps("remaining"),
+    gateway_budget_known: () =>
+      Number(all.every(([, budget]) => ["alone", "shared"].includes(budget.overview().mode))),
+    gateway_budget_slot: () => {
+      const { hasSlot } = budgets.api.overview();
+      return hasSlot === undefined ? [] : Number(hasSlot);
+    },
+    gateway_calls_in_flight: () => all.reduce((sum, [, budget]) => sum + budget.inFlight(), 0),
+    gateway_throttle_queue_length: () =>
+      PRIORITIES.map((priority) => {
+        const length = all.reduce((sum, [, budget]) => sum + budget.queueLength(priority), 0);
+        return [{ priority }, length] as const;
+      }),
+    gateway_circuit_state: () => all.flatMap(([origin, budget]) => circuitStates(origin, budget)),
   };
 }
 
@@ -188,12 +191,12 @@ export function tryCircuits(budgets: Budgets): string[] {
 }
 
 /** @returns all possible circuits, so that each has a metric before it opens for the first time */
-function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSources["circuits"]> {
+function circuitStates(origin: OriginName, budget: Budget) {
   const circuits = budget.circuits();
-  return (["origin", ...resourcesOf(origin)] as const).map((scope) => ({
-    circuit: circuitLabel(origin, scope),
-    state: circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed",
-  }));
+  return (["origin", ...resourcesOf(origin)] as const).map((scope) => {
+    const state = circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed";
+    return [{ circuit: circuitLabel(origin, scope) }, CIRCUIT_STATES[state]] as const;
+  });
 }
 
 /** Only the windows of the images have the origin in their label. */

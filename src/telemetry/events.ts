@@ -78,8 +78,9 @@ export const OTHER_APP = "other";
 export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "redis-away", "deadline"] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
-/** The state of a circuit breaker. `half-open`: one call tests whether the service is back. */
-export type CircuitState = "closed" | "half-open" | "open";
+/** The states of a circuit breaker, with their values in metrics. `half-open`: one call tests whether the service is back. */
+export const CIRCUIT_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
+export type CircuitState = keyof typeof CIRCUIT_STATES;
 
 /**
  * Why an upstream call was made; the closed set of the metric label `cause`.

@@ -2,33 +2,26 @@
  * The labels of the metrics with their possible values: a closed set, or names from the settings. Nothing that a caller
  * sends can become a label value.
  */
-import {
-  CAUSES,
-  CHANGES,
-  PAGE_CHECKS,
-  OUTCOMES,
-  OTHER_APP,
-  PRIORITIES,
-  REFRESH_ENDS,
-  REFUSAL_REASONS,
-  STORE_OPERATIONS,
-  TIERS,
-  UPSTREAM_FAULTS,
-} from "./events.ts";
 import { PROBLEM_CODES } from "../errors.ts";
-import { originOf, RESOURCES, ORIGINS } from "../interface/resources.ts";
+import { ORIGINS, originOf, RESOURCES } from "../interface/resources.ts";
+import * as events from "./events.ts";
 
 export interface Label<N extends string = string> {
   readonly name: N;
+  readonly values: readonly string[];
   /** For docs/internals/metrics.md: what the values mean, and which values are not in `values`. */
-  readonly meaning?: string;
-  readonly values?: readonly string[];
+  readonly meaning: string;
   /** The form of values that are not in `values`. */
-  readonly pattern?: RegExp;
+  readonly pattern: RegExp | undefined;
 }
 
-function label<const N extends string>(name: N, values: Omit<Label, "name">): Label<N> {
-  return { name, ...values };
+function label<const N extends string>(
+  name: N,
+  values: readonly string[],
+  meaning = "",
+  pattern?: RegExp,
+): Label<N> {
+  return { name, values, meaning, pattern };
 }
 
 /** Why a request needed no upstream call of its own. */
@@ -40,84 +33,50 @@ export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
 export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 
 const HTTP_STATUS = /^[1-9]\d\d$/;
+const CIRCUITS = ORIGINS.flatMap((origin) => {
+  const scopes = ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)];
+  return scopes.map((scope) => `${origin}/${scope}`);
+});
+const SAVING_MEANING =
+  "`collapsed`: the request joined another request's call; `folded`: cut from a stored block; " +
+  "`past_end`: a stored block has fewer records; `refused`: the request had a mistake";
+const REASON_MEANING =
+  "`budget`: the whole budget is spent; `share`, `per-day`: the app's own share is spent; " +
+  "`cool-off`: the API needs a pause; `deadline`: the deadline passed in the queue";
+const SOME_WINDOW = "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`";
+const APP_WINDOW = "as in the settings, e.g. `1m`; or `per-day`";
+const LISTED_APP = "the id of an app in the settings, of at most `metrics.apps`";
+const UNKNOWN_PATH = "`none` if a request was refused before its path was known";
+const CHECK_MEANING =
+  "`differed`: also after both were fetched again; `unknown`: the check could not be made";
+const CHANGE_MEANING = "`not-modified`: the API answered 304; `unchanged`: the new answer means the same";
+const END_MEANING = "`refused`: the budget refused the call; `skipped`: another refresh was in progress";
 
-export const APP = label("app", {
-  meaning: "the id of an app, of at most `metrics.apps`; `other` for the rest",
-  values: [OTHER_APP],
-});
-export const LISTED_APP = label("app", {
-  meaning: "the id of an app in the settings, of at most `metrics.apps`",
-  pattern: /^[\w.-]+$/,
-});
-export const PROBLEM = label("problem", {
-  meaning: "as in [problems.md](../problems.md)",
-  values: PROBLEM_CODES,
-});
-export const RESOURCE = label("resource", { values: RESOURCES });
-export const ADMITTED_RESOURCE = label("resource", {
-  meaning: "`none` if a request was refused before its path was known",
-  values: [...RESOURCES, "none"],
-});
-export const OUTCOME = label("outcome", {
-  meaning: "how a request ended",
-  values: OUTCOMES,
-});
-export const STATUS = label("status", {
-  meaning: "HTTP status; 499 if the caller hung up",
-  pattern: HTTP_STATUS,
-});
-export const CALL_STATUS = label("status", {
-  meaning: "HTTP status, or the kind of failure",
-  values: UPSTREAM_FAULTS,
-  pattern: HTTP_STATUS,
-});
-export const CAUSE = label("cause", { meaning: "why the call was made", values: CAUSES });
-export const TIER = label("tier", { meaning: "where answers are stored", values: TIERS });
-export const STORE = label("store", { values: TIERS });
-export const OPERATION = label("operation", { values: STORE_OPERATIONS });
-export const WINDOW = label("window", {
-  meaning: "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`",
-  pattern: /^(images\/)?\d+(ms|s|m|h|d)$/,
-});
-export const APP_WINDOW = label("window", {
-  meaning: "as in the settings, e.g. `1m`; or `per-day`",
-  pattern: /^(\d+(ms|s|m|h|d)|per-day)$/,
-});
-export const PRIORITY = label("priority", { values: PRIORITIES });
-export const REASON = label("reason", {
-  meaning:
-    "`budget`: the whole budget is spent; `share`, `per-day`: the app's own share is spent; `cool-off`: the API needs a pause; `deadline`: the deadline passed in the queue",
-  values: REFUSAL_REASONS,
-});
-export const CIRCUIT = label("circuit", {
-  meaning: "an address of the upstream, and one of its resources or `all`",
-  values: ORIGINS.flatMap((origin) =>
-    ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)].map(
-      (scope) => `${origin}/${scope}`,
-    ),
-  ),
-});
-export const SAVING = label("cause", {
-  meaning:
-    "`collapsed`: the request joined another request's call; `folded`: cut from a stored block; `past_end`: a stored block has fewer records; `refused`: the request had a mistake",
-  values: SAVINGS,
-});
-export const PAGE_CHECK = label("result", {
-  meaning: "`differed`: also after both were fetched again; `unknown`: the check could not be made",
-  values: PAGE_CHECKS,
-});
-export const CHANGE = label("change", {
-  meaning: "`not-modified`: the API answered 304; `unchanged`: the new answer means the same",
-  values: CHANGES,
-});
-export const REFRESH_END = label("result", {
-  meaning: "`refused`: the budget refused the call; `skipped`: another refresh was in progress",
-  values: REFRESH_ENDS,
-});
-export const RELOAD_RESULT = label("result", {
-  meaning: "`invalid`, `restart-needed`: nothing was applied",
-  values: RELOAD_RESULTS,
-});
-export const VERSION = label("version", { meaning: "as in package.json", pattern: /^\d+\.\d+\.\d+/ });
-export const SERVER = label("server", { meaning: "whose port it is", values: ["callers", "admin"] });
-export const NODE = label("node", { meaning: "the version of Node", pattern: /^v\d+\.\d+\.\d+/ });
+export const LABELS = {
+  app: label("app", [events.OTHER_APP], "the id of an app, of at most `metrics.apps`; `other` for the rest"),
+  listedApp: label("app", [], LISTED_APP, /^[\w.-]+$/),
+  problem: label("problem", PROBLEM_CODES, "as in [problems.md](../problems.md)"),
+  resource: label("resource", RESOURCES),
+  /** Of requests that may name none. */
+  asked: label("resource", [...RESOURCES, "none"], UNKNOWN_PATH),
+  outcome: label("outcome", events.OUTCOMES, "how a request ended"),
+  status: label("status", [], "HTTP status; 499 if the caller hung up", HTTP_STATUS),
+  ended: label("status", events.UPSTREAM_FAULTS, "HTTP status, or the kind of failure", HTTP_STATUS),
+  cause: label("cause", events.CAUSES, "why the call was made"),
+  tier: label("tier", events.TIERS, "where answers are stored"),
+  store: label("store", events.TIERS),
+  operation: label("operation", events.STORE_OPERATIONS),
+  window: label("window", [], SOME_WINDOW, /^(images\/)?\d+(ms|s|m|h|d)$/),
+  appWindow: label("window", [], APP_WINDOW, /^(\d+(ms|s|m|h|d)|per-day)$/),
+  priority: label("priority", events.PRIORITIES),
+  reason: label("reason", events.REFUSAL_REASONS, REASON_MEANING),
+  circuit: label("circuit", CIRCUITS, "an address of the upstream, and one of its resources or `all`"),
+  saving: label("cause", SAVINGS, SAVING_MEANING),
+  check: label("result", events.PAGE_CHECKS, CHECK_MEANING),
+  change: label("change", events.CHANGES, CHANGE_MEANING),
+  refreshEnd: label("result", events.REFRESH_ENDS, END_MEANING),
+  reload: label("result", RELOAD_RESULTS, "`invalid`, `restart-needed`: nothing was applied"),
+  version: label("version", [], "as in package.json", /^\d+\.\d+\.\d+/),
+  server: label("server", ["callers", "admin"], "whose port it is"),
+  node: label("node", [], "the version of Node", /^v\d+\.\d+\.\d+/),
+};

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { BUSY_APPS, startBusy } from "../support/busy-gateway.ts";
-import { METRICS, scrape, strangersAmong } from "../support/exposition.ts";
+import { METRICS } from "../../src/telemetry/metric-table.ts";
+import { scrape, strangersAmong } from "../support/exposition.ts";
 import { promtoolOn } from "../support/tools.ts";
 
 describe("a real scrape", () => {

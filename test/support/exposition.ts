@@ -1,7 +1,5 @@
 /** What a scrape shows, and whether it is what the catalogue of metrics says. */
-import type { Metric } from "../../src/telemetry/instruments.ts";
-import { createMetrics } from "../../src/telemetry/metrics.ts";
-import { build } from "../../src/telemetry/build.ts";
+import { type Metric, METRICS } from "../../src/telemetry/metric-table.ts";
 import { ask } from "./ask.ts";
 
 export interface Series {
@@ -12,8 +10,6 @@ export interface Series {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
-
-export const METRICS: readonly Metric[] = createMetrics(build).catalogue.flatMap(({ metrics }) => metrics);
 
 /** The names that queries may use: those of the catalogue, and a histogram's three. */
 export const QUERY_NAMES: readonly string[] = METRICS.flatMap(({ type, name }) =>
@@ -62,6 +58,6 @@ function isKnown({ metric: name, labels }: Series, apps: readonly string[]): boo
 function isValue({ labels }: Metric, label: string, value: string, apps: readonly string[]): boolean {
   const known = labels.find(({ name }) => name === label);
   if (label === "app" && apps.includes(value)) return true;
-  if (known?.values?.includes(value)) return true;
+  if (known?.values.includes(value)) return true;
   return known?.pattern?.test(value) === true;
 }
