@@ -9,7 +9,7 @@
 import { Problem } from "../errors.ts";
 import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
-import type { AskUpstream } from "../upstream/upstream.ts";
+import type { AskUpstream } from "../upstream/attempt.ts";
 import type { FlightResult, Waiter } from "../singleflight/flight.ts";
 import type { Question } from "../query/question.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";

@@ -7,51 +7,29 @@ import net from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 
+import type { Config } from "../config/config.ts";
 import { verifiedTls } from "../process/tls.ts";
 
-export interface AgentOptions {
-  readonly baseUrl: string;
-  /** The most connections at the same time. */
-  readonly connections: number;
-  /** The certificate authorities to trust, as PEM. `null` means Node's own. */
-  readonly ca: string | null;
-  /** The HTTP proxies by protocol of the address, and the hosts that are reached without a proxy. */
-  readonly proxy: ProxySettings;
-}
-
-interface ProxySettings {
-  readonly http: string | null;
-  readonly https: string | null;
-  /** Names, suffixes and addresses, separated by commas. */
-  readonly except: string | null;
-}
+export type Agent = http.Agent | https.Agent;
 
 const THIS_MACHINE = "localhost,127.0.0.1,[::1],::1";
 
-/** @returns the proxy settings in the form of environment variables, as Node's agents expect them */
-function agentProxy({ http, https, except }: ProxySettings): { readonly proxyEnv?: Record<string, string> } {
-  if (http === null && https === null) return {};
-  return {
-    proxyEnv: {
-      ...(http !== null && { HTTP_PROXY: http }),
-      ...(https !== null && { HTTPS_PROXY: https }),
-      NO_PROXY: except === null ? THIS_MACHINE : `${except},${THIS_MACHINE}`,
-    },
-  };
-}
-
 /** @returns the only connection pool for an address */
-export function createAgent({ baseUrl, connections, ca, proxy }: AgentOptions): http.Agent | https.Agent {
-  const pool = {
-    keepAlive: true,
-    maxSockets: connections,
-    scheduling: "lifo",
-    ...agentProxy(proxy),
-  } as const;
-  const isProxied = "proxyEnv" in pool;
-  return baseUrl.startsWith("https:")
-    ? new (isProxied ? https.Agent : ResettableAgent)({ ...pool, ...verifiedTls(ca) })
-    : new http.Agent(pool);
+export function createAgent(
+  baseUrl: string,
+  { connections, ca, proxy }: Pick<Config["upstream"], "connections" | "ca" | "proxy">,
+): Agent {
+  const pool = { keepAlive: true, maxSockets: connections, scheduling: "lifo" } as const;
+  const isProxied = proxy.http !== null || proxy.https !== null;
+  // Node's agents expect proxies in the form of environment variables.
+  const proxyEnv = {
+    ...(proxy.http !== null && { HTTP_PROXY: proxy.http.reveal() }),
+    ...(proxy.https !== null && { HTTPS_PROXY: proxy.https.reveal() }),
+    NO_PROXY: proxy.except === null ? THIS_MACHINE : `${proxy.except},${THIS_MACHINE}`,
+  };
+  const options = isProxied ? { ...pool, proxyEnv } : pool;
+  if (!baseUrl.startsWith("https:")) return new http.Agent(options);
+  return new (isProxied ? https.Agent : ResettableAgent)({ ...options, ...verifiedTls(ca) });
 }
 
 /** The TCP connections below TLS ones, because Node resets only TCP connections. */

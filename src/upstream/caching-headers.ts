@@ -1,8 +1,9 @@
 /**
- * Reads the upstream's headers about caching (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
+ * Reads the upstream's headers about caching (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861), and writes the conditions that
+ * let it answer 304 (RFC 9110, section 13). Pure.
  */
 import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
-import type { CachingHeaders } from "./fetched.ts";
+import type { CachingHeaders, Validators } from "./fetched.ts";
 
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
@@ -52,4 +53,27 @@ function lifetimeIn(
 
 function text(value: Headers[string]): string | undefined {
   return value === undefined ? undefined : String(value);
+}
+
+const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
+
+/**
+ * Reads the validators of an answer (RFC 9110, sections 8.8.2 and 8.8.3). Malformed ones are dropped, because a condition
+ * with them could mean something else: `If-None-Match: *` matches every answer.
+ * @param now epoch milliseconds
+ */
+export function validatorsIn(headers: Headers, now: number): Validators {
+  const [etag, lastModified] = [text(headers["etag"]), text(headers["last-modified"])];
+  return {
+    etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
+    lastModified: httpDateMs(lastModified, now) === undefined ? undefined : lastModified,
+  };
+}
+
+/** @returns the request headers that ask for the body only if it has changed since these validators */
+export function conditionHeaders(cached: Validators | undefined): Record<string, string> {
+  return {
+    ...(cached?.etag !== undefined && { "if-none-match": cached.etag }),
+    ...(cached?.lastModified !== undefined && { "if-modified-since": cached.lastModified }),
+  };
 }

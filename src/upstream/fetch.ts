@@ -8,22 +8,23 @@ import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync } from "node:zlib";
 
+import type { Config } from "../config/config.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../process/tls.ts";
-import { resetCall } from "./agent.ts";
+import { type Agent, resetCall } from "./agent.ts";
 
 /** Thrown if a request got no complete answer. */
 export class UpstreamFault extends Error {
   readonly kind: UpstreamFaultKind;
-  constructor(kind: UpstreamFaultKind, why: string) {
+  constructor(kind: UpstreamFaultKind, why: string = kind) {
     super(why);
     this.name = "UpstreamFault";
     this.kind = kind;
   }
 }
 
-/** A complete answer, decoded. Header names are in lower case. */
+/** A complete answer. Header names are in lower case. */
 export interface RawAnswer {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
@@ -32,17 +33,10 @@ export interface RawAnswer {
   readonly headAt: number;
 }
 
-export interface FetchLimits {
-  readonly clock: Clock;
-  /** The limit from the start until the connection is open, including TLS. */
-  readonly connectTimeoutMs: number;
-  /** The limit from then until the response headers have arrived. */
-  readonly headerTimeoutMs: number;
-  /** The limit between two pieces of the body. */
-  readonly bodyTimeoutMs: number;
-  /** The largest body, encoded or decoded. */
-  readonly maxBodyBytes: number;
-}
+export type FetchLimits = Pick<
+  Config["upstream"],
+  "connectTimeoutMs" | "headerTimeoutMs" | "bodyTimeoutMs" | "maxBodyBytes"
+> & { readonly clock: Clock };
 
 interface OutgoingRequest {
   /** The address with the signed path and query. */
@@ -54,92 +48,56 @@ interface OutgoingRequest {
   readonly sendBy?: number | undefined;
 }
 
-export type Fetch = (request: OutgoingRequest) => Promise<RawAnswer>;
-
-const unzipInThread = promisify(gunzip);
-/** Bodies up to this size are unzipped at once. A thread takes three times as much CPU, and longer. */
-const MOST_AT_ONCE = 64 * 1024;
-
-/** @returns a function that makes one request. It rejects only with an `UpstreamFault`. */
-export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits): Fetch {
-  return async (request) => {
-    const { response, received, headAt } = await exchange(request, agent, limits);
-    return await wholeAnswer(response, received, headAt, limits.maxBodyBytes);
-  };
-}
-
-/** @returns the answer with its body decoded; rejects with an `UpstreamFault` */
-export async function wholeAnswer(
-  { statusCode: status = 0, headers }: Pick<http.IncomingMessage, "statusCode" | "headers">,
-  received: Buffer,
-  headAt: number,
-  maxBodyBytes: number,
+/** Makes one request. Rejects only with an `UpstreamFault`. */
+export async function fetchAnswer(
+  { url, headers, timedOut, sendBy }: OutgoingRequest,
+  agent: Agent,
+  { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, maxBodyBytes }: FetchLimits,
 ): Promise<RawAnswer> {
-  const body = decoded(received, headers["content-encoding"], maxBodyBytes);
-  // An error answer with an undecodable body still has its status and headers.
-  return { status, headers, headAt, body: await (status === 200 ? body : body.catch(() => Buffer.alloc(0))) };
-}
-
-interface Received {
-  readonly response: http.IncomingMessage;
-  readonly received: Buffer;
-  readonly headAt: number;
-}
-
-function exchange(
-  request: OutgoingRequest,
-  agent: http.Agent | https.Agent,
-  limits: FetchLimits,
-): Promise<Received> {
-  return new Promise((resolve, reject) => {
-    const { clock } = limits;
-    const client = request.url.startsWith("https:") ? https : http;
-    const outgoing = client.request(request.url, {
-      agent,
-      headers: { ...request.headers, "accept-encoding": "gzip" },
-      // By default Node keeps only the first of repeated lines such as Expires.
-      joinDuplicateHeaders: true,
-    });
-
-    let settled = false;
-    let cancelTimer = clock.after(limits.connectTimeoutMs, () => fail("connect-timeout"));
-    const onTotal = (): void => fail("total-timeout");
-    request.timedOut.addEventListener("abort", onTotal, { once: true });
-
-    function wait(limitMs: number, kind: UpstreamFaultKind): void {
-      cancelTimer();
-      if (!settled) cancelTimer = clock.after(limitMs, () => fail(kind));
-    }
-    function settle(): void {
-      settled = true;
-      cancelTimer();
-      request.timedOut.removeEventListener("abort", onTotal);
-    }
-    function failWith(fault: UpstreamFault): void {
-      settle();
-      reject(fault);
-      resetCall(outgoing);
-    }
-    function fail(kind: UpstreamFaultKind): void {
-      failWith(new UpstreamFault(kind, kind));
-    }
-
-    outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
-    sendWhenConnected(outgoing, { sendBy: request.sendBy, clock }, failWith, () =>
-      wait(limits.headerTimeoutMs, "header-timeout"),
-    );
-    outgoing.on("response", (response) => {
-      const headAt = clock.monotonic();
-      const waitForMore = (): void => wait(limits.bodyTimeoutMs, "body-timeout");
-      waitForMore();
-      collect(response, limits.maxBodyBytes, waitForMore).then((received) => {
-        settle();
-        return resolve({ response, received, headAt });
-      }, failWith);
-    });
-    refuseUpgrade(outgoing, failWith);
-    if (request.timedOut.aborted) onTotal();
+  const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>();
+  const outgoing = (url.startsWith("https:") ? https : http).request(url, {
+    agent,
+    headers: { ...headers, "accept-encoding": "gzip" },
+    // By default Node keeps only the first of repeated lines such as Expires.
+    joinDuplicateHeaders: true,
   });
+  let cancelTimer = (): void => undefined;
+  function failWith(fault: UpstreamFault): void {
+    cancelTimer();
+    reject(fault);
+    resetCall(outgoing);
+  }
+  function wait(limitMs: number, kind: UpstreamFaultKind): void {
+    cancelTimer();
+    cancelTimer = clock.after(limitMs, () => failWith(new UpstreamFault(kind)));
+  }
+  const onTotal = (): void => failWith(new UpstreamFault("total-timeout"));
+
+  wait(connectTimeoutMs, "connect-timeout");
+  timedOut.addEventListener("abort", onTotal, { once: true });
+  outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
+  outgoing.on("upgrade", (_response, socket) => {
+    // Without this, Node would close the connection without an event, and the request would wait for a timeout.
+    socket.destroy();
+    failWith(new UpstreamFault("malformed", "the upstream switched to another protocol"));
+  });
+  sendWhenConnected(outgoing, { sendBy, clock }, failWith, () => wait(headerTimeoutMs, "header-timeout"));
+  outgoing.on("response", (response) => {
+    const { statusCode: status = 0, headers } = response;
+    const headAt = clock.monotonic();
+    const waitForMore = (): void => wait(bodyTimeoutMs, "body-timeout");
+    waitForMore();
+    collect(response, maxBodyBytes, waitForMore).then(
+      (body) => resolve({ status, headers, headAt, body }),
+      failWith,
+    );
+  });
+  if (timedOut.aborted) onTotal();
+  const answer = await promise.finally(() => {
+    cancelTimer();
+    timedOut.removeEventListener("abort", onTotal);
+  });
+  return await decodedAnswer(answer, maxBodyBytes);
 }
 
 /**
@@ -168,29 +126,21 @@ export function sendWhenConnected(
   else outgoing.once("socket", onSocket);
 }
 
-/** Without this, Node would close the connection without an event, and the request would wait for a timeout. */
-function refuseUpgrade(outgoing: http.ClientRequest, failWith: (fault: UpstreamFault) => void): void {
-  outgoing.on("upgrade", (_response, socket) => {
-    socket.destroy();
-    failWith(new UpstreamFault("malformed", "the upstream switched to another protocol"));
-  });
-}
-
 /** @returns the complete body, still encoded; rejects with `cut-body` or `too-large` */
 export function collect(
   response: http.IncomingMessage,
   maxBytes: number,
-  onChunk: () => void,
+  onChunk: () => void = () => undefined,
 ): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const failIncomplete = (): void => reject(new UpstreamFault("cut-body", "cut-body"));
+  const failIncomplete = (): void => reject(new UpstreamFault("cut-body"));
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on("data", (chunk: Buffer) => {
     onChunk();
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes > maxBytes) reject(new UpstreamFault("too-large", "too-large"));
+    if (bytes > maxBytes) reject(new UpstreamFault("too-large"));
   });
   response.on("error", failIncomplete);
   response.on("end", () => {
@@ -224,43 +174,36 @@ function explained(code: string): string {
   return reason === undefined ? code : `${reason} (${code})`;
 }
 
-async function decoded(received: Buffer, coding: string | undefined, maxBytes: number): Promise<Buffer> {
-  switch (coding?.trim().toLowerCase() ?? "identity") {
-    case "identity":
-    case "":
-      return received;
-    case "gzip":
-    case "x-gzip":
-      return unzipped(received, maxBytes);
-    default:
-      throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
+/** Decodes the body of an answer. Rejects with an `UpstreamFault`. */
+export async function decodedAnswer(answer: RawAnswer, maxBodyBytes: number): Promise<RawAnswer> {
+  const coding = answer.headers["content-encoding"]?.trim().toLowerCase() ?? "";
+  if (coding === "" || coding === "identity") return answer;
+  try {
+    if (coding !== "gzip" && coding !== "x-gzip") throw new Error("the content coding is not gzip");
+    return { ...answer, body: await unzipped(answer.body, maxBodyBytes) };
+  } catch (error) {
+    // An error answer with an undecodable body still has its status and headers.
+    if (answer.status !== 200) return { ...answer, body: Buffer.alloc(0) };
+    const isTooLarge = error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
+    throw new UpstreamFault(isTooLarge ? "too-large" : "bad-encoding", "the body cannot be decoded");
   }
 }
 
+const unzipInThread = promisify(gunzip);
+/** Bodies up to this size are unzipped at once. A thread takes three times as much CPU, and longer. */
+const MOST_AT_ONCE = 64 * 1024;
 /** The length of `ISIZE`, the last field of a gzip member, and the largest ratio that deflate reaches. */
 const ISIZE_BYTES = 4;
 const LARGEST_RATIO = 1_032;
-const SMALLEST_CHUNK = 64;
 
 /**
- * @returns the length of the decoded body according to `ISIZE` (RFC 1952, section 2.3.1), limited to what is possible. One
- *   chunk of that size takes half as long as chunks of 16 KiB. Behind a second member or padding, the length is too small, and
- *   very small chunks take a hundred times as long. So it is at least the encoded length.
+ * Unzips in one chunk of the length that `ISIZE` names (RFC 1952, section 2.3.1), limited to what is possible. That takes half
+ * as long as chunks of 16 KiB. Behind a second member or padding, the length is too small, and very small chunks take a hundred
+ * times as long. So the chunk has at least the encoded length.
  */
-function unzippedBytes(zipped: Buffer, maxBytes: number): number {
-  if (zipped.length < ISIZE_BYTES) return SMALLEST_CHUNK;
-  const named = zipped.readUInt32LE(zipped.length - ISIZE_BYTES);
-  return Math.max(zipped.length, SMALLEST_CHUNK, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
-}
-
-async function unzipped(received: Buffer, maxBytes: number): Promise<Buffer> {
-  try {
-    const options = { maxOutputLength: maxBytes, chunkSize: unzippedBytes(received, maxBytes) + 1 };
-    return received.length <= MOST_AT_ONCE
-      ? gunzipSync(received, options)
-      : await unzipInThread(received, options);
-  } catch (error) {
-    const tooLarge = error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
-    throw new UpstreamFault(tooLarge ? "too-large" : "bad-encoding", "the gzip body cannot be decoded");
-  }
+async function unzipped(zipped: Buffer, maxBytes: number): Promise<Buffer> {
+  const named = zipped.length < ISIZE_BYTES ? 0 : zipped.readUInt32LE(zipped.length - ISIZE_BYTES);
+  const bytes = Math.max(64, zipped.length, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
+  const options = { maxOutputLength: maxBytes, chunkSize: bytes + 1 };
+  return zipped.length <= MOST_AT_ONCE ? gunzipSync(zipped, options) : await unzipInThread(zipped, options);
 }

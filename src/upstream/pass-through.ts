@@ -6,35 +6,23 @@
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
+import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
 
-import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import type { Question } from "../query/question.ts";
-import type { SendEnd, SendPermit, UpstreamRequest } from "../ratelimit/throttled.ts";
+import type { GatewayRequest, Question } from "../query/question.ts";
+import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
-import { type AttemptOptions, judge } from "./attempt.ts";
-import { validatorsIn } from "./conditional.ts";
-import { resetCall } from "./agent.ts";
+import { type Agent, resetCall } from "./agent.ts";
+import type { AttemptOptions } from "./attempt.ts";
+import { validatorsIn } from "./caching-headers.ts";
+import { type Call, whenPermitted } from "./call.ts";
 import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./fetch.ts";
-import type { Origin } from "./origin.ts";
-import { outgoingHeaders } from "./outgoing-headers.ts";
-import { type CallStatus, recordCall } from "./record.ts";
 import { StreamGuard } from "./stream-guard.ts";
-import {
-  type Asked,
-  jsonContentType,
-  judgeAnswer,
-  judgeFault,
-  noteOf,
-  REPEATED_SIGNATURE,
-  reportRepeatedSignature,
-  slowDownAfter,
-  slowDownIn,
-} from "./verdict.ts";
+import { jsonContentType, judgeFault, type Verdict } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
 export interface StreamSink {
@@ -43,14 +31,6 @@ export interface StreamSink {
   readonly start: (headers: IncomingHttpHeaders) => void;
   /** Reports the bytes of the body. */
   readonly passed: (bytes: number) => void;
-}
-
-export interface PassThroughOptions extends Omit<AttemptOptions, "retryDelayMs" | "random"> {
-  /** @returns the path and query for the upstream, unsigned */
-  readonly targetOf: (query: Query | StreamedQuery) => string;
-  readonly connectTimeoutMs: number;
-  readonly headerTimeoutMs: number;
-  readonly maxBodyBytes: number;
 }
 
 type StreamQuestion = Question<Query | StreamedQuery>;
@@ -65,48 +45,34 @@ export type PassThrough = (
   sink: StreamSink,
 ) => Promise<void>;
 
-export function createPassThrough(options: PassThroughOptions): PassThrough {
-  const proxies = new Map<Origin, RequestHandler>();
+export function createPassThrough(options: AttemptOptions): PassThrough {
+  const proxies = new Map<string, RequestHandler>();
 
   return async function passThrough(question, message, sink) {
     const origin = options.originOf(question.query.resource);
-    const proxy = proxies.get(origin) ?? createProxy(origin);
-    proxies.set(origin, proxy);
-    const wait = question.request.trace?.begin("queue wait");
-    const { format } = question.request;
-    const headers = { ...outgoingHeaders(format, options.identity), "accept-encoding": "identity" };
-    const begun = origin.throttled(requestOf(question), (report, permit) => {
-      wait?.end();
-      const call = new PassedCall({ question, origin, sink, permit, report }, options);
-      const bare = bareMessage(message, { ...headers, connection: "keep-alive" }, call);
-      void proxy(bare, withoutDestroy(sink.response));
-      return call.begun;
+    const proxy = proxies.get(origin.baseUrl) ?? createProxy(origin);
+    proxies.set(origin.baseUrl, proxy);
+    const asked = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
+    await whenPermitted(asked, origin, options, (call, permit) => {
+      const exchange = new Exchange({ question, sink, call, permit }, options);
+      const headers = { ...call.headers, "accept-encoding": "identity", connection: "keep-alive" };
+      void proxy(bareMessage(message, headers, exchange), withoutDestroy(sink.response));
+      return exchange.begun;
     });
-    await begun.finally(() => wait?.end());
   };
 }
 
-function requestOf({ request, query, canonicalQuery }: StreamQuestion): UpstreamRequest {
-  const { app, deadlineAt, priority } = request;
+/** There is only one waiter, so its app and priority never change. */
+function oneWaiter({ app, deadlineAt, priority, gone }: GatewayRequest): Waiting {
   return {
-    app,
-    cause: "bypass",
-    resource: query.resource,
-    query: canonicalQuery,
-    waiting: {
-      abandoned: request.gone(),
-      deadlineAt: () => deadlineAt,
-      priority: () => priority,
-      // There is only one waiter, so its app and priority never change.
-      apps: () => [app],
-      onChange: () => undefined,
-      inQueue: () => undefined,
-    },
+    abandoned: gone(),
+    deadlineAt: () => deadlineAt,
+    priority: () => priority,
+    apps: () => [app],
+    onChange: () => undefined,
+    inQueue: () => undefined,
   };
 }
-
-/** What the proxy asks and reports about one call. */
-type Exchange = Pick<PassedCall, "sign" | "ready" | "answered" | "failed">;
 
 /** @returns the message that the proxy sees: without the caller's headers, content and method */
 function bareMessage(
@@ -126,26 +92,26 @@ function bareMessage(
   return bare;
 }
 
+function exchangeOf(bare: IncomingMessage): Exchange {
+  const exchange: Exchange = Reflect.get(bare, "exchange");
+  return exchange;
+}
+
 /** @returns the response without `destroy`: the proxy would use it for a cut answer, before the problem is sent */
 function withoutDestroy(response: ServerResponse): ServerResponse {
   const kept: ServerResponse = Object.create(response, { destroy: { value: () => response } });
   return kept;
 }
 
-function exchangeOf(bare: IncomingMessage): Exchange {
-  const exchange: Exchange = Reflect.get(bare, "exchange");
-  return exchange;
-}
-
-function createProxy(origin: Origin): RequestHandler {
+function createProxy({ baseUrl, agent }: { baseUrl: string; agent: Agent }): RequestHandler {
   return createProxyMiddleware({
-    target: origin.baseUrl,
-    agent: origin.agent,
+    target: baseUrl,
+    agent,
     changeOrigin: true,
     secure: true,
     followRedirects: false,
     selfHandleResponse: true,
-    pathRewrite: (_path, bare) => exchangeOf(bare).sign(),
+    pathRewrite: (_path, bare) => exchangeOf(bare).target,
     on: {
       proxyRes: (answer, bare) => exchangeOf(bare).answered(answer),
       error: (error, bare) => exchangeOf(bare).failed(error),
@@ -158,59 +124,44 @@ function createProxy(origin: Origin): RequestHandler {
 
 interface Passing {
   readonly question: StreamQuestion;
-  readonly origin: Origin;
   readonly sink: StreamSink;
+  readonly call: Call;
   readonly permit: SendPermit;
-  /** Tells the budget and the circuits how the call went. */
-  readonly report: (end: SendEnd) => void;
 }
 
 /** One call that is passed through. */
-class PassedCall {
+class Exchange {
   readonly #passing: Passing;
-  readonly #options: PassThroughOptions;
-  readonly #record: ReturnType<typeof recordCall>;
-  readonly #signedWith: number;
-  readonly #startedAt: number;
+  readonly #options: AttemptOptions;
   readonly #begun = Promise.withResolvers<void>();
-  #signature: readonly string[] = [];
+  readonly #startedAt: number;
   #outgoing: ClientRequest | undefined;
   #isAnswered = false;
   #isOver = false;
   #cancelLimit: () => void = () => undefined;
 
-  constructor(passing: Passing, options: PassThroughOptions) {
-    const { request, query, canonicalQuery } = passing.question;
-    const { clock, connectTimeoutMs, headerTimeoutMs, totalTimeoutMs } = options;
+  constructor(passing: Passing, options: AttemptOptions) {
+    const { request } = passing.question;
+    const { connectTimeoutMs, headerTimeoutMs, totalTimeoutMs } = options.upstream;
     this.#passing = passing;
     this.#options = options;
-    const call = {
-      resource: query.resource,
-      query: canonicalQuery,
-      cause: "bypass",
-      trace: request.trace,
-    } as const;
-    this.#record = recordCall(call, passing.report, options);
-    this.#signedWith = options.credentials.currentNumber();
-    this.#startedAt = clock.monotonic();
+    this.#startedAt = options.clock.monotonic();
     const headWithinMs = Math.min(connectTimeoutMs + headerTimeoutMs, totalTimeoutMs);
-    const callerWaitsMs = request.deadlineAt - clock.now();
-    if (callerWaitsMs < headWithinMs) this.#limit(callerWaitsMs, "given-up", "the caller's deadline passed");
+    const callerWaitsMs = request.deadlineAt - options.clock.now();
+    if (callerWaitsMs < headWithinMs) this.#limit(callerWaitsMs, "given-up");
     else this.#limit(headWithinMs, "header-timeout");
     request.gone().addEventListener("abort", this.#onGone, { once: true });
     if (request.gone().aborted) this.#onGone();
   }
 
+  /** The signed path and query. */
+  get target(): string {
+    return this.#passing.call.target;
+  }
+
   /** Resolves when the response has begun. Rejects with a `Problem` before that. */
   get begun(): Promise<void> {
     return this.#begun.promise;
-  }
-
-  sign(): string {
-    const { origin, question } = this.#passing;
-    const { target, signature } = origin.sign(this.#options.targetOf(question.query));
-    this.#signature = signature;
-    return target;
   }
 
   /** The request is ready to be sent. */
@@ -222,115 +173,102 @@ class PassedCall {
   }
 
   answered(answer: IncomingMessage): void {
-    const headAt = this.#options.clock.monotonic();
+    const { clock, upstream } = this.#options;
+    const headAt = clock.monotonic();
     this.#isAnswered = true;
     if (this.#isOver) return;
-    this.#limit(this.#options.totalTimeoutMs - (headAt - this.#startedAt), "total-timeout");
-    if (answer.statusCode !== 200) return void this.#refuse(answer, headAt);
-    this.#record.begun(200, undefined, headAt);
-    this.#stream(answer);
+    this.#limit(upstream.totalTimeoutMs - (headAt - this.#startedAt), "total-timeout");
+    if (answer.statusCode === 200) this.#stream(answer, headAt);
+    else void this.#refuse(answer, headAt);
   }
 
   failed(error: Error): void {
-    const cut = new UpstreamFault("cut-body", "the body is not whole");
-    this.#fail(this.#isAnswered ? cut : faultOf(error, this.#outgoing?.reusedSocket ?? false));
+    // A later error ends the body, and is noticed there.
+    if (!this.#isAnswered) this.#fail(faultOf(error, this.#outgoing?.reusedSocket ?? false));
   }
 
   /** Answers with a problem for any status but 200. */
   async #refuse(answer: IncomingMessage, headAt: number): Promise<void> {
-    const { maxBodyBytes } = this.#options;
-    const body = await collect(answer, maxBodyBytes, () => undefined).catch(() => Buffer.alloc(0));
-    if (this.#isOver) return;
+    const { call } = this.#passing;
     const { statusCode: status = 0, headers } = answer;
-    const asked = this.#asked();
-    const verdict = judge({ status, headers, body }, asked, this.#signedWith, this.#options);
-    const problem = "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
-    this.#record.begun(status, slowDownIn({ status, headers }, asked.now), headAt);
-    this.#finish(status, body.length, problem);
+    const body = await collect(answer, this.#options.upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
+    if (this.#isOver) return;
+    const verdict = call.judge({ status, headers, headAt, body });
+    call.begun(status, verdict, headAt);
+    this.#finish(status, body.length, verdict);
   }
 
-  #stream(answer: IncomingMessage): void {
-    const { sink, question } = this.#passing;
+  #stream(answer: IncomingMessage, headAt: number): void {
+    const { call, sink, question } = this.#passing;
     const { resource } = question.query;
-    const { clock, maxBodyBytes, observer } = this.#options;
-    const coding = answer.headers["content-encoding"]?.toLowerCase() ?? "identity";
+    const { headers } = answer;
+    call.begun(200, undefined, headAt);
+    const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
     if (coding !== "identity" && coding !== "gzip")
       return this.#fail(new UpstreamFault("bad-encoding", "the content coding is not gzip"));
+    const unzip = coding === "gzip" ? [createGunzip()] : [];
     const guard = new StreamGuard({
       resource,
-      signature: this.#signature,
-      maxBytes: maxBodyBytes,
-      faultOf: (body) => noteOf(judgeAnswer({ status: 200, headers: answer.headers, body }, this.#asked())),
+      signature: call.signature,
+      maxBytes: this.#options.upstream.maxBodyBytes,
+      judge: (body) => call.judge({ status: 200, headers, headAt, body }),
       onBegin: () => {
-        sink.start(passedHeaders(answer, resource, coding === "identity", clock.now()));
+        sink.start(passedHeaders(headers, resource, unzip.length > 0, this.#options.clock.now()));
         guard.pipe(sink.response);
         this.#begun.resolve();
       },
     });
-    guard.on("error", (error) => {
-      if (error.message === REPEATED_SIGNATURE) reportRepeatedSignature(resource, observer);
-      const fault = error instanceof UpstreamFault ? error : new UpstreamFault("malformed", error.name);
-      this.#fail(fault, guard.bytes);
+    // A body without its last chunk also ends with `end`.
+    answer.on("end", () => answer.complete || answer.destroy(new UpstreamFault("cut-body")));
+    pipeline([answer, ...unzip, guard], (error) => {
+      if (error) this.#fail(streamFaultOf(error), guard.bytes);
     });
     guard.on("end", () => {
+      if (this.#isOver) return;
       if (question.request.method !== "HEAD") sink.passed(guard.bytes);
-      if (!this.#isOver) this.#finish(200, guard.bytes);
+      this.#finish(200, guard.bytes);
     });
-    const cut = (): void => this.#fail(new UpstreamFault("cut-body", "the body is not whole"), guard.bytes);
-    answer.on("error", cut);
-    // A body without its last chunk also ends with `end`.
-    answer.on("end", () => answer.complete || cut());
-    if (coding === "identity") return void answer.pipe(guard);
-    const unzipped = createGunzip().on("error", () =>
-      this.#fail(new UpstreamFault("bad-encoding", "the gzip body cannot be decoded"), guard.bytes),
-    );
-    answer.pipe(unzipped).pipe(guard);
-  }
-
-  #asked(): Asked {
-    const { query } = this.#passing.question;
-    const { confidential, maxCoolOffMs, clock } = this.#options;
-    return {
-      resource: query.resource,
-      serviceId: query.kind === "record" ? query.serviceId : undefined,
-      signature: this.#signature,
-      confidential: confidential(),
-      maxCoolOffMs: maxCoolOffMs(),
-      now: clock.now(),
-    };
   }
 
   readonly #onGone = (): void => this.#fail(new UpstreamFault("given-up", "the caller hung up"));
 
-  #limit(ms: number, kind: UpstreamFaultKind, why: string = kind): void {
+  #limit(ms: number, kind: UpstreamFaultKind): void {
     this.#cancelLimit();
-    this.#cancelLimit = this.#options.clock.after(ms, () => this.#fail(new UpstreamFault(kind, why)));
+    this.#cancelLimit = this.#options.clock.after(ms, () => this.#fail(new UpstreamFault(kind)));
   }
 
   #fail(fault: UpstreamFault, bytes = 0): void {
     if (this.#isOver) return;
-    this.#record.begun(fault.kind, slowDownAfter(fault.kind));
-    this.#finish(fault.kind, bytes, judgeFault(fault).problem);
+    const verdict = judgeFault(fault);
+    this.#passing.call.begun(fault.kind, verdict);
+    this.#finish(fault.kind, bytes, verdict);
     if (this.#outgoing) resetCall(this.#outgoing);
   }
 
-  #finish(status: CallStatus, bytes: number, problem?: Problem): void {
-    const { question, sink } = this.#passing;
+  #finish(status: number | UpstreamFaultKind, bytes: number, verdict?: Verdict): void {
+    const { call, sink, question } = this.#passing;
     this.#isOver = true;
     this.#cancelLimit();
     question.request.gone().removeEventListener("abort", this.#onGone);
-    this.#record.ended(status, bytes, problem?.message);
-    if (!problem) return;
-    this.#begun.reject(problem);
+    call.over(status, bytes, verdict);
+    if (verdict?.problem === undefined) return;
+    this.#begun.reject(verdict.problem);
     if (sink.response.headersSent) sink.response.destroy();
   }
 }
 
+function streamFaultOf(error: Error & { readonly code?: string | undefined }): UpstreamFault {
+  if (error instanceof UpstreamFault) return error;
+  return error.code?.startsWith("Z_") === true
+    ? new UpstreamFault("bad-encoding", "the gzip body cannot be decoded")
+    : new UpstreamFault("cut-body");
+}
+
 /** @returns the upstream's headers about the content */
 function passedHeaders(
-  { headers }: IncomingMessage,
+  headers: IncomingHttpHeaders,
   resource: Resource,
-  isAsSent: boolean,
+  isZipped: boolean,
   now: number,
 ): Record<string, string> {
   const { etag, lastModified } = validatorsIn(headers, now);
@@ -338,8 +276,8 @@ function passedHeaders(
   return {
     "content-type": resource === "images" ? "image/jpeg" : jsonContentType(type),
     // The caller gets the decoded body, so length and entity tag of an encoded one are not valid (RFC 9110, section 8.8.3.3).
-    ...(isAsSent && length !== undefined && { "content-length": length }),
-    ...(isAsSent && etag !== undefined && { etag }),
+    ...(!isZipped && length !== undefined && { "content-length": length }),
+    ...(!isZipped && etag !== undefined && { etag }),
     ...(lastModified !== undefined && { "last-modified": lastModified }),
   };
 }

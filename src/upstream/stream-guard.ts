@@ -7,7 +7,7 @@ import { Transform, type TransformCallback } from "node:stream";
 
 import type { Resource } from "../interface/resources.ts";
 import { UpstreamFault } from "./fetch.ts";
-import { REPEATED_SIGNATURE } from "./verdict.ts";
+import { REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
 
 /** Most answers are shorter. */
 const HELD_BYTES = 64 * 1024;
@@ -16,8 +16,8 @@ export interface StreamGuardOptions {
   readonly resource: Resource;
   readonly signature: readonly string[];
   readonly maxBytes: number;
-  /** @returns why a whole body is no answer; `undefined` if it is one */
-  readonly faultOf: (body: Buffer) => string | undefined;
+  /** Judges a whole body. */
+  readonly judge: (body: Buffer) => Verdict;
   /** Called before the first bytes are passed on. */
   readonly onBegin: () => void;
 }
@@ -39,7 +39,7 @@ export class StreamGuard extends Transform {
     const { maxBytes, signature } = this.#options;
     this.bytes += chunk.length;
     const body = Buffer.concat([this.#held, chunk]);
-    if (this.bytes > maxBytes) return done(new UpstreamFault("too-large", "too-large"));
+    if (this.bytes > maxBytes) return done(new UpstreamFault("too-large"));
     if (signature.some((part) => body.includes(part)))
       return done(new UpstreamFault("malformed", REPEATED_SIGNATURE));
     const passed = body.subarray(0, Math.max(0, body.length - HELD_BYTES));
@@ -48,8 +48,8 @@ export class StreamGuard extends Transform {
   }
 
   override _flush(done: TransformCallback): void {
-    const fault = this.#hasBegun ? undefined : this.#options.faultOf(this.#held);
-    if (fault !== undefined) return done(new UpstreamFault("malformed", fault));
+    const { problem } = this.#hasBegun ? {} : this.#options.judge(this.#held);
+    if (problem !== undefined) return done(new UpstreamFault("malformed", problem.message));
     this.#pass(this.#held, done);
   }
 

@@ -1,40 +1,27 @@
 /**
- * Wires the upstream stage: both origins with their budgets, the attempts and the pass-through.
+ * Wires the upstream stage: both origins with their budgets, the attempts and the pass-through. The JSON interface is signed,
+ * the thumbnails are not (interface, sections 4.5 and 5).
  */
-import type { Budgets } from "../ratelimit/budgets.ts";
-import type { Config } from "../config/config.ts";
 import type { LiveSettings } from "../config/live.ts";
+import type { Config } from "../config/config.ts";
 import type { PrivateKeys } from "../config/secrets/private-key.ts";
-import { originOf, type OriginName } from "../interface/resources.ts";
-import type { Waiting } from "../ratelimit/throttled.ts";
-import type { Fetched } from "./fetched.ts";
-import type { Clock } from "../process/clock.ts";
+import { originOf } from "../interface/resources.ts";
 import type { Random } from "../process/random.ts";
-import { upstreamTarget } from "../query/canonical.ts";
-import type { Observer } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
-import { type AttemptOptions, createAttempt, type UpstreamQuestion } from "./attempt.ts";
-import { createOrigin, type Origin } from "./origin.ts";
+import type { Budgets } from "../ratelimit/budgets.ts";
+import { createAgent } from "./agent.ts";
+import { type AskUpstream, type AttemptOptions, createAttempt } from "./attempt.ts";
+import type { CallOptions, Origin } from "./call.ts";
 import { createPassThrough, type PassThrough } from "./pass-through.ts";
 import { createSigner, type Sign, unsigned } from "./sign.ts";
 
-export interface UpstreamOptions {
-  readonly config: Config;
-  readonly settings: LiveSettings;
+export interface UpstreamOptions extends Pick<CallOptions, "checkKeyFile" | "clock" | "observer"> {
+  readonly config: Pick<Config, "upstream">;
+  readonly settings: Pick<LiveSettings, "current">;
   readonly keys: PrivateKeys;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly observer: Observer;
-  readonly budgets: Budgets;
-  /** Checks immediately whether there is a new private key. */
-  readonly checkKeyFile: () => void;
+  readonly random: Pick<Random, "unique16" | "fraction">;
+  readonly budgets: { readonly [origin in keyof Budgets]: Pick<Budgets[origin], "run"> };
 }
-
-export type AskUpstream = (
-  question: Question,
-  waiting: Waiting,
-  conditions: Pick<UpstreamQuestion, "cause" | "cached" | "departing">,
-) => Promise<Fetched>;
 
 export interface Upstream {
   /** Fetches the answer to a question. Rejects with a `Problem`. */
@@ -44,9 +31,8 @@ export interface Upstream {
   readonly passThrough: PassThrough;
 }
 
-/** The JSON interface is signed, the thumbnails are not (interface, sections 4.5 and 5). Each has its own budget. */
 export function createUpstream(options: UpstreamOptions): Upstream {
-  const { config, settings, keys, clock, random, observer, checkKeyFile } = options;
+  const { config, settings, keys, clock, random, budgets } = options;
   const { upstream } = config;
   const sign = createSigner({
     callerId: upstream.callerId,
@@ -54,64 +40,28 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     now: clock.now,
     unique16: random.unique16,
   });
-  const origins = createOrigins(options, sign);
-  const targetOf = (asked: Parameters<typeof upstreamTarget>[0]): string =>
-    upstreamTarget(asked, upstream.recordPath);
+  const origin = (baseUrl: string, signIt: Sign, { run }: (typeof budgets)["api"]): Origin => {
+    return { baseUrl, agent: createAgent(baseUrl, upstream), sign: signIt, throttled: run };
+  };
+  const origins = {
+    api: origin(upstream.url, sign, budgets.api),
+    images: origin(upstream.imageUrl, unsigned, budgets.images),
+  };
   const outgoing: AttemptOptions = {
-    ...upstream,
-    clock,
-    random,
-    observer,
+    ...options,
+    upstream,
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
     originOf: (resource) => origins[originOf(resource)],
-    identity: upstream,
-    confidential: () => [
-      ...[upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname),
-      upstream.callerId,
-      ...keys.known,
-    ],
-    credentials: { ...keys, checkAgain: checkKeyFile },
   };
   const attempt = createAttempt(outgoing);
   let lastAnswered: Question | undefined;
   return {
-    async ask(asked, waiting, asking) {
-      const { query, canonicalQuery, request } = asked;
-      const { app, format } = request;
-      const { resource } = query;
-      const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
-      const fetched = await attempt({ ...question, ...asking, trace: request.trace }, waiting);
-      if (resource !== "images") lastAnswered = asked;
+    async ask(question, waiting, conditions) {
+      const fetched = await attempt(question, waiting, conditions);
+      if (question.query.resource !== "images") lastAnswered = question;
       return fetched;
     },
     lastAnswered: () => lastAnswered,
-    passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
+    passThrough: createPassThrough(outgoing),
   };
-}
-
-/** @param sign adds the signature to a target of the API */
-function createOrigins(
-  { config: { upstream }, clock, budgets }: UpstreamOptions,
-  sign: Sign,
-): Readonly<Record<OriginName, Origin>> {
-  const { http, https, except } = upstream.proxy;
-  const proxy = { http: http?.reveal() ?? null, https: https?.reveal() ?? null, except };
-  const api = createOrigin({
-    ...upstream,
-    clock,
-    proxy,
-    baseUrl: upstream.url,
-    sign,
-    throttled: budgets.api.run,
-  });
-  const images = createOrigin({
-    ...upstream,
-    clock,
-    proxy,
-    baseUrl: upstream.imageUrl,
-    sign: unsigned,
-    throttled: budgets.images.run,
-  });
-  return { api, images };
 }

@@ -19,34 +19,30 @@
  * | no connection                | 502 upstream-unreachable             | no           |
  * | a time limit has passed      | 504 upstream-timeout                 | no           |
  */
-import { Problem, type ProblemCode } from "../errors.ts";
+import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import type { ListPage, Validators } from "./fetched.ts";
-import type { Observer, UpstreamFaultKind } from "../telemetry/events.ts";
-import type { SendEnd } from "../ratelimit/throttled.ts";
 import { envelopeFault, pageIn, recordsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
+import type { SendEnd } from "../ratelimit/throttled.ts";
+import type { UpstreamFaultKind } from "../telemetry/events.ts";
+import { cachingHeadersIn, validatorsIn } from "./caching-headers.ts";
 import { explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
+import type { Fetched, NotModified, Validators } from "./fetched.ts";
 
-export type Verdict =
-  | {
-      readonly kind: "answer";
-      readonly body: Buffer;
-      readonly contentType: string;
-      readonly recordIds: readonly string[];
-      readonly page?: ListPage | undefined;
-    }
-  | { readonly kind: "not-modified" }
-  /** The upstream found no such record, or refused the query. */
-  | { readonly kind: "negative"; readonly status: 400 | 404; readonly problem: Problem }
-  | Failed;
-
-export interface Failed {
-  readonly kind: "failed";
-  readonly problem: Problem;
-  readonly mayRetry: boolean;
-}
+/** The answer, the problem, or both if the answer is a 400 or 404. */
+export type Verdict = (
+  | { readonly fetched: Fetched; readonly problem?: Problem }
+  | { readonly fetched?: undefined; readonly problem: Problem }
+) & {
+  readonly mayRetry?: boolean;
+  /** Whether the retry has new credentials. */
+  readonly hasNewCredentials?: boolean;
+  /** Set if the upstream needs a pause. */
+  readonly slowDown?: NonNullable<SendEnd["slowDown"]> | undefined;
+  /** The upstream's explanation of an error, if it may be shown. */
+  readonly explanation?: string | undefined;
+};
 
 /** The request that was answered. */
 export interface Asked {
@@ -61,133 +57,134 @@ export interface Asked {
   readonly confidential: readonly string[];
   /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;
+  /** When it was sent, by the monotonic clock. */
+  readonly sentAt: number;
   /** Epoch milliseconds. */
   readonly now: number;
 }
 
-export type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
-
-/** The caller's `Retry-After` in seconds, if the upstream sends none. */
-const DEFAULT_RETRY_AFTER_SECONDS = 5;
-
-function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
-  return { kind: "failed", problem: new Problem(code, { internal }), mayRetry };
-}
-
 export const REPEATED_SIGNATURE = "the answer repeats our signature";
 
-/** @returns why a call failed, for the log */
-export function noteOf(verdict: Verdict): string | undefined {
-  return verdict.kind === "failed" ? verdict.problem.message : undefined;
-}
-
-/** Logs that an answer was thrown away because it repeats the signature of its request. */
-export function reportRepeatedSignature(resource: Resource, observer: Pick<Observer, "error">): void {
-  observer.error(
-    "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.",
-    { resource },
-  );
+function unusable(internal: string, mayRetry = false): Verdict {
+  return { problem: new Problem("upstream-invalid-response", { internal }), mayRetry };
 }
 
 /** Judges a complete answer. */
-export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
-  const { status } = answer;
-  const explanation = status === 200 || status === 304 ? undefined : explanationOf(answer, asked);
-  const answered = `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`;
-  const detail = explanation === undefined ? {} : { detail: explanation };
-  switch (status) {
+export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
+  switch (answer.status) {
     case 200:
       return judgeBody(answer, asked);
     case 304:
       return judgeNotModified(answer, asked);
-    case 400:
-      return { kind: "negative", status, problem: new Problem("upstream-rejected", detail) };
-    case 404:
-      return { kind: "negative", status, problem: new Problem("not-found", detail) };
-    case 401:
-    case 403:
-      return failed("upstream-authentication-failed", answered);
-    case 500:
-      return {
-        kind: "failed",
-        problem: new Problem("upstream-error", {
-          retryAfterSeconds: DEFAULT_RETRY_AFTER_SECONDS,
-          internal: answered,
-        }),
-        mayRetry: true,
-      };
-    case 429:
-    case 503:
-      return unavailable(answer, asked, answered);
-    default: {
-      // The condition itself failed, or made the headers too large. The retry has none.
-      const isAboutCondition = (status === 412 || status === 431) && asked.cached !== undefined;
-      return failed("upstream-invalid-response", answered, isAboutCondition);
-    }
+    default:
+      return judgeError(answer, asked);
   }
 }
 
+/** The problem of each error status. Any other status is no answer of the API. */
+const CODES: Readonly<Record<number, ProblemCode>> = {
+  400: "upstream-rejected",
+  401: "upstream-authentication-failed",
+  403: "upstream-authentication-failed",
+  404: "not-found",
+  429: "upstream-unavailable",
+  500: "upstream-error",
+  503: "upstream-unavailable",
+};
+
+function judgeError(answer: RawAnswer, asked: Asked): Verdict {
+  const { status, headers, body } = answer;
+  const code = CODES[status] ?? "upstream-invalid-response";
+  const explanation = explanationIn(body, [...asked.confidential, ...asked.signature]);
+  if (status === 400 || status === 404) {
+    const problem = new Problem(code, { detail: explanation });
+    const content = { contentType: PROBLEM_CONTENT_TYPE, body: problemBody(problem), recordIds: [] };
+    return { problem, fetched: { status, ...content, ...headOf(answer, asked), validators: NO_VALIDATORS } };
+  }
+  const waitMs = retryAfterMs(headers["retry-after"], asked.now);
+  const isBusy = status === 429 || status === 503;
+  // The condition itself failed, or made the headers too large. The retry has none.
+  const isAboutCondition = (status === 412 || status === 431) && asked.cached !== undefined;
+  const problem = new Problem(code, {
+    internal: `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`,
+    ...(isBusy && { retryAfterSeconds: shownSeconds(waitMs, asked.maxCoolOffMs) }),
+    ...(status === 500 && { retryAfterSeconds: DEFAULT_RETRY_AFTER_SECONDS }),
+  });
+  return {
+    problem,
+    explanation,
+    mayRetry: status === 500 || (status === 503 && waitMs === undefined) || isAboutCondition,
+    slowDown: slowDownIn(status, waitMs),
+  };
+}
+
+/** The caller's `Retry-After` in seconds, if the upstream sends none. */
+const DEFAULT_RETRY_AFTER_SECONDS = 5;
+
+function shownSeconds(waitMs: number | undefined, maxCoolOffMs: number): number {
+  if (waitMs === undefined) return DEFAULT_RETRY_AFTER_SECONDS;
+  return Math.max(1, Math.ceil(Math.min(waitMs, maxCoolOffMs) / 1000));
+}
+
+/**
+ * Whether the upstream asks for fewer requests: with a 429 (RFC 6585, section 4), or with a 503 and `Retry-After` (RFC 9110,
+ * section 15.6.4).
+ */
+function slowDownIn(status: number, forMs: number | undefined): Verdict["slowDown"] {
+  if (status === 429) return { cause: "too-many-requests", forMs };
+  return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;
+}
+
+/** For a body that the gateway makes itself. */
+const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
+
+function headOf({ headers, headAt }: RawAnswer, { sentAt, now }: Asked): Omit<NotModified, "status"> {
+  return {
+    validators: validatorsIn(headers, now),
+    caching: cachingHeadersIn(headers, headAt - sentAt, now),
+  };
+}
+
 /** The entity tag of a 304 must be the one in the condition (RFC 9111, section 4.3.4). */
-function judgeNotModified({ headers }: WholeAnswer, { cached }: Asked): Verdict {
-  const named = headers.etag;
+function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
+  const { cached } = asked;
+  const named = answer.headers.etag;
+  // For weak comparison (RFC 9110, section 8.8.3.2).
+  const opaque = (etag: string): string => etag.replace(/^W\//, "");
   const isCached =
     cached !== undefined && (named === undefined || opaque(named) === opaque(cached.etag ?? named));
   return isCached
-    ? { kind: "not-modified" }
-    : failed(
-        "upstream-invalid-response",
-        "the upstream answered 304, but not for the cached answer",
-        cached !== undefined,
-      );
+    ? { fetched: { status: 304, ...headOf(answer, asked) } }
+    : unusable("the upstream answered 304, but not for the cached answer", cached !== undefined);
 }
 
-/** @returns the opaque part of an entity tag, for weak comparison (RFC 9110, section 8.8.3.2) */
-function opaque(etag: string): string {
-  return etag.replace(/^W\//, "");
-}
-
-/** @returns the upstream's explanation of an error, if it may be shown */
-export function explanationOf(
-  { body }: Pick<WholeAnswer, "body">,
-  { confidential, signature }: Pick<Asked, "confidential" | "signature">,
-): string | undefined {
-  return explanationIn(body, [...confidential, ...signature]);
-}
-
-function unavailable(answer: WholeAnswer, { maxCoolOffMs, now }: Asked, internal: string): Verdict {
-  const wait = retryAfterMs(answer.headers["retry-after"], now);
-  const named = wait === undefined ? undefined : Math.max(1, Math.ceil(Math.min(wait, maxCoolOffMs) / 1000));
-  const problem = new Problem("upstream-unavailable", {
-    retryAfterSeconds: named ?? DEFAULT_RETRY_AFTER_SECONDS,
-    internal,
-  });
-  return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };
-}
-
-function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId, signature }: Asked): Verdict {
-  if (signature.some((part) => body.includes(part)))
-    return failed("upstream-invalid-response", REPEATED_SIGNATURE);
+function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
+  const { body, headers } = answer;
+  const { resource, serviceId, signature } = asked;
+  if (signature.some((part) => body.includes(part))) return unusable(REPEATED_SIGNATURE);
+  const whole = { status: 200, body, ...headOf(answer, asked) } as const;
   if (resource === "images") {
-    const jpeg =
+    const isJpeg =
       body.length > 3 && body[0] === 0xff && body[1] === 0xd8 && body.at(-2) === 0xff && body.at(-1) === 0xd9;
-    return jpeg
-      ? { kind: "answer", body, contentType: "image/jpeg", recordIds: [] }
-      : failed("upstream-invalid-response", "the body is not a whole JPEG");
+    return isJpeg
+      ? { fetched: { ...whole, contentType: "image/jpeg", recordIds: [] } }
+      : unusable("the body is not a whole JPEG");
   }
   let parsed: unknown;
   try {
     parsed = JSON.parse(body.toString("utf8"));
   } catch {
-    return failed("upstream-invalid-response", "the body is not JSON");
+    return unusable("the body is not JSON");
   }
   const fault = envelopeFault(parsed, resource, serviceId);
-  if (fault !== undefined) return failed("upstream-invalid-response", `envelope: ${fault}`);
+  if (fault !== undefined) return unusable(`envelope: ${fault}`);
   return {
-    kind: "answer",
-    body,
-    contentType: jsonContentType(headers["content-type"]),
-    recordIds: recordsIn(parsed, resource).map(([id]) => id),
-    page: serviceId === undefined ? pageIn(parsed, resource) : undefined,
+    fetched: {
+      ...whole,
+      contentType: jsonContentType(headers["content-type"]),
+      recordIds: recordsIn(parsed, resource).map(([id]) => id),
+      page: serviceId === undefined ? pageIn(parsed, resource) : undefined,
+    },
   };
 }
 
@@ -214,46 +211,22 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
   "given-up": "deadline-exceeded",
 };
 
-/** Judges a request that got no complete answer. */
-export function judgeFault(fault: UpstreamFault): Failed {
-  if (fault.kind === "no-descriptor") {
-    const internal = `this process has no file descriptor left (ulimit -n): ${fault.message}`;
-    const problem = new Problem("too-many-connections", {
-      internal,
-      retryAfterSeconds: 1,
-      refusedHere: true,
-    });
-    return { kind: "failed", problem, mayRetry: false };
-  }
-  return failed(
-    FAULT_CODES[fault.kind],
-    `${fault.kind}: ${fault.message}`,
-    fault.kind === "stale-connection",
-  );
-}
-
-type SlowDown = NonNullable<SendEnd["slowDown"]>;
-
-/**
- * Reads whether the upstream asks for fewer requests: with a 429 (RFC 6585, section 4), or with a 503 and `Retry-After` (RFC
- * 9110, section 15.6.4).
- * @param now epoch milliseconds
- */
-export function slowDownIn(
-  { status, headers }: Pick<RawAnswer, "status" | "headers">,
-  now: number,
-): SlowDown | undefined {
-  const forMs = retryAfterMs(headers["retry-after"], now);
-  if (status === 429) return { cause: "too-many-requests", forMs };
-  return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;
-}
-
-/** Faults where the upstream sent nothing at all. */
+/** Faults where the upstream sent nothing at all. Several in a row open the circuit. */
 const SILENT: ReadonlySet<UpstreamFaultKind> = new Set(["unreachable", "connect-timeout", "header-timeout"]);
 
-/** @returns the slow-down after a fault where the upstream sent nothing. Several in a row open the circuit. */
-export function slowDownAfter(fault: UpstreamFaultKind): SlowDown | undefined {
-  return SILENT.has(fault) ? { cause: "unreachable", forMs: undefined } : undefined;
+/** Judges a request that got no complete answer. */
+export function judgeFault({ kind, message }: UpstreamFault): Verdict & { readonly problem: Problem } {
+  const ours = { internal: `this process has no file descriptor left (ulimit -n): ${message}` };
+  return {
+    problem: new Problem(
+      FAULT_CODES[kind],
+      kind === "no-descriptor"
+        ? { ...ours, retryAfterSeconds: 1, refusedHere: true }
+        : { internal: `${kind}: ${message}` },
+    ),
+    mayRetry: kind === "stale-connection",
+    slowDown: SILENT.has(kind) ? { cause: "unreachable", forMs: undefined } : undefined,
+  };
 }
 
 /**

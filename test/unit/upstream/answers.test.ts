@@ -5,14 +5,13 @@ import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
 import nock from "nock";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/upstream/fetched.ts";
 import type { SendEnd, Throttled } from "../../../src/ratelimit/throttled.ts";
-import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
-import { wholeAnswer } from "../../../src/upstream/fetch.ts";
-import { attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
+import { decodedAnswer } from "../../../src/upstream/fetch.ts";
+import { type AskedOf, askedOf, attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
 
 const UPSTREAM = "http://upstream.test";
 
@@ -36,12 +35,12 @@ interface Asked {
 }
 
 /** Asks one question of an upstream with these answers. */
-async function asked(answers: readonly Answer[], question: UpstreamQuestion = LISTINGS): Promise<Asked> {
+async function asked(answers: readonly Answer[], question = LISTINGS): Promise<Asked> {
   const heads: Record<string, string>[] = [];
   const ends: SendEnd[] = [];
   for (const { status, body = "", headers = {} } of answers) {
     nock(UPSTREAM)
-      .get((uri) => uri.startsWith(question.target))
+      .get(() => true)
       .reply((request: Request) => {
         heads.push(Object.fromEntries(request.headers));
         return [status, body, headers];
@@ -127,10 +126,11 @@ it.each(TABLE)("%i %o %s becomes %s, after %i call(s)", async (status, headers, 
 
 describe("a record, and a thumbnail", () => {
   const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 1, 2, 3, 0xff, 0xd9]);
-  const record = { ...LISTINGS, target: "/listings/7", serviceId: "7" };
-  const image = { ...LISTINGS, resource: "images", target: "/cache/x.jpg", format: "jpeg" } as const;
+  const record = askedOf({ kind: "record", resource: "listings", serviceId: "7", extras: [] });
+  const size = { width: 9, height: 9 };
+  const image = askedOf({ kind: "image", resource: "images", serviceId: "7", ...size, extras: [] }, "jpeg");
 
-  it.each<[UpstreamQuestion, string | Buffer, boolean]>([
+  it.each<[AskedOf, string | Buffer, boolean]>([
     [record, '{"listings":[{"serviceId":7}]}', true],
     [record, '{"listings":[{"serviceId":"7"}]}', true],
     [record, '{"listings":[{}]}', true],
@@ -170,6 +170,24 @@ describe("the answer", () => {
     const headers = wait === undefined ? {} : { "retry-after": wait };
     const { ends } = await asked([500, 500].map(() => ({ status, headers })));
     expect(ends[0]?.slowDown).toEqual(slowDown);
+  });
+
+  it.each([
+    ["Thu, 15 Jan 2026 12:05:00 GMT", 300],
+    ["Thu, 15 Jan 2026 11:59:00 GMT", -60],
+    ["yesterday", "unknown"],
+    [undefined, "unknown"],
+  ])("that refuses our key at %s has the skew of the clocks in the log", async (date, clockSkewSeconds) => {
+    vi.useFakeTimers({ now: Date.UTC(2026, 0, 15, 12), toFake: ["Date"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const headers: Record<string, string> = date === undefined ? {} : { date };
+    const { watcher } = await asked([{ status: 403, body: "FAILURE_HASH - wrong", headers }]);
+    expect(watcher.errors).toEqual([
+      {
+        message: expect.stringMatching(/PRIVATE_KEY.*CALLER_ID.*clock/),
+        fields: { status: 403, clockSkewSeconds, explanation: "FAILURE_HASH - wrong" },
+      },
+    ]);
   });
 
   it.each([401, 403, 405, 406, 500, 503])("%i has its explanation in the log", async (status) => {
@@ -273,11 +291,11 @@ describe("a body in a content coding", () => {
 
   it("in several members is not decoded in very small pieces", async () => {
     const body = randomBytes(30_000).toString("base64");
-    const head = { statusCode: 200, headers: { "content-encoding": "gzip" } };
+    const head = { status: 200, headAt: 0, headers: { "content-encoding": "gzip" } };
     const allocated = vi.spyOn(Buffer, "allocUnsafe");
     const zipped = Buffer.concat([gzipSync(body), gzipSync("")]);
     allocated.mockClear();
-    const answer = await wholeAnswer(head, zipped, 0, LIMITS.maxBodyBytes);
+    const answer = await decodedAnswer({ ...head, body: zipped }, LIMITS.maxBodyBytes);
     const pieces = allocated.mock.calls.length;
     allocated.mockRestore();
     expect(answer.body.toString()).toBe(body);

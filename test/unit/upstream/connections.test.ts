@@ -6,7 +6,7 @@ import tls from "node:tls";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createAgent } from "../../../src/upstream/agent.ts";
-import type { Fetch, RawAnswer } from "../../../src/upstream/fetch.ts";
+import type { fetchAnswer, RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import {
@@ -21,7 +21,7 @@ import {
   rawUpstream,
 } from "./support.ts";
 
-function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<Fetch>[0] {
+function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<typeof fetchAnswer>[0] {
   return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, timedOut };
 }
 
@@ -195,7 +195,7 @@ describe("an upstream that is slow", () => {
       });
       const baseUrl = `${scheme}://127.0.0.1:${await listening(front)}`;
       const proxy = { http: null, https: null, except: null };
-      const agent = createAgent({ baseUrl, connections: 1, ca: authority.cert, proxy });
+      const agent = createAgent(baseUrl, { connections: 1, ca: authority.cert, proxy });
       const clock = createFakeClock();
       const result = outcomeOf(fetching(clock, agent)(request(baseUrl)));
       await endsAt(clock, LIMITS.headerTimeoutMs, result);

@@ -8,18 +8,25 @@ import type { AddressInfo } from "node:net";
 
 import { onTestFinished } from "vitest";
 
+import type { Config } from "../../../src/config/config.ts";
+import { createPrivateKeys } from "../../../src/config/secrets/private-key.ts";
+import { Secret } from "../../../src/config/secrets/secret.ts";
+import type { Query } from "../../../src/query/query.ts";
+import type { Question } from "../../../src/query/question.ts";
 import type { Observer, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
-import type { Throttled } from "../../../src/ratelimit/throttled.ts";
+import type { Throttled, Waiting } from "../../../src/ratelimit/throttled.ts";
 import type { Clock } from "../../../src/process/clock.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { systemRandom } from "../../../src/process/random.ts";
-import { createAttempt, type Attempt, type UpstreamQuestion } from "../../../src/upstream/attempt.ts";
-import type { Credentials } from "../../../src/upstream/sign.ts";
-import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../../src/upstream/fetch.ts";
-import { createOrigin } from "../../../src/upstream/origin.ts";
-import { createSigner } from "../../../src/upstream/sign.ts";
+import { createAgent } from "../../../src/upstream/agent.ts";
+import { createAttempt } from "../../../src/upstream/attempt.ts";
+import { fetchAnswer, UpstreamFault, type RawAnswer } from "../../../src/upstream/fetch.ts";
+import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
+import { createSigner, unsigned } from "../../../src/upstream/sign.ts";
+import { questionWith, requestWith, SEARCH } from "../../support/question.ts";
 import { waitingOf } from "../../support/waiting.ts";
 import { SILENT } from "../../support/silent-observer.ts";
+import { load, MINIMAL } from "../config/config-fixture.ts";
 
 export const LIMITS = {
   connectTimeoutMs: 1_001,
@@ -30,24 +37,17 @@ export const LIMITS = {
   connections: 4,
 } as const;
 
-const IDENTITY = {
-  service: "propertyservice",
-  userAgent: "example-gateway/1.0 (ops@example.com)",
-  referrer: "https://www.example.com/",
-} as const;
+export interface AskedOf {
+  readonly question: Question;
+  readonly cached?: Validators;
+}
 
-const CREDENTIALS = { callerId: "acme ab & söner", privateKey: "k3y-nobody-may-see" } as const;
+/** A question for this query. */
+export function askedOf(query: Query, format: "json" | "jpeg" = "json"): AskedOf {
+  return { question: { ...questionWith(requestWith(0, { format })), query } };
+}
 
-export const LISTINGS: UpstreamQuestion = {
-  resource: "listings",
-  query: "listings?areaId=76&offset=0",
-  target: "/listings?areaId=76&offset=0",
-  format: "json",
-  app: "other",
-  cause: "miss",
-  cached: undefined,
-  departing: () => undefined,
-};
+export const LISTINGS = askedOf({ ...SEARCH, filters: [["areaId", "76"]] });
 
 export const PAGE = JSON.stringify({
   totalCount: 2,
@@ -81,7 +81,7 @@ export function createWatcher(): Watcher {
 }
 
 export interface Attempting {
-  readonly attempt: Attempt;
+  readonly attempt: (asked: AskedOf, waiting: Waiting) => Promise<Fetched>;
   readonly watcher: Watcher;
 }
 
@@ -90,50 +90,59 @@ export interface AttemptingOptions {
   readonly clock?: Clock;
   readonly throttled?: Throttled;
   readonly retryDelayMs?: number;
-  readonly credentials?: Credentials;
 }
 
-const NO_PROXY = { http: null, https: null, except: null };
+/** The settings of an upstream at this address. */
+export function settingsOf(baseUrl: string, retryDelayMs = 1): Config["upstream"] {
+  const env = { ...MINIMAL, UPSTREAM_URL: baseUrl, UPSTREAM_CALLER_ID: "acme ab & söner" };
+  return { ...load(env).upstream, ...LIMITS, retryDelayMs };
+}
 
 /** The attempt stage as it is wired in the application, in front of one address. */
 export function attempting(options: AttemptingOptions): Attempting {
-  const { baseUrl, clock = systemClock, throttled = unthrottled, retryDelayMs = 1 } = options;
+  const { baseUrl, clock = systemClock, throttled = unthrottled } = options;
+  const upstream = settingsOf(baseUrl, options.retryDelayMs);
+  const keys = createPrivateKeys(new Secret("k3y-nobody-may-see"));
   const sign = createSigner({
-    callerId: CREDENTIALS.callerId,
-    privateKey: () => CREDENTIALS.privateKey,
+    callerId: upstream.callerId,
+    privateKey: keys.current,
     now: clock.now,
     unique16: systemRandom.unique16,
   });
-  const origin = createOrigin({ ...LIMITS, clock, baseUrl, ca: null, proxy: NO_PROXY, throttled, sign });
-  onTestFinished(() => origin.agent.destroy());
+  const agent = createAgent(baseUrl, upstream);
+  onTestFinished(() => agent.destroy());
   const watcher = createWatcher();
   const attempt = createAttempt({
-    originOf: () => origin,
+    originOf: (resource) => ({
+      baseUrl,
+      agent,
+      throttled,
+      sign: resource === "images" ? unsigned : sign,
+    }),
+    upstream,
+    keys,
+    checkKeyFile: () => undefined,
     maxCoolOffMs: () => 3_600_000,
-    credentials: options.credentials ?? {
-      currentNumber: () => 1,
-      refused: () => false,
-      accepted: () => undefined,
-      checkAgain: () => undefined,
-    },
-    identity: IDENTITY,
-    confidential: () => [new URL(baseUrl).hostname, CREDENTIALS.callerId, CREDENTIALS.privateKey],
-    totalTimeoutMs: LIMITS.totalTimeoutMs,
-    retryDelayMs,
     clock,
-    random: { ...systemRandom, fraction: () => 0.5 },
+    random: { fraction: () => 0.5 },
     observer: watcher,
   });
-  return { attempt, watcher };
+  return {
+    attempt: ({ question, cached }, waiting) =>
+      attempt(question, waiting, { cause: "miss", cached, departing: () => undefined }),
+    watcher,
+  };
 }
+
+type OneFetch = (request: Parameters<typeof fetchAnswer>[0]) => Promise<RawAnswer>;
 
 /** One exchange at a time, with a connection pool that ends with the test. */
 export function fetching(
   clock: Clock,
   agent: http.Agent | https.Agent = new http.Agent({ keepAlive: true }),
-): Fetch {
+): OneFetch {
   onTestFinished(() => agent.destroy());
-  return createFetch(agent, { ...LIMITS, clock });
+  return (request) => fetchAnswer(request, agent, { ...LIMITS, clock });
 }
 
 export const NEVER_TIMED_OUT = new AbortController().signal;

@@ -1,0 +1,174 @@
+/**
+ * One signed request to the upstream, as attempts and the pass-through make it: its address and headers, the verdict on its
+ * answer, and the reports of how it went.
+ */
+import type { Config } from "../config/config.ts";
+import type { PrivateKeys } from "../config/secrets/private-key.ts";
+import { httpDateMs } from "../http-fields.ts";
+import type { Clock } from "../process/clock.ts";
+import { upstreamTarget } from "../query/canonical.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
+import type { Question } from "../query/question.ts";
+import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/throttled.ts";
+import type { Observer, UpstreamFaultKind } from "../telemetry/events.ts";
+import type { Agent } from "./agent.ts";
+import { conditionHeaders } from "./caching-headers.ts";
+import type { RawAnswer } from "./fetch.ts";
+import type { Validators } from "./fetched.ts";
+import { outgoingHeaders } from "./outgoing-headers.ts";
+import type { Sign } from "./sign.ts";
+import { judgeAnswer, REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
+
+/** One of the two addresses of the upstream, the JSON interface or the thumbnails (interface, section 1). */
+export interface Origin {
+  /** The address without a trailing slash. */
+  readonly baseUrl: string;
+  readonly agent: Agent;
+  /** Runs a job when the budget permits it. */
+  readonly throttled: Throttled;
+  readonly sign: Sign;
+}
+
+export interface CallOptions {
+  readonly upstream: Config["upstream"];
+  readonly keys: Pick<PrivateKeys, "currentNumber" | "refused" | "accepted" | "known">;
+  /** Checks immediately whether there is a new private key. */
+  readonly checkKeyFile: () => void;
+  readonly maxCoolOffMs: () => number;
+  readonly clock: Clock;
+  readonly observer: Pick<Observer, "upstreamCall" | "warn" | "error">;
+}
+
+/** What to request, why, and who waits for it. */
+export interface Asked extends Pick<UpstreamRequest, "cause" | "hasNewCredentials" | "waiting"> {
+  readonly question: Question<Query | StreamedQuery>;
+  /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
+  readonly cached?: Validators | undefined;
+}
+
+type CallStatus = number | UpstreamFaultKind;
+
+export interface Call {
+  /** The signed path and query. */
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The values that nobody but the upstream may see. */
+  readonly signature: readonly string[];
+  /** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
+  readonly judge: (answer: RawAnswer) => Verdict;
+  /** The head has arrived, or never will: for the budget and the circuits. Only the first report counts. */
+  readonly begun: (status: CallStatus, verdict?: Verdict, headAt?: number) => void;
+  /** For log, metrics and traces. @param bytes the length of the body */
+  readonly over: (status: CallStatus, bytes: number, verdict?: Verdict) => void;
+}
+
+/** Waits for a permit. Then signs the request, and runs the job that sends it. */
+export function whenPermitted<T>(
+  asked: Asked,
+  origin: Origin,
+  options: CallOptions,
+  job: (call: Call, permit: SendPermit) => Promise<T>,
+): Promise<T> {
+  const { question, cause, hasNewCredentials, waiting } = asked;
+  const { request, query, canonicalQuery } = question;
+  const wait = request.trace?.begin("queue wait");
+  const order = { app: request.app, resource: query.resource, query: canonicalQuery, cause, waiting };
+  const sent = origin.throttled({ ...order, hasNewCredentials }, (ended, permit) => {
+    wait?.end();
+    return job(startCall(asked, origin, ended, options), permit);
+  });
+  return sent.finally(() => wait?.end());
+}
+
+/** @param report tells the budget and the circuits how the call went */
+function startCall(
+  { question, cause, cached }: Asked,
+  origin: Origin,
+  report: (end: SendEnd) => void,
+  options: CallOptions,
+): Call {
+  const { upstream, keys, clock, observer } = options;
+  const { request, query, canonicalQuery } = question;
+  const { resource } = query;
+  const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
+  const about = { resource, query: canonicalQuery, cause };
+  const span = request.trace?.begin("upstream call", about);
+  const signedWith = keys.currentNumber();
+  const { target, signature } = origin.sign(upstreamTarget(query, upstream.recordPath));
+  let isReported = false;
+  return {
+    target,
+    signature,
+    headers: { ...outgoingHeaders(request.format, upstream), ...conditionHeaders(cached) },
+    judge(answer) {
+      const now = clock.now();
+      const verdict = judgeAnswer(answer, {
+        resource,
+        serviceId: query.kind === "record" ? query.serviceId : undefined,
+        cached,
+        signature,
+        confidential: [
+          ...[upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname),
+          upstream.callerId,
+          ...keys.known,
+        ],
+        maxCoolOffMs: options.maxCoolOffMs(),
+        sentAt: startedAt,
+        now,
+      });
+      // Thumbnails are not signed.
+      const number = signature.length > 0 ? signedWith : undefined;
+      const isTakenNow = mayBeTakenNow(answer, verdict.explanation, number, now, options);
+      return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
+    },
+    begun(status, verdict, headAt = clock.monotonic()) {
+      if (isReported) return;
+      isReported = true;
+      const slowDown = verdict?.slowDown;
+      const durationMs = clock.monotonic() - startedAt;
+      report({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
+    },
+    over(status, bytes, verdict) {
+      const note = verdict?.fetched ? undefined : verdict?.problem?.message;
+      if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource });
+      span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
+      const durationMs = clock.precise() - begunAt;
+      observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
+    },
+  };
+}
+
+const TELL_THE_OWNER =
+  "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.";
+
+/**
+ * If the upstream refused the credentials, checks whether there are others. If there are none, logs what operators must
+ * check. If the upstream accepted one key after it had refused the other, logs which key it accepts.
+ * @param signedWith the number of the key that the request was signed with, if it was signed
+ * @param now epoch milliseconds
+ * @returns whether there are other credentials, so that a retry may succeed
+ */
+function mayBeTakenNow(
+  { status, headers }: RawAnswer,
+  explanation: string | undefined,
+  signedWith: number | undefined,
+  now: number,
+  { keys, checkKeyFile, observer }: CallOptions,
+): boolean {
+  if (status !== 401 && status !== 403) {
+    const taken = status < 500 && signedWith !== undefined ? keys.accepted(signedWith) : undefined;
+    if (taken !== undefined)
+      observer.warn(`The API takes the ${taken} private key, and refuses the other one.`, { taken });
+    return false;
+  }
+  checkKeyFile();
+  if (signedWith !== undefined && keys.refused(signedWith)) return true;
+  // Different clocks are a common cause.
+  const upstreamNow = httpDateMs(headers.date, now);
+  const clockSkewSeconds = upstreamNow === undefined ? "unknown" : Math.round((upstreamNow - now) / 1000);
+  observer.error(
+    "The upstream refused our credentials. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID, and this machine's clock (clockSkewSeconds: theirs minus ours).",
+    { status, clockSkewSeconds, explanation },
+  );
+  return false;
+}
