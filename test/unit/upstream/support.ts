@@ -63,12 +63,12 @@ export const NO_DEADLINE = waitingOf();
 /** Runs every job at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined, {});
 
-export interface Watcher extends Observer {
+interface Watcher extends Observer {
   readonly calls: UpstreamCallRecord[];
   readonly errors: { readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[];
 }
 
-export function createWatcher(): Watcher {
+function createWatcher(): Watcher {
   const calls: UpstreamCallRecord[] = [];
   const errors: Watcher["errors"] = [];
   return {
@@ -93,7 +93,7 @@ export interface AttemptingOptions {
 }
 
 /** The settings of an upstream at this address. */
-export function settingsOf(baseUrl: string, retryDelayMs = 1): Config["upstream"] {
+function settingsOf(baseUrl: string, retryDelayMs = 1): Config["upstream"] {
   const env = { ...MINIMAL, UPSTREAM_URL: baseUrl, UPSTREAM_CALLER_ID: "acme ab & söner" };
   return { ...load(env).upstream, ...LIMITS, retryDelayMs };
 }
