@@ -34,7 +34,7 @@ import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
-import { type FileWatch, watchFile } from "./config/watch-file.ts";
+import { watchFile } from "./config/watch-file.ts";
 import type { SecretFiles } from "./config/secrets/secret-files.ts";
 import { renewCertificate } from "./http/edge/http-server.ts";
 import { createPages, type Pages } from "./pages/pages.ts";
@@ -135,7 +135,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const servers = { callers, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
-  const settingsFile = watchSettingsFile(context, reload);
+  const stopWatchingSettings = watchSettingsFile(context, reload);
 
   return {
     async start() {
@@ -146,7 +146,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     async stop(how) {
       for (const part of background) part.stop();
       await lifecycle.stop(settings.current(), how);
-      settingsFile.close();
+      stopWatchingSettings();
       secretFiles.close();
       stopWatching();
       await sendLastTraces(context);
@@ -156,10 +156,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): FileWatch {
+/** @returns a function that ends it */
+function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {
   const { readFile, file } = source;
-  const path = config.watchSettings ? file : undefined;
-  return watchFile({ path, readFile, clock, onChange: () => reload("file") });
+  if (!config.watchSettings || file === undefined) return () => undefined;
+  return watchFile(file, readFile, clock, () => reload("file"));
 }
 
 /** Gives the servers their new certificates when the files change. */

@@ -14,7 +14,7 @@ import type { Clock } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";
 import type { Random } from "./process/random.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
-import { appsConfigOf, restartReasons } from "./ratelimit/budgets.ts";
+import { appsConfigOf } from "./ratelimit/budgets.ts";
 import type { Observer, Tracing } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
@@ -61,7 +61,7 @@ export function createContext(options: GatewayOptions): Context {
   const { config } = source.first;
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
-  const settings = createLiveSettings(source, restartReasons);
+  const settings = createLiveSettings(config);
   const metrics = createMetrics();
   const apps = createApps(appsConfigOf(config));
   const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });

@@ -1,37 +1,61 @@
 /**
- * Reloads the settings while the process runs. All settings are validated first, and then applied together.
+ * Reloads the settings while the process runs. All settings are validated first, and then applied together, or none are.
  */
 import type { Warm } from "./cache/warm.ts";
-import { type Budgets, configureBudgets } from "./ratelimit/budgets.ts";
-import { readWarmItems, type WarmList } from "./cache/warm-list.ts";
+import { readWarmItems } from "./cache/warm-list.ts";
+import { changesBetween, describeChange, type SettingChange } from "./config/live.ts";
 import type { Context } from "./context.ts";
-import { describeChange, type Reload } from "./config/live.ts";
+import { type Budgets, configureBudgets, restartReasons } from "./ratelimit/budgets.ts";
+
+/** The outcome of a reload, for operators. */
+export type ReloadOutcome =
+  | { readonly kind: "applied"; readonly changes: readonly SettingChange[] }
+  /** Nothing has changed. One line for each mistake, or for each setting that needs a restart. */
+  | { readonly kind: "invalid" | "restart-needed"; readonly problems: readonly string[] };
 
 /** @param by what triggered the reload, for the log */
-export type ReloadNow = (by: "SIGHUP" | "request" | "file") => Reload<WarmList>;
+export type ReloadNow = (by: "SIGHUP" | "request" | "file") => ReloadOutcome;
 
 export function createReload(
-  { settings, apps, metrics, log, clock, secretFiles }: Context,
+  { source, settings, apps, metrics, log, clock, secretFiles }: Context,
   { budgets, warm }: { readonly budgets: Budgets; readonly warm: Pick<Warm, "replace"> },
 ): ReloadNow {
+  let inForce = source.first;
   metrics.config.inForce(clock.now());
 
-  return function reload(by) {
-    const reload = settings.reload(readWarmItems);
-    metrics.config.reloaded(reload.kind);
-    if (reload.kind !== "applied") {
-      const { kind, problems } = reload;
-      log.error({ by, result: kind, problems }, "Reload failed. The previous settings stay in force.");
-      return reload;
-    }
-    const { usable, also, changes } = reload;
-    const { config } = usable;
+  function reload(): ReloadOutcome {
+    const { usable: next, problems: mistakes } = source.reread();
+    if (next === undefined) return { kind: "invalid", problems: mistakes };
+    const warmList = readWarmItems(next.settings);
+    if (warmList.problems.length > 0) return { kind: "invalid", problems: warmList.problems };
+    const changes = changesBetween(inForce, next);
+    const problems = [
+      ...changes.filter(({ isReloadable }) => !isReloadable).map(describeChange),
+      ...restartReasons(settings.current(), next.config),
+    ];
+    if (problems.length > 0) return { kind: "restart-needed", problems };
+    inForce = next;
+    settings.use(next.config);
     metrics.config.inForce(clock.now());
-    log.level = config.log.level;
-    if (changes.some(({ path }) => path === "warm")) warm.replace(also.items);
-    configureBudgets(budgets, apps, config);
-    secretFiles.use(usable);
-    log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
-    return reload;
+    log.level = next.config.log.level;
+    if (changes.some(({ path }) => path === "warm")) warm.replace(warmList.items);
+    configureBudgets(budgets, apps, next.config);
+    secretFiles.use(next);
+    return { kind: "applied", changes };
+  }
+
+  return (by) => {
+    const outcome = reload();
+    metrics.config.reloaded(outcome.kind);
+    if (outcome.kind === "applied")
+      log.info(
+        { by, changes: outcome.changes.map(describeChange) },
+        "Reload done. The new settings are in force.",
+      );
+    else {
+      const { kind: result, problems } = outcome;
+      log.error({ by, result, problems }, "Reload failed. The previous settings stay in force.");
+    }
+    return outcome;
   };
 }

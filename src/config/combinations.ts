@@ -4,8 +4,7 @@
 import { isIP } from "node:net";
 
 import type { Settings } from "./schema.ts";
-import type { Conflict } from "./secrets/secrets.ts";
-import { type SettingPath, type SettingSources, valueAt } from "./sources.ts";
+import { type Mistake, type SettingSources, valueAt } from "./sources.ts";
 import { formatDuration } from "./schema/units.ts";
 
 /**
@@ -14,70 +13,59 @@ import { formatDuration } from "./schema/units.ts";
  */
 export function checkCombinations(
   { server, admin, upstream, redis, apps }: Partial<Settings>,
-  sources: SettingSources,
+  { merged, isSet, pathOf }: SettingSources,
   given: ReadonlyMap<string, string>,
-): Conflict[] {
-  const conflicts: Conflict[] = [];
-  const add = (explanation: string, ...paths: SettingPath[]): void =>
-    void conflicts.push({ paths, explanation });
-  if (!given.has("UPSTREAM_PRIVATE_KEY") && !valueAt(sources.merged, ["upstream", "privateKeyFile"])) {
-    add(
+): Mistake[] {
+  const mistakes: Mistake[] = [];
+  if (!given.has("UPSTREAM_PRIVATE_KEY") && !valueAt(merged, ["upstream", "privateKeyFile"])) {
+    const says =
       "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
-        "UPSTREAM_PRIVATE_KEY to the key",
-    );
+      "UPSTREAM_PRIVATE_KEY to the key";
+    mistakes.push({ paths: [], says, isMissing: true });
   }
   if (server && admin && server.port === admin.port && server.port !== 0) {
-    const ports: SettingPath[] = [
-      ["admin", "port"],
-      ["server", "port"],
-    ];
-    add(`both ports are ${server.port}; expected two different ones, or 0 for any free port`, ...ports);
+    const says = `both ports are ${server.port}; expected two different ones, or 0 for any free port`;
+    mistakes.push({
+      paths: [
+        ["admin", "port"],
+        ["server", "port"],
+      ],
+      says,
+    });
   }
   // The budget is the contract with the API's owner, so it has a default for the sandbox only.
-  if (upstream && !isSandbox(upstream.url) && !sources.isSet(["budget", "limit"])) {
-    add(
+  if (upstream && !isSandbox(upstream.url) && !isSet(["budget", "limit"])) {
+    const says =
       "budget.limit is missing: set BUDGET, or budget.limit in the configuration file, to the limits that you have " +
-        "agreed on with the API's owner, such as 60/1m,10000/1d",
-    );
+      "agreed on with the API's owner, such as 60/1m,10000/1d";
+    mistakes.push({ paths: [], says, isMissing: true });
   }
-  const fault = redis && redisFault(redis);
-  if (fault) add(fault.expected, fault.path);
+  if (redis) mistakes.push(...redisMistakes(redis));
   const ids = (apps?.listed ?? []).map(({ id }) => id);
   for (const [index, id] of ids.entries()) {
     const first = ids.indexOf(id);
     if (first === index) continue;
-    const other = sources.pathOf(["apps", "listed", first]);
-    const at = ["apps", "listed", index, "id"];
-    add(`${JSON.stringify(id)} is the id of ${other} already; expected each id once`, at);
+    const says = `${JSON.stringify(id)} is the id of ${pathOf(["apps", "listed", first])} already; expected each id once`;
+    mistakes.push({ paths: [["apps", "listed", index, "id"]], says });
   }
-  return conflicts;
+  return mistakes;
 }
 
-function redisFault({ url, mode, nodes, sentinel }: Settings["redis"]): RedisFault | undefined {
+function redisMistakes({ url, mode, nodes, sentinel }: Settings["redis"]): Mistake[] {
   if (url === null && (mode !== "single" || nodes.length + sentinel.nodes.length > 0)) {
-    const expected = "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
-    return { path: ["redis", "url"], expected };
+    const says = "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
+    return [{ paths: [["redis", "url"]], says }];
   }
-  if (mode !== "sentinel" || (sentinel.master !== null && sentinel.nodes.length > 0)) return undefined;
-  const expected = "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
-  return { path: ["redis", "sentinel"], expected };
-}
-
-interface RedisFault {
-  readonly path: SettingPath;
-  readonly expected: string;
+  if (mode !== "sentinel" || (sentinel.master !== null && sentinel.nodes.length > 0)) return [];
+  const says = "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
+  return [{ paths: [["redis", "sentinel"]], says }];
 }
 
 /** The sandbox runs on this machine, or on a host with the name `sandbox`, as in compose.yaml. */
 function isSandbox(address: string): boolean {
   const { hostname } = new URL(address);
-  return hostname === "sandbox" || isLoopback(hostname);
-}
-
-function isLoopback(hostname: string): boolean {
-  return (
-    hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."))
-  );
+  const isLoopback = isIP(hostname) === 4 && hostname.startsWith("127.");
+  return isLoopback || ["sandbox", "localhost", "[::1]"].includes(hostname);
 }
 
 const DAY_MS = 86_400_000;

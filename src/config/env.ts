@@ -5,8 +5,7 @@ import * as z from "zod";
 
 import { almostSame } from "../interface/intended-name.ts";
 import { REMOVED } from "./schema/removed.ts";
-import { SETTINGS, settingsSchema } from "./schema.ts";
-import { isSection, metaOf, partsOf } from "./schema/setting.ts";
+import { SETTINGS } from "./schema.ts";
 import type { Assignment } from "./sources.ts";
 
 /** Environment variables by name. */
@@ -15,26 +14,10 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The environment variable with the path of the YAML file. The file wins over the defaults. */
 export const CONFIG_FILE = "CONFIG_FILE";
 
-/** An environment variable and the setting that it sets. */
-interface Variable {
-  readonly name: string;
-  readonly path: readonly string[];
-  readonly shape: z.core.$ZodType;
-  /** An empty value is a value. Otherwise it means that the variable is not set. */
-  readonly emptyCounts: boolean;
-}
-
-/** All variables, in the order of their settings. */
-const VARIABLES: readonly Variable[] = variablesOf(settingsSchema, []);
-
-function variablesOf(section: z.ZodObject, path: readonly string[]): Variable[] {
-  return partsOf(section).flatMap(({ name, shape }): Variable[] => {
-    const { env, emptyEnv = false } = metaOf(shape) ?? {};
-    const at = [...path, name];
-    if (env !== undefined) return [{ name: env, path: at, shape, emptyCounts: emptyEnv }];
-    return isSection(shape) ? variablesOf(shape, at) : [];
-  });
-}
+/** The settings with a variable, in their order. */
+const VARIABLES = SETTINGS.flatMap((setting) =>
+  setting.env === undefined ? [] : [{ ...setting, variable: setting.env }],
+);
 
 /** The variables that hold a secret, which the settings file cannot hold. */
 const SECRET_VARIABLES = SETTINGS.flatMap(({ secretEnv = [] }) => secretEnv);
@@ -57,46 +40,42 @@ export interface EnvironmentSettings {
 export function readEnvironment(env: Environment): EnvironmentSettings {
   const assignments: Assignment[] = [];
   const problems: string[] = [];
-  for (const variable of VARIABLES) {
-    const value = env[variable.name] ?? env[lowerCaseOf(variable.name)];
-    if (value === undefined || (value === "" && !variable.emptyCounts)) continue;
-    const { name, path, shape } = variable;
-    if (shape instanceof z.ZodObject) readPairs(variable, value, assignments, problems);
-    else assignments.push({ variable: name, path, value: readText(value, shape) });
+  for (const { variable, path, shape, emptyEnv } of VARIABLES) {
+    // Only the names of proxy variables are common in lower case.
+    const otherName = variable.endsWith("_PROXY") ? variable.toLowerCase() : variable;
+    const value = env[variable] ?? env[otherName];
+    if (value === undefined || (value === "" && emptyEnv !== true)) continue;
+    if (shape instanceof z.ZodObject) {
+      for (const pair of readPairs(value)) {
+        if ("key" in pair) assignments.push({ variable, path: [...path, pair.key], value: pair.text });
+        else problems.push(`environment variable ${variable}: ${path.join(".")}: ${pair.fault}`);
+      }
+    } else assignments.push({ variable, path, value: readText(value, shape) });
   }
   problems.push(...unsafe(env), ...removedIn(env), ...misspelled(env));
   const given = SECRET_VARIABLES.map((name): [string, string] => [name, env[name] ?? ""]);
   return { assignments, problems, given: new Map(given.filter(([, value]) => value !== "")) };
 }
 
-/** Only the names of proxy variables are common in lower case. */
-function lowerCaseOf(name: string): string {
-  return name.endsWith("_PROXY") ? name.toLowerCase() : name;
-}
-
 /** @returns a number or boolean if the setting needs one and the text is one; otherwise the text, which the check refuses */
 function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
-  const inner = shape instanceof z.ZodNullable ? shape.unwrap() : shape;
-  if (inner instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
-  const numbers = inner instanceof z.ZodNumberFormat ? /^\d{1,15}$/ : /^\d{1,15}(\.\d{1,15})?$/;
-  return inner instanceof z.ZodNumber && numbers.test(text) ? Number(text) : text;
+  if (shape instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
+  const numbers = shape instanceof z.ZodNumberFormat ? /^\d{1,15}$/ : /^\d{1,15}(\.\d{1,15})?$/;
+  return shape instanceof z.ZodNumber && numbers.test(text) ? Number(text) : text;
 }
 
 /** Reads `a=…,b=…`, which sets single keys of a section. */
-function readPairs({ name, path }: Variable, value: string, into: Assignment[], problems: string[]): void {
+function readPairs(value: string): ({ key: string; text: string } | { fault: string })[] {
   const seen = new Set<string>();
-  for (const item of value.split(",")) {
+  return value.split(",").map((item) => {
     const [, key = "", text = ""] = /^\s*([A-Za-z]+)\s*=\s*(\S+)\s*$/.exec(item) ?? [];
-    const fault = key === "" ? "found" : seen.has(key) ? "given twice:" : undefined;
-    seen.add(key);
-    if (fault === undefined) into.push({ variable: name, path: [...path, key], value: text });
-    else {
-      problems.push(
-        `environment variable ${name}: ${path.join(".")}: ${fault} ${JSON.stringify(item)}; ` +
-          "expected key=value pairs, each key once, such as listings=5m,sold=1h",
-      );
+    if (key !== "" && !seen.has(key)) {
+      seen.add(key);
+      return { key, text };
     }
-  }
+    const found = `${key === "" ? "found" : "given twice:"} ${JSON.stringify(item)}`;
+    return { fault: `${found}; expected key=value pairs, each key once, such as listings=5m,sold=1h` };
+  });
 }
 
 /** This variable makes Node accept any certificate. Then an attacker could receive signed requests. */
@@ -110,10 +89,8 @@ function unsafe(env: Environment): string[] {
 }
 
 function removedIn(env: Environment): string[] {
-  return REMOVED.flatMap(({ env: name, instead }) =>
-    name !== undefined && env[name]
-      ? [`environment variable ${name}: this setting no longer exists. ${instead}`]
-      : [],
+  return REMOVED.filter(({ env: name }) => name !== undefined && env[name]).map(
+    ({ env: name, instead }) => `environment variable ${name}: this setting no longer exists. ${instead}`,
   );
 }
 
@@ -122,7 +99,7 @@ function removedIn(env: Environment): string[] {
  * from one of ours by one letter. Names of one word never count: `POST` is similar to `PORT` and `HOST`, but means neither.
  */
 function misspelled(env: Environment): string[] {
-  const known = [...VARIABLES.map((variable) => variable.name), ...SECRET_VARIABLES, CONFIG_FILE];
+  const known = [...VARIABLES.map(({ variable }) => variable), ...SECRET_VARIABLES, CONFIG_FILE];
   const handled = new Set([...known, ...REMOVED.map((removed) => removed.env)]);
   const others = Object.keys(env).filter(
     (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !handled.has(name),

@@ -3,101 +3,53 @@
  * because a reload does not change values that were read before.
  */
 import type { Config } from "./config.ts";
-import type { SettingsSource, UsableSettings } from "./load.ts";
-import { describeValue, isSecretAt } from "./report.ts";
-import { type Settings, SETTINGS } from "./schema.ts";
+import type { UsableSettings } from "./load.ts";
+import { isSecretAt } from "./report.ts";
+import { SETTINGS } from "./schema.ts";
 import { leavesOf } from "./sources.ts";
+import { describeValue } from "./validate.ts";
 
 export interface LiveSettings {
   readonly current: () => Config;
   /** Makes a value from the settings. After a reload, the next read makes it again. */
   readonly derive: <T>(make: (config: Config) => T) => () => T;
-  /**
-   * Reads the settings again, and applies all of them or none.
-   * @param readAlso reads more from valid settings; a mistake there prevents the reload
-   */
-  readonly reload: <Also extends AlsoRead>(readAlso: (settings: Settings) => Also) => Reload<Also>;
+  /** Brings other settings into force. */
+  readonly use: (config: Config) => void;
 }
 
-interface AlsoRead {
-  /** One line for each problem. */
-  readonly problems: readonly string[];
-}
-
-/** The outcome of a reload, with the new settings if they apply. */
-export type Reload<Also> =
-  | (AppliedReload & { readonly usable: UsableSettings; readonly also: Also })
-  | FailedReload;
-
-/** The outcome of a reload, for operators. */
-export type ReloadOutcome = AppliedReload | FailedReload;
-
-interface AppliedReload {
-  readonly kind: "applied";
-  readonly changes: readonly SettingChange[];
-}
-
-type FailedReload =
-  /** Nothing has changed. One line for each problem. */
-  | { readonly kind: "invalid"; readonly problems: readonly string[] }
-  /** Nothing has changed. One line for each setting that needs a restart. */
-  | { readonly kind: "restart-needed"; readonly problems: readonly string[] };
-
-/**
- * @param restartFor returns further reasons, in words, why valid settings need a restart
- */
-export function createLiveSettings(
-  { first, reread }: SettingsSource,
-  restartFor: (current: Config, next: Config) => readonly string[],
-): LiveSettings {
-  let inForce: UsableSettings = first;
-  const current = (): Config => inForce.config;
-
+export function createLiveSettings(first: Config): LiveSettings {
+  let inForce = first;
   return {
-    current,
+    current: () => inForce,
     derive(make) {
-      let source = current();
+      let source = inForce;
       let made = make(source);
       return () => {
-        if (source === current()) return made;
-        source = current();
+        if (source === inForce) return made;
+        source = inForce;
         made = make(source);
         return made;
       };
     },
-    reload(readAlso) {
-      const { usable: next, problems: mistakes } = reread();
-      if (next === undefined) return { kind: "invalid", problems: mistakes };
-      const also = readAlso(next.settings);
-      if (also.problems.length > 0) return { kind: "invalid", problems: also.problems };
-      const changes = changesBetween(inForce, next);
-      const problems = [
-        ...changes.filter(({ isReloadable }) => !isReloadable).map(describeChange),
-        ...restartFor(current(), next.config),
-      ];
-      if (problems.length > 0) return { kind: "restart-needed", problems };
-      inForce = next;
-      return { kind: "applied", usable: next, changes, also };
-    },
+    use: (config) => void (inForce = config),
   };
 }
 
 /** One changed setting. `from` and `to` are absent for a secret. */
 export interface SettingChange {
-  /** `cache.ttl.sold`; for an app `apps.ID.weight`; for a URL in the warm list `warm.FORMAT:QUERY`. */
+  /** `cache.ttl.sold`; for an app `apps.ID.weight`. */
   readonly path: string;
   readonly from?: string;
   readonly to?: string;
+  readonly isReloadable: boolean;
 }
 
-type Change = SettingChange & { readonly isReloadable: boolean };
-
 /** @returns every setting that is written differently */
-export function changesBetween(before: UsableSettings, after: UsableSettings): Change[] {
+export function changesBetween(before: UsableSettings, after: UsableSettings): SettingChange[] {
   const [old, now] = [before, after].map(
     ({ written }) => new Map(leavesOf(written).map(([path, value]) => [path.join("."), { path, value }])),
   );
-  return [...new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])])].flatMap((name): Change[] => {
+  return [...new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])])].flatMap((name): SettingChange[] => {
     const [from, to] = [old?.get(name), now?.get(name)];
     if (JSON.stringify(from?.value) === JSON.stringify(to?.value)) return [];
     const isReloadable = SETTINGS.some(

@@ -3,16 +3,16 @@
  */
 import { readFileSync } from "node:fs";
 
-import { validateSettings, type SettingFault } from "./validate.ts";
+import { checkCombinations } from "./combinations.ts";
 import { type Config, ConfigError, toConfig } from "./config.ts";
 import { CONSTANTS, type Constants } from "./constants.ts";
-import { checkCombinations } from "./combinations.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
-import { describeConflict, describeFault, maskSecrets } from "./report.ts";
+import { describeMistake, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./schema.ts";
 import { readSecrets, type SecretValues } from "./secrets/secrets.ts";
-import { type Assignment, mergeSources } from "./sources.ts";
+import { type Assignment, mergeSources, type SettingSources } from "./sources.ts";
 import { tracingProblems } from "./tracing.ts";
+import { validateSettings } from "./validate.ts";
 import { readSettingsFile, type SettingsFile } from "./yaml-file.ts";
 
 /** Where the settings come from. */
@@ -32,7 +32,8 @@ export interface ExaminedConfig {
   readonly readable: Partial<Settings>;
   /** One line for each problem. */
   readonly problems: readonly string[];
-  readonly overlay?: SettingsFile;
+  readonly file: SettingsFile | undefined;
+  readonly sources: SettingSources;
   readonly assignments: readonly Assignment[];
 }
 
@@ -50,29 +51,25 @@ export interface UsableSettings {
 
 /** Loads the settings and reports all problems instead of throwing. */
 export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput): ExaminedConfig {
-  const { assignments, given, problems } = readEnvironment(env);
-  const overlay = env[CONFIG_FILE]
-    ? readSettingsFile(env[CONFIG_FILE], `environment variable ${CONFIG_FILE}`, readFile)
-    : undefined;
-  const unreadable = overlay?.problems ?? [];
-  const sources = mergeSources(DEFAULTS, overlay, assignments);
-  const { readable, faults } = validateSettings(sources);
+  const { assignments, given, problems: ofEnvironment } = readEnvironment(env);
+  const path = env[CONFIG_FILE];
+  const file = path ? readSettingsFile(path, `environment variable ${CONFIG_FILE}`, readFile) : undefined;
+  const unreadable = file?.problems ?? [];
+  const sources = mergeSources(DEFAULTS, file, assignments);
+  const { readable, mistakes } = validateSettings(sources);
   const secrets = readSecrets({ settings: readable, given, readFile });
+  const all = [...mistakes, ...secrets.mistakes, ...checkCombinations(readable, sources, given)];
   // A missing setting may be in the file that could not be read.
-  const mayBeMissing = unreadable.length > 0;
-  const isReported = (fault: SettingFault): boolean => !(mayBeMissing && fault.kind === "missing");
-  const lines = [
+  const reported = unreadable.length > 0 ? all.filter(({ isMissing }) => isMissing !== true) : all;
+  const problems = [
     ...unreadable,
-    ...problems,
+    ...ofEnvironment,
     ...tracingProblems(env),
-    ...faults.filter(isReported).map((fault) => describeFault(fault, sources)),
-    ...[...secrets.problems, ...(mayBeMissing ? [] : checkCombinations(readable, sources, given))].map(
-      (conflict) => describeConflict(conflict, sources),
-    ),
-  ].map((line) => maskSecrets(line, [...given.values()]));
-  const examined = { problems: lines, ...(overlay && { overlay }), assignments };
-  if (lines.length > 0 || !isComplete(readable))
-    return { ...examined, readable: mayBeMissing ? {} : readable };
+    ...reported.map((mistake) => describeMistake(mistake, sources)),
+  ].map((line) => maskSecrets(line, given.values()));
+  const examined = { problems, file, sources, assignments };
+  if (problems.length > 0 || !isComplete(readable))
+    return { ...examined, readable: unreadable.length > 0 ? {} : readable };
   const config = toConfig(readable, secrets.values, constants);
   const usable = {
     config,
@@ -85,7 +82,7 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
   return { ...examined, readable, usable };
 }
 
-/** Without faults, every section is there. */
+/** Without mistakes, every section is there. */
 function isComplete(settings: Partial<Settings>): settings is Settings {
   return Object.keys(DEFAULTS).every((name) => Object.hasOwn(settings, name));
 }
@@ -105,12 +102,8 @@ export interface SettingsSource {
 export function openSettings(input: ConfigInput): SettingsSource {
   const { usable, problems } = examineConfig(input);
   if (!usable) throw new ConfigError(problems);
-  return {
-    first: usable,
-    reread: () => examineConfig(input),
-    readFile: input.readFile,
-    file: input.env[CONFIG_FILE],
-  };
+  const { env, readFile } = input;
+  return { first: usable, reread: () => examineConfig(input), readFile, file: env[CONFIG_FILE] };
 }
 
 /**

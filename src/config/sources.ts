@@ -6,6 +6,15 @@ import { DURATION_PATTERN } from "./schema/units.ts";
 /** The place of a setting: keys of mappings and positions in lists. */
 export type SettingPath = readonly (string | number)[];
 
+/** Something wrong with settings. */
+export interface Mistake {
+  /** The wrong settings, the one first that most likely needs the change; none if `says` names what to set. */
+  readonly paths: readonly SettingPath[];
+  readonly says: string;
+  /** A setting is missing. */
+  readonly isMissing?: true;
+}
+
 /** @returns the path as people write it: `cache.ttl.sold`, `apps[2].id`. */
 export function formatPath(path: SettingPath): string {
   return path
@@ -16,13 +25,6 @@ export function formatPath(path: SettingPath): string {
 
 export function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** @returns whether the path exists, even with an empty value (`key:`) */
-function hasPath(root: unknown, path: SettingPath): boolean {
-  const parent = valueAt(root, path.slice(0, -1));
-  const last = path.at(-1);
-  return typeof parent === "object" && parent !== null && last !== undefined && Object.hasOwn(parent, last);
 }
 
 /** @returns the value at the path; `undefined` if the path does not exist */
@@ -39,8 +41,9 @@ export function valueAt(root: unknown, path: SettingPath): unknown {
 export function leavesOf(value: unknown, path: readonly string[] = []): [readonly string[], unknown][] {
   if (isMapping(value)) return Object.entries(value).flatMap(([key, part]) => leavesOf(part, [...path, key]));
   const items = Array.isArray(value) ? value : [];
-  if (items.length === 0 || !items.every((item) => hasPath(item, ["id"]))) return [[path, value]];
-  return items.flatMap((item) => leavesOf(item, [...path, String(valueAt(item, ["id"]))]));
+  const ids = items.map((item) => valueAt(item, ["id"]));
+  if (items.length === 0 || ids.includes(undefined)) return [[path, value]];
+  return items.flatMap((item, index) => leavesOf(item, [...path, String(ids[index])]));
 }
 
 /** A setting as an environment variable sets it. */
@@ -58,11 +61,8 @@ export interface SettingsLayer {
   readonly lineOf: (path: SettingPath) => number | undefined;
 }
 
-/** The settings of all sources together, and the source of each. */
 export interface SettingSources {
   readonly merged: Readonly<Record<string, unknown>>;
-  /** Whether the file has the setting. */
-  readonly isInFile: (path: SettingPath) => boolean;
   /** Whether the file or the environment has the setting. */
   readonly isSet: (path: SettingPath) => boolean;
   /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
@@ -82,16 +82,22 @@ export function mergeSources(
   file: SettingsLayer | undefined,
   assignments: readonly Assignment[],
 ): SettingSources {
-  // A copy, because `assign` writes into it.
+  // A copy, because the assignments are written into it.
   const merged = mergeMappings(structuredClone(defaults), file?.settings ?? {});
-  for (const assignment of assignments) assign(merged, assignment);
-  const asWritten = (path: SettingPath): SettingPath => withoutListed(path, file);
-  const isInFile = (path: SettingPath): boolean => hasPath(file?.settings, asWritten(path));
+  for (const { path, value } of assignments) {
+    // A section that is not a mapping stays as it is, so that the check refuses it.
+    const section = valueAt(merged, path.slice(0, -1));
+    if (isMapping(section)) section[String(path.at(-1))] = value;
+  }
+  const asWritten = ([section = "", key, ...rest]: SettingPath): SettingPath => {
+    const isPlainList = key === LISTED && Array.isArray(file?.settings[section]);
+    return [section, ...(isPlainList || key === undefined ? [] : [key]), ...rest];
+  };
   return {
     merged,
-    isInFile,
     isSet: (path) =>
-      isInFile(path) || assignments.some((assignment) => formatPath(assignment.path) === formatPath(path)),
+      valueAt(file?.settings, path) !== undefined ||
+      assignments.some((one) => formatPath(one.path) === formatPath(path)),
     nameOf: (path) => sourceOf(asWritten(path), file, assignments),
     pathOf: (path) => formatPath(asWritten(path)),
   };
@@ -100,20 +106,14 @@ export function mergeSources(
 /** The key of a list that can be written directly in place of its section. */
 const LISTED = "listed";
 
-/** @returns the path without the key `listed` if the file has a plain list there */
-function withoutListed(path: SettingPath, file: SettingsLayer | undefined): SettingPath {
-  const [section = "", key, ...rest] = path;
-  return key === LISTED && Array.isArray(valueAt(file?.settings, [section])) ? [section, ...rest] : path;
-}
-
 function merge(base: unknown, over: unknown): unknown {
+  if (!isMapping(base)) return isMapping(over) ? mergeMappings({}, over) : over;
   // An empty section (`server:`) changes nothing, because all its lines may be commented out.
-  if (isMapping(base) && over === null) return base;
-  if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
+  if (over === null) return base;
+  if (isDuration(over) && Object.values(base).every(isDuration))
     return Object.fromEntries(Object.keys(base).map((key) => [key, over]));
-  if (isMapping(base) && Array.isArray(over) && Array.isArray(base[LISTED]))
-    return { ...base, [LISTED]: over };
-  return isMapping(over) ? mergeMappings(isMapping(base) ? base : {}, over) : over;
+  if (Array.isArray(over) && LISTED in base) return { ...base, [LISTED]: over };
+  return isMapping(over) ? mergeMappings(base, over) : over;
 }
 
 function mergeMappings(
@@ -128,25 +128,17 @@ function isDuration(value: unknown): boolean {
   return typeof value === "string" && DURATION_PATTERN.test(value);
 }
 
-/** A section that is not a mapping stays as it is, so that the check refuses it. */
-function assign(root: Record<string, unknown>, { path, value }: Assignment): void {
-  const section = valueAt(root, path.slice(0, -1));
-  const key = path.at(-1);
-  if (isMapping(section) && key !== undefined) section[key] = value;
-}
-
 function sourceOf(
   path: SettingPath,
   file: SettingsLayer | undefined,
   assignments: readonly Assignment[],
 ): string {
-  for (let length = path.length; length > 0; length -= 1) {
-    const part = path.slice(0, length);
-    const written = formatPath(part);
-    const assignment = assignments.find((candidate) => formatPath(candidate.path) === written);
+  for (const [index] of path.entries()) {
+    const part = path.slice(0, path.length - index);
+    const assignment = assignments.find((one) => formatPath(one.path) === formatPath(part));
     if (assignment) return `environment variable ${assignment.variable}`;
     const line = file?.lineOf(part);
-    if (file && line !== undefined) return `${file.name}:${line}`;
+    if (line !== undefined) return `${file?.name}:${line}`;
   }
   return file?.name ?? "default";
 }

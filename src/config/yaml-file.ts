@@ -44,33 +44,26 @@ export function codeOf(error: unknown): string {
 export function parseSettingsFile(name: string, text: string): SettingsFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent" });
-  const problems = [...document.errors, ...document.warnings].map(
-    (error) =>
-      `${name}:${lines.linePos(error.pos[0]).line}: not valid YAML: ${FAULTS[error.code] ?? error.code}`,
-  );
   const lineOf = (path: SettingPath): number | undefined => {
     const parent = document.getIn(path.slice(0, -1), true);
-    const pair = isMap(parent)
-      ? parent.items.find(({ key }) => isScalar(key) && String(key.value) === path.at(-1))
-      : undefined;
-    const node = pair?.key ?? document.getIn(path, true);
+    const items = isMap(parent) ? parent.items : [];
+    const key = items
+      .map((item) => item.key)
+      .find((one) => isScalar(one) && String(one.value) === path.at(-1));
+    const node = key ?? document.getIn(path, true);
     return isNode(node) && node.range ? lines.linePos(node.range[0]).line : undefined;
   };
-  const settings = problems.length > 0 ? {} : toSettings(name, document, problems);
-  return { name, settings, problems, lineOf };
-}
-
-function toSettings(
-  name: string,
-  document: { toJS(): unknown },
-  problems: string[],
-): Record<string, unknown> {
+  const invalid = [...document.errors, ...document.warnings].map(
+    ({ pos, code }) => `${name}:${lines.linePos(pos[0]).line}: not valid YAML: ${FAULTS[code] ?? code}`,
+  );
+  if (invalid.length > 0) return { name, settings: {}, problems: invalid, lineOf };
   try {
-    const value = document.toJS() ?? {};
-    if (isMapping(value)) return value;
-    problems.push(`${name}: expected settings, as in "server:" and below it "port: 8080"`);
+    const settings: unknown = document.toJS() ?? {};
+    if (isMapping(settings)) return { name, settings, problems: [], lineOf };
+    const problem = `${name}: expected settings, as in "server:" and below it "port: 8080"`;
+    return { name, settings: {}, problems: [problem], lineOf };
   } catch {
-    problems.push(`${name}: not valid YAML: an alias (*name) has no anchor, or there are too many`);
+    const problem = `${name}: not valid YAML: an alias (*name) has no anchor, or there are too many`;
+    return { name, settings: {}, problems: [problem], lineOf };
   }
-  return {};
 }

@@ -7,7 +7,7 @@ import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
 import { reportUsage, type UsageOptions } from "../../src/usage/usage.ts";
 import { StoreUnavailable } from "../../src/errors.ts";
-import { appId } from "../../src/config/schema/text-shapes.ts";
+import { appId } from "../../src/config/schema/shapes.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { ask, type AskOptions, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -199,7 +199,7 @@ describe("usage as CSV", () => {
   });
 
   it("cannot contain formulas, because no app id begins or ends one", () => {
-    expect(appId().safeParse("web").success).toBe(true);
+    expect(appId.safeParse("web").success).toBe(true);
     for (const id of [
       "=1+1",
       "+1",
@@ -214,7 +214,7 @@ describe("usage as CSV", () => {
       "a;b",
       "(1)",
     ])
-      expect([id, appId().safeParse(id).success]).toEqual([id, false]);
+      expect([id, appId.safeParse(id).success]).toEqual([id, false]);
   });
 });
 

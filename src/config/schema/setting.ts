@@ -1,12 +1,10 @@
 /**
- * Declares settings. A shape (`number-shapes.ts`, `text-shapes.ts`) defines which values a setting accepts. `setting()`
- * declares the rest, for example:
+ * Declares settings. A shape (`shapes.ts`) defines which values a setting accepts. `setting()` declares the rest, for example:
  *
- *     maxWaitMs: setting(duration(), {
+ *     maxWaitMs: setting(duration(), "The longest time from a request's arrival to an answer or a refusal.", {
  *       default: "10s",
  *       env: "BUDGET_MAX_WAIT",
  *       reloadable: true,
- *       description: "A caller gets an answer or a refusal within this time after its request arrived.",
  *     }),
  *
  * The key is the name in `Config`. People write it without the unit: `maxWait`. Everything else is derived from this one
@@ -15,20 +13,8 @@
  */
 import * as z from "zod";
 
-/** What a shape defines. */
-interface ShapeFacts {
-  /** Completes the sentence "expected …". */
-  readonly expected: string;
-  /** No message shows the value. */
-  readonly secret?: boolean;
-  /** The value is secret only until the settings are valid. Then it is known to be the path of a file. */
-  readonly shownOnceRead?: boolean;
-}
-
 /** What a declaration adds to its shape. `Written` is the type of the value as people write it. */
 interface Declaration<Written> {
-  /** Plain sentences for config/default.yaml, the docs and the JSON Schema. */
-  readonly description?: string;
   /** The default as people write it; `null` if absent. */
   readonly default?: Written;
   /** The gateway does not start without the setting. */
@@ -43,9 +29,18 @@ interface Declaration<Written> {
   readonly reloadable?: boolean;
   /** Replaces the text of the shape. */
   readonly expected?: string;
+  /** No message shows the value. */
+  readonly secret?: boolean;
+  /** The value is secret only until the settings are valid. Then it is known to be the path of a file. */
+  readonly shownOnceRead?: boolean;
 }
 
-export type SettingMeta = ShapeFacts & Declaration<unknown>;
+export interface SettingMeta extends Declaration<unknown> {
+  /** Completes the sentence "expected …". */
+  readonly expected: string;
+  /** Plain sentences for config/default.yaml, the docs and the JSON Schema. */
+  readonly description?: string;
+}
 
 /** A shape that reads `Input` and yields `Output`. */
 export type Shape<Output, Input = string> = z.ZodType<Output, Input>;
@@ -53,25 +48,26 @@ export type Shape<Output, Input = string> = z.ZodType<Output, Input>;
 const metas = z.registry<SettingMeta>();
 
 /** @returns the shape, with a description of the values that it accepts */
-export function shaped<S extends z.ZodType>(shape: S, facts: ShapeFacts): S {
-  metas.add(shape, facts);
+export function shaped<S extends z.ZodType>(shape: S, expected: string, more: Declaration<unknown> = {}): S {
+  metas.add(shape, { ...more, expected });
   return shape;
-}
-
-/** @returns what a shape expects, for another shape that is built on it */
-export function factsOf(shape: z.ZodType): ShapeFacts {
-  return { expected: metaOf(shape)?.expected ?? "" };
 }
 
 /** @returns a shape that also accepts no value, as `null` */
 export function optional<S extends z.ZodType>(shape: S): z.ZodNullable<S> {
-  return shaped(z.nullable(shape), { expected: "", ...metaOf(shape) });
+  return shaped(z.nullable(shape), metaOf(shape)?.expected ?? "", metaOf(shape));
 }
 
-/** Declares a setting. */
-export function setting<S extends z.ZodType>(shape: S, declaration: Declaration<z.input<S>>): S {
-  metas.add(shape, { expected: "", ...metaOf(shape), ...declaration });
-  return shape;
+/** Declares a setting. @param description see {@link SettingMeta} */
+export function setting<S extends z.ZodType>(
+  shape: S,
+  description: string,
+  declaration: Declaration<z.input<S>> = {},
+): S {
+  // A copy, because several settings may share a shape.
+  const own = shape.clone();
+  metas.add(own, { expected: "", ...metaOf(shape), description, ...declaration });
+  return own;
 }
 
 /** @returns what {@link shaped} and {@link setting} attached; `undefined` for most sections */
@@ -104,9 +100,8 @@ export interface Setting extends SettingMeta {
 export function settingsOf(section: z.ZodObject, above: readonly string[] = []): Setting[] {
   return partsOf(section).flatMap(({ name, shape }): Setting[] => {
     const path = [...above, name];
-    const meta = metaOf(shape) ?? { expected: "" };
     if (isSection(shape)) return settingsOf(shape, path);
-    return [{ ...meta, path, name: path.join("."), shape }];
+    return [{ expected: "", ...metaOf(shape), path, name: path.join("."), shape }];
   });
 }
 
@@ -123,9 +118,4 @@ export function defaultsOf(section: z.ZodObject): Record<string, unknown> {
       isSection(shape) ? defaultsOf(shape) : (metaOf(shape)?.default ?? null),
     ]),
   );
-}
-
-/** @returns whether the value must stay hidden even if the settings are valid */
-export function isSecret({ secret = false, shownOnceRead = false }: SettingMeta): boolean {
-  return secret && !shownOnceRead;
 }

@@ -2,13 +2,14 @@
  * Reads keys, tokens, passwords and certificates again when their files change. Only the files that the settings in force
  * name are read, not the settings.
  */
-import type { Clock } from "../../process/clock.ts";
+import { type Clock, every } from "../../process/clock.ts";
 import { type Config, toConfig } from "../config.ts";
 import type { UsableSettings } from "../load.ts";
+import { formatPath } from "../sources.ts";
+import { POLL_MS } from "../watch-file.ts";
 import type { PrivateKeys } from "./private-key.ts";
 import { Secret, secretsIn } from "./secret.ts";
-import { readSecrets, secretFilesIn, type SecretValues } from "./secrets.ts";
-import { formatPath } from "../sources.ts";
+import { readSecrets, type SecretValues } from "./secrets.ts";
 
 /** The settings that name files, and the content of these files. */
 const GROUPS = {
@@ -18,9 +19,6 @@ const GROUPS = {
   "server.tls": ({ serverPair }) => serverPair,
   "admin.tls": ({ adminPair }) => adminPair,
 } satisfies Record<string, (values: SecretValues) => unknown>;
-
-/** Watching directories is not reliable, because network file systems report nothing. */
-const POLL_MS = 1_000;
 
 type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
@@ -50,16 +48,6 @@ export interface SecretFiles {
   readonly close: () => void;
 }
 
-/** @returns a function that replaces the private key, and keeps the one before it for a while */
-function createUseKey(keys: PrivateKeys, clock: Clock): (upstream: Config["upstream"]) => void {
-  let cancel = (): void => undefined;
-  return ({ privateKey, previousKeyForMs }) => {
-    if (!keys.replace(privateKey)) return;
-    cancel();
-    cancel = clock.after(previousKeyForMs, keys.forgetPrevious);
-  };
-}
-
 /** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
 export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
   const { first, keys, clock, readFile, info, warn } = options;
@@ -68,27 +56,19 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
   let tokens = revealed(secrets.appTokens);
   let seen = "";
   let refused = 0;
-  let cancelPoll = clock.after(POLL_MS, poll);
-  const useKey = createUseKey(keys, clock);
+  let keepKey = (): void => undefined;
   const listeners: { readonly name: string; readonly apply: (config: Config) => void }[] = [];
 
-  function poll(): void {
-    cancelPoll = clock.after(POLL_MS, poll);
-    check();
-  }
-
   function check(): void {
-    const content = JSON.stringify(secretFilesIn(inForce.settings).map((file) => contentOf(file, readFile)));
+    const content = JSON.stringify(secrets.files.map((file) => contentOf(file, readFile)));
     if (content === seen) return;
     seen = content;
-    const { values, problems } = readSecrets({ ...inForce, readFile }, secrets);
-    refused = problems.length;
-    if (problems.length > 0) {
-      const lines = problems.map(
-        ({ paths, explanation }) => `${paths.map(formatPath).join(", ")}: ${explanation}`,
-      );
+    const { values, mistakes } = readSecrets({ ...inForce, readFile }, secrets);
+    refused = mistakes.length;
+    if (refused > 0) {
+      const problems = mistakes.map(({ paths, says }) => `${paths.map(formatPath).join(", ")}: ${says}`);
       warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
-        problems: lines,
+        problems,
       });
     }
     apply(values);
@@ -98,12 +78,16 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
     const changed = Object.entries(GROUPS).flatMap(([name, contentIn]) =>
       textOf(contentIn(secrets)) === textOf(contentIn(values)) ? [] : [name],
     );
-    if (changed.length === 0) return;
     secrets = values;
     config = toConfig(inForce.settings, values, inForce.constants);
+    if (changed.length === 0) return;
     tokens = revealed(values.appTokens);
     for (const secret of secretsIn(config)) keys.mask(secret);
-    useKey(config.upstream);
+    const { privateKey, previousKeyForMs } = config.upstream;
+    if (keys.replace(privateKey)) {
+      keepKey();
+      keepKey = clock.after(previousKeyForMs, keys.forgetPrevious);
+    }
     info("Files with secrets or certificates have changed. The new content is in use.", {
       settings: changed,
     });
@@ -113,15 +97,14 @@ export function followSecretFiles(options: SecretFilesOptions): SecretFiles {
   return {
     current: () => config,
     appTokens: () => tokens,
-    onChange: (name, apply) => void listeners.push({ name, apply }),
+    onChange: (name, onChange) => void listeners.push({ name, apply: onChange }),
     refused: () => refused,
     check,
     use(settings) {
       inForce = settings;
-      config = toConfig(settings.settings, secrets, settings.constants);
       apply(settings.secrets);
     },
-    close: () => cancelPoll(),
+    close: every(clock, POLL_MS, check),
   };
 }
 
