@@ -10,7 +10,7 @@ const ALONE = ["test/unit/upstream/answers.test.ts"];
 /** Files that wait long: for Redis, for windows to pass, for other processes. Those of the first row wait longest. */
 const LONGEST = [
   /faults\/ratelimit|budget|ratelimit\/scenes|closed-door-tls|processes|faults\/(replicas|life|sqlite)|browser\//,
-  /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|pages)|property\/hostile/,
+  /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|stories|pages)|property\/hostile/,
 ];
 
 /** Starts the longest files first, so that no core is idle at the end. */

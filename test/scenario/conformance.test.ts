@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-import { play, readCases } from "./conformance-play.ts";
+import { play, readStories } from "./play.ts";
 
 const PAGE = readFileSync("docs/internals/http-conformance.md", "utf8");
-const CASES = readCases(readFileSync("docs/internals/http-cases.txt", "utf8"));
+const CASES = readStories(readFileSync("docs/internals/http-cases.txt", "utf8"));
 
 describe("RFC 9111 and RFC 5861", () => {
-  it.each(CASES)("$id: $title", play);
+  it.each(CASES)("$title", play);
 });
 
 /** The clauses that require something. */
@@ -34,7 +34,7 @@ describe("docs/internals/http-conformance.md", () => {
       ROWS.flatMap(({ clauses, account }) => (account.startsWith("Not at all:") ? clauses : [])),
     );
     const applying = CLAUSES.filter((clause) => !absent.has(clause)).map((clause) => `9111-${clause}`);
-    const played = new Set(CASES.map(({ id }) => /^\d+-[\d.]+/.exec(id)?.[0] ?? id));
+    const played = new Set(CASES.map(({ title }) => /^\d+-[\d.]+/.exec(title)?.[0] ?? title));
     expect([...played].toSorted()).toEqual([...applying, "5861-3", "5861-4"].toSorted());
   });
 });

@@ -137,6 +137,26 @@ describe("a connection", () => {
     expect(answersIn(raw)).toEqual(["200 first", "200 second"]);
   });
 
+  it("with a stream whose caller does not read the answer frees its upstream slot as soon as the body has arrived", async () => {
+    const gateway = await startGateway({
+      settings: "upstream: { maxBodyBytes: 64MiB, bodyTimeout: 1h, totalTimeout: 1h }\n",
+      env: { BUDGET_CONCURRENCY: "1" },
+    });
+    // More than the sockets between caller and gateway hold.
+    gateway.sandbox.faults.add({ oversizeBytes: 24 * 1024 * 1024, times: 1 });
+    const slow = http.get(`${gateway.url}/listings?areaId=76&limit=5`, {
+      headers: { "cache-control": "no-store" },
+    });
+    onTestFinished(() => void slow.destroy());
+    const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+      slow.on("response", resolve).on("error", reject);
+    });
+    expect((await gateway.get("/areas?q=behind")).status).toBe(200);
+    let bytes = 0;
+    for await (const piece of response) bytes += Buffer.from(piece).length;
+    expect([bytes, response.complete]).toEqual([24 * 1024 * 1024, true]);
+  });
+
   it.each([
     ["before it has said anything", ""],
     ["in the middle of a request", "GET /areas?q=Na"],

@@ -37,21 +37,4 @@ describe("many callers", () => {
     expect(new Set((await Promise.all(replies)).map(({ headers }) => headers.etag)).size).toBe(4);
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
-
-  it("still get the answer when the first one hangs up", async () => {
-    const gateway = await startGateway();
-    gateway.sandbox.hold();
-    const first = new AbortController();
-    const leader = gateway.get("/areas?q=Nacka", { signal: first.signal });
-    await gateway.sandbox.waitForRequests(1);
-    const follower = gateway.get("/areas?q=Nacka");
-    await gateway.admitted();
-    first.abort();
-    await expect(leader).rejects.toThrow();
-    await gateway.logged('"outcome":"abandoned"');
-    gateway.sandbox.release();
-    expect((await follower).status).toBe(200);
-    expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ hit: true });
-    expect(gateway.sandbox.requests()).toHaveLength(1);
-  });
 });

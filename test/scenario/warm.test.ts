@@ -118,6 +118,16 @@ describe("a listed answer", () => {
     expect([await spent("web", "miss"), await spent("other", "miss")]).toEqual([0, 0]);
   });
 
+  it("is cut from its block, which is kept warm, and so every page of the block", async () => {
+    const { gateway, clock } = await startWarm('warm: [{ url: "/listings?areaId=76&limit=5" }]');
+    await clock.advance(BEGINS_MS);
+    await attended({ gateway, clock });
+    expect(cacheStatus(await gateway.get("/listings?areaId=76&limit=10&offset=5"))).toMatchObject({
+      hit: true,
+    });
+    expect(targets(gateway)).toEqual(["/listings?areaId=76&limit=500&offset=0"]);
+  });
+
   it("is fetched in the format in the list", async () => {
     const { gateway, clock } = await startWarm(`warm: [{ url: "${NACKA}", format: v2 }]`);
     await clock.advance(BEGINS_MS);
