@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import { CAUSES, UPSTREAM_FAULTS } from "../../telemetry/events.ts";
 import { RESOURCES, ORIGINS, type OriginName } from "../../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "../../usage/ledger.ts";
-import { purseKeys, type RunLimiter } from "./redis-script.ts";
+import { purseKeys, readState, type RunLimiter } from "./redis-script.ts";
 
 const LINES_AT_ONCE = 1_000;
 /** The end of a call, and calls that a replica sent without Redis, are in the stream at most this long after the call. */
@@ -14,13 +14,8 @@ const LATEST_MS = 26 * 3_600_000;
 const MOST_ENDED = 10_000;
 
 export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerReader {
-  async function completeSince(origin: OriginName): Promise<number> {
-    const { state } = purseKeys(namespace, origin);
-    const text = await run("ledger", state, (client) => client.get(state));
-    // Only the script writes this value.
-    const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
-    return since;
-  }
+  const completeSince = async (origin: OriginName): Promise<number> =>
+    (await readState(run, namespace, origin))?.since ?? 0;
 
   return {
     async *read(from, to) {

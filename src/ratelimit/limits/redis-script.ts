@@ -11,7 +11,7 @@ import type { LimitReason } from "../limiter.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
-    sharedPurse(numberOfKeys: number, ...keysAndRequest: string[]): Result<string, Context>;
+    sharedPurse(numberOfKeys: number, ...keysAndRequest: string[]): Result<string | null, Context>;
   }
 }
 
@@ -98,7 +98,7 @@ export interface Request {
   readonly takes: readonly Take[];
   /** The calls that wait here; absent if that has not changed. */
   readonly waiting: readonly (readonly [app: string, priority: Priority, count: number])[] | undefined;
-  /** The reply describes the state, and the script tidies up. */
+  /** The reply says what waits at other replicas, and the script tidies up. */
   readonly isTick: boolean;
 }
 
@@ -143,10 +143,8 @@ export interface Done {
   readonly closedMs: number;
   /** Replicas of version 0.2 may still send. */
   readonly isOldVersion?: boolean;
-  readonly state?: {
-    readonly freeIn: readonly (readonly number[])[];
-    readonly waiting: readonly (readonly (readonly [string, Priority, number])[])[];
-  };
+  /** What waits at each of the other replicas; in the reply to a tick. */
+  readonly waiting?: readonly (readonly (readonly [string, Priority, number])[])[];
 }
 
 /** The keys of an origin. `namespace` is the prefix of all keys and the account's fingerprint. It has no braces. */
@@ -185,15 +183,29 @@ export interface ReplicaSlot {
   readonly freeInMs: number;
 }
 
-/** The part of the script's state that is read here. */
+/** A part of the script's state. */
 interface StoredState {
   readonly time: number;
+  /** The ledger is complete since this instant. */
+  readonly since: number;
   readonly slots: readonly {
     readonly holder?: string;
     readonly isUnknown?: true;
     readonly renewedAt?: number;
     readonly holdMs?: number;
   }[];
+}
+
+/** Reads the script's state and changes nothing. @returns nothing if Redis has none */
+export async function readState(
+  run: RunLimiter,
+  namespace: string,
+  origin: OriginName,
+): Promise<StoredState | undefined> {
+  const { state, all } = purseKeys(namespace, origin);
+  const text = await run("ledger", state, (client) => client.sharedPurse(all.length, ...all, ""));
+  // Lua encodes an empty list as an empty object.
+  return text === null ? undefined : JSON.parse(text.replaceAll("{}", "[]"));
 }
 
 export function createRedisPurse(run: RunLimiter, namespace: string, origin: OriginName): RedisPurse {
@@ -203,15 +215,14 @@ export function createRedisPurse(run: RunLimiter, namespace: string, origin: Ori
       const text = JSON.stringify({ ...settings, ...request, prefix });
       const answer = await run("take", state, (client) => client.sharedPurse(keys.length, ...keys, text));
       // Lua encodes an empty list as an empty object.
-      const reply: Reply = JSON.parse(answer.replaceAll("{}", "[]"));
+      const reply: Reply = JSON.parse((answer ?? "").replaceAll("{}", "[]"));
       return reply;
     },
     follow: (after, most) =>
       run("ledger", ledger, (client) => client.xrange(ledger, `(${after}`, "+", "COUNT", most)),
     async slots() {
-      const text = await run("ledger", state, (client) => client.get(state));
-      if (text === null) return [];
-      const { time, slots }: StoredState = JSON.parse(text.replaceAll("{}", "[]"));
+      const stored = await readState(run, namespace, origin);
+      const { time = 0, slots = [] } = stored ?? {};
       return slots.flatMap(({ holder, isUnknown, renewedAt = time, holdMs = 0 }, index) =>
         holder !== undefined || isUnknown === true
           ? [{ slot: index + 1, holder: holder ?? "", freeInMs: Math.max(0, renewedAt + holdMs - time) }]

@@ -1,19 +1,21 @@
 -- The shared purse of one origin, and the slots of the own purses. docs/budget.md explains the purses. The numbers in
 -- brackets are the rules at the top of shared-purse.ts.
 --
--- KEYS     1 state: JSON
+-- KEYS     1 state: MessagePack
 --          2 shared: sorted set of the calls of the shared purse; the score is the instant that a call counts from
 --          3 own: the same for the own purses; a member is the slot, a blank, and the id of the call
 --          4 waiting: hash from process to the calls that wait there
 --          5 ledger: a stream
 --          6 the state of version 0.2, 7 its calls
 --          In the same hash slot of a Cluster: PREFIX.day:APP, sorted sets like 2, for apps with a limit for the day
--- ARGV[1]  the request as JSON: see Request in redis-script.ts
+-- ARGV[1]  the request as JSON: see Request in redis-script.ts. If it is empty, the reply is the state, and nothing changes.
 --
 -- Instants are milliseconds of the script's own time [6].
 
-local request = cjson.decode(ARGV[1])
 local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = unpack(KEYS)
+local stored = redis.call('GET', STATE)
+if ARGV[1] == '' then return stored and cjson.encode(cmsgpack.unpack(stored)) end
+local request = cjson.decode(ARGV[1])
 local DAY = 86400000
 -- [6] After an outage of Redis that takes longer, those who know more have this long to come first.
 local RETURN_MS = 1000
@@ -48,8 +50,7 @@ local function owe(debts, ms, number)
 end
 
 local function readState()
-  local text = redis.call('GET', STATE)
-  if text then state = cjson.decode(text) else
+  if stored then state = cmsgpack.unpack(stored) else
     redis.call('DEL', SHARED, OWN)
     state = {
       time = clock, clock = clock, wall = request.wall, seq = 0, workedSeq = 0, epoch = int(clock) .. request.process,
@@ -232,12 +233,10 @@ local function settle(ended)
   redis.call('XADD', LEDGER, '*', 'k', 'e', 'i', ended.id, 's', ended.status, 'd', int(ended.durationMs), 't', int(at))
 end
 
--- How long until each of these calls leaves the window. A call on its way is treated as if it arrived now.
-local function freeIn(key, ms, first, most)
-  local flat = redis.call('ZRANGEBYSCORE', key, '(' .. int(now - span(ms)), '+inf', 'WITHSCORES', 'LIMIT', int(first), int(most))
-  local waits = {}
-  for n = 2, #flat, 2 do waits[#waits + 1] = math.ceil(math.min(tonumber(flat[n]), now) + span(ms) + 1 - now) end
-  return waits
+-- How long until this many calls have left the window. A call on its way is treated as if it arrived now.
+local function freeIn(key, ms, number)
+  local call = redis.call('ZRANGEBYSCORE', key, '(' .. int(now - span(ms)), '+inf', 'WITHSCORES', 'LIMIT', int(number - 1), 1)
+  return call[2] and math.ceil(math.min(tonumber(call[2]), now) + span(ms) + 1 - now)
 end
 
 -- [1] Grants a permit, or returns the reason of the refusal and the time until a new request makes sense.
@@ -247,12 +246,12 @@ local function take(wanted, rooms, closedMs)
   if closedMs > 0 then refuse('redis-away', closedMs) end
   for i, w in ipairs(windows) do
     local missing = 1 + (wanted.leave[i] or 0) - rooms[i]
-    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeIn(SHARED, w.ms, missing - 1, 1)[1]) end
+    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeIn(SHARED, w.ms, missing)) end
   end
   local day = request.prefix .. 'day:' .. wanted.app
   if wanted.perDay then
     local over = math.max(count(day, DAY), wanted.dayAtLeast) + 1 - wanted.perDay
-    if over > 0 then refuse('per-day', freeIn(day, DAY, over - 1, 1)[1]) end
+    if over > 0 then refuse('per-day', freeIn(day, DAY, over)) end
   end
   if reason and not wanted.ignoresLimits then return { reason = reason, waitMs = waitMs } end
   redis.call('ZADD', SHARED, int(now + request.countMs), wanted.id)
@@ -266,22 +265,21 @@ local function take(wanted, rooms, closedMs)
   return { isGranted = true }
 end
 
--- When the next permits are free, and what waits at other replicas. Predictions and fairness need it.
-local function describe()
-  local described = { freeIn = {}, waiting = {} }
-  for i, w in ipairs(windows) do described.freeIn[i] = freeIn(SHARED, w.ms, 0, 100) end
-  local flat = redis.call('HGETALL', WAITING)
+-- What waits at other replicas. Predictions and fairness need it.
+local function waitingElsewhere()
+  local waiting, flat = {}, redis.call('HGETALL', WAITING)
   for i = 1, #flat, 2 do
     local other = cjson.decode(flat[i + 1])
     if other.at < now - 1000 then redis.call('HDEL', WAITING, flat[i])
-    elseif flat[i] ~= request.process then described.waiting[#described.waiting + 1] = other.apps end
+    elseif flat[i] ~= request.process then waiting[#waiting + 1] = other.apps end
   end
-  return described
+  return waiting
 end
 
 local function tidy()
   state.keepMs = math.max(state.keepMs, request.keepMs)
   for _, key in ipairs({ SHARED, OWN }) do redis.call('ZREMRANGEBYSCORE', key, '-inf', int(now - state.keepMs)) end
+  for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
   for name, process in pairs(state.processes) do
     if process.at < now - request.holdMs then state.processes[name] = nil end
   end
@@ -306,14 +304,14 @@ local function work(reply)
   for i, w in ipairs(windows) do rooms[i] = room(w) end
   for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs) end
   for i, w in ipairs(windows) do
-    local spent = count(SHARED, w.ms) + owed(state.debts, w.ms)
+    local spent = sharedLimit(w) - rooms[i]
     reply.windows[i], reply.counts[int(w.ms)] = { spent, math.max(0, rooms[i]), count(OWN, w.ms) }, spent
   end
   if request.waiting then
     redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   end
   if request.isTick then
-    reply.state = describe()
+    reply.waiting = waitingElsewhere()
     tidy()
   end
   state.counts = reply.counts
@@ -333,8 +331,7 @@ state.seq, state.time = state.seq + 1, now
 me.seq, me.number, me.at = state.seq, request.number, now
 state.processes[request.process] = me
 state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
-redis.call('SET', STATE, cjson.encode(state), 'PX', int(state.keepMs + request.holdMs))
-for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
+redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
 reply.joinedBy, reply.purses, reply.slackMs = me.joinedBy, state.purses, request.slackMs
 return cjson.encode(reply)

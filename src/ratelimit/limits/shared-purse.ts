@@ -255,7 +255,8 @@ class SharedPurse implements SharedLimiter {
     const { clock, process, redis } = this.#options;
     const timeoutMs = this.#options.timeoutMs();
     const { last } = this.#purses;
-    const isQuiet = this.#waiting.length === 0 && this.#isWaitingReported;
+    // The script forgets after a second what waits here.
+    const hasNews = asked.isTick ? this.#waiting.length > 0 : !this.#isWaitingReported;
     const request: Request = {
       process,
       number: ++this.#commands,
@@ -266,7 +267,7 @@ class SharedPurse implements SharedLimiter {
       ...this.#time.ask(askedAt),
       wall: clock.now(),
       ...asked,
-      waiting: isQuiet ? undefined : this.#waiting.map(({ app, priority, count }) => [app, priority, count]),
+      waiting: hasNews ? this.#waiting.map(({ app, priority, count }) => [app, priority, count]) : undefined,
     };
     let refusal: unknown;
     const reply = await new Promise<Reply | undefined>((resolve) => {
@@ -343,11 +344,11 @@ class SharedPurse implements SharedLimiter {
     for (const { request, resolve } of pending) resolve(this.#purses.decideAlone(request));
   }
 
-  /** Keeps the described state, forgets old calls, and reads on in the ledger which apps sent how many. */
-  #tidy({ state, time }: Done, at: number): void {
+  /** Keeps what waits elsewhere, forgets old calls, and reads on in the ledger which apps sent how many. */
+  #tidy({ waiting, time }: Done, at: number): void {
     const { slot, apps } = this.#purses;
     const keptMs = this.#purses.keptMs();
-    if (state !== undefined) this.#purses.described = { state, at };
+    if (waiting !== undefined) this.#purses.elsewhere = { waiting, at };
     slot.forget(at - keptMs);
     void apps.follow(time - at, at, keptMs);
   }
@@ -360,6 +361,5 @@ class SharedPurse implements SharedLimiter {
     purses.configure(this.#next);
     this.#next = undefined;
     purses.last = purses.last && { ...purses.last, windows: [] };
-    purses.described = undefined;
   }
 }

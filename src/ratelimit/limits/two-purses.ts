@@ -57,7 +57,8 @@ export class TwoPurses {
   windows: readonly PurseWindow[];
   /** The last reply to a command that could change something. */
   last: (Done & { readonly askedAt: number }) | undefined;
-  described: { readonly state: NonNullable<Done["state"]>; readonly at: number } | undefined;
+  /** What waited at the other replicas, and when. */
+  elsewhere: { readonly waiting: NonNullable<Done["waiting"]>; readonly at: number } | undefined;
   isReachable = true;
   /** [6] */
   isWatching = true;

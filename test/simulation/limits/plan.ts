@@ -89,6 +89,6 @@ export function drawPlan(random: TestRandom): Plan {
     quietMs: random.between(500, 5_000),
     faultyMs: random.pick([15_000, 40_000]),
     unsettled: random.pick([0, 0, 0.1, 1]),
-    isMeasured: random.chance(0.25),
+    isMeasured: random.chance(0.1),
   };
 }

@@ -19,8 +19,9 @@ export interface RedisStage {
 }
 
 export async function startStage(): Promise<RedisStage> {
-  const server = await startRedis();
-  const client = new Redis({ port: server.port, disableClientInfo: true, enableAutoPipelining: true });
+  const server = await startRedis("--unixsocket", "socket", "--hz", "1", "--latency-tracking", "no");
+  const [, directory] = [await server.command("CONFIG", "GET", "dir")].flat();
+  const client = new Redis({ path: `${String(directory)}/socket`, disableClientInfo: true });
   return {
     client,
     async close() {
@@ -30,14 +31,8 @@ export async function startStage(): Promise<RedisStage> {
   };
 }
 
-/** Redis with the time of the history: the last two arguments. */
-const withClock = (lua: string): string => `
-local real = redis
-local redis = { call = function(name, ...)
-  if name == 'TIME' then return { ARGV[2], ARGV[3] } end
-  return real.call(name, ...)
-end }
-${lua}`;
+/** The script with the time of the history: the last two arguments. */
+const withClock = (lua: string): string => lua.replace("redis.call('TIME')", "{ ARGV[2], ARGV[3] }");
 
 /** The data of one history. */
 export interface StageData {
@@ -52,6 +47,7 @@ export interface StageData {
   readonly evict: (index: number) => void;
   /** How many snapshots there are. */
   readonly snapshots: () => number;
+  readonly isBusy: () => boolean;
   /** Resolves when Redis has executed everything. */
   readonly idle: () => Promise<void>;
   readonly remove: () => Promise<void>;
@@ -99,6 +95,7 @@ export function createStageData({ client }: RedisStage, namespace: string, lua: 
     },
     empty,
     evict: (index) => void doing(client.del(key(names[index] ?? ""))),
+    isBusy: () => under.size > 0,
     async idle() {
       while (under.size > 0) await Promise.allSettled(under);
     },

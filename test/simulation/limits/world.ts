@@ -55,8 +55,10 @@ export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, l
   const data = createStageData(stage, `${++worlds}:`, lua);
   const letRun = async (): Promise<void> => {
     await promisesSettled();
-    await data.idle();
-    await promisesSettled();
+    while (data.isBusy()) {
+      await data.idle();
+      await promisesSettled();
+    }
   };
   const clock = createFakeClock(STARTED_AT, { letRun });
   return {
