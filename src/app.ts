@@ -125,7 +125,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const { lifetimes } = cache;
   const status = createStatusPage(context, { stores, budgets, lifetimes });
-  const background = [warm, createSweep(stores.all, clock), context.recorder, status];
+  const background = [warm, createSweep(stores.all, clock), status];
   const { server: callers, inFlight } = createCallers(context, { ...upstream, ...stores, pages, budgets });
   sampleMetrics(context, { stores, flights, budgets, lifetimes });
 
@@ -299,6 +299,7 @@ function createStatusPage(
   const { clock, config, log, random, settings } = context;
   return createStatus({
     ...context,
+    outages: context.outages.current,
     process: { id: random.unique16(), host: hostname(), version: build.version, startedAt: clock.now() },
     budgets,
     board: stores.statusTexts,

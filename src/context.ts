@@ -18,7 +18,9 @@ import { appsConfigOf } from "./ratelimit/budgets.ts";
 import type { Observer, Tracing } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
-import { createObserver } from "./telemetry/observer.ts";
+import { createAccessLog, createClientAddress } from "./telemetry/access-log.ts";
+import { createMessageLog, createObserver } from "./telemetry/observer.ts";
+import { createOutages, type Outages } from "./telemetry/outages.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 
 /** What the process passes to the gateway. */
@@ -48,6 +50,7 @@ export interface Context extends GatewayOptions {
   readonly observer: Observer;
   /** What happened in this process, for the status page. */
   readonly recorder: Recorder;
+  readonly outages: Outages;
   /** The calling apps, listed in the settings or not. */
   readonly apps: Apps;
   readonly secretFiles: SecretFiles;
@@ -64,14 +67,16 @@ export function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(config);
   const metrics = createMetrics();
   const apps = createApps(appsConfigOf(config));
-  const recorder = createRecorder({ clock, startedAt: clock.now(), savingOf });
-  const logging = createObserver(log, metrics, {
-    labelOf: apps.labelOf,
-    logSettings: () => settings.current().log,
-    trustedProxies: config.server.trustedProxies,
-    now: options.clock.now,
-  });
-  const observer = recorder.recording(logging);
+  const recorder = createRecorder(clock.now, savingOf);
+  const outages = createOutages(log, clock.now, recorder.outageBegan);
+  const observer = createObserver([
+    // The log names every app, the metrics only some.
+    { ...metrics, request: (record) => metrics.request(record, apps.labelOf(record.app)) },
+    outages,
+    createAccessLog(log, () => settings.current().log, createClientAddress(config.server.trustedProxies)),
+    createMessageLog(log),
+    recorder.listener,
+  ]);
   const secretFiles = followSecretFiles({ ...observer, ...source, keys, clock });
   return {
     ...options,
@@ -81,6 +86,7 @@ export function createContext(options: GatewayOptions): Context {
     metrics,
     observer,
     recorder,
+    outages,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     secretFiles,

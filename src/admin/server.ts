@@ -15,7 +15,7 @@ import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
 import { type PurgeOptions, purgeEndpoints } from "./purge.ts";
-import type { Span } from "./status/facts.ts";
+import type { Span } from "./status/counters.ts";
 import type { Status } from "./status/status.ts";
 import { type UsageOptions, usageEndpoints } from "./usage.ts";
 

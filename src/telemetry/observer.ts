@@ -1,41 +1,33 @@
-/** The stages report to this observer. It writes the log and updates the metrics. */
+/** Tells each event to everybody who listens: log, metrics, outages, the status page. The stages report to it. */
 import type { Observer } from "./events.ts";
-import { createAccessLog, createClientAddress } from "./access-log.ts";
-import type { Logger, LogSettings } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
-import { createOutages } from "./outages.ts";
+import type { Logger } from "./log.ts";
 
-export interface ObserverOptions {
-  /** The metric label of an app. The log names every app, the metrics only some. */
-  readonly labelOf: (app: string) => string;
-  readonly logSettings: () => LogSettings;
-  /** The addresses and networks of proxies in front of the gateway (`server.trustedProxies`). */
-  readonly trustedProxies: readonly string[];
-  /** Epoch milliseconds. */
-  readonly now: () => number;
+export function createObserver(listeners: readonly Partial<Observer>[]): Observer {
+  return {
+    request: tellAll(listeners.map(({ request }) => request)),
+    upstreamCall: tellAll(listeners.map(({ upstreamCall }) => upstreamCall)),
+    refreshed: tellAll(listeners.map(({ refreshed }) => refreshed)),
+    warmed: tellAll(listeners.map(({ warmed }) => warmed)),
+    outOfOrder: tellAll(listeners.map(({ outOfOrder }) => outOfOrder)),
+    backInOrder: tellAll(listeners.map(({ backInOrder }) => backInOrder)),
+    info: tellAll(listeners.map(({ info }) => info)),
+    warn: tellAll(listeners.map(({ warn }) => warn)),
+    error: tellAll(listeners.map(({ error }) => error)),
+  };
 }
 
-export function createObserver(
-  log: Logger,
-  metrics: Metrics,
-  { labelOf, logSettings, trustedProxies, now }: ObserverOptions,
-): Observer {
-  const access = createAccessLog(log, logSettings, createClientAddress(trustedProxies));
-  const outages = createOutages(log, now);
+function tellAll<Event extends unknown[]>(
+  listeners: readonly (((...event: Event) => void) | undefined)[],
+): (...event: Event) => void {
+  const listening = listeners.filter((listener) => listener !== undefined);
+  return (...event) => {
+    for (const listener of listening) listener(...event);
+  };
+}
+
+/** Writes messages for operators to the log. */
+export function createMessageLog(log: Logger): Pick<Observer, "info" | "warn" | "error"> {
   return {
-    request(record, caller) {
-      metrics.request(record, labelOf(record.app));
-      outages.request(record);
-      access.request(record, caller);
-    },
-    upstreamCall(record) {
-      metrics.upstreamCall(record);
-      access.upstreamCall(record);
-    },
-    refreshed: metrics.refreshed,
-    warmed: metrics.warmed,
-    outOfOrder: outages.began,
-    backInOrder: outages.ended,
     info: (message, fields) => log.info(fields, message),
     warn: (message, fields) => log.warn(fields, message),
     error: (message, fields) => log.error(fields, message),

@@ -3,22 +3,13 @@ import { z } from "zod";
 
 import { type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
-import { sumCounts, sumOf, sumSeries } from "./counters.ts";
+import { bySpan, sumCounts, sumOf } from "./counters.ts";
 import { mergeProblems } from "./problems.ts";
 import { slowestOf } from "./recent.ts";
-import { ACTIVITY, type Activity, type CurrentOutage, type Health } from "./shapes.ts";
+import { ACTIVITY, type Activity, type Health } from "./shapes.ts";
 
+/** The activities of all processes, added up. */
 export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
-
-/** The most processes whose activities are read, and the longest text of one. */
-const MOST_PROCESSES = 100;
-const MOST_BYTES = 1024 * 1024;
-
-/** Each replica publishes a text here, which the others read (src/redis/replica-status.ts). */
-export interface Board {
-  readonly show: (write: () => string) => void;
-  readonly look: () => Promise<readonly string[]>;
-}
 
 /**
  * Where the numbers come from. `alone`: the only process, as there is no Redis. `all`: all replicas. `cut-off`: this replica
@@ -26,6 +17,15 @@ export interface Board {
  */
 export type Scope = "alone" | "all" | "cut-off";
 
+/** Each replica publishes a text here, which the others read (src/redis/replica-status.ts). */
+export interface Board {
+  readonly show: (write: () => string) => void;
+  readonly look: () => Promise<readonly string[]>;
+}
+
+/** The most processes whose activities are read, and the longest text of one. */
+const MOST_PROCESSES = 100;
+const MOST_BYTES = 1024 * 1024;
 /** The other processes publish their activities within this time. */
 const PEERS_MS = 200;
 /** For this long after a look, the next look finds the texts of the other processes on the board. */
@@ -75,22 +75,21 @@ function activityIn(text: string): Activity[] {
   }
 }
 
-/** Adds up activities. Pure. @param all the first one is that of this process */
-export function merge(all: readonly [Activity, ...Activity[]]): Together {
-  const [own] = all;
+/** Adds up activities. Pure. */
+export function merge(all: readonly Activity[]): Together {
+  // The same outage of several processes is shown once, with its earliest beginning.
+  const latestFirst = all.flatMap(({ outages }) => outages).sort((a, b) => b.since - a.since);
   return {
     processes: all.map(({ process }) => process),
     sinceAt: Math.min(...all.map(({ sinceAt }) => sinceAt)),
     counts: sumCounts(all.map((one) => one.counts)),
-    series: own.series.map((series, at) =>
-      sumSeries([series, ...all.slice(1).flatMap((one) => one.series[at] ?? [])]),
-    ),
+    series: bySpan((span) => sumCounts(all.map((one) => one.series[span]))),
     health: Object.fromEntries(RESOURCES.flatMap((resource) => healthOf(resource, all))),
     queue: {
       api: sumOf(all.map(({ queue }) => queue.api)),
       images: sumOf(all.map(({ queue }) => queue.images)),
     },
-    outages: earliestOf(all.flatMap(({ outages }) => outages)),
+    outages: [...new Map(latestFirst.map((outage) => [outage.what, outage])).values()].toReversed(),
     problems: mergeProblems(all.flatMap(({ problems }) => problems)),
     slowest: slowestOf(all.flatMap(({ slowest }) => slowest)),
   };
@@ -100,21 +99,13 @@ export function merge(all: readonly [Activity, ...Activity[]]): Together {
 function healthOf(resource: Resource, all: readonly Activity[]): [Resource, Health][] {
   const states = all.flatMap(({ health }) => health[resource] ?? []);
   if (states.length === 0) return [];
-  const latest = (instants: readonly (number | null)[]): number | null =>
-    instants.reduce((a, b) => (a === null || b === null ? (a ?? b) : Math.max(a, b)), null);
-  const lastAnswerAt = latest(states.map((state) => state.lastAnswerAt));
-  const lastFailureAt = latest(states.map((state) => state.lastFailureAt));
-  const lastFailure = states.find((state) => state.lastFailureAt === lastFailureAt)?.lastFailure ?? null;
-  const isFailing = lastFailureAt !== null && lastFailureAt > (lastAnswerAt ?? 0);
+  const lastAnswerAt = Math.max(0, ...states.map((state) => state.lastAnswerAt ?? 0));
+  const [latest] = states.toSorted((a, b) => (b.lastFailureAt ?? 0) - (a.lastFailureAt ?? 0));
+  const { lastFailureAt = null, lastFailure = null } = latest ?? {};
   const since = states.flatMap(({ failingSince }) =>
-    failingSince !== null && failingSince >= (lastAnswerAt ?? 0) ? [failingSince] : [],
+    failingSince !== null && failingSince >= lastAnswerAt ? [failingSince] : [],
   );
+  const isFailing = lastFailureAt !== null && lastFailureAt > lastAnswerAt;
   const failingSince = isFailing ? Math.min(lastFailureAt, ...since) : null;
-  return [[resource, { lastAnswerAt, lastFailureAt, lastFailure, failingSince }]];
-}
-
-/** @returns each outage once, with its earliest beginning */
-function earliestOf(outages: readonly CurrentOutage[]): CurrentOutage[] {
-  const latestFirst = outages.toSorted((a, b) => b.since - a.since);
-  return [...new Map(latestFirst.map((outage) => [outage.what, outage])).values()].toReversed();
+  return [[resource, { lastAnswerAt: lastAnswerAt || null, lastFailureAt, lastFailure, failingSince }]];
 }

@@ -159,32 +159,42 @@ export function budgetSpent({ budget, explain }: Situation): Case[] {
   });
 }
 
+/** @returns a case for each window of which this is true */
+function windowsThat(
+  { budget }: Situation,
+  isTrue: (window: Window, origin: Facts["budget"]["api"]) => boolean,
+): Case[] {
+  return ORIGINS.flatMap((origin) =>
+    budget[origin].windows
+      .filter((window) => isTrue(window, budget[origin]))
+      .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) })),
+  );
+}
+
 /** A window is spent, and no request has been refused in the last minute. */
-export function budgetEmpty({ budget, harms, at, outages: all }: Situation): Case[] {
-  const isHarming = isBudgetHarming(harms, at);
-  return ORIGINS.flatMap((origin) => {
-    const { mode, windows } = budget[origin];
-    if (isHarming || mode === "joining" || (mode === "degraded" && all.length > 0)) return [];
-    return windows
-      .filter((window) => window.remaining < 1 && !isExceeded(window))
-      .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) }));
+export function budgetEmpty(now: Situation): Case[] {
+  if (isBudgetHarming(now.harms, now.at)) return [];
+  return windowsThat(now, (window, { mode }) => {
+    const isKnown = mode !== "joining" && (mode !== "degraded" || now.outages.length === 0);
+    return isKnown && window.remaining < 1 && !isExceeded(window);
   });
 }
 
 const isExceeded = ({ spent, limit }: Window): boolean => spent >= limit + 1;
 
 /** More calls count than the limit allows. */
-export function budgetExceeded({ budget }: Situation): Case[] {
-  return ORIGINS.flatMap((origin) =>
-    budget[origin].windows
-      .filter(isExceeded)
-      .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) })),
-  );
+export function budgetExceeded(now: Situation): Case[] {
+  return windowsThat(now, isExceeded);
+}
+
+export function forecasts(now: Situation): Case[] {
+  if (now.mode === "observe") return [];
+  return windowsThat(now, ({ emptyInMs, remaining }) => emptyInMs !== null && remaining >= 1);
 }
 
 function windowValues(
   origin: OriginName,
-  { name, limit, spent, remaining, heldBack, comesBack: [next] }: Window,
+  { name, limit, spent, remaining, heldBack, emptyInMs, comesBack: [next] }: Window,
 ): Record<string, string> {
   return {
     budget: origin === "images" ? "image budget" : "budget",
@@ -194,22 +204,8 @@ function windowValues(
     remaining: Math.floor(remaining).toLocaleString("en"),
     held: heldBack >= 1 ? `, ${Math.floor(heldBack)} kept for other processes` : "",
     next: remaining >= 1 || next === undefined ? "" : ` The next call is free in ${soon(next.inMs)}.`,
+    in: inWords(emptyInMs ?? 0),
   };
-}
-
-export function forecasts({ budget, mode }: Situation): Case[] {
-  return ORIGINS.flatMap((origin) =>
-    budget[origin].windows.flatMap((window) =>
-      window.emptyInMs === null || window.remaining < 1 || mode === "observe"
-        ? []
-        : [
-            {
-              key: `${origin} ${window.name}`,
-              values: { ...windowValues(origin, window), in: inWords(window.emptyInMs) },
-            },
-          ],
-    ),
-  );
 }
 
 /**

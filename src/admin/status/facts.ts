@@ -6,18 +6,18 @@ import type { AppIdentity } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
 import type { WindowOverview } from "../../ratelimit/overview.ts";
 import { OTHER_APP } from "../../telemetry/events.ts";
-import { type Board, type Scope, type Together } from "./activity.ts";
-import { type Kind, KINDS, SPANS } from "./counters.ts";
+import type { Board, Scope, Together } from "./activity.ts";
+import { type Kind, KINDS, MOST_STEPS, type Span, SPANS } from "./counters.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Activity } from "./shapes.ts";
 
-export type Span = keyof typeof SPANS;
 export type Facts = ReturnType<typeof factsOf>;
 export type AppStatus = ReturnType<typeof appsOf>[number];
 
 export interface StatusOptions {
   readonly process: Activity["process"];
   readonly recorder: Recorder;
+  readonly outages: () => Activity["outages"];
   readonly budgets: Readonly<Record<OriginName, Budget>>;
   readonly apps: {
     readonly isListed: (app: string) => boolean;
@@ -34,23 +34,25 @@ export interface StatusOptions {
 
 const MOST_ASKED = 30;
 
-export function activityOf({ process, recorder, budgets }: StatusOptions): Activity {
+export function activityOf({ process, recorder, outages, budgets }: StatusOptions): Activity {
   const { sinceAt, counts } = recorder.hour();
   return {
     process,
     sinceAt,
-    counts: { ...counts, asked: mostOf(counts["asked"] ?? {}, MOST_ASKED) },
+    counts: { ...counts, asked: mostOf(counts["asked"]) },
     series: recorder.series(),
     health: recorder.health(),
     queue: { api: budgets.api.overview().queue, images: budgets.images.overview().queue },
     slowest: recorder.slowest(),
-    ...recorder.problems(),
+    outages: outages(),
+    problems: recorder.problems(),
   };
 }
 
-function mostOf(counts: Readonly<Record<string, number>>, most: number): Record<string, number> {
-  const ranked = Object.entries(counts).sort(([, a], [, b]) => b - a);
-  return Object.fromEntries(ranked.slice(0, most));
+/** @returns the queries that were asked most */
+function mostOf(asked: Readonly<Record<string, number>> = {}): Record<string, number> {
+  const ranked = Object.entries(asked).sort(([, a], [, b]) => b - a);
+  return Object.fromEntries(ranked.slice(0, MOST_ASKED));
 }
 
 /** @returns a function that makes the facts from the activities */
@@ -62,9 +64,10 @@ export function createFacts(
 
 function factsOf(options: StatusOptions, together: Together & { scope: Scope }, span: Span) {
   const { budgets, clock, mode, replicas, freshness } = options;
-  const { counts, series, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
+  const { counts, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
   const at = clock.now();
-  const latest = (kind: Kind): number[] => series[0]?.counts[kind]?.slice(-RATE_STEPS) ?? [];
+  const recent = seriesOf("15m", together, at);
+  const latest = (kind: Kind): number[] => recent.counts[kind]?.slice(-RATE_STEPS) ?? [];
   // The order is that of `/status`: the most important facts first.
   return {
     at,
@@ -74,8 +77,8 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
     replicas: replicas ?? null,
     apps: appsOf(options, counts),
     budget: {
-      api: originStatus("api", budgets.api, together, at),
-      images: originStatus("images", budgets.images, together, at),
+      api: originStatus("api", budgets.api, recent.counts, at),
+      images: originStatus("images", budgets.images, recent.counts, at),
     },
     queue,
     upstream: upstreamOf(together),
@@ -89,12 +92,9 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
     /** How many answers from the cache are out of date, as far as this process knows. */
     freshness: freshness(),
     slowest,
-    asked: Object.entries(mostOf(counts["asked"] ?? {}, MOST_ASKED)).map(([query, count]) => ({
-      query,
-      count,
-    })),
+    asked: Object.entries(mostOf(counts["asked"])).map(([query, count]) => ({ query, count })),
     processes,
-    series: series[Object.keys(SPANS).indexOf(span)] ?? { stepMs: 0, lastStep: 0, counts: {} },
+    series: seriesOf(span, together, at),
   };
 }
 
@@ -112,54 +112,74 @@ function byKind(of: (kind: Kind) => number): Record<Kind, number> {
   return counts;
 }
 
+/** @returns the counts of the complete steps since the start, at most 180, by name. `lastStep` is the number of the last one. */
+function seriesOf(span: Span, { series, processes }: Together, now: number) {
+  const stepMs = SPANS[span];
+  const end = Math.floor(now / stepMs);
+  const first = Math.floor(Math.min(...processes.map(({ startedAt }) => startedAt)) / stepMs);
+  const length = Math.min(MOST_STEPS, Math.max(0, end - first));
+  const steps = Array.from({ length }, (_, at) => series[span][end - length + at] ?? {});
+  const names = [...new Set(steps.flatMap((step) => Object.keys(step)))];
+  const counts: Record<string, number[]> = Object.fromEntries(
+    names.map((name) => [name, steps.map((step) => step[name] ?? 0)]),
+  );
+  return { stepMs, lastStep: end - 1, counts };
+}
+
 /** @returns the apps, the one that got the fewest answers first, then by calls and requests */
 function appsOf({ budgets, apps }: StatusOptions, counts: Together["counts"]) {
   const { windows } = budgets.api.overview();
   const prefix = "app ";
+  const asking = Object.keys(counts).filter((group) => group.startsWith(prefix));
   const names = new Set([
-    ...Object.keys(counts).flatMap((group) => (group.startsWith(prefix) ? [group.slice(prefix.length)] : [])),
+    ...asking.map((group) => group.slice(prefix.length)),
     ...windows.flatMap(({ byApp }) => Object.keys(byApp)),
   ]);
   const longest = windows.reduce((a, b) => (b.windowMs > a.windowMs ? b : a)).byApp;
   const agents = new Map(apps.identities().map(({ app, userAgent }) => [app, userAgent]));
-  const order = (app: string): [harm: number, calls: number, requests: number] => {
-    const { refused = 0, failed = 0, ...others } = counts[prefix + app] ?? {};
-    return [refused + failed, longest[app] ?? 0, sum(Object.values(others))];
-  };
   return [...names]
-    .map((app) => ({ app, key: order(app) }))
+    .map((app) => {
+      const own = counts[prefix + app] ?? {};
+      const { refused = 0, failed = 0 } = own;
+      const requests = sum(Object.values(own)) - refused - failed;
+      const status = {
+        app,
+        isListed: apps.isListed(app),
+        weight: apps.weightOf(app),
+        /** The `User-Agent` with which this process saw the app first. */
+        userAgent: agents.get(app) ?? null,
+        ...byKind((kind) => own[kind] ?? 0),
+        /** The failed requests by the code of their problem. */
+        failures: counts[`failures ${app}`] ?? {},
+        spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
+        shares: budgets.api.shareOf(app),
+      };
+      return { status, key: [refused + failed, longest[app] ?? 0, requests] as const };
+    })
     .sort(({ key: a }, { key: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])
-    .map(({ app }) => ({
-      app,
-      isListed: apps.isListed(app),
-      weight: apps.weightOf(app),
-      /** The `User-Agent` with which this process saw the app first. */
-      userAgent: agents.get(app) ?? null,
-      ...byKind((kind) => counts[prefix + app]?.[kind] ?? 0),
-      /** The failed requests by the code of their problem. */
-      failures: counts[`failures ${app}`] ?? {},
-      spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
-      shares: budgets.api.shareOf(app),
-    }));
+    .map(({ status }) => status);
 }
 
 function upstreamOf({ counts, health }: Together) {
   return Object.fromEntries(
-    RESOURCES.flatMap((resource) => {
-      const state = health[resource];
-      if (state === undefined) return [];
+    Object.entries(health).map(([resource, state]) => {
       const { calls = 0, failed = 0, answeredMs = 0 } = counts[`calls ${resource}`] ?? {};
       const meanMs = calls > failed ? answeredMs / (calls - failed) : null;
-      return [[resource, { ...state, calls, failed, meanMs }] as const];
+      return [resource, { ...state, calls, failed, meanMs }] as const;
     }),
   );
 }
 
-function originStatus(name: OriginName, budget: Budget, { series }: Together, now: number) {
+function originStatus(
+  name: OriginName,
+  budget: Budget,
+  counts: Readonly<Record<string, number[]>>,
+  now: number,
+) {
   const { mode, windows, circuits } = budget.overview();
   const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
   const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
-  const perMs = circuits.length > 0 ? 0 : ratePerMs(series[0]?.counts[name] ?? []);
+  const perMs = circuits.length > 0 ? 0 : ratePerMs(counts[name] ?? []);
   return {
     mode,
     windows: windows.map((window) => windowStatus(window, perMs)),

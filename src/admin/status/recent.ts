@@ -25,29 +25,26 @@ export interface Recent {
 
 export function createRecent(now: () => number): Recent {
   const requests: { readonly record: RequestRecord; readonly at: number }[] = [];
-  let next = 0;
   return {
     request(record) {
-      requests[next] = { record, at: now() };
-      next = (next + 1) % MOST_REQUESTS;
+      requests.push({ record, at: now() });
+      if (requests.length > MOST_REQUESTS) requests.shift();
     },
-    slowest: () =>
-      slowestOf(
-        requests.flatMap(({ record: { outcome, query, app, durationMs }, at }) =>
-          outcome === "miss" && query !== undefined && now() - at < HOUR_MS
-            ? [{ query, app, durationMs, at }]
-            : [],
+    slowest() {
+      const fetched = requests.filter(({ record, at }) => record.outcome === "miss" && now() - at < HOUR_MS);
+      return slowestOf(
+        fetched.flatMap(({ record: { query, app, durationMs }, at }) =>
+          query === undefined ? [] : [{ query, app, durationMs, at }],
         ),
-      ),
-    historyOf: (query) =>
-      [...requests.slice(next), ...requests.slice(0, next)]
-        .toReversed()
-        .filter(({ record }) => record.query === query)
-        .slice(0, MOST_SHOWN)
-        .map(({ record, at }) => {
-          const { app, outcome, status, durationMs } = record;
-          return { at, app, outcome, status, durationMs, why: whyNoHit(record) };
-        }),
+      );
+    },
+    historyOf(query) {
+      const asked = requests.filter(({ record }) => record.query === query).slice(-MOST_SHOWN);
+      return asked.toReversed().map(({ record, at }) => {
+        const { app, outcome, status, durationMs } = record;
+        return { at, app, outcome, status, durationMs, why: whyNoHit(record) };
+      });
+    },
   };
 }
 

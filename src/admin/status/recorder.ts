@@ -4,45 +4,34 @@
  */
 import { PROBLEM_CODES } from "../../errors.ts";
 import { originOf, type Resource } from "../../interface/resources.ts";
-import { type Clock, every } from "../../process/clock.ts";
-import type { Observer, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
+import type { Observer, Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
+import type { Health } from "./shapes.ts";
 import { type Counters, createCounters, type Kind } from "./counters.ts";
 import { createProblems, type Problems } from "./problems.ts";
 import { createRecent, type Recent } from "./recent.ts";
-import type { Health } from "./shapes.ts";
-
-export interface RecorderOptions {
-  readonly clock: Clock;
-  /** Epoch milliseconds. */
-  readonly startedAt: number;
-  /** Why a request needed no upstream call of its own. */
-  readonly savingOf: (record: RequestRecord) => string | undefined;
-}
-
-const UNKNOWN: Health = {
-  lastAnswerAt: null,
-  lastFailureAt: null,
-  lastFailure: null,
-  failingSince: null,
-};
 
 export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "slowest" | "historyOf"> {
   readonly problems: Problems["read"];
-  /** @returns an observer that records each report and passes it on */
-  readonly recording: (observer: Observer) => Observer;
   readonly health: () => Readonly<Partial<Record<Resource, Health>>>;
-  readonly start: () => void;
-  readonly stop: () => void;
+  readonly outageBegan: (outage: Outage) => void;
+  /** Receives what else is recorded. */
+  readonly listener: Pick<Observer, "request" | "upstreamCall" | "warn" | "error">;
 }
 
-const TICK_MS = 1_000;
+const UNKNOWN: Health = { lastAnswerAt: null, lastFailureAt: null, lastFailure: null, failingSince: null };
 
-export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions): Recorder {
-  const { add, tick, hour, series } = createCounters(startedAt);
-  const recent = createRecent(clock.now);
-  const problems = createProblems(clock.now);
+/**
+ * @param now epoch milliseconds
+ * @param savingOf returns why a request needed no upstream call of its own
+ */
+export function createRecorder(
+  now: () => number,
+  savingOf: (record: RequestRecord) => string | undefined,
+): Recorder {
+  const { add, hour, series } = createCounters(now);
+  const { request: remember, slowest, historyOf } = createRecent(now);
+  const problems = createProblems(now);
   const health = new Map<Resource, Health>();
-  let cancel = (): void => undefined;
 
   function request(record: RequestRecord): void {
     const { outcome, query, app, problem, detail, resource, status } = record;
@@ -53,7 +42,7 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
     if (saving !== undefined && kind !== "mistakes") add("saved", saving);
     if (query !== undefined) add("asked", query);
     if (outcome === "hit") return;
-    recent.request(record);
+    remember(record);
     const why = kind === "stale" ? PROBLEM_CODES.find((code) => code === detail) : problem;
     if (why === undefined || kind === "cached" || kind === "fetched" || kind === "gone") return;
     problems.add({ from: "caller", what: why, ended: kind, app, resource, status }, query);
@@ -61,49 +50,34 @@ export function createRecorder({ clock, startedAt, savingOf }: RecorderOptions):
   }
 
   function upstreamCall({ resource, status, durationMs, query }: UpstreamCallRecord): void {
+    const calls = `calls ${resource}`;
     add("calls", originOf(resource));
-    add(`calls ${resource}`, "calls");
+    add(calls, "calls");
     // It says nothing about the API.
     if (status === "given-up") return;
     const failure = failureOf(status);
-    health.set(resource, healthAfter(health.get(resource) ?? UNKNOWN, failure, clock.now()));
+    const before = health.get(resource) ?? UNKNOWN;
     if (failure === null) {
-      add(`calls ${resource}`, "answeredMs", durationMs);
+      health.set(resource, { ...before, lastAnswerAt: now(), failingSince: null });
+      add(calls, "answeredMs", durationMs);
       return problems.answered(resource);
     }
-    add(`calls ${resource}`, "failed");
+    const failingSince = before.failingSince ?? now();
+    health.set(resource, { ...before, lastFailureAt: now(), lastFailure: failure, failingSince });
+    add(calls, "failed");
     problems.add({ from: "upstream", what: `${resource}: ${failure}` }, query);
   }
 
-  const warned = (what: string): void => problems.add({ from: "gateway", what });
+  const warn = (what: string): void => problems.add({ from: "gateway", what });
   return {
     hour,
     series,
     problems: problems.read,
-    slowest: recent.slowest,
-    historyOf: recent.historyOf,
+    slowest,
+    historyOf,
     health: () => Object.fromEntries(health),
-    start: () => void (cancel = every(clock, TICK_MS, () => tick(clock.now()))),
-    stop: () => cancel(),
-    recording: (observer) => ({
-      ...observer,
-      request: both(observer.request, request),
-      upstreamCall: both(observer.upstreamCall, upstreamCall),
-      outOfOrder: both(observer.outOfOrder, problems.outageBegan),
-      backInOrder: both(observer.backInOrder, problems.outageEnded),
-      warn: both(observer.warn, warned),
-      error: both(observer.error, warned),
-    }),
-  };
-}
-
-function both<Args extends unknown[]>(
-  one: (...args: Args) => void,
-  other: (...args: Args) => void,
-): (...args: Args) => void {
-  return (...args) => {
-    one(...args);
-    other(...args);
+    outageBegan: ({ what, cause }) => warn(`${what} does not work: ${cause}.`),
+    listener: { request, upstreamCall, warn, error: warn },
   };
 }
 
@@ -125,10 +99,4 @@ function kindOf({ outcome, problem, status }: RequestRecord): Kind {
 function failureOf(status: UpstreamCallRecord["status"]): string | null {
   if (typeof status !== "number") return status;
   return status < 500 && ![401, 403, 429].includes(status) ? null : `status ${status}`;
-}
-
-function healthAfter(before: Health, failure: string | null, at: number): Health {
-  return failure === null
-    ? { ...before, lastAnswerAt: at, failingSince: null }
-    : { ...before, lastFailureAt: at, lastFailure: failure, failingSince: before.failingSince ?? at };
 }

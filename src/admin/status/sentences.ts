@@ -1,6 +1,6 @@
 /**
  * The sentences of the status: which apps are hurt, by what, since when, why, and what to do. The page, the command `status`,
- * `GET /status` and the log show them; docs/runbook.md lists them. Each row of the table `SENTENCES` has a condition and a
+ * `GET /status` and the log show them; docs/runbook.md lists them. Each row of the table `ROWS` has a condition and a
  * text. In the text, `{…}` stands for a current value.
  */
 import { OTHER_APP } from "../../telemetry/events.ts";
@@ -35,8 +35,6 @@ export interface Sentence {
 }
 
 interface Row {
-  readonly id: string;
-  readonly level: Sentence["level"];
   /** @returns the cases that are true now */
   readonly when: (situation: Situation) => readonly Case[];
   /** `{hurt}` names the apps, what they get, and since when. */
@@ -53,216 +51,170 @@ const ASK_OWNER = "Ask the API's owner if it lasts.";
 const WHO_SPENDS =
   "`usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.";
 
-/** The worst first. */
-export const SENTENCES: readonly Row[] = [
-  {
-    id: "key-refused",
-    level: "bad",
-    when: (now) => failing(now, "credentials"),
-    says: "{hurt} the API refuses our key.",
-    todo: "Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.",
-  },
-  {
-    id: "api-unreachable",
-    level: "bad",
-    when: (now) => failing(now, "unreachable"),
-    says: "{hurt} {api} cannot be reached. {next}",
-    todo: "Check the network and UPSTREAM_URL, or ask the API's owner.",
-  },
-  {
-    id: "api-unavailable",
-    level: "bad",
-    when: (now) => failing(now, "unavailable"),
-    says: "{hurt} {api} answers 503 and asks for a pause. {next}",
-    todo: ASK_OWNER,
-  },
-  {
-    id: "api-slow-down",
-    level: "bad",
-    when: (now) => failing(now, "too-many-requests"),
-    says: "{hurt} {api} answers 429: too many requests. {next}",
-    todo: "Compare BUDGET with the contract if it happens again.",
-  },
-  {
-    id: "api-failing",
-    level: "bad",
-    when: (now) => failing(now, "failing"),
-    says: "{hurt} most calls to {api} fail{failure}. {next}",
-    todo: ASK_OWNER,
-  },
-  {
-    id: "calls-failed",
-    level: "bad",
-    when: (now) => failing(now),
-    says: "{hurt} the latest calls to {api} failed{failure}.",
-    todo: "Wait a minute: the gateway goes on trying, and pauses if it lasts.",
-  },
-  {
-    id: "calls-not-recorded",
-    level: "bad",
-    when: (now) => outages(now, (what) => what === LEDGER),
-    says: "{hurt} calls are counted in memory only, not on the disk ({cause}).",
-    todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
-  },
-  {
-    id: "budget-exceeded",
-    level: "bad",
-    when: budgetExceeded,
-    says: "{hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}).",
-    todo: "If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.",
-  },
-  {
-    id: "redis-away",
-    level: "bad",
-    when: (now) => outages(now, (what) => what === "Redis", isOfBudget),
-    says: "{hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget.",
-    todo: "Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.",
-  },
-  {
-    id: "redis-refuses",
-    level: "bad",
-    when: (now) => outages(now, (what) => what.startsWith("the shared budget"), isOfBudget),
-    says: "{hurt} Redis refuses the commands of {what} ({cause}).",
-    todo: "Check Redis' memory, and the access rules of its user.",
-  },
-  {
-    id: "joining",
-    level: "bad",
-    when: joining,
-    says: "{hurt} this process waits to join the shared budget.",
-    todo: "It takes some seconds after a start. If it lasts, check Redis and REPLICAS.",
-  },
-  {
-    id: "day-spent",
-    level: "bad",
-    when: daySpent,
-    says: "{hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}.",
-    todo: "Raise perDay if more should be possible.",
-  },
-  {
-    id: "share-spent",
-    level: "bad",
-    when: shareSpent,
-    says: "{hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others}",
-    todo: "Raise the weight, or ask the owners to spread their searches.",
-  },
-  {
-    id: "budget-spent",
-    level: "bad",
-    when: budgetSpent,
-    says: "{hurt} the {budget} of {window} is not enough ({spent} of {limit} calls spent{held}).{next}",
-    todo: WHO_SPENDS,
-  },
-  {
-    id: "errors",
-    level: "bad",
-    when: unexplained,
-    says: '{hurt} "{title}" ({problem}).',
-    todo: "docs/runbook.md says more under GatewayErrors.",
-  },
-  {
-    id: "answers-not-stored",
-    level: "warn",
-    // Both are in one file.
-    when: (now) =>
-      now.outages.some(({ what }) => what === LEDGER)
-        ? []
-        : outages(now, (what) => what === "the cache on disk"),
-    says: "{hurt} new answers are kept in memory only, not on the disk ({cause}).",
-    todo: "Make room in DATA_DIR, or repair the disk.",
-  },
-  {
-    id: "outage",
-    level: "warn",
-    when: (now) => outages(now, (what) => !KNOWN_OUTAGES.test(what)),
-    says: "{hurt} {what} does not work ({cause}).",
-    todo: "docs/runbook.md lists causes.",
-  },
-  {
-    id: "budget-empty",
-    level: "warn",
-    when: budgetEmpty,
-    says: "No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next}",
-    todo: WHO_SPENDS,
-  },
-  {
-    id: "budget-ends",
-    level: "warn",
-    when: forecasts,
-    says: "All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}.",
-    todo: WHO_SPENDS,
-  },
-  {
-    id: "queue",
-    level: "warn",
-    when: queue,
-    says: "Requests wait {wait} for {why}: {calls} in the queue.",
-    todo: "If it lasts, `usage` shows which app asks most.",
-  },
-  {
-    id: "data-lost",
-    level: "warn",
-    when: dataLost,
-    says: "{hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window.",
-    todo: "It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.",
-  },
-  {
-    id: "too-many-processes",
-    level: "warn",
-    when: ({ processes, replicas }) =>
-      replicas !== null && processes.length > replicas
-        ? [{ values: { processes: String(processes.length), replicas: String(replicas) } }]
-        : [],
-    says: "{processes} processes share a budget for {replicas} (REPLICAS): some have no part of their own while Redis is away.",
-    todo: "Raise REPLICAS, or wait until the old processes of a rollout have ended.",
-  },
-  {
-    id: "versions-differ",
-    level: "warn",
-    when({ processes }) {
-      const versions = [...new Set(processes.map(({ version }) => version))].sort();
-      return versions.length > 1 ? [{ values: { versions: versions.join(", ") } }] : [];
+/** By level and id, the worst first. */
+const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> = {
+  bad: {
+    "key-refused": {
+      when: (now) => failing(now, "credentials"),
+      says: "{hurt} the API refuses our key.",
+      todo: "Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.",
     },
-    says: "The processes run different versions: {versions}.",
-    todo: "Finish the rollout.",
+    "api-unreachable": {
+      when: (now) => failing(now, "unreachable"),
+      says: "{hurt} {api} cannot be reached. {next}",
+      todo: "Check the network and UPSTREAM_URL, or ask the API's owner.",
+    },
+    "api-unavailable": {
+      when: (now) => failing(now, "unavailable"),
+      says: "{hurt} {api} answers 503 and asks for a pause. {next}",
+      todo: ASK_OWNER,
+    },
+    "api-slow-down": {
+      when: (now) => failing(now, "too-many-requests"),
+      says: "{hurt} {api} answers 429: too many requests. {next}",
+      todo: "Compare BUDGET with the contract if it happens again.",
+    },
+    "api-failing": {
+      when: (now) => failing(now, "failing"),
+      says: "{hurt} most calls to {api} fail{failure}. {next}",
+      todo: ASK_OWNER,
+    },
+    "calls-failed": {
+      when: (now) => failing(now),
+      says: "{hurt} the latest calls to {api} failed{failure}.",
+      todo: "Wait a minute: the gateway goes on trying, and pauses if it lasts.",
+    },
+    "calls-not-recorded": {
+      when: (now) => outages(now, (what) => what === LEDGER),
+      says: "{hurt} calls are counted in memory only, not on the disk ({cause}).",
+      todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
+    },
+    "budget-exceeded": {
+      when: budgetExceeded,
+      says: "{hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}).",
+      todo: "If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.",
+    },
+    "redis-away": {
+      when: (now) => outages(now, (what) => what === "Redis", isOfBudget),
+      says: "{hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget.",
+      todo: "Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.",
+    },
+    "redis-refuses": {
+      when: (now) => outages(now, (what) => what.startsWith("the shared budget"), isOfBudget),
+      says: "{hurt} Redis refuses the commands of {what} ({cause}).",
+      todo: "Check Redis' memory, and the access rules of its user.",
+    },
+    joining: {
+      when: joining,
+      says: "{hurt} this process waits to join the shared budget.",
+      todo: "It takes some seconds after a start. If it lasts, check Redis and REPLICAS.",
+    },
+    "day-spent": {
+      when: daySpent,
+      says: "{hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}.",
+      todo: "Raise perDay if more should be possible.",
+    },
+    "share-spent": {
+      when: shareSpent,
+      says: "{hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others}",
+      todo: "Raise the weight, or ask the owners to spread their searches.",
+    },
+    "budget-spent": {
+      when: budgetSpent,
+      says: "{hurt} the {budget} of {window} is not enough ({spent} of {limit} calls spent{held}).{next}",
+      todo: WHO_SPENDS,
+    },
+    errors: {
+      when: unexplained,
+      says: '{hurt} "{title}" ({problem}).',
+      todo: "docs/runbook.md says more under GatewayErrors.",
+    },
   },
-  {
-    id: "one-process",
-    level: "warn",
-    when: ({ scope, outages }) =>
-      scope === "cut-off" && !outages.some(({ what }) => what === "Redis") ? [{}] : [],
-    says: "These are the numbers of one process: Redis did not answer the status page.",
-    todo: "If it lasts, check Redis.",
+  warn: {
+    "answers-not-stored": {
+      // Both are in one file.
+      when: (now) =>
+        now.outages.some(({ what }) => what === LEDGER)
+          ? []
+          : outages(now, (what) => what === "the cache on disk"),
+      says: "{hurt} new answers are kept in memory only, not on the disk ({cause}).",
+      todo: "Make room in DATA_DIR, or repair the disk.",
+    },
+    outage: {
+      when: (now) => outages(now, (what) => !KNOWN_OUTAGES.test(what)),
+      says: "{hurt} {what} does not work ({cause}).",
+      todo: "docs/runbook.md lists causes.",
+    },
+    "budget-empty": {
+      when: budgetEmpty,
+      says: "No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next}",
+      todo: WHO_SPENDS,
+    },
+    "budget-ends": {
+      when: forecasts,
+      says: "All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}.",
+      todo: WHO_SPENDS,
+    },
+    queue: {
+      when: queue,
+      says: "Requests wait {wait} for {why}: {calls} in the queue.",
+      todo: "If it lasts, `usage` shows which app asks most.",
+    },
+    "data-lost": {
+      when: dataLost,
+      says: "{hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window.",
+      todo: "It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.",
+    },
+    "too-many-processes": {
+      when: ({ processes, replicas }) =>
+        replicas !== null && processes.length > replicas
+          ? [{ values: { processes: String(processes.length), replicas: String(replicas) } }]
+          : [],
+      says: "{processes} processes share a budget for {replicas} (REPLICAS): some have no part of their own while Redis is away.",
+      todo: "Raise REPLICAS, or wait until the old processes of a rollout have ended.",
+    },
+    "versions-differ": {
+      when({ processes }) {
+        const versions = [...new Set(processes.map(({ version }) => version))].sort();
+        return versions.length > 1 ? [{ values: { versions: versions.join(", ") } }] : [];
+      },
+      says: "The processes run different versions: {versions}.",
+      todo: "Finish the rollout.",
+    },
+    "one-process": {
+      when: ({ scope, outages }) =>
+        scope === "cut-off" && !outages.some(({ what }) => what === "Redis") ? [{}] : [],
+      says: "These are the numbers of one process: Redis did not answer the status page.",
+      todo: "If it lasts, check Redis.",
+    },
+    observed: {
+      when: ({ mode }) => (mode === "observe" ? [{}] : []),
+      says: "The budget is only observed (budget.mode): it refuses no request.",
+      todo: "Set budget.mode: enforce when the trial is over.",
+    },
   },
-  {
-    id: "observed",
-    level: "warn",
-    when: ({ mode }) => (mode === "observe" ? [{}] : []),
-    says: "The budget is only observed (budget.mode): it refuses no request.",
-    todo: "Set budget.mode: enforce when the trial is over.",
+  good: {
+    "nothing-yet": {
+      when: (now) => (hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }]),
+      says: "No app has sent a request since {from}.",
+      todo: "`doctor --call` tries the key with one call.",
+    },
+    "not-called": {
+      when: (now) => (hasRequests(now) && Object.keys(now.upstream).length === 0 ? [{}] : []),
+      says: "All is well: the cache answers. The property API has not been called yet.",
+      todo: "",
+    },
+    "all-well": {
+      when: (now) => (hasRequests(now) && Object.keys(now.upstream).length > 0 ? [{}] : []),
+      says: "All is well: the property API answers, and the budget has room.",
+      todo: "",
+    },
   },
-  {
-    id: "nothing-yet",
-    level: "good",
-    when: (now) => (hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }]),
-    says: "No app has sent a request since {from}.",
-    todo: "`doctor --call` tries the key with one call.",
-  },
-  {
-    id: "not-called",
-    level: "good",
-    when: (now) => (hasRequests(now) && Object.keys(now.upstream).length === 0 ? [{}] : []),
-    says: "All is well: the cache answers. The property API has not been called yet.",
-    todo: "",
-  },
-  {
-    id: "all-well",
-    level: "good",
-    when: (now) => (hasRequests(now) && Object.keys(now.upstream).length > 0 ? [{}] : []),
-    says: "All is well: the property API answers, and the budget has room.",
-    todo: "",
-  },
-];
+};
+
+export const SENTENCES = (["bad", "warn", "good"] as const).flatMap((level) =>
+  Object.entries(ROWS[level]).map(([id, row]) => ({ id, level, ...row })),
+);
 
 /** A sentence that is true now, and the harm that it explains. */
 export interface Found extends Sentence {

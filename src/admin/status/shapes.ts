@@ -5,8 +5,7 @@
  */
 import { z } from "zod";
 
-import { RESOURCES, ORIGINS } from "../../interface/resources.ts";
-import { MOST_STEPS, SPANS } from "./counters.ts";
+import { ORIGINS, RESOURCES } from "../../interface/resources.ts";
 
 export const MOST_PROBLEMS = 500;
 export const MOST_SLOW = 10;
@@ -16,6 +15,7 @@ const count = z.number().nonnegative();
 /** Within the range of `Date`. */
 const instant = z.number().min(0).max(8.64e15);
 const counts = z.record(name, count);
+const series = z.record(z.string().regex(/^\d{1,9}$/), counts);
 
 /** How the latest calls for a resource ended. `failingSince`: the first failure after the latest answer. */
 const HEALTH = z.object({
@@ -24,8 +24,6 @@ const HEALTH = z.object({
   lastFailure: name.nullable(),
   failingSince: instant.nullable(),
 });
-/** Something that the gateway needs does not work. */
-const OUTAGE = z.object({ what: name, cause: name, meanwhile: name, since: instant });
 /** A kind of problem, how often it occurred since `firstAt`, and the latest example. */
 const PROBLEM = z.object({
   /** `caller`: a request without a new answer; `upstream`: a call that failed; `gateway`: a warning in the log. */
@@ -44,28 +42,24 @@ const PROBLEM = z.object({
 });
 /** A request that waited for the upstream. */
 const SLOW = z.object({ query: name, app: name, durationMs: count, at: instant });
-const SERIES = z.object({
-  stepMs: z.number(),
-  lastStep: z.number(),
-  counts: z.record(name, z.array(count).max(MOST_STEPS)),
-});
 
 export const ACTIVITY = z.object({
   process: z.object({ id: name, host: name, version: name, startedAt: instant }),
   /** How far back the counts go: an hour, or less after a start. */
   sinceAt: instant,
   counts: z.record(name, counts),
-  series: z.array(SERIES).length(Object.keys(SPANS).length),
+  /** By period of the chart. */
+  series: z.object({ "15m": series, "1h": series, "24h": series }),
   health: z.partialRecord(z.enum(RESOURCES), HEALTH),
   /** Waiting calls, by origin and priority. */
   queue: z.record(z.enum(ORIGINS), counts),
-  outages: z.array(OUTAGE).max(MOST_PROBLEMS),
+  /** What does not work. */
+  outages: z.array(z.object({ what: name, cause: name, meanwhile: name, since: instant })).max(MOST_PROBLEMS),
   problems: z.array(PROBLEM).max(MOST_PROBLEMS),
   slowest: z.array(SLOW).max(MOST_SLOW),
 });
 
 export type Activity = z.infer<typeof ACTIVITY>;
 export type Health = z.infer<typeof HEALTH>;
-export type CurrentOutage = z.infer<typeof OUTAGE>;
 export type RecentProblem = z.infer<typeof PROBLEM>;
 export type SlowRequest = z.infer<typeof SLOW>;

@@ -1,7 +1,8 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
 import { type AnnounceOptions, createAnnounce } from "./announce.ts";
 import { createCollect, merge } from "./activity.ts";
-import { activityOf, createFacts, type Facts, type Span, type StatusOptions } from "./facts.ts";
+import type { Span } from "./counters.ts";
+import { activityOf, createFacts, type Facts, type StatusOptions } from "./facts.ts";
 import { type HarmedApp, type Sentence, sentencesOf, shownOf, withHarm } from "./sentences.ts";
 
 export type Status = Facts & {

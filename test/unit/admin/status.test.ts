@@ -7,10 +7,12 @@ import { createRecorder, type Recorder } from "../../../src/admin/status/recorde
 import type { Activity } from "../../../src/admin/status/shapes.ts";
 import { emptyInMs, ratePerMs } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
+import { createLogger } from "../../../src/telemetry/log.ts";
+import { createObserver } from "../../../src/telemetry/observer.ts";
+import { createOutages } from "../../../src/telemetry/outages.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { HIT } from "../../support/request-record.ts";
-import { SILENT } from "../../support/silent-observer.ts";
 
 const CALL: UpstreamCallRecord = {
   resource: "sold",
@@ -35,9 +37,10 @@ interface Recording {
 
 function record(id = "one", startedAt = NOON): Recording {
   const clock = createFakeClock(startedAt);
-  const recorder = createRecorder({ clock, startedAt, savingOf });
-  const observer = recorder.recording(SILENT);
-  recorder.start();
+  const recorder = createRecorder(clock.now, savingOf);
+  const log = createLogger({ level: "silent", secrets: [], destination: { write: () => undefined } });
+  const outages = createOutages(log, clock.now, recorder.outageBegan);
+  const observer = createObserver([recorder.listener, outages]);
   return {
     clock,
     recorder,
@@ -51,7 +54,8 @@ function record(id = "one", startedAt = NOON): Recording {
       health: recorder.health(),
       queue: { api: { interactive: 1 }, images: {} },
       slowest: recorder.slowest(),
-      ...recorder.problems(),
+      outages: outages.current(),
+      problems: recorder.problems(),
     }),
   };
 }
@@ -96,7 +100,11 @@ describe("the recorder", () => {
       slowest: [{ query: "listings?offset=0", app: "feed", durationMs: 300 }],
       problems: [{ from: "caller", what: "upstream-error", count: 1, app: "feed" }],
     });
-    expect(now.series.map(({ counts }) => counts["cached"])).toEqual([[10], undefined, undefined]);
+    expect(Object.values(now.series)).toEqual(
+      [5_000, 20_000, 480_000].map((stepMs) => ({
+        [NOON / stepMs]: expect.objectContaining({ cached: 10 }),
+      })),
+    );
     await clock.advance(70 * MINUTE);
     const { counts, problems, slowest } = activity();
     expect([counts, problems, slowest]).toEqual([{}, [], []]);
@@ -170,7 +178,7 @@ describe("the recorder", () => {
 
 describe("the counters", () => {
   it("find the frequent names among more than they keep", () => {
-    const { add, hour } = createCounters(NOON);
+    const { add, hour } = createCounters(() => NOON);
     for (let at = 0; at < 5_000; at++) {
       add("asked", `rare ${at}`);
       if (at % 2 === 0) add("asked", "often");
@@ -179,19 +187,15 @@ describe("the counters", () => {
     expect([asked["often"], Object.keys(asked).length <= 400]).toEqual([2_500, true]);
   });
 
-  it("have a series for each period, and begin again if the clock jumps", async () => {
-    const { add, tick, series } = createCounters(NOON);
-    for (let at = NOON; at < NOON + 30 * MINUTE; at += 1_000) {
-      tick(at);
-      add("requests", "cached");
-    }
-    tick(NOON + 30 * MINUTE);
-    const [quarter, hour, day] = series();
-    expect(quarter?.counts["cached"]).toEqual(Array.from({ length: 180 }, () => 5));
-    expect(hour?.counts["cached"]).toEqual(Array.from({ length: 90 }, () => 20));
-    expect(day?.counts["cached"]).toEqual([480, 480, 480]);
-    tick(NOON - MINUTE);
-    expect(series().map(({ counts }) => counts)).toEqual([{}, {}, {}]);
+  it("have a series for each period, and begin again if the clock jumps", () => {
+    let at = NOON;
+    const { add, series } = createCounters(() => at);
+    for (; at < NOON + 30 * MINUTE; at += 1_000) add("requests", "cached");
+    const counted = (): number[][] =>
+      Object.values(series()).map((steps) => Object.values(steps).map(({ cached = 0 }) => cached));
+    expect(counted()).toEqual([Array(180).fill(5), Array(90).fill(20), [480, 480, 480, 360]]);
+    at = NOON - MINUTE;
+    expect(counted()).toEqual([[], [], []]);
   });
 });
 
@@ -212,21 +216,23 @@ describe("the activities of several processes", () => {
       queue: { api: { interactive: 2 } },
       slowest: [{ app: "feed" }],
     });
-    expect(together.series[0]?.counts).toMatchObject({ cached: [1, 0], fetched: [0, 0] });
+    expect(together.series["15m"]).toEqual({
+      [NOON / 5_000]: { cached: 1, api: 1 },
+      [NOON / 5_000 - 1]: { fetched: 1, api: 1 },
+    });
   });
 
   it("are ignored if they are damaged, too large, or of another release", async () => {
     const { activity, clock } = record();
     const own = activity();
     const good = { ...activity(), process: { ...own.process, id: "peer" } };
-    const [series] = own.series;
     const bad = [
       "no json",
       "[]",
       JSON.stringify({ at: 1 }),
       JSON.stringify({ activity: { ...good, sinceAt: "now" } }),
       JSON.stringify({ activity: { ...good, counts: { requests: { cached: -1 } } } }),
-      JSON.stringify({ activity: { ...good, series: [{ ...series, counts: { x: Array(1_000).fill(1) } }] } }),
+      JSON.stringify({ activity: { ...good, series: { ...good.series, "1h": { x: { cached: 1 } } } } }),
       JSON.stringify({ activity: { ...good, process: { ...good.process, host: "x".repeat(2 ** 20) } } }),
     ];
     const texts = [...bad, JSON.stringify({ activity: good })];

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { UpstreamCallRecord } from "../../../src/telemetry/events.ts";
+import { createAccessLog } from "../../../src/telemetry/access-log.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { build } from "../../../src/telemetry/build.ts";
 import type { Readings } from "../../../src/telemetry/metric-table.ts";
@@ -174,12 +175,15 @@ describe("the observer", () => {
     const destination = { write: (line: string) => void lines.push(line) };
     const metrics = metricsWith();
     const log = createLogger({ level: "info", secrets: [], destination });
-    const observer = createObserver(log, metrics, {
-      labelOf: (app) => app,
-      trustedProxies: [],
-      logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
-      now: () => 0,
-    });
+    const settings = { level: "info", access: "sampled", accessSample: 10 } as const;
+    const observer = createObserver([
+      { request: (record) => metrics.request(record, record.app) },
+      createAccessLog(
+        log,
+        () => settings,
+        () => undefined,
+      ),
+    ]);
     for (let count = 0; count < 30; count++) observer.request(HIT);
     for (let count = 0; count < 5; count++) observer.request({ ...HIT, outcome: "stale" });
     const outcomes = lines.map((line) => /"outcome":"(\w+)"/.exec(line)?.[1]);
