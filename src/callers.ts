@@ -124,13 +124,13 @@ function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["id
 
 /** @returns the documents of the callers' port, by path */
 function callersDocuments({ upstream, server, query }: Config): Map<string, ServeDocument> {
-  const { version } = build;
-  const text = JSON.stringify(createCallersDocument({ ...upstream, ...server, ...query, version }));
+  const options = { ...upstream, ...server, ...query, version: build.version };
+  const text = JSON.stringify(createCallersDocument(options));
   const documents = new Map([["/openapi.json", createServeDocument([{ type: "application/json", text }])]]);
   if (!server.docs) return documents;
   return documents
-    .set("/docs", createServeDocument([docsPage(text)]))
-    .set("/", createServeDocument(homePages(text)));
+    .set("/docs", createServeDocument([docsPage(options)]))
+    .set("/", createServeDocument(homePages(options)));
 }
 
 /** The rights of apps that the settings do not list. */

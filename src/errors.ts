@@ -17,184 +17,164 @@ interface ProblemKind {
   /** What the caller can do. */
   readonly remedy: string;
   /** The type is registered with IANA. */
-  readonly registered?: true;
+  readonly isRegistered: boolean;
+}
+
+function kind(status: number, title: string, remedy: string, isRegistered = false): ProblemKind {
+  return { status, title, remedy, isRegistered };
 }
 
 const KINDS = {
   // The request is wrong, or the gateway cannot serve it.
-  "malformed-request": {
-    status: 400,
-    title: "The request is malformed",
-    remedy: "Correct what `detail` names. Send well-formed HTTP/1.1.",
-  },
-  "invalid-query": {
-    status: 400,
-    title: "The query is invalid",
-    remedy: "Correct the parameters listed in `errors`.",
-  },
-  "unknown-path": {
-    status: 404,
-    title: "Unknown path",
-    remedy:
-      "Use /listings, /listings/{serviceId}, /sold, /sold/{serviceId}, /areas or /cache/primary_{serviceId}_{width}x{height}.jpg.",
-  },
-  "method-not-allowed": {
-    status: 405,
-    title: "Method not allowed",
-    remedy: "Use GET or HEAD. This interface is read-only.",
-  },
-  "not-acceptable": {
-    status: 406,
-    title: "None of the formats in Accept is available",
-    remedy: "Omit Accept, or accept application/json or the version-2 media type (for images: image/jpeg).",
-  },
-  "request-timeout": {
-    status: 408,
-    title: "The request took too long to arrive",
-    remedy: "Send the whole request without pauses.",
-  },
-  "uri-too-long": {
-    status: 414,
-    title: "The URL is too long",
-    remedy: "Split the query, for example into fewer area ids per request.",
-  },
-  "expectation-failed": {
-    status: 417,
-    title: "The Expect header is not supported",
-    remedy: "Omit the Expect header.",
-  },
-  "headers-too-large": {
-    status: 431,
-    title: "The request headers are too large",
-    remedy: "Send a shorter URL, or fewer or shorter headers.",
-  },
-  "too-many-connections": {
-    status: 503,
-    title: "The gateway has too many connections",
-    remedy: "Reuse connections instead of opening new ones. Try again after the seconds in Retry-After.",
-  },
+  "malformed-request": kind(
+    400,
+    "The request is malformed",
+    "Correct what `detail` names. Send well-formed HTTP/1.1.",
+  ),
+  "invalid-query": kind(400, "The query is invalid", "Correct the parameters listed in `errors`."),
+  "unknown-path": kind(
+    404,
+    "Unknown path",
+    "Use /listings, /listings/{serviceId}, /sold, /sold/{serviceId}, /areas or /cache/primary_{serviceId}_{width}x{height}.jpg.",
+  ),
+  "method-not-allowed": kind(405, "Method not allowed", "Use GET or HEAD. This interface is read-only."),
+  "not-acceptable": kind(
+    406,
+    "None of the formats in Accept is available",
+    "Omit Accept, or accept application/json or the version-2 media type (for images: image/jpeg).",
+  ),
+  "request-timeout": kind(
+    408,
+    "The request took too long to arrive",
+    "Send the whole request without pauses.",
+  ),
+  "uri-too-long": kind(
+    414,
+    "The URL is too long",
+    "Split the query, for example into fewer area ids per request.",
+  ),
+  "expectation-failed": kind(417, "The Expect header is not supported", "Omit the Expect header."),
+  "headers-too-large": kind(
+    431,
+    "The request headers are too large",
+    "Send a shorter URL, or fewer or shorter headers.",
+  ),
+  "too-many-connections": kind(
+    503,
+    "The gateway has too many connections",
+    "Reuse connections instead of opening new ones. Try again after the seconds in Retry-After.",
+  ),
   // The upstream refused the query, or found no record.
-  "upstream-rejected": {
-    status: 400,
-    title: "The property service refused the query",
-    remedy: "Correct the query as `detail` says. The same query will get the same answer.",
-  },
-  "not-found": {
-    status: 404,
-    title: "The property service has no such record",
-    remedy: "The record may have been sold or withdrawn. Look under /sold, or search again.",
-  },
+  "upstream-rejected": kind(
+    400,
+    "The property service refused the query",
+    "Correct the query as `detail` says. The same query will get the same answer.",
+  ),
+  "not-found": kind(
+    404,
+    "The property service has no such record",
+    "The record may have been sold or withdrawn. Look under /sold, or search again.",
+  ),
   // The upstream or the network failed.
-  "upstream-authentication-failed": {
-    status: 502,
-    title: "The property service rejected the gateway's credentials",
-    remedy: "Your request is correct. The gateway has logged the failure for its operators.",
-  },
-  "upstream-error": {
-    status: 502,
-    title: "The property service failed",
-    remedy: "Your request is correct. Try again later.",
-  },
-  "upstream-unreachable": {
-    status: 502,
-    title: "The property service cannot be reached",
-    remedy: "Your request is correct. Try again later.",
-  },
-  "upstream-invalid-response": {
-    status: 502,
-    title: "The property service sent an unusable answer",
-    remedy:
-      "Your request is correct. Try again later. If the problem persists, tell the gateway's operators.",
-  },
-  "upstream-unavailable": {
-    status: 503,
-    title: "The property service is temporarily unavailable",
-    remedy: "Try again after the seconds in Retry-After.",
-  },
-  "upstream-timeout": {
-    status: 504,
-    title: "The property service did not answer in time",
-    remedy: "Your request is correct. Try again later.",
-  },
+  "upstream-authentication-failed": kind(
+    502,
+    "The property service rejected the gateway's credentials",
+    "Your request is correct. The gateway has logged the failure for its operators.",
+  ),
+  "upstream-error": kind(502, "The property service failed", "Your request is correct. Try again later."),
+  "upstream-unreachable": kind(
+    502,
+    "The property service cannot be reached",
+    "Your request is correct. Try again later.",
+  ),
+  "upstream-invalid-response": kind(
+    502,
+    "The property service sent an unusable answer",
+    "Your request is correct. Try again later. If the problem persists, tell the gateway's operators.",
+  ),
+  "upstream-unavailable": kind(
+    503,
+    "The property service is temporarily unavailable",
+    "Try again after the seconds in Retry-After.",
+  ),
+  "upstream-timeout": kind(
+    504,
+    "The property service did not answer in time",
+    "Your request is correct. Try again later.",
+  ),
   // Only on the admin port.
-  "invalid-admin-request": {
-    status: 400,
-    title: "The admin request is invalid",
-    remedy: "Correct what `detail` names. docs/admin.md describes every endpoint.",
-  },
-  "admin-token-required": {
-    status: 401,
-    title: "The admin port requires a token",
-    remedy:
-      "Send the token (ADMIN_TOKEN) as `Authorization: Bearer …`, or as the password of Basic authentication. The gateway's operators have it.",
-  },
-  "foreign-page": {
-    status: 403,
-    title: "The admin port refuses requests from web pages of other sites",
-    remedy:
-      "Send the request from outside a browser, to the address that the port listens on. Set ADMIN_TOKEN to use other host names.",
-  },
-  "store-unavailable": {
-    status: 503,
-    title: "The shared store cannot be reached",
-    remedy:
-      "The purge may have been applied in part. Send it again when the store is back (gateway_store_breaker_state is 0).",
-  },
-  "invalid-settings": {
-    status: 422,
-    title: "The settings are invalid",
-    remedy: "Nothing changed. Correct what `problems` lists, and reload.",
-  },
-  "restart-needed": {
-    status: 409,
-    title: "Some settings cannot change while the process runs",
-    remedy: "Nothing changed. Revert what `problems` lists, or restart the replicas one after the other.",
-  },
+  "invalid-admin-request": kind(
+    400,
+    "The admin request is invalid",
+    "Correct what `detail` names. docs/admin.md describes every endpoint.",
+  ),
+  "admin-token-required": kind(
+    401,
+    "The admin port requires a token",
+    "Send the token (ADMIN_TOKEN) as `Authorization: Bearer …`, or as the password of Basic authentication. The gateway's operators have it.",
+  ),
+  "foreign-page": kind(
+    403,
+    "The admin port refuses requests from web pages of other sites",
+    "Send the request from outside a browser, to the address that the port listens on. Set ADMIN_TOKEN to use other host names.",
+  ),
+  "store-unavailable": kind(
+    503,
+    "The shared store cannot be reached",
+    "The purge may have been applied in part. Send it again when the store is back (gateway_store_breaker_state is 0).",
+  ),
+  "invalid-settings": kind(
+    422,
+    "The settings are invalid",
+    "Nothing changed. Correct what `problems` lists, and reload.",
+  ),
+  "restart-needed": kind(
+    409,
+    "Some settings cannot change while the process runs",
+    "Nothing changed. Revert what `problems` lists, or restart the replicas one after the other.",
+  ),
   // The gateway's own limits.
-  "quota-exceeded": {
-    status: 429,
-    title: "This app has spent its share of the calls to the property service",
-    remedy:
-      "Try again after the seconds in Retry-After. Answers that are cached are still served. Other apps are not affected.",
-    registered: true,
-  },
-  "temporary-reduced-capacity": {
-    status: 503,
-    title: "The agreed number of calls to the property service is spent for now",
-    remedy: "Try again after the seconds in Retry-After. Answers that are cached are still served.",
-    registered: true,
-  },
-  "budget-unavailable": {
-    status: 503,
-    title: "The gateway cannot reach the store of the shared budget",
-    remedy: "Try again after the seconds in Retry-After. Answers that are cached are still served.",
-  },
-  "shutting-down": {
-    status: 503,
-    title: "This gateway process is stopping",
-    remedy: "Try again immediately, on a new connection. Another process will answer.",
-  },
-  "deadline-exceeded": {
-    status: 504,
-    title: "No answer before this request's deadline",
-    remedy: "Try again. The answer may be cached by then.",
-  },
-  "not-in-cache": {
-    status: 504,
-    title: "No cached answer meets the request's Cache-Control",
-    remedy: "Omit only-if-cached, so that the gateway may fetch the answer, or relax the other directives.",
-  },
-  "internal-error": {
-    status: 500,
-    title: "Internal error in the gateway",
-    remedy: "Report the X-Request-Id of this response to the gateway's operators.",
-  },
-} as const satisfies Record<string, ProblemKind>;
+  "quota-exceeded": kind(
+    429,
+    "This app has spent its share of the calls to the property service",
+    "Try again after the seconds in Retry-After. Answers that are cached are still served. Other apps are not affected.",
+    true,
+  ),
+  "temporary-reduced-capacity": kind(
+    503,
+    "The agreed number of calls to the property service is spent for now",
+    "Try again after the seconds in Retry-After. Answers that are cached are still served.",
+    true,
+  ),
+  "budget-unavailable": kind(
+    503,
+    "The gateway cannot reach the store of the shared budget",
+    "Try again after the seconds in Retry-After. Answers that are cached are still served.",
+  ),
+  "shutting-down": kind(
+    503,
+    "This gateway process is stopping",
+    "Try again immediately, on a new connection. Another process will answer.",
+  ),
+  "deadline-exceeded": kind(
+    504,
+    "No answer before this request's deadline",
+    "Try again. The answer may be cached by then.",
+  ),
+  "not-in-cache": kind(
+    504,
+    "No cached answer meets the request's Cache-Control",
+    "Omit only-if-cached, so that the gateway may fetch the answer, or relax the other directives.",
+  ),
+  "internal-error": kind(
+    500,
+    "Internal error in the gateway",
+    "Report the X-Request-Id of this response to the gateway's operators.",
+  ),
+};
 
 export type ProblemCode = keyof typeof KINDS;
-export const PROBLEM_CODES: readonly ProblemCode[] = Object.keys(KINDS).filter(
-  (code): code is ProblemCode => code in KINDS,
-);
+export const PROBLEM_CODES = Object.keys(KINDS).filter((code): code is ProblemCode => code in KINDS);
 
 /** What one occurrence adds to the texts of its code. */
 export interface ProblemDetails {
@@ -248,12 +228,12 @@ export const PROBLEM_CONTENT_TYPE = "application/problem+json";
  *   `moreErrors` and `problems`
  */
 export function problemBody(problem: Problem, indent = 0): Buffer {
-  const kind: ProblemKind = KINDS[problem.code];
+  const { status, title, isRegistered, ...kind } = KINDS[problem.code];
   const { detail, remedy = kind.remedy, errors, problems } = problem.details;
   const document = {
-    type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
-    title: kind.title,
-    status: kind.status,
+    type: `${isRegistered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
+    title,
+    status,
     ...(detail !== undefined && { detail }),
     remedy,
     ...(errors !== undefined && { errors: errors.slice(0, MOST_ERRORS).map(shortened) }),

@@ -5,24 +5,18 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import Negotiator from "negotiator";
 
 import { Problem } from "../errors.ts";
+import type { TypedText } from "../interface/media-types.ts";
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 
 const MAX_AGE_SECONDS = 300;
 
-/** A document in one media type. */
-export interface Version {
-  readonly type: string;
-  readonly text: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
 /** Sends the document. */
 export type ServeDocument = (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
 
 /** @param versions the first is preferred. With several, `Accept` chooses. */
-export function createServeDocument(versions: readonly Version[]): ServeDocument {
+export function createServeDocument(versions: readonly TypedText[]): ServeDocument {
   const byType = new Map(
     versions.map(({ type, text, headers }) => {
       const body = Buffer.from(text);

@@ -23,3 +23,10 @@ export function mediaTypeOf(format: Format, service: string): string {
       return "image/jpeg";
   }
 }
+
+/** A document in one media type, ready to be sent. */
+export interface TypedText {
+  readonly type: string;
+  readonly text: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}

@@ -58,128 +58,107 @@ export interface Parameter {
   readonly requires?: string;
 }
 
+/** One row of a table. */
+function row(
+  name: string,
+  meaning: string,
+  example: string,
+  shape: Shape,
+  more: Pick<Parameter, "sameAsAbsent" | "onlyWith" | "requires"> = {},
+): Parameter {
+  return { name, meaning, example, shape, ...more };
+}
+
 const LATITUDE = { min: -90, max: 90 } as const;
 const LONGITUDE = { min: -180, max: 180 } as const;
 
+const text: Shape = { kind: "text" };
 const integer: Shape = { kind: "integer" };
 const decimal: Shape = { kind: "decimal" };
 const date: Shape = { kind: "date" };
 const onOff: Shape = { kind: "switch" };
 const year: Shape = { kind: "integer", min: 0, max: 9999 };
+const tuple = (...parts: readonly TuplePart[]): Shape => ({ kind: "tuple", parts });
+
+const q = row("q", "Search string", "Nacka", text);
 
 /** Location and free text: the first part of both property searches. */
 const place: readonly Parameter[] = [
-  { name: "q", meaning: "Search string", example: "Nacka", shape: { kind: "text" } },
-  {
-    name: "center",
-    meaning: "A coordinate",
-    example: "59.31,18.16",
-    shape: {
-      kind: "tuple",
-      parts: [
-        { name: "lat", ...LATITUDE },
-        { name: "lng", ...LONGITUDE },
-      ],
-    },
-  },
-  {
-    name: "dim",
-    meaning: "Size of a rectangle around `center`, in metres",
-    example: "2000,2000",
-    shape: {
-      kind: "tuple",
-      parts: [
-        { name: "a", min: 0 },
-        { name: "b", min: 0 },
-      ],
-    },
-    onlyWith: "center",
-  },
-  {
-    name: "bbox",
-    meaning: "Rectangular area: south-west corner, then north-east corner",
-    example: "59.2,17.9,59.4,18.3",
-    shape: {
-      kind: "tuple",
-      parts: [
-        { name: "lat_lo", ...LATITUDE, notAbove: "lat_hi" },
-        { name: "lng_lo", ...LONGITUDE, notAbove: "lng_hi" },
-        { name: "lat_hi", ...LATITUDE },
-        { name: "lng_hi", ...LONGITUDE },
-      ],
-    },
-  },
-  { name: "areaId", meaning: "Area id, or several", example: "76", shape: { kind: "idSet" } },
+  q,
+  row(
+    "center",
+    "A coordinate",
+    "59.31,18.16",
+    tuple({ name: "lat", ...LATITUDE }, { name: "lng", ...LONGITUDE }),
+  ),
+  row(
+    "dim",
+    "Size of a rectangle around `center`, in metres",
+    "2000,2000",
+    tuple({ name: "a", min: 0 }, { name: "b", min: 0 }),
+    { onlyWith: "center" },
+  ),
+  row(
+    "bbox",
+    "Rectangular area: south-west corner, then north-east corner",
+    "59.2,17.9,59.4,18.3",
+    tuple(
+      { name: "lat_lo", ...LATITUDE, notAbove: "lat_hi" },
+      { name: "lng_lo", ...LONGITUDE, notAbove: "lng_hi" },
+      { name: "lat_hi", ...LATITUDE },
+      { name: "lng_hi", ...LONGITUDE },
+    ),
+  ),
+  row("areaId", "Area id, or several", "76", { kind: "idSet" }),
 ];
 
 /** Attributes of a property: the middle part of both property searches. */
 const attributes: readonly Parameter[] = [
-  { name: "minRooms", meaning: "Fewest rooms", example: "3", shape: decimal },
-  { name: "maxRooms", meaning: "Most rooms", example: "5", shape: decimal },
-  { name: "maxRent", meaning: "Highest monthly fee", example: "4500", shape: decimal },
-  { name: "minLivingArea", meaning: "Smallest living area", example: "60", shape: decimal },
-  { name: "maxLivingArea", meaning: "Largest living area", example: "120.5", shape: decimal },
-  { name: "minPlotArea", meaning: "Smallest plot area", example: "400", shape: decimal },
-  { name: "maxPlotArea", meaning: "Largest plot area", example: "1200", shape: decimal },
-  {
-    name: "objectType",
-    meaning: "Property type, or several",
-    example: "villa,radhus",
-    shape: { kind: "wordSet", words: OBJECT_TYPES },
-  },
-  { name: "minConstructionYear", meaning: "Earliest year built", example: "1960", shape: year },
-  { name: "maxConstructionYear", meaning: "Latest year built", example: "2010", shape: year },
-  { name: "minPublished", meaning: "Earliest date the ad was published", example: "20260101", shape: date },
-  { name: "maxPublished", meaning: "Latest date the ad was published", example: "20261231", shape: date },
+  row("minRooms", "Fewest rooms", "3", decimal),
+  row("maxRooms", "Most rooms", "5", decimal),
+  row("maxRent", "Highest monthly fee", "4500", decimal),
+  row("minLivingArea", "Smallest living area", "60", decimal),
+  row("maxLivingArea", "Largest living area", "120.5", decimal),
+  row("minPlotArea", "Smallest plot area", "400", decimal),
+  row("maxPlotArea", "Largest plot area", "1200", decimal),
+  row("objectType", "Property type, or several", "villa,radhus", { kind: "wordSet", words: OBJECT_TYPES }),
+  row("minConstructionYear", "Earliest year built", "1960", year),
+  row("maxConstructionYear", "Latest year built", "2010", year),
+  row("minPublished", "Earliest date the ad was published", "20260101", date),
+  row("maxPublished", "Latest date the ad was published", "20261231", date),
 ];
 
-const isNewConstruction: Parameter = {
-  name: "isNewConstruction",
-  meaning: "`1` shows only new construction; `0` excludes new construction",
-  example: "1",
-  shape: onOff,
-};
+const isNewConstruction = row(
+  "isNewConstruction",
+  "`1` shows only new construction; `0` excludes new construction",
+  "1",
+  onOff,
+);
 
 /** The documented default is true (section 4.1). */
-const includeUnset: Parameter = {
-  name: "includeUnset",
-  meaning: "Whether other filters also include properties lacking the filtered attribute",
-  example: "0",
-  shape: onOff,
-  sameAsAbsent: "1",
-};
+const includeUnset = row(
+  "includeUnset",
+  "Whether other filters also include properties lacking the filtered attribute",
+  "0",
+  onOff,
+  { sameAsAbsent: "1" },
+);
 
 /** The default is not documented (section 4.4), so an absent limit is a query of its own. */
-const limit: Parameter = {
-  name: "limit",
-  meaning: "Number of results",
-  example: "50",
-  shape: { kind: "integer", min: 0, max: MAX_LIMIT },
-};
+const limit = row("limit", "Number of results", "50", { kind: "integer", min: 0, max: MAX_LIMIT });
 
-const offset: Parameter = {
-  name: "offset",
-  meaning: "Start position",
-  example: "50",
-  shape: { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER },
-  sameAsAbsent: "0",
-};
+const anyOffset: Shape = { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER };
+const offset = row("offset", "Start position", "50", anyOffset, { sameAsAbsent: "0" });
 
 /** GET /listings (section 4.1). */
 const LISTINGS_PARAMETERS: readonly Parameter[] = [
   ...place,
-  { name: "minListPrice", meaning: "Lowest price", example: "2000000", shape: integer },
-  { name: "maxListPrice", meaning: "Highest price", example: "4000000", shape: integer },
-  { name: "minListSqmPrice", meaning: "Lowest price per square metre", example: "20000", shape: integer },
-  { name: "maxListSqmPrice", meaning: "Highest price per square metre", example: "60000", shape: integer },
+  row("minListPrice", "Lowest price", "2000000", integer),
+  row("maxListPrice", "Highest price", "4000000", integer),
+  row("minListSqmPrice", "Lowest price per square metre", "20000", integer),
+  row("maxListSqmPrice", "Highest price per square metre", "60000", integer),
   ...attributes,
-  {
-    name: "priceDecrease",
-    meaning: "Only ads with a reduced price",
-    example: "1",
-    shape: onOff,
-    sameAsAbsent: "0",
-  },
+  row("priceDecrease", "Only ads with a reduced price", "1", onOff, { sameAsAbsent: "0" }),
   isNewConstruction,
   includeUnset,
   limit,
@@ -189,23 +168,13 @@ const LISTINGS_PARAMETERS: readonly Parameter[] = [
 /** GET /sold (section 4.2). */
 const SOLD_PARAMETERS: readonly Parameter[] = [
   ...place,
-  { name: "minSoldPrice", meaning: "Lowest sold price", example: "2000000", shape: integer },
-  { name: "maxSoldPrice", meaning: "Highest sold price", example: "4000000", shape: integer },
-  {
-    name: "minSoldSqmPrice",
-    meaning: "Lowest sold price per square metre",
-    example: "20000",
-    shape: integer,
-  },
-  {
-    name: "maxSoldSqmPrice",
-    meaning: "Highest sold price per square metre",
-    example: "60000",
-    shape: integer,
-  },
+  row("minSoldPrice", "Lowest sold price", "2000000", integer),
+  row("maxSoldPrice", "Highest sold price", "4000000", integer),
+  row("minSoldSqmPrice", "Lowest sold price per square metre", "20000", integer),
+  row("maxSoldSqmPrice", "Highest sold price per square metre", "60000", integer),
   ...attributes,
-  { name: "minSoldDate", meaning: "Earliest sale date", example: "20260101", shape: date },
-  { name: "maxSoldDate", meaning: "Latest sale date", example: "20260630", shape: date },
+  row("minSoldDate", "Earliest sale date", "20260101", date),
+  row("maxSoldDate", "Latest sale date", "20260630", date),
   isNewConstruction,
   includeUnset,
   limit,
@@ -217,35 +186,11 @@ const SOLD_PARAMETERS: readonly Parameter[] = [
  * `0` for an absent one, so `0` means absent.
  */
 const AREAS_PARAMETERS: readonly Parameter[] = [
-  { name: "q", meaning: "Search string", example: "Nacka", shape: { kind: "text" } },
-  {
-    name: "lat",
-    meaning: "Latitude",
-    example: "59.31",
-    shape: { kind: "decimal", ...LATITUDE },
-    requires: "lng",
-  },
-  {
-    name: "lng",
-    meaning: "Longitude",
-    example: "18.16",
-    shape: { kind: "decimal", ...LONGITUDE },
-    requires: "lat",
-  },
-  {
-    name: "listings",
-    meaning: "Only areas with properties for sale",
-    example: "1",
-    shape: onOff,
-    sameAsAbsent: "0",
-  },
-  {
-    name: "transactions",
-    meaning: "Only areas with sold properties",
-    example: "1",
-    shape: onOff,
-    sameAsAbsent: "0",
-  },
+  q,
+  row("lat", "Latitude", "59.31", { kind: "decimal", ...LATITUDE }, { requires: "lng" }),
+  row("lng", "Longitude", "18.16", { kind: "decimal", ...LONGITUDE }, { requires: "lat" }),
+  row("listings", "Only areas with properties for sale", "1", onOff, { sameAsAbsent: "0" }),
+  row("transactions", "Only areas with sold properties", "1", onOff, { sameAsAbsent: "0" }),
   limit,
 ];
 

@@ -1,122 +1,71 @@
 /**
- * The pages for app developers, made from the OpenAPI document. `/docs` describes every operation, with examples in curl,
+ * The pages for app developers, made from the tables of the OpenAPI document. `/docs` describes every operation, with examples in curl,
  * JavaScript and Python; `/` has the links. The pages load no other files, and support dark mode.
  */
 import { hash } from "node:crypto";
 
-/** Ready to be sent. */
-export interface Page {
-  readonly type: string;
-  readonly text: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import type { TypedText } from "../interface/media-types.ts";
+import { type CallersDocumentOptions, INTRODUCTION, type Operation, operationsOf, TITLE } from "./callers.ts";
+import { requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
+import { PROBLEMS } from "./problems.ts";
+import type { DocumentedParameter, Schema } from "./shapes.ts";
 
-interface Schema {
-  readonly type?: string;
-  readonly enum?: readonly (string | number)[];
-  readonly items?: Schema;
-  readonly prefixItems?: readonly Schema[];
-  readonly minimum?: number;
-  readonly maximum?: number;
-}
-
-interface Parameter {
-  readonly $ref?: string;
-  readonly name: string;
-  readonly in: "query" | "path" | "header";
-  readonly description: string;
-  readonly schema: Schema;
-  readonly example: unknown;
-}
-
-interface Operation {
-  readonly operationId: string;
-  readonly summary: string;
-  readonly description: string;
-  readonly responses: { readonly 200: { readonly content: object } };
-}
-
-/** The members of the document that the pages show. */
-interface ApiDocument {
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
-  readonly paths: Readonly<
-    Record<string, { readonly parameters: readonly Parameter[]; readonly get: Operation }>
-  >;
-  readonly components: {
-    readonly headers: Readonly<Record<string, { readonly description: string; readonly example: unknown }>>;
-    readonly parameters: Readonly<Record<string, Parameter>>;
-    readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, Examples>> }>>;
-  };
-}
-
-interface Examples {
-  readonly examples: Readonly<
-    Record<string, { readonly value: { status: number; title: string; remedy: string } }>
-  >;
-}
-
-/** @param document the OpenAPI document as text. @returns the page `/docs` */
-export function docsPage(document: string): Page {
-  const { info, paths, components }: ApiDocument = JSON.parse(document);
-  const appIdHeader = components.parameters["AppId"]?.name ?? "";
-  const operations = Object.entries(paths).map(([path, { parameters, get }]) => {
-    const own = parameters.filter(({ $ref }) => $ref === undefined);
-    return `<h2 id="${get.operationId}">GET ${escaped(path)}</h2>${prose(`${get.summary}.\n\n${get.description}`)}
-${own.length === 0 ? "" : parameterTable(own)}${examplesOf(path, own, get, appIdHeader)}`;
-  });
-  const problems = Object.values(components.responses)
-    .flatMap(({ content }) => Object.values(content))
-    .flatMap(({ examples }) => Object.entries(examples))
-    .map(([code, { value }]) => [String(value.status), `\`${code}\``, `${value.title}.`, value.remedy]);
-  const headers = Object.entries(components.headers).map(([name, { description, example }]) => [
+/** @returns the page `/docs` */
+export function docsPage(options: CallersDocumentOptions): TypedText {
+  const operations = operationsOf(options);
+  const sections = operations.map(
+    (operation) => `<h2 id="${operation.name}">GET ${escaped(operation.path)}</h2>
+${prose(`${operation.summary}.\n\n${operation.description}`)}
+${operation.parameters.length === 0 ? "" : parameterTable(operation.parameters)}${examplesOf(operation, options.appIdHeader)}`,
+  );
+  const problems = PROBLEMS.map(({ status, code, title, remedy }) => [
+    `${status}`,
+    `\`${code}\``,
+    `${title}.`,
+    remedy,
+  ]);
+  const headers = Object.entries(RESPONSE_HEADERS).map(([name, { description, example }]) => [
     `\`${name}\``,
     description,
-    `\`${String(example)}\``,
+    `\`${example}\``,
   ]);
   return htmlPage(
-    info.title,
-    `<h1>${escaped(info.title)}</h1>${prose(info.description)}
-<nav><ul>${linksTo(paths, ({ get }) => `#${get.operationId}`)}
+    `<h1>${TITLE}</h1>${prose(INTRODUCTION)}
+<nav><ul>${linksTo(operations, "")}
 <li><a href="#request-headers">Request headers</a>, <a href="#response-headers">response headers</a>, <a href="#problems">problems</a></li></ul></nav>
-${operations.join("\n")}
-<h2 id="request-headers">Request headers</h2>${parameterTable(Object.values(components.parameters))}
+${sections.join("\n")}
+<h2 id="request-headers">Request headers</h2>${parameterTable(Object.values(requestHeadersOf(options.appIdHeader)))}
 <h2 id="response-headers">Response headers</h2>${table(["Header", "Meaning", "Example"], headers)}
 <h2 id="problems">Problems</h2>${table(["Status", "End of the type", "Title", "What to do"], problems)}`,
   );
 }
 
-/** @param document the OpenAPI document as text. @returns `/` for programs and for browsers */
-export function homePages(document: string): readonly [json: Page, html: Page] {
-  const { info, paths }: ApiDocument = JSON.parse(document);
-  const { title, version } = info;
-  const links = Object.entries(paths).map(([path, { get }]) => [get.operationId, path]);
-  const text = JSON.stringify(
-    { title, version, links: { docs: "/docs", ...Object.fromEntries(links) } },
-    undefined,
-    2,
-  );
+/** @returns `/` for programs and for browsers */
+export function homePages(options: CallersDocumentOptions): readonly [json: TypedText, html: TypedText] {
+  const { version } = options;
+  const operations = operationsOf(options);
+  const links = { docs: "/docs", ...Object.fromEntries(operations.map(({ name, path }) => [name, path])) };
   return [
-    { type: "application/json", text: `${text}\n` },
+    {
+      type: "application/json",
+      text: `${JSON.stringify({ title: TITLE, version, links }, undefined, 2)}\n`,
+    },
     htmlPage(
-      title,
-      `<h1>${escaped(title)}</h1><p>Version ${escaped(version)}. <a href="/docs">The interface for app developers</a>,
-<a href="/openapi.json">the same as an OpenAPI document</a>.</p><ul>${linksTo(paths, ({ get }) => `/docs#${get.operationId}`)}</ul>`,
+      `<h1>${TITLE}</h1><p>Version ${escaped(version)}. <a href="/docs">The interface for app developers</a>,
+<a href="/openapi.json">the same as an OpenAPI document</a>.</p><ul>${linksTo(operations, "/docs")}</ul>`,
     ),
   ];
 }
 
-function linksTo(
-  paths: ApiDocument["paths"],
-  targetOf: (item: ApiDocument["paths"][string]) => string,
-): string {
-  const items = Object.entries(paths).map(
-    ([path, item]) =>
-      `<li><a href="${escaped(targetOf(item))}">${escaped(path)}</a> ${escaped(item.get.summary)}</li>`,
+function linksTo(operations: readonly Operation[], page: string): string {
+  const items = operations.map(
+    ({ name, path, summary }) =>
+      `<li><a href="${page}#${name}">${escaped(path)}</a> ${escaped(summary)}</li>`,
   );
   return items.join("");
 }
 
-function parameterTable(parameters: readonly Parameter[]): string {
+function parameterTable(parameters: readonly DocumentedParameter[]): string {
   const rows = parameters.map(({ name, description, schema, example }) => [
     `\`${name}\``,
     `${description} ${valuesOf(schema)}`,
@@ -136,12 +85,7 @@ function valuesOf({ type, items, prefixItems, enum: values, minimum, maximum }: 
 /** The examples show these parameters of searches, if the operation has them. */
 const SHOWN = new Set(["areaId", "objectType", "limit"]);
 
-function examplesOf(
-  path: string,
-  parameters: readonly Parameter[],
-  { responses }: Operation,
-  header: string,
-): string {
+function examplesOf({ path, parameters, content }: Operation, header: string): string {
   const filled = parameters
     .filter((parameter) => parameter.in === "path")
     .reduce((text, { name, example }) => text.replace(`{${name}}`, String(example)), path);
@@ -149,7 +93,7 @@ function examplesOf(
     .filter((parameter) => parameter.in === "query" && SHOWN.has(parameter.name))
     .map(({ name, example }) => `${name}=${encodeURIComponent(String(example)).replaceAll("%2C", ",")}`);
   const target = filled + (search.length > 0 ? `?${search.join("&")}` : "");
-  const isJson = "application/json" in responses[200].content;
+  const isJson = "application/json" in content;
   const texts = {
     curl: `curl ${isJson ? "-i" : "-o thumbnail.jpg"} -H '${header}: my-app' '@${target}'`,
     JavaScript: `const response = await fetch("@${target}", { headers: { "${header}": "my-app" } });
@@ -187,8 +131,8 @@ const HEADERS = {
   "Referrer-Policy": "no-referrer",
 };
 
-function htmlPage(title: string, body: string): Page {
-  const text = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${escaped(title)}</title>
+function htmlPage(body: string): TypedText {
+  const text = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${TITLE}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>${STYLE}</style></head>
 <body><main>${body}</main><script>${SCRIPT}</script></body></html>
 `;

@@ -1,7 +1,6 @@
-/** The problems of errors.ts as responses of an OpenAPI document. */
+/** The problems of errors.ts as responses of the OpenAPI document. */
 import { Problem, PROBLEM_CODES, PROBLEM_CONTENT_TYPE, problemBody, type ProblemCode } from "../errors.ts";
-import { headerRefs } from "./headers.ts";
-import type { Json } from "./shapes.ts";
+import { headerRefs, type Json } from "./headers.ts";
 
 /** Problems that occur on the admin port only. */
 const OPERATORS: ReadonlySet<ProblemCode> = new Set([
@@ -13,8 +12,6 @@ const OPERATORS: ReadonlySet<ProblemCode> = new Set([
   "restart-needed",
 ]);
 
-const CODES = PROBLEM_CODES.filter((code) => !OPERATORS.has(code));
-
 /** The body that `problemBody` writes for a code. */
 interface ProblemExample {
   readonly type: string;
@@ -23,33 +20,35 @@ interface ProblemExample {
   readonly remedy: string;
 }
 
-function exampleOf(code: ProblemCode): ProblemExample {
-  const example: ProblemExample = JSON.parse(problemBody(new Problem(code)).toString());
-  return example;
-}
+/** The problems of callers by code, in the order of their statuses. */
+export const PROBLEMS = PROBLEM_CODES.filter((code) => !OPERATORS.has(code))
+  .map((code) => {
+    const value: ProblemExample = JSON.parse(problemBody(new Problem(code)).toString());
+    return { code, ...value };
+  })
+  .toSorted((one, other) => one.status - other.status);
+
+const text = (description: string): Json => ({ type: "string", description });
 
 /** The schema of every problem (RFC 9457). */
 export const PROBLEM_SCHEMA: Json = {
   type: "object",
   required: ["type", "title", "status", "remedy"],
   properties: {
-    type: { type: "string", format: "uri", description: "The kind of problem. It never changes." },
-    title: { type: "string", description: "The kind of problem in words." },
+    type: { ...text("The kind of problem. It never changes."), format: "uri" },
+    title: text("The kind of problem in words."),
     status: { type: "integer", description: "The response's status." },
-    detail: { type: "string", description: "What is wrong in this case." },
-    remedy: { type: "string", description: "What to do." },
+    detail: text("What is wrong in this case."),
+    remedy: text("What to do."),
     errors: {
       type: "array",
       description: "What is wrong with each parameter.",
       items: {
         type: "object",
         required: ["parameter", "value", "expected"],
-        properties: {
-          parameter: { type: "string" },
-          value: { type: "string" },
-          expected: { type: "string" },
-          hint: { type: "string" },
-        },
+        properties: Object.fromEntries(
+          ["parameter", "value", "expected", "hint"].map((name) => [name, { type: "string" }]),
+        ),
       },
     },
     moreErrors: { type: "integer", description: "The number of further errors." },
@@ -57,69 +56,36 @@ export const PROBLEM_SCHEMA: Json = {
   },
 };
 
+const BY_STATUS = [...Map.groupBy(PROBLEMS, ({ status }) => status)];
+
+/** References to {@link PROBLEM_RESPONSES} by status. 405 answers methods other than the operation's own. */
+export const PROBLEM_REFS: Json = Object.fromEntries(
+  BY_STATUS.map(([status]) => [status, { $ref: `#/components/responses/Problem${status}` }]),
+);
+
 /** Responses by name (`Problem404`), one for each status that occurs. */
-export function problemResponses(): Record<string, Json> {
-  const byStatus = Map.groupBy(CODES, (code) => new Problem(code).status);
-  return Object.fromEntries(
-    [...byStatus]
-      .sort(([one], [other]) => one - other)
-      .map(([status, ofStatus]) => [problemName(status), problemResponse(status, ofStatus)]),
-  );
-}
+export const PROBLEM_RESPONSES: Json = Object.fromEntries(
+  BY_STATUS.map(([status, problems]) => [`Problem${status}`, problemResponse(status, problems)]),
+);
 
-/** The statuses of the problems. 405 answers methods other than the operation's own. */
-export function problemStatuses(): number[] {
-  return [...new Set(CODES.map((code) => new Problem(code).status))].sort((one, other) => one - other);
-}
-
-/** The name of the response for all problems with a status. */
-export function problemName(status: number): string {
-  return `Problem${status}`;
-}
-
-/** The headers of a problem's response. */
-function problemHeaders(status: number): Json {
-  const more: Record<number, string[]> = {
-    405: ["Allow"],
-    429: ["Retry-After"],
-    502: ["Retry-After"],
-    503: ["Retry-After"],
+function problemResponse(status: number, problems: typeof PROBLEMS): Json {
+  const schema = {
+    allOf: [
+      { $ref: "#/components/schemas/Problem" },
+      { properties: { type: { enum: problems.map(({ type }) => type) }, status: { const: status } } },
+    ],
   };
-  // The property service's own 400 and 404 are cached like answers.
-  const ofAnswers = ["Vary", "Last-Modified", "Content-Encoding"];
-  const ofShare = ["RateLimit-Policy", "RateLimit", "Preference-Applied"];
-  return headerRefs([
-    "X-Request-Id",
-    "Cache-Status",
-    "Age",
-    "Cache-Control",
-    "ETag",
-    ...ofShare,
-    ...(status === 400 || status === 404 ? ofAnswers : []),
-    ...(more[status] ?? []),
-  ]);
-}
-
-function problemResponse(status: number, codes: readonly ProblemCode[]): Json {
-  const examples = codes.map((code) => [code, exampleOf(code)] as const);
+  const examples = Object.fromEntries(problems.map(({ code, ...value }) => [code, { value }]));
   return {
-    description: examples.map(([code, { title }]) => `\`${code}\`: ${title}.`).join(" "),
-    headers: problemHeaders(status),
-    content: {
-      [PROBLEM_CONTENT_TYPE]: {
-        schema: {
-          allOf: [
-            { $ref: "#/components/schemas/Problem" },
-            {
-              properties: {
-                type: { enum: examples.map(([, { type }]) => type) },
-                status: { const: status },
-              },
-            },
-          ],
-        },
-        examples: Object.fromEntries(examples.map(([code, value]) => [code, { value }])),
-      },
-    },
+    description: problems.map(({ code, title }) => `\`${code}\`: ${title}.`).join(" "),
+    headers: headerRefs([
+      ...(["X-Request-Id", "Cache-Status", "Age", "Cache-Control", "ETag"] as const),
+      ...(["RateLimit-Policy", "RateLimit", "Preference-Applied"] as const),
+      // The property service's own 400 and 404 are cached like answers.
+      ...(status === 400 || status === 404 ? (["Vary", "Last-Modified", "Content-Encoding"] as const) : []),
+      ...(status === 405 ? (["Allow"] as const) : []),
+      ...([429, 502, 503].includes(status) ? (["Retry-After"] as const) : []),
+    ]),
+    content: { [PROBLEM_CONTENT_TYPE]: { schema, examples } },
   };
 }

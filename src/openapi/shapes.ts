@@ -1,19 +1,29 @@
-/** Parts of all OpenAPI documents, and the schemas of query parameters. */
+/** The query parameters of the OpenAPI document. */
 import type { Parameter, Shape } from "../interface/parameters.ts";
+import type { Json } from "./headers.ts";
 
-/** Part of an OpenAPI document. */
-export type Json = Readonly<Record<string, unknown>>;
+/** The schema of a value, as far as the page `/docs` shows it. */
+export interface Schema extends Json {
+  readonly type?: string;
+  readonly enum?: readonly (string | number)[];
+  readonly items?: Schema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
 
-/** The version of the OpenAPI standard that the documents follow. */
-export const OPENAPI_VERSION = "3.1.1";
+/** A parameter of an operation. */
+export interface DocumentedParameter {
+  readonly name: string;
+  readonly in: "query" | "path" | "header";
+  readonly description: string;
+  readonly schema: Schema;
+  readonly example: unknown;
+}
 
-/**
- * @param maxLimit the largest page size
- * @returns a parameter of an OpenAPI document
- */
-export function parameterOf(parameter: Parameter, maxLimit: number): Json {
+/** @param maxLimit the largest page size */
+export function parameterOf(parameter: Parameter, maxLimit: number): DocumentedParameter {
   const { name, meaning, shape, example, sameAsAbsent, onlyWith, requires } = parameter;
-  const schema: Json = { ...schemaOf(shape), ...(name === "limit" && { maximum: maxLimit }) };
+  const schema: Schema = { ...schemaOf(shape), ...(name === "limit" && { maximum: maxLimit }) };
   const sentences = [
     `${meaning}.`,
     sameAsAbsent !== undefined && `Its default is ${sameAsAbsent}.`,
@@ -26,7 +36,7 @@ export function parameterOf(parameter: Parameter, maxLimit: number): Json {
     description: sentences.filter(Boolean).join(" "),
     schema,
     example: exampleOf(shape, example),
-    ...(schema["type"] === "array" && { style: "form", explode: false }),
+    ...(schema.type === "array" && { style: "form", explode: false }),
   };
 }
 
@@ -35,7 +45,7 @@ const bounds = ({ min, max }: { readonly min?: number; readonly max?: number }):
   ...(max !== undefined && { maximum: max }),
 });
 
-function schemaOf(shape: Shape): Json {
+function schemaOf(shape: Shape): Schema {
   switch (shape.kind) {
     case "text":
       return { type: "string", pattern: String.raw`^[^\u0000-\u001f\u007f]*$` };
