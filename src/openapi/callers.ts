@@ -124,38 +124,8 @@ export function operationsOf({
   maxLimit,
   maxImageSize,
 }: CallersDocumentOptions): Operation[] {
-  /** An object with a list of records. */
-  const answerWith = (
-    resource: SearchResource,
-    more: Json,
-    properties: Json = {},
-    required: string[] = [],
-  ): Json => {
-    const records = {
-      type: "array",
-      items: { $ref: `#/components/schemas/${RECORD_NAMES[resource]}` },
-      ...more,
-    };
-    const schema = {
-      type: "object",
-      required: [resource, ...required],
-      properties: { ...properties, [resource]: records },
-    };
-    return { [mediaTypeOf("json", service)]: { schema }, [mediaTypeOf("v2", service)]: { schema } };
-  };
   return [
-    ...SEARCH_RESOURCES.map((resource): Operation => {
-      const link = ' While there is another page, the header `Link` has its address with `rel="next"`.';
-      return {
-        path: `/${resource}`,
-        name: { listings: "searchListings", sold: "searchSold", areas: "searchAreas" }[resource],
-        tag: resource,
-        summary: `Searches ${resource === "sold" ? "sold properties" : resource}`,
-        description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : link}`,
-        parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
-        content: answerWith(resource, {}, ENVELOPE_SCHEMAS, ["totalCount", "count"]),
-      };
-    }),
+    ...SEARCH_RESOURCES.map((resource) => search(resource, service, maxLimit)),
     ...RECORD_RESOURCES.map((resource): Operation => ({
       path: recordPath.replace("{resource}", resource),
       name: `show${RECORD_NAMES[resource]}`,
@@ -163,7 +133,7 @@ export function operationsOf({
       summary: `Shows ${resource === "sold" ? "a sold property" : "a listing"}`,
       description: "The answer is a list with one record. An id without a record gets 404.",
       parameters: [inPath("serviceId", "Id of the record.", EXAMPLE_IDS[resource], { minimum: 0 })],
-      content: answerWith(resource, { minItems: 1, maxItems: 1 }),
+      content: records(resource, service, { minItems: 1, maxItems: 1 }),
     })),
     {
       path: "/cache/primary_{serviceId}_{width}x{height}.jpg",
@@ -188,6 +158,37 @@ export function operationsOf({
       content: { "application/json": { schema: { type: "object", title: "An OpenAPI document" } } },
     },
   ];
+}
+
+const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
+
+function search(resource: SearchResource, service: string, maxLimit: number): Operation {
+  return {
+    path: `/${resource}`,
+    name: { listings: "searchListings", sold: "searchSold", areas: "searchAreas" }[resource],
+    tag: resource,
+    summary: `Searches ${resource === "sold" ? "sold properties" : resource}`,
+    description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
+    parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
+    content: records(resource, service, {}, ENVELOPE_SCHEMAS, ["totalCount", "count"]),
+  };
+}
+
+/** @returns the content of an answer: an object with a list of records */
+function records(
+  resource: SearchResource,
+  service: string,
+  ofList: Json,
+  properties: Json = {},
+  required: readonly string[] = [],
+): Json {
+  const items = { $ref: `#/components/schemas/${RECORD_NAMES[resource]}` };
+  const schema = {
+    type: "object",
+    required: [resource, ...required],
+    properties: { ...properties, [resource]: { type: "array", items, ...ofList } },
+  };
+  return { [mediaTypeOf("json", service)]: { schema }, [mediaTypeOf("v2", service)]: { schema } };
 }
 
 function inPath(
