@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { alertsOver } from "../support/week-of-alerts.ts";
+import { alertsOver } from "../support/ordinary-gateway.ts";
 
 /** promtool evaluates every rule 10,080 times. */
 const LONG_MS = 900_000;
