@@ -5,15 +5,23 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { openSettings } from "../../src/config/load.ts";
-import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile } from "../support/compose.ts";
 import { temporaryDirectory } from "../support/files.ts";
-import { CALLER } from "../support/gateway.ts";
+import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { buildImage, HAS_NAMESPACES, type Image, IS_ROOT } from "../support/image.ts";
 
 const BUILD_MS = 300_000;
 const FREE_PORTS = { PORT: "0", ADMIN_PORT: "0" };
+const {
+  PORT: _port,
+  ADMIN_PORT: _adminPort,
+  DATA_DIR: _dataDir,
+  STOP_DELAY: _stopDelay,
+  ...OF_TESTS
+} = gatewayEnv();
+const SETTINGS = { ...OF_TESTS, BUDGET: "1000/1m" };
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 interface Manifest {
@@ -24,11 +32,6 @@ interface Manifest {
 }
 
 const manifest: Manifest = JSON.parse(readFileSync("package.json", "utf8"));
-
-const who = IS_ROOT
-  ? "as the image's user"
-  : "as the user of the tests, because only root can become another";
-const how = HAS_NAMESPACES ? "as process 1" : "not as process 1, which this machine does not allow";
 
 let image: Image;
 beforeAll(() => {
@@ -59,23 +62,19 @@ describe("the image", () => {
     expect(files.filter((path) => /\.(?:d\.[cm]?ts|map)$/.test(path))).toEqual([]);
   });
 
-  it("says what it is, of which version and revision", () => {
+  it("says what it is, of which version and revision, names a user by number, not root, and the ports of the gateway", () => {
     expect(image.labels).toMatchObject({
       "org.opencontainers.image.title": "property-gateway",
       "org.opencontainers.image.version": manifest.version,
       "org.opencontainers.image.revision": "0123abc",
     });
-  });
-
-  it("names a user by number, not root, and the ports of the gateway", () => {
     expect(image.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
-    const env = settings("http://upstream.example.com");
-    const { first } = openSettings({ env, readFile: (path) => readFileSync(path, "utf8") });
+    const { first } = openSettings({ env: SETTINGS, readFile: (path) => readFileSync(path, "utf8") });
     const { server, admin } = first.config;
     expect(image.ports).toEqual([server.port, admin.port]);
   });
 
-  it(`runs ${who}, without write access to its code, and ${how}`, async () => {
+  it.runIf(IS_ROOT)("runs as its user and as process 1, without write access to its code", async () => {
     const attempts = ["/app", "/app/src", "/app/config", "/app/node_modules", "/"].map((path) =>
       join(image.root, path, "written"),
     );
@@ -88,19 +87,23 @@ describe("the image", () => {
     const contained = image.run(["node", "-e", script]);
     expect(await contained.ended).toBe(0);
     expect(JSON.parse(contained.output())).toEqual({
-      user: IS_ROOT ? image.user : `${process.getuid?.()}:${process.getgid?.()}`,
+      user: image.user,
       first: HAS_NAMESPACES,
       attempts: attempts.map(() => "EACCES"),
     });
   });
 });
 
-describe(`the gateway from the image, ${who}, ${how}`, () => {
+describe("the gateway from the image", () => {
   it("is healthy once it is ready, answers, writes below /data and nowhere else, and ends when told to", async () => {
-    const { sandbox, url: upstream } = await startSandbox();
-    const temporary = emptyDirectory();
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+    onTestFinished(sandbox.close);
+    const upstream = (await sandbox.listen()).url;
+    const temporary = temporaryDirectory();
+    chmodSync(temporary, 0o777);
     const untouched = listing(image.root);
-    const env = { ...settings(upstream), ...FREE_PORTS, HOME: temporary, TMPDIR: temporary };
+    const urls = { UPSTREAM_URL: upstream, UPSTREAM_IMAGE_URL: upstream };
+    const env = { ...SETTINGS, ...urls, ...FREE_PORTS, HOME: temporary, TMPDIR: temporary };
     const gateway = image.run([...image.entrypoint, ...image.command], env);
     const [, url = "", admin = ""] = await gateway.says(READY);
     await expect.poll(async () => (await ask(`${admin}/readyz`)).status).toBe(200);
@@ -128,7 +131,7 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
   });
 
   it("without its settings is not healthy, and says why", async () => {
-    const check = image.run(image.healthCheck.command);
+    const check = image.run(image.healthCheck);
     expect(await check.ended).toBe(1);
     expect(check.output()).toMatch(/upstream\.url/);
   });
@@ -140,7 +143,7 @@ it(
     const small = buildImage({ OMIT: "optional" });
     onTestFinished(small.remove);
     expect(existsSync(join(small.root, "app/node_modules/@opentelemetry/sdk-trace-base"))).toBe(false);
-    const env = { ...settings("http://upstream.example.com"), ...FREE_PORTS };
+    const env = { ...SETTINGS, ...FREE_PORTS };
     const traced = { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" };
     const refused = small.run([...small.entrypoint, ...small.command], traced);
     expect(await refused.ended).toBe(1);
@@ -154,7 +157,7 @@ it(
   BUILD_MS,
 );
 
-describe(`the image with the sandbox of the project, ${who}, ${how}`, () => {
+describe("the image with the sandbox of the project", () => {
   it("runs the sandbox as compose.yaml runs it, healthy as compose.yaml asks it", async () => {
     const { command = [], healthcheck, volumes = [] } = composeFile().services["sandbox"] ?? {};
     const inImage = join(image.root, "app/src/sandbox");
@@ -180,36 +183,9 @@ describe(`the image with the sandbox of the project, ${who}, ${how}`, () => {
 
 /** The image's HEALTHCHECK, for a gateway whose admin port is not the default one. */
 async function health(admin: string): Promise<{ code: unknown; said: string }> {
-  const env = { ...settings("http://upstream.example.com"), ADMIN_PORT: new URL(admin).port };
-  const check = image.run(image.healthCheck.command, env);
+  const env = { ...SETTINGS, ADMIN_PORT: new URL(admin).port };
+  const check = image.run(image.healthCheck, env);
   return { code: await check.ended, said: check.output() };
-}
-
-function settings(upstream: string): Record<string, string> {
-  return {
-    HOST: "127.0.0.1",
-    UPSTREAM_URL: upstream,
-    UPSTREAM_IMAGE_URL: upstream,
-    UPSTREAM_SERVICE: CALLER.service,
-    UPSTREAM_CALLER_ID: CALLER.callerId,
-    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-    UPSTREAM_USER_AGENT: "test/1.0",
-    BUDGET: "1000/1m",
-    UPSTREAM_REFERRER: "https://www.example.com/",
-  };
-}
-
-async function startSandbox(): Promise<{ sandbox: Sandbox; url: string }> {
-  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
-  onTestFinished(sandbox.close);
-  return { sandbox, url: (await sandbox.listen()).url };
-}
-
-/** Writable for every user. */
-function emptyDirectory(): string {
-  const directory = temporaryDirectory();
-  chmodSync(directory, 0o777);
-  return directory;
 }
 
 /** Every file of the image but those below /data, with its size and when it was changed. */

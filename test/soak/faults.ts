@@ -1,5 +1,5 @@
 /**
- * Faults at random. The seed decides which faults are tried and when; what is in progress decides which of them
+ * Injects faults at random. The seed decides which faults are tried and when; what is in progress decides which of them
  * are possible.
  *
  * One combination is left out, because docs/budget.md concedes it: Redis loses its data while all replicas that know of
@@ -8,18 +8,21 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as lasting } from "node:timers/promises";
 
+import type { Fault as UpstreamFault } from "../../src/sandbox/control/faults.ts";
 import { ask } from "../support/ask.ts";
 import { createRandom, type TestRandom } from "../support/random.ts";
 import { CALLER } from "../support/gateway.ts";
 import { fillDisk } from "../support/small-disk.ts";
-import { lasting } from "./lasting.ts";
+import { budgetAt } from "../support/two-gateways.ts";
 import type { Member } from "./member.ts";
 import { settingsWith, type Stack } from "./stack.ts";
 import type { Truth } from "./truth.ts";
 
 /** Runs a fault from its beginning to its end; `undefined`: it is not possible now. */
-type Fault = () => Promise<void> | undefined;
+type Fault = () => Promise<unknown> | undefined;
+type Faults = Readonly<Record<string, Fault>>;
 
 export interface Injector {
   /** How often each fault was injected. */
@@ -34,11 +37,6 @@ interface Context {
   readonly stack: Stack;
   readonly truth: Truth;
   readonly random: TestRandom;
-  readonly now: () => number;
-}
-
-export interface InjectorOptions extends Omit<Context, "random"> {
-  readonly seed: number;
 }
 
 const CALM_MS = 10_000;
@@ -46,26 +44,27 @@ const PAUSE_MS = { min: 1_500, max: 5_000 };
 /** A fault with a higher number is tried more often. */
 const WEIGHTS: Readonly<Record<string, number>> = { "data changes": 12, "SIGKILL a replica": 2 };
 
-export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
+export function startInjector({
+  seed,
+  ...rest
+}: Omit<Context, "random"> & { readonly seed: number }): Injector {
   const context = { ...rest, random: createRandom(seed) };
-  const faults = { ...upstreamFaults(context), ...changes(context), ...processFaults(context) };
+  const { random } = context;
+  const faults: Faults = { ...upstreamFaults(context), ...changes(context), ...processFaults(context) };
   const names = Object.keys(faults).flatMap((name) => Array<string>(WEIGHTS[name] ?? 1).fill(name));
   const counts: Record<string, number> = {};
   const failures: string[] = [];
-  const running = new Set<Promise<void>>();
+  const running = new Set<Promise<unknown>>();
   const stopped = new AbortController();
 
   async function inject(): Promise<void> {
     while (!stopped.signal.aborted) {
-      await lasting(context.random.between(PAUSE_MS.min, PAUSE_MS.max));
-      const name = context.random.pick(names);
+      await lasting(random.between(PAUSE_MS.min, PAUSE_MS.max));
+      const name = random.pick(names);
       const fault = faults[name]?.();
       if (fault === undefined) continue;
       counts[name] = (counts[name] ?? 0) + 1;
-      const run: Promise<void> = fault
-        .catch((error: unknown) => void failures.push(`${name}: ${String(error)}`))
-        .finally(() => running.delete(run));
-      running.add(run);
+      running.add(fault.catch((error: unknown) => void failures.push(`${name}: ${String(error)}`)));
     }
   }
   const injecting = inject();
@@ -80,36 +79,38 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
   };
 }
 
-function upstreamFaults({ stack, random }: Context): Record<string, Fault> {
-  const some = (fault: object, most: number): Fault =>
-    async function () {
-      const pathPrefix = random.pick(["", "/listings", "/sold"]);
-      await stack.control("POST", "/faults", { ...fault, pathPrefix, times: random.between(1, most) });
-    };
-  return {
-    "upstream 403": some({ status: 403 }, 3),
-    "upstream 429": some({ status: 429, retryAfter: "2" }, 2),
-    "upstream 500": some({ status: 500 }, 8),
-    "upstream 503": some({ status: 503 }, 8),
-    "upstream 503 with Retry-After": some({ status: 503, retryAfter: "3" }, 2),
-    "body is cut": some({ cutBody: true }, 4),
-    "upstream never answers": some({ hang: "headers" }, 3),
-    "body stops": some({ hang: "body" }, 3),
-    "upstream is slow": some({ latencyMs: 1_500 }, 15),
-    "connection breaks": some({ disconnect: true }, 4),
-    "not JSON": some({ wrongJson: true }, 3),
-    "not an answer": some({ wrongEnvelope: true }, 3),
+/** What the API does for up to so many requests. */
+const UPSTREAM: Readonly<Record<string, readonly [UpstreamFault, most: number]>> = {
+  "upstream 403": [{ status: 403 }, 3],
+  "upstream 429": [{ status: 429, retryAfter: "2" }, 2],
+  "upstream 500": [{ status: 500 }, 8],
+  "upstream 503": [{ status: 503 }, 8],
+  "upstream 503 with Retry-After": [{ status: 503, retryAfter: "3" }, 2],
+  "body is cut": [{ cutBody: true }, 4],
+  "upstream never answers": [{ hang: "headers" }, 3],
+  "body stops": [{ hang: "body" }, 3],
+  "upstream is slow": [{ latencyMs: 1_500 }, 15],
+  "connection breaks": [{ disconnect: true }, 4],
+  "not JSON": [{ wrongJson: true }, 3],
+  "not an answer": [{ wrongEnvelope: true }, 3],
+};
+
+function upstreamFaults({ stack, random }: Context): Faults {
+  const some = ([fault, most]: (typeof UPSTREAM)[string]): Promise<unknown> => {
+    const pathPrefix = random.pick(["", "/listings", "/sold"]);
+    return stack.control("POST", "/faults", { ...fault, pathPrefix, times: random.between(1, most) });
   };
+  return Object.fromEntries(Object.entries(UPSTREAM).map(([name, fault]) => [name, () => some(fault)]));
 }
 
-function changes({ stack, truth, random }: Context): Record<string, Fault> {
+function changes({ stack, truth, random }: Context): Faults {
   let keys = 0;
   let isRotating = false;
   async function rotateKey(): Promise<void> {
     isRotating = true;
     const privateKey = `${CALLER.privateKey}-${++keys}`;
     const steps = [
-      () => Promise.resolve(stack.writeKey(privateKey)),
+      async () => stack.writeKey(privateKey),
       () => stack.control("POST", "/auth", { privateKey }),
     ];
     for (const step of random.shuffled(steps)) {
@@ -119,70 +120,56 @@ function changes({ stack, truth, random }: Context): Record<string, Fault> {
     isRotating = false;
   }
   return {
-    async "data changes"() {
+    "data changes": () => {
       const pathPrefix = random.pick(["", "/listings", "/listings", "/sold", "/areas", "/cache"]);
-      await truth.change(
-        pathPrefix,
-        async () => void (await stack.control("POST", "/revise", { pathPrefix })),
-      );
+      return truth.change(pathPrefix, () => stack.control("POST", "/revise", { pathPrefix }));
     },
     "key rotation": () => (isRotating ? undefined : rotateKey()),
     async reload() {
       stack.writeSettings(settingsWith(random.pick([10, 20, 30])));
-      for (const { admin, isCalm } of [...stack.replicas, stack.single])
-        if (isCalm()) await ask(`${admin}/config/reload`, { method: "POST" }).catch(() => undefined);
+      for (const member of [...stack.replicas, stack.single].filter(isCalm))
+        await ask(`${member.admin()}/config/reload`, { method: "POST" }).catch(() => undefined);
     },
   };
 }
 
-function processFaults(context: Context): Record<string, Fault> {
+const isCalm = ({ calmSince }: Member): boolean => calmSince() <= Date.now();
+
+function processFaults(context: Context): Faults {
   const { stack, random } = context;
   let witness: Member | undefined;
-  const calm = (): Member[] => stack.replicas.filter((replica) => replica.isCalm() && replica !== witness);
-  const onReplica =
-    (act: (member: Member) => Promise<void>): Fault =>
-    () => {
-      const candidates = calm();
-      return candidates.length === 0 ? undefined : act(random.pick(candidates));
-    };
   const disk = diskFaults(context);
-  const onSingle =
-    (act: (member: Member) => Promise<void>): Fault =>
-    () =>
-      stack.single.isCalm() ? act(stack.single) : undefined;
-  const kill = async (member: Member): Promise<void> => {
-    await member.kill();
-    await restart(member);
-  };
-  const stop = async (member: Member): Promise<void> => {
-    await member.stop();
-    await restart(member);
-  };
-  const restart = async (member: Member): Promise<void> => {
+  async function restart(member: Member): Promise<void> {
     await lasting(random.between(0, 4_000));
     if (member === stack.single) await disk.hasRoom();
     await member.begin();
+  }
+  const acts: Readonly<Record<string, (member: Member) => Promise<void>>> = {
+    SIGKILL: async (member) => await member.kill().then(() => restart(member)),
+    SIGTERM: async (member) => await member.stop().then(() => restart(member)),
+    freeze: (member) => member.freeze(random.between(500, 8_000)),
   };
-  const freeze = (member: Member): Promise<void> => member.freeze(random.between(500, 8_000));
+  const onAnyOf =
+    (members: readonly Member[], act: (member: Member) => Promise<void>): Fault =>
+    () => {
+      const candidates = members.filter((member) => isCalm(member) && member !== witness);
+      return candidates.length === 0 ? undefined : act(random.pick(candidates));
+    };
+  const ofProcesses = Object.entries(acts).flatMap(([name, act]) => [
+    [`${name} a replica`, onAnyOf(stack.replicas, act)] as const,
+    [`${name} the single gateway`, onAnyOf([stack.single], act)] as const,
+  ]);
   return {
-    "SIGKILL a replica": onReplica(kill),
-    "SIGTERM a replica": onReplica(stop),
-    "freeze a replica": onReplica(freeze),
-    "SIGKILL the single gateway": onSingle(kill),
-    "SIGTERM the single gateway": onSingle(stop),
-    "freeze the single gateway": onSingle(freeze),
+    ...Object.fromEntries(ofProcesses),
     ...redisFaults(context, (replica) => (witness = replica)),
     ...(stack.isSmallDisk && { "full disk": disk.fault }),
   };
 }
 
-function redisFaults(
-  { stack, random, now }: Context,
-  setWitness: (replica: Member | undefined) => void,
-): Record<string, Fault> {
+function redisFaults({ stack, random }: Context, setWitness: (replica: Member | undefined) => void): Faults {
   const { redis } = stack;
   let isBusy = false;
-  let calmSince = now();
+  let calmSince = Date.now();
   let saved = 0;
 
   /** Starts it with what was saved last, or with nothing. */
@@ -191,58 +178,47 @@ function redisFaults(
     await lasting(random.between(0, 5_000));
     await redis.restart("--dbfilename", `dump-${saved}.rdb`);
   }
-  async function whileBusy(act: () => Promise<void>): Promise<void> {
+  async function freeze(): Promise<void> {
+    redis.freeze();
+    await lasting(random.between(200, 8_000));
+    redis.thaw();
+  }
+  async function whileBusy(act: () => Promise<unknown>): Promise<void> {
     isBusy = true;
     try {
       await act();
     } finally {
       isBusy = false;
-      calmSince = now();
+      calmSince = Date.now();
     }
   }
   /** A fault that needs a replica that knows of the last calls. */
   const withWitness =
-    (act: () => Promise<void>): Fault =>
+    (act: () => Promise<unknown>): Fault =>
     () => {
-      const since = now() - CALM_MS;
-      const witness = stack.replicas.find((replica) => replica.isCalm() && replica.calmSince() < since);
+      const since = Date.now() - CALM_MS;
+      const witness = stack.replicas.find((replica) => replica.calmSince() < since);
       if (isBusy || calmSince > since || witness === undefined) return undefined;
       setWitness(witness);
+      const isShared = (): Promise<boolean> =>
+        budgetAt(witness.admin())
+          .then(({ mode }) => mode === "shared")
+          .catch(() => false);
       return whileBusy(async () => {
-        try {
-          if (!(await isShared(witness))) return;
-          await act();
-          await lasting(CALM_MS);
-        } finally {
-          setWitness(undefined);
-        }
-      });
+        if (!(await isShared())) return;
+        await act();
+        await lasting(CALM_MS);
+      }).finally(() => setWitness(undefined));
     };
   return {
-    "freeze Redis": () =>
-      isBusy
-        ? undefined
-        : whileBusy(async () => {
-            redis.freeze();
-            await lasting(random.between(200, 8_000));
-            redis.thaw();
-          }),
-    "restart Redis, empty": withWitness(async () => {
+    "freeze Redis": () => (isBusy ? undefined : whileBusy(freeze)),
+    "restart Redis, empty": withWitness(() => {
       saved += 1;
-      await restart();
+      return restart();
     }),
-    "restart Redis with its data": withWitness(async () => {
-      await redis.command("SAVE");
-      await restart();
-    }),
-    FLUSHALL: withWitness(async () => void (await redis.command("FLUSHALL"))),
+    "restart Redis with its data": withWitness(() => redis.command("SAVE").then(restart)),
+    FLUSHALL: withWitness(() => redis.command("FLUSHALL")),
   };
-}
-
-/** Whether a replica shares the budget over Redis now. */
-async function isShared({ admin }: Member): Promise<boolean> {
-  const reply = await ask(`${admin}/budget`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
-  return reply !== undefined && Object(reply.json()).api?.mode === "shared";
 }
 
 /** A process that cannot open its file forgets what it sent, so a process starts only while the disk has room. */
@@ -256,7 +232,7 @@ function diskFaults({ stack, random }: Context): { fault: Fault; hasRoom: () => 
     full = undefined;
   }
   return {
-    fault: () => (full !== undefined || !stack.single.isCalm() ? undefined : (full = fill())),
+    fault: () => (full !== undefined || !isCalm(stack.single) ? undefined : (full = fill())),
     hasRoom: () => full ?? Promise.resolve(),
   };
 }

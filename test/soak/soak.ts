@@ -1,9 +1,9 @@
 /** Runs gateways, Redis and the sandbox under mixed traffic and faults, and reports what happened. */
+import { setTimeout as lasting } from "node:timers/promises";
+
 import { mostWithin } from "../support/arrivals.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startInjector } from "./faults.ts";
-import { lasting } from "./lasting.ts";
-import { createMemoryWatch, type MemoryUse } from "./memory.ts";
 import { IMAGE_WINDOW, openStack, USER_AGENTS, WINDOWS, type Stack } from "./stack.ts";
 import { startTraffic, type TrafficCounts } from "./traffic.ts";
 import { createTruth } from "./truth.ts";
@@ -11,8 +11,6 @@ import { createTruth } from "./truth.ts";
 export interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
-  /** Default 30. */
-  readonly perSecond?: number;
   /** Ends the soak early, with a report. */
   readonly signal?: AbortSignal;
 }
@@ -30,40 +28,38 @@ export interface SoakReport extends TrafficCounts {
   readonly minutes: number;
   readonly seed: number;
   readonly windows: readonly WindowUse[];
-  /** Windows that held more than was agreed. */
-  readonly over: number;
   readonly calls: number;
   readonly faults: Readonly<Record<string, number>>;
   /** Faults that could not be carried out: the soak has tested less than it says. */
   readonly faultFailures: readonly string[];
-  readonly memory: readonly MemoryUse[];
+  /** Of each process at the end. */
+  readonly residentMiB: Readonly<Record<string, number | undefined>>;
   readonly isSmallDisk: boolean;
   readonly isClean: boolean;
 }
 
+const PER_SECOND = 30;
 const READ_CALLS_MS = 20_000;
 
-export async function soak({ minutes, seed, perSecond = 30, signal }: SoakOptions): Promise<SoakReport> {
-  const now = Date.now;
-  const stack = await openStack(now);
-  const beganAt = now();
+export async function soak({ minutes, seed, signal }: SoakOptions): Promise<SoakReport> {
+  const stack = await openStack();
+  const beganAt = Date.now();
   try {
-    const truth = createTruth(now);
+    const truth = createTruth();
     const members = [...stack.replicas, stack.single];
     const calls = createCallLog(stack);
-    const memory = createMemoryWatch(stack, now);
-    const traffic = startTraffic({ members, truth, seed, perSecond, now, secrets: [CALLER.privateKey] });
-    const injector = startInjector({ stack, truth, seed, now });
+    const traffic = startTraffic({ members, truth, seed, perSecond: PER_SECOND });
+    const injector = startInjector({ stack, truth, seed });
     const until = beganAt + minutes * 60_000;
-    const isOver = (): boolean => now() >= until || signal?.aborted === true;
+    const isOver = (): boolean => Date.now() >= until || signal?.aborted === true;
     while (!isOver()) {
-      await lasting(Math.min(READ_CALLS_MS, Math.max(0, until - now())), signal);
+      const ms = Math.min(READ_CALLS_MS, Math.max(0, until - Date.now()));
+      await lasting(ms, undefined, { ...(signal && { signal }) }).catch(() => undefined);
       await calls.read();
     }
-    const lasted = (now() - beganAt) / 60_000;
+    const lasted = (Date.now() - beganAt) / 60_000;
     await injector.stop();
     await traffic.stop();
-    memory.stop();
     await calls.read();
     const { counts } = traffic;
     for (const { name, output } of members) {
@@ -72,20 +68,19 @@ export async function soak({ minutes, seed, perSecond = 30, signal }: SoakOption
       counts.examples.push(`the output of ${name} contains the private key`);
     }
     const windows = calls.windows();
-    const over = windows.filter(({ most, limit }) => most > limit).length;
+    const isKept = windows.every(({ most, limit }) => most <= limit);
     return {
       startedAt: new Date(beganAt).toISOString(),
       minutes: lasted,
       seed,
       ...counts,
       windows,
-      over,
       calls: calls.total(),
       faults: injector.counts,
       faultFailures: injector.failures,
-      memory: memory.uses(),
+      residentMiB: Object.fromEntries(members.map(({ name, residentMiB }) => [name, residentMiB()])),
       isSmallDisk: stack.isSmallDisk,
-      isClean: counts.wrong === 0 && counts.hung === 0 && over === 0 && injector.failures.length === 0,
+      isClean: counts.wrong === 0 && counts.hung === 0 && isKept && injector.failures.length === 0,
     };
   } finally {
     await stack.close();
@@ -96,12 +91,6 @@ interface Call {
   readonly at: number;
   readonly path: string;
   readonly userAgent: string;
-}
-
-/** What the control port says. */
-interface Calls {
-  readonly counts: { readonly total: number };
-  readonly requests: readonly Call[];
 }
 
 interface CallLog {
@@ -115,18 +104,23 @@ function createCallLog({ control }: Stack): CallLog {
   const calls: Call[] = [];
   const mostOf = (who: keyof typeof USER_AGENTS): WindowUse[] => {
     const own = calls.filter(({ userAgent }) => userAgent === USER_AGENTS[who]);
-    const isImage = ({ path }: Call): boolean => path.startsWith("/cache/");
-    const instants = (of: Call[]): number[] => of.map(({ at }) => at);
-    const images = instants(own.filter(isImage));
-    const others = instants(own.filter((call) => !isImage(call)));
+    const most = (isImage: boolean, windowMs: number): number => {
+      const counted = own.filter(({ path }) => path.startsWith("/cache/") === isImage);
+      return mostWithin(
+        counted.map(({ at }) => at),
+        windowMs,
+      );
+    };
     return [
-      ...WINDOWS.map((window) => ({ who, ...window, most: mostWithin(others, window.windowMs) })),
-      { who: `${who}, thumbnails`, ...IMAGE_WINDOW, most: mostWithin(images, IMAGE_WINDOW.windowMs) },
+      ...WINDOWS.map((window) => ({ who, ...window, most: most(false, window.windowMs) })),
+      { who: `${who}, thumbnails`, ...IMAGE_WINDOW, most: most(true, IMAGE_WINDOW.windowMs) },
     ];
   };
   return {
     async read() {
-      const { counts, requests }: Calls = Object(await control("GET", "/requests"));
+      const { counts, requests }: { counts: { total: number }; requests: Call[] } = Object(
+        await control("GET", "/requests"),
+      );
       const fresh = counts.total - calls.length;
       if (fresh > requests.length) throw new Error("the sandbox has forgotten calls");
       if (fresh > 0)

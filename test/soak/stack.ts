@@ -1,19 +1,18 @@
 /** The processes of a soak: three replicas with Redis, one gateway with a file, and the sandbox behind all. */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { ask } from "../support/ask.ts";
-import { CALLER } from "../support/gateway.ts";
-import { start, type Running } from "../support/process.ts";
-import { startRedis, type RedisServer } from "../support/redis.ts";
+import { CALLER, gatewayEnv } from "../support/gateway.ts";
+import { start } from "../support/process.ts";
+import { startRedis, type RedisServer, urlOf } from "../support/redis.ts";
+import { mountDisk } from "../support/small-disk.ts";
 import { createMember, STOP_DELAY_MS, type Member } from "./member.ts";
 import { SIZES } from "./truth.ts";
 
 export interface Stack {
-  readonly sandbox: Running;
   /** A call of the sandbox's control port. */
   readonly control: (method: string, path: string, body?: unknown) => Promise<unknown>;
   readonly redis: RedisServer;
@@ -30,7 +29,7 @@ export interface Stack {
   readonly close: () => Promise<void>;
 }
 
-/** The windows of each of the two budgets. The seconds in a name are the window's length. */
+/** The windows of each of the two budgets. */
 export const WINDOWS = [
   { limit: 30, windowMs: 10_000 },
   { limit: 120, windowMs: 60_000 },
@@ -45,10 +44,11 @@ budget: { images: ${IMAGE_WINDOW.limit}/1m, degradedFor: 1m }
 `;
 }
 
-export async function openStack(now: () => number): Promise<Stack> {
+export async function openStack(): Promise<Stack> {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-soak-"));
-  const inDirectory = (name: string): string => join(directory, name);
-  const [settings, key, dataDir] = [inDirectory("settings.yaml"), inDirectory("key"), inDirectory("data")];
+  const [settings = "", key = "", dataDir = ""] = ["settings.yaml", "key", "data"].map((name) =>
+    join(directory, name),
+  );
   const replace = (path: string, content: string): void => {
     writeFileSync(`${path}.new`, content);
     renameSync(`${path}.new`, path);
@@ -56,94 +56,51 @@ export async function openStack(now: () => number): Promise<Stack> {
   mkdirSync(dataDir);
   replace(settings, settingsWith(30));
   replace(key, CALLER.privateKey);
-  const isSmallDisk = spawnSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", dataDir]).status === 0;
+  const isSmallDisk = mountDisk(dataDir, "8m");
   const redis = await startRedis("--dbfilename", "dump-0.rdb");
-  const sandbox = startSandbox();
+  const { service, callerId, privateKey } = CALLER;
+  const account = { service, "caller-id": callerId, "private-key": privateKey };
+  const options = { port: 0, "control-port": 0, seed: 1, ...account, ...SIZES };
+  const words = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+  const sandbox = start(["sandbox", ...words]);
   const [, url = ""] = await sandbox.says(/interface {2}(http:\S+)/);
   const [, controlUrl = ""] = await sandbox.says(/control {4}(http:\S+)/);
+  const { UPSTREAM_PRIVATE_KEY: _, CACHE_LIFETIMES: _learned, ...ofTests } = gatewayEnv(url);
   const common = {
-    HOST: "127.0.0.1",
+    ...ofTests,
     CONFIG_FILE: settings,
-    UPSTREAM_URL: url,
-    UPSTREAM_IMAGE_URL: url,
-    UPSTREAM_SERVICE: CALLER.service,
-    UPSTREAM_CALLER_ID: CALLER.callerId,
     UPSTREAM_PRIVATE_KEY_FILE: key,
-    UPSTREAM_REFERRER: "https://www.agency.test/",
     BUDGET: WINDOWS.map(({ limit, windowMs }) => `${limit}/${windowMs / 1_000}s`).join(","),
     LOG_LEVEL: "warn",
     LOG_ACCESS: "off",
     STOP_DELAY: `${STOP_DELAY_MS}ms`,
   };
-  const shared = {
-    ...common,
-    UPSTREAM_USER_AGENT: USER_AGENTS.replicas,
-    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-    REPLICAS: "3",
-    DATA_DIR: "",
-  };
-  const members: Member[] = [];
-  for (const name of ["replica 1", "replica 2", "replica 3"])
-    members.push(createMember(name, await fixedPorts(), shared, now));
-  const own = { ...common, UPSTREAM_USER_AGENT: USER_AGENTS.single, DATA_DIR: dataDir };
-  const single = createMember("single", await fixedPorts(), own, now);
-  await Promise.all([...members, single].map((member) => member.begin()));
+  const shared = { UPSTREAM_USER_AGENT: USER_AGENTS.replicas, REDIS_URL: urlOf(redis), REPLICAS: "3" };
+  const replicas = [1, 2, 3].map((number) => createMember(`replica ${number}`, { ...common, ...shared }));
+  const own = { UPSTREAM_USER_AGENT: USER_AGENTS.single, DATA_DIR: dataDir };
+  const single = createMember("single", { ...common, ...own });
+  const members = [...replicas, single];
+  await Promise.all(members.map((member) => member.begin()));
   return {
-    sandbox,
     async control(method, path, body) {
-      const reply = await ask(controlUrl + path, {
-        method,
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      });
+      const sent = body !== undefined && { body: JSON.stringify(body) };
+      const reply = await ask(controlUrl + path, { method, ...sent });
       if (reply.status !== 200) throw new Error(`the sandbox said ${reply.status} ${reply.text}`);
       return reply.json();
     },
     redis,
-    replicas: members,
+    replicas,
     single,
     dataDir,
     isSmallDisk,
     writeSettings: (content) => replace(settings, content),
     writeKey: (content) => replace(key, content),
     async close() {
-      await Promise.all([...members, single].map((member) => member.kill()));
+      await Promise.all(members.map((member) => member.kill()));
       sandbox.child.kill("SIGKILL");
       await Promise.all([sandbox.ended, redis.close()]);
       if (isSmallDisk) spawnSync("umount", ["--lazy", dataDir]);
       rmSync(directory, { recursive: true, force: true });
     },
   };
-}
-
-function startSandbox(): Running {
-  const options = {
-    port: 0,
-    "control-port": 0,
-    service: CALLER.service,
-    "caller-id": CALLER.callerId,
-    "private-key": CALLER.privateKey,
-    seed: 1,
-    ...SIZES,
-  };
-  return start(["sandbox", ...Object.entries(options).map(([name, value]) => `--${name}=${value}`)]);
-}
-
-/** Below the ports that systems give to outgoing connections, so that they stay free while a process restarts. */
-let nextPort = 20_000 + (process.pid % 900) * 10;
-
-async function fixedPorts(): Promise<[number, number]> {
-  const ports: number[] = [];
-  while (ports.length < 2) {
-    nextPort += 1;
-    if (await isFree(nextPort)) ports.push(nextPort);
-  }
-  return [ports[0] ?? 0, ports[1] ?? 0];
-}
-
-function isFree(port: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const server = net.createServer();
-  server.once("error", () => resolve(false));
-  server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
-  return promise;
 }

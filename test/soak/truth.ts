@@ -16,14 +16,14 @@ interface Change {
 
 export interface Truth {
   /** Runs what changes the data, and notes when. */
-  readonly change: (pathPrefix: string, act: () => Promise<void>) => Promise<void>;
+  readonly change: (pathPrefix: string, act: () => Promise<unknown>) => Promise<void>;
   /** Whether the upstream sends this body for a target in a state that it had between two instants. */
   readonly isSent: (target: string, body: Buffer, from: number, to: number) => boolean;
   /** The status of the upstream's answer: it is the same in every state. */
   readonly statusOf: (target: string) => number;
 }
 
-export function createTruth(now: () => number): Truth {
+export function createTruth(): Truth {
   const changes: Change[] = [];
   let revision = 0;
 
@@ -39,10 +39,15 @@ export function createTruth(now: () => number): Truth {
 
   return {
     async change(pathPrefix, act) {
-      const change = { pathPrefix, revision: ++revision, beganAt: now(), endedAt: Number.POSITIVE_INFINITY };
+      const change = {
+        pathPrefix,
+        revision: ++revision,
+        beganAt: Date.now(),
+        endedAt: Number.POSITIVE_INFINITY,
+      };
       changes.push(change);
       await act();
-      change.endedAt = now();
+      change.endedAt = Date.now();
     },
     isSent: (target, body, from, to) =>
       revisionsOf(target.split("?")[0] ?? "", from, to).some((revision) =>

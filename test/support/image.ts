@@ -11,7 +11,6 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   rmSync,
 } from "node:fs";
@@ -26,33 +25,36 @@ import {
   ignoredBy,
   type Instruction,
   parseDockerfile,
-  type Stage,
   substitute,
 } from "./dockerfile.ts";
 import { runMark } from "./leftovers.ts";
 import { follow, type Running } from "./process.ts";
 
+/** Only root can become the image's user, and make a process the first one of a namespace, as in a container. */
 export const IS_ROOT = process.getuid?.() === 0;
+const NAMESPACE = ["unshare", "--pid", "--fork"];
+export const HAS_NAMESPACES = IS_ROOT && spawnSync("unshare", ["--pid", "--fork", "true"]).status === 0;
 
-/** A process in a namespace of its own is process 1 there. Not every machine lets one make them. */
-const NAMESPACE = ["unshare", ...(IS_ROOT ? [] : ["--map-current-user"]), "--pid", "--fork"];
-export const HAS_NAMESPACES = spawnSync(NAMESPACE[0] ?? "", [...NAMESPACE.slice(1), "true"]).status === 0;
+type Texts = Record<string, string>;
 
-export interface Image {
+/** What is there once the instructions so far are carried out. */
+interface Built {
   /** Stands for the image's `/`. */
   readonly root: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly env: Readonly<Record<string, string>>;
-  readonly user: string;
-  readonly ports: readonly number[];
-  readonly entrypoint: readonly string[];
-  readonly command: readonly string[];
-  readonly healthCheck: {
-    readonly flags: Readonly<Record<string, string>>;
-    readonly command: readonly string[];
-  };
-  /** Runs a command as the image's user where that can be (as root), its own files read-only, as process 1. */
-  readonly run: (command: readonly string[], env?: Readonly<Record<string, string>>) => Contained;
+  readonly args: Texts;
+  readonly env: Texts;
+  readonly labels: Texts;
+  workdir: string;
+  user: string;
+  ports: readonly number[];
+  entrypoint: readonly string[];
+  command: readonly string[];
+  healthCheck: readonly string[];
+}
+
+export interface Image extends Readonly<Built> {
+  /** Runs a command as the image's user and as process 1 where that can be (as root). */
+  readonly run: (command: readonly string[], env?: Readonly<Texts>) => Contained;
   readonly remove: () => void;
 }
 
@@ -61,106 +63,63 @@ interface Contained extends Running {
   readonly signal: (signal: NodeJS.Signals) => void;
 }
 
-/** What is there once the instructions so far are carried out. */
-interface Built {
-  readonly root: string;
-  readonly args: Record<string, string>;
-  readonly env: Record<string, string>;
-  readonly labels: Record<string, string>;
-  readonly ports: number[];
-  workdir: string;
-  user: string;
-  entrypoint: readonly string[];
-  command: readonly string[];
-  healthCheck: Image["healthCheck"];
-}
-
-interface Context {
-  /** By name. */
-  readonly stages: Map<string, Built>;
-  readonly buildArgs: Readonly<Record<string, string>>;
-}
-
 /** Carries the Dockerfile of the working directory out. @param buildArgs as with `--build-arg` */
-export function buildImage(buildArgs: Readonly<Record<string, string>> = {}): Image {
+export function buildImage(buildArgs: Readonly<Texts> = {}): Image {
   const parent = mkdtempSync(join(tmpdir(), "property-gateway-image-"));
+  const remove = (): void => rmSync(parent, { recursive: true });
   chmodSync(parent, 0o755);
   try {
-    return buildBelow(parent, buildArgs);
+    const stages = new Map<string, Built>();
+    for (const { name = "last", instructions } of parseDockerfile(readFileSync("Dockerfile", "utf8"))
+      .stages) {
+      const built = emptyAt(join(parent, name));
+      for (const instruction of instructions) carryOut(instruction, built, stages, buildArgs);
+      stages.set(name, built);
+    }
+    const last = stages.get("last") ?? emptyAt(join(parent, "last"));
+    // The part of the base image that is used.
+    mkdirSync(join(last.root, "usr/local/bin"), { recursive: true });
+    cpSync(process.execPath, join(last.root, "usr/local/bin/node"));
+    return { ...last, remove, run: (command, env = {}) => contain(last, command, env) };
   } catch (error) {
-    rmSync(parent, { recursive: true });
+    remove();
     throw error;
   }
 }
 
-function buildBelow(parent: string, buildArgs: Context["buildArgs"]): Image {
-  const context: Context = { stages: new Map(), buildArgs };
-  let built: Built | undefined;
-  for (const [index, stage] of parseDockerfile(readFileSync("Dockerfile", "utf8")).stages.entries()) {
-    built = buildStage(stage, join(parent, String(index)), context);
-    context.stages.set(stage.name ?? String(index), built);
-  }
-  if (!built) throw new Error("The Dockerfile has no stage.");
-  const last = built;
-  const { root } = last;
-  // The parts of the base image that are used.
-  mkdirSync(join(root, "usr/local/bin"), { recursive: true });
-  cpSync(process.execPath, join(root, "usr/local/bin/node"));
-  // Root's files are read-only for any other user as they are.
-  if (!IS_ROOT) setMode(root, 0o555);
-  return {
-    ...last,
-    run: (command, env = {}) => contain(last, command, env),
-    remove() {
-      if (!IS_ROOT) setMode(root, 0o755);
-      rmSync(parent, { recursive: true });
-    },
-  };
-}
-
-function buildStage({ base, instructions }: Stage, root: string, context: Context): Built {
-  if (!base.startsWith("node:")) throw new Error(`${base}: only the base image node is known here`);
+function emptyAt(root: string): Built {
   mkdirSync(root);
-  const built: Built = {
-    root,
-    args: {},
-    env: {},
-    labels: {},
-    ports: [],
-    workdir: "/",
-    user: "0:0",
-    entrypoint: [],
-    command: [],
-    healthCheck: { flags: {}, command: [] },
+  const lists = { ports: [], entrypoint: [], command: [], healthCheck: [] };
+  return { root, args: {}, env: {}, labels: {}, workdir: "/", user: "0:0", ...lists };
+}
+
+function carryOut(
+  { name, flags, text: written }: Instruction,
+  built: Built,
+  stages: ReadonlyMap<string, Built>,
+  buildArgs: Readonly<Texts>,
+): void {
+  const text = name === "RUN" ? written : substitute(written, { ...built.args, ...built.env });
+  const steps: Readonly<Record<string, () => unknown>> = {
+    ARG: () => Object.assign(built.args, assignments(text), pick(buildArgs, Object.keys(assignments(text)))),
+    ENV: () => Object.assign(built.env, assignments(text)),
+    LABEL: () => Object.assign(built.labels, assignments(text)),
+    WORKDIR: () => mkdirSync(join(built.root, (built.workdir = text)), { recursive: true }),
+    COPY: () => copy(flags, text, built, stages),
+    RUN: () => runStep(text, built),
+    USER: () => (built.user = text),
+    EXPOSE: () => (built.ports = text.split(/\s+/).map(Number)),
+    HEALTHCHECK: () => (built.healthCheck = execForm(text.replace(/^CMD\s+/, ""))),
+    ENTRYPOINT: () => (built.entrypoint = execForm(text)),
+    CMD: () => (built.command = execForm(text)),
   };
-  for (const instruction of instructions) carryOut(instruction, built, context);
-  return built;
+  const step = steps[name];
+  if (step === undefined) throw new Error(`${name} is not known here: teach it to test/support/image.ts`);
+  step();
 }
 
-function carryOut(instruction: Instruction, built: Built, context: Context): void {
-  const { name, flags } = instruction;
-  const text =
-    name === "RUN" ? instruction.text : substitute(instruction.text, { ...built.args, ...built.env });
-  if (name === "ARG") takeArguments(text, built, context.buildArgs);
-  else if (name === "ENV") Object.assign(built.env, assignments(text));
-  else if (name === "LABEL") Object.assign(built.labels, assignments(text));
-  else if (name === "WORKDIR") {
-    built.workdir = text;
-    mkdirSync(join(built.root, text), { recursive: true });
-  } else if (name === "COPY") copy(flags, text, built, context);
-  else if (name === "RUN") runStep(text, built);
-  else if (name === "USER") built.user = text;
-  else if (name === "EXPOSE") built.ports.push(...text.split(/\s+/).map(Number));
-  else if (name === "HEALTHCHECK") {
-    built.healthCheck = { flags, command: execForm(text.replace(/^CMD\s+/, "")) };
-  } else if (name === "ENTRYPOINT") built.entrypoint = execForm(text);
-  else if (name === "CMD") built.command = execForm(text);
-  else throw new Error(`${name} is not known here: teach it to test/support/image.ts`);
-}
-
-function takeArguments(text: string, { args }: Built, buildArgs: Context["buildArgs"]): void {
-  for (const [name, value] of Object.entries(assignments(text))) args[name] = buildArgs[name] ?? value;
-}
+const pick = (values: Readonly<Texts>, names: readonly string[]): Texts =>
+  Object.fromEntries(Object.entries(values).filter(([name]) => names.includes(name)));
 
 function runStep(script: string, { root, workdir, env, args }: Built): void {
   if (/(^|[\s=])\//.test(script))
@@ -174,11 +133,16 @@ function runStep(script: string, { root, workdir, env, args }: Built): void {
   if (status !== 0) throw new Error(`\`${script}\` ended with ${status}:\n${stdout}${stderr}`);
 }
 
-function copy(flags: Instruction["flags"], text: string, { root, workdir }: Built, context: Context): void {
+function copy(
+  flags: Instruction["flags"],
+  text: string,
+  { root, workdir }: Built,
+  stages: ReadonlyMap<string, Built>,
+): void {
   const paths = text.split(/\s+/);
   const target = paths.pop() ?? "";
   const destination = target.startsWith("/") ? join(root, target) : join(root, workdir, target);
-  const from = flags["from"] === undefined ? undefined : context.stages.get(flags["from"]);
+  const from = flags["from"] === undefined ? undefined : stages.get(flags["from"]);
   if (flags["from"] !== undefined && !from) throw new Error(`COPY from ${flags["from"]}, which is no stage`);
   const isIgnored = ignoredBy(readFileSync(".dockerignore", "utf8"));
   for (const path of paths) {
@@ -196,19 +160,8 @@ function copy(flags: Instruction["flags"], text: string, { root, workdir }: Buil
   if (IS_ROOT && uid !== undefined && gid !== undefined) chownSync(destination, uid, gid);
 }
 
-/** The root and all directories of the code. Without write access to them, no file can be added or replaced. */
-function setMode(root: string, mode: number): void {
-  chmodSync(root, mode);
-  for (const top of readdirSync(root).filter((name) => name !== "data")) {
-    chmodSync(join(root, top), mode);
-    for (const entry of readdirSync(join(root, top), { recursive: true, withFileTypes: true })) {
-      if (entry.isDirectory()) chmodSync(join(entry.parentPath, entry.name), mode);
-    }
-  }
-}
-
 /** As `docker run` with a dropped user, `cap_drop: ALL`, `no-new-privileges` and no init. */
-function contain(image: Built, command: readonly string[], env: Readonly<Record<string, string>>): Contained {
+function contain(image: Built, command: readonly string[], env: Readonly<Texts>): Contained {
   const [uid = "", gid = ""] = image.user.split(":");
   const asUser = ["setpriv", `--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--bounding-set=-all"];
   const [program = "", ...args] = [
@@ -216,29 +169,22 @@ function contain(image: Built, command: readonly string[], env: Readonly<Record<
     ...(IS_ROOT ? [...asUser, "--no-new-privs"] : []),
     ...command.map((word, index) => (index === 0 ? join(image.root, "usr/local/bin", word) : word)),
   ];
+  // Directories of the image as they are found on this machine.
+  const place = (value: string): string =>
+    value.startsWith("/") && existsSync(join(image.root, value)) ? join(image.root, value) : value;
+  const own = Object.fromEntries(Object.entries(image.env).map(([name, value]) => [name, place(value)]));
   const child = spawn(program, args, {
     cwd: join(image.root, image.workdir),
     // The helpers come from this machine, the program by its full path from the image.
-    env: { PATH: "/usr/bin:/bin:/usr/sbin", ...runMark(), ...placed(image.env, image.root), ...env },
+    env: { PATH: "/usr/bin:/bin:/usr/sbin", ...runMark(), ...own, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const signal = (signal: NodeJS.Signals): void => {
     if (child.exitCode !== null || child.signalCode !== null) return;
-    const inner = HAS_NAMESPACES ? childOf(child.pid) : child.pid;
-    if (inner !== undefined) process.kill(inner, signal);
+    const children = HAS_NAMESPACES && readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
+    const [inner] = children === false ? [child.pid] : children.trim().split(" ").map(Number);
+    if (inner) process.kill(inner, signal);
   };
   onTestFinished(() => signal("SIGKILL"));
   return { ...follow(child), signal };
-}
-
-function childOf(pid: number | undefined): number | undefined {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-  return children === "" ? undefined : Number(children.split(" ")[0]);
-}
-
-/** Directories of the image as they are found on this machine. */
-function placed(env: Readonly<Record<string, string>>, root: string): Record<string, string> {
-  const place = (value: string): string =>
-    value.startsWith("/") && existsSync(join(root, value)) ? join(root, value) : value;
-  return Object.fromEntries(Object.entries(env).map(([name, value]) => [name, place(value)]));
 }

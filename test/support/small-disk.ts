@@ -21,14 +21,15 @@ export interface SmallDisk {
 
 export function createSmallDisk(): SmallDisk {
   const directory = temporaryDirectory();
-  if (!mount(directory)) return { directory, fill: stopGrowth, empty: allowGrowth };
+  if (!mountDisk(directory, "900k")) return { directory, fill: stopGrowth, empty: allowGrowth };
   onTestFinished(() => void spawnSync("umount", ["--lazy", directory]));
   const filler = join(directory, "filler");
   return { directory, fill: () => fillDisk(filler), empty: () => rmSync(filler, { force: true }) };
 }
 
-function mount(directory: string): boolean {
-  return spawnSync("mount", ["-t", "tmpfs", "-o", "size=900k,mode=700", "tmpfs", directory]).status === 0;
+/** @returns whether a disk of that size is there now */
+export function mountDisk(directory: string, size: string): boolean {
+  return spawnSync("mount", ["-t", "tmpfs", "-o", `size=${size},mode=700`, "tmpfs", directory]).status === 0;
 }
 
 /** Writes a file until its disk is full. */
