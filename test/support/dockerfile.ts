@@ -10,13 +10,13 @@ export interface Instruction {
   readonly text: string;
 }
 
-export interface Stage {
+interface Stage {
   readonly base: string;
   readonly name: string | undefined;
   readonly instructions: readonly Instruction[];
 }
 
-export interface Dockerfile {
+interface Dockerfile {
   /** Arguments with their defaults, from before the first stage. */
   readonly arguments: Readonly<Record<string, string>>;
   readonly stages: readonly Stage[];

@@ -53,6 +53,7 @@ function actionsOn(sandbox: Controlled): Readonly<Record<string, Readonly<Record
       DELETE: after(z.unknown(), sandbox.clearRequests),
     },
     "/settings": { POST: after(SETTINGS, sandbox.set) },
+    "/auth": { POST: after(z.strictObject({ privateKey: z.string() }), sandbox.setCaller) },
     "/revise": { POST: after(PREFIX, sandbox.revise) },
     "/hold": { POST: after(PREFIX, ({ pathPrefix }) => sandbox.hold(pathPrefix)) },
     "/release": { POST: after(COUNT, ({ count }) => sandbox.release(count)) },

@@ -236,6 +236,8 @@ describe("the control port", () => {
       (await call(control + path, { method: "POST", body: JSON.stringify(body) })).status;
     expect(await post("/faults", { status: 503, times: 1 })).toBe(200);
     expect((await call(url + signed("/sold"))).status).toBe(503);
+    expect(await post("/auth", { privateKey: "turned" })).toBe(200);
+    expect((await call(url + signed("/sold"))).status).toBe(403);
     for (const [path, body] of [
       ["/settings", { validators: "etag", offsetSpelling: "offSet" }],
       ["/revise", { pathPrefix: "/sold" }],
