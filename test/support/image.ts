@@ -33,7 +33,8 @@ import { follow, type Running } from "./process.ts";
 /** Only root can become the image's user, and make a process the first one of a namespace, as in a container. */
 export const IS_ROOT = process.getuid?.() === 0;
 const NAMESPACE = ["unshare", "--pid", "--fork"];
-export const HAS_NAMESPACES = IS_ROOT && spawnSync(NAMESPACE[0] ?? "", [...NAMESPACE.slice(1), "true"]).status === 0;
+export const HAS_NAMESPACES =
+  IS_ROOT && spawnSync(NAMESPACE[0] ?? "", [...NAMESPACE.slice(1), "true"]).status === 0;
 
 type Texts = Record<string, string>;
 
