@@ -3,7 +3,6 @@
  */
 import { Problem } from "../errors.ts";
 import type {
-  Cause,
   Forwarded,
   ServeNote,
   Tier,
@@ -55,26 +54,20 @@ export interface CacheOptions {
   readonly clock: Clock;
 }
 
-/** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
-type Cache = (question: Question) => Promise<Answer>;
-
-/**
- * Answers a question without waiting. Call it in the tick in which the request arrived.
- * @returns the answer, if it is in memory and the rules allow serving it; `undefined`: use `Cache` instead
- */
-type AnswerAtOnce = (question: Question) => Answer | undefined;
-
 interface CacheStage {
-  readonly cache: Cache;
-  readonly answerAtOnce: AnswerAtOnce;
+  /** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
+  readonly cache: (question: Question) => Promise<Answer>;
+  /**
+   * Answers a question without waiting. Call it in the tick in which the request arrived.
+   * @returns the answer, if it is in memory and the rules allow serving it; `undefined`: use `cache` instead
+   */
+  readonly answerAtOnce: (question: Question) => Answer | undefined;
 }
 
 export function createCache(options: CacheOptions): CacheStage {
-  const { tiers, refresh, failures, rules, clock } = options;
-  const ruling = createRuling(options);
-  const firstRuling = createFirstRuling(ruling, options);
-
-  const serve = createServe(options);
+  const { tiers, failures, rules, clock } = options;
+  const { ruling, firstRuling } = createRulings(options);
+  const { serve, served } = createServe(options);
 
   /** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
   async function fetch(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
@@ -95,19 +88,6 @@ export function createCache(options: CacheOptions): CacheStage {
       if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
       return serve(question, left, decision.note, false);
     }
-  }
-
-  /** @returns the cached answer, if the decision is to serve it */
-  function served(
-    question: Question,
-    cached: Found | undefined,
-    decision: Decision,
-    now: number,
-  ): Answer | undefined {
-    if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
-    const isUpdating = decision.kind === "serveAndRefresh";
-    if (isUpdating) void refresh(question, cached.entry, "refresh");
-    return serve(question, cached, decision.note, isUpdating, now);
   }
 
   return {
@@ -131,25 +111,39 @@ export function createCache(options: CacheOptions): CacheStage {
   };
 }
 
-/** @returns a function that serves a cached answer and counts the request */
 function createServe(options: CacheOptions) {
-  const { checks, rules, clock } = options;
+  const { refresh, checks, rules, clock } = options;
   const check = createCheck(options);
 
-  return function serve(
+  /** Serves a cached answer, and counts the request. */
+  function serve(
     question: Question,
-    cached: Found,
+    { entry, tier, isPurged }: Found,
     note: ServeNote | undefined,
     isUpdating: boolean,
     now = clock.now(),
   ): Answer {
-    const { entry, tier, isPurged } = cached;
     entry.served.count++;
     const isHit = !isPurged && isFresh(entry, rules(), now);
     if (isHit && checks.isDue("answer", question.query.resource)) check(question, entry);
     const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
     return { entry, tier, stored: true, outcome, forwarded: undefined, note };
-  };
+  }
+
+  /** @returns the cached answer, if the decision is to serve it */
+  function served(
+    question: Question,
+    cached: Found | undefined,
+    decision: Decision,
+    now: number,
+  ): Answer | undefined {
+    if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
+    const isUpdating = decision.kind === "serveAndRefresh";
+    if (isUpdating) void refresh(question, cached.entry, "refresh");
+    return serve(question, cached, decision.note, isUpdating, now);
+  }
+
+  return { serve, served };
 }
 
 /** @returns a function that fetches a fresh answer again and compares the two, to measure the share of out-of-date answers */
@@ -166,34 +160,28 @@ function createCheck({ tiers, refresh, checks, lifetimes }: CacheOptions) {
   };
 }
 
-/**
- * Applies the rules to the cached answer.
- * @param failed how fetching failed, if it did
- */
-type Ruling = (
-  question: Question,
-  cached: Found | undefined,
-  failed: Problem | undefined,
-  now?: number,
-) => Decision;
-
-function createRuling({ rules, clock }: CacheOptions): Ruling {
-  return ({ query, request }, cached, failed, now = clock.now()) => {
-    const { directives, mayForceRefresh } = request;
+function createRulings({ failures, rules, clock }: CacheOptions) {
+  /** Applies the rules to the cached answer. @param failed how fetching failed, if it did */
+  function ruling(
+    { query, request: { directives, mayForceRefresh } }: Question,
+    cached: Found | undefined,
+    failed: Problem | undefined,
+    now = clock.now(),
+  ): Decision {
     return decide(cached, { query, directives, mayForceRefresh }, failed, rules(), now);
-  };
-}
+  }
 
-/** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
-function createFirstRuling(ruling: Ruling, { failures, clock }: CacheOptions) {
-  return (question: Question, cached: Found | undefined, now: number): Decision => {
+  /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
+  function firstRuling(question: Question, cached: Found | undefined, now: number): Decision {
     const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
     const decision = ruling(question, cached, recent, now);
     // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
     return recent !== undefined && decision.kind === "refuse"
       ? ruling(question, cached, undefined, now)
       : decision;
-  };
+  }
+
+  return { ruling, firstRuling };
 }
 
 async function waitForFlight(
@@ -207,7 +195,7 @@ async function waitForFlight(
   const { value, how, collapsed } = await load({
     question,
     cached: cached?.entry,
-    cause: CAUSES[why],
+    cause: why === "request" ? "forced" : "miss",
     waiter: { app, deadlineAt, gone: gone(), priority },
   });
   const outcome = collapsed ? "collapsed" : OUTCOMES[how];
@@ -231,7 +219,5 @@ function isTooSlowForAll({ code, details }: Problem): boolean {
 
 /** The problem that a caller gets if the gateway does not call the upstream. */
 const NOT_CALLED = new Problem("upstream-unavailable", { refusedHere: true });
-
-const CAUSES: Record<Forwarded, Cause> = { miss: "miss", stale: "miss", request: "forced" };
 
 const OUTCOMES = { found: "hit", fetched: "miss", followed: "collapsed" } as const;

@@ -8,7 +8,7 @@ import type { Entry } from "./entry.ts";
 import type { Observer, RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
 import type { Format } from "../interface/media-types.ts";
-import type { Clock } from "../process/clock.ts";
+import { type Clock, pause } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import { type CacheRules, isWithinBounds } from "./freshness.ts";
 import type { Refresh } from "./refresh.ts";
@@ -75,45 +75,39 @@ interface Scheduled extends WarmItem {
 export function createWarm(options: WarmOptions): Warm {
   const { clock, random } = options;
   const check = createCheck(options);
-  let scheduled = options.items.map(newlyScheduled);
-  let cancel = (): void => undefined;
-  let isStopped = true;
-  let isChecking = false;
+  let scheduled: readonly Scheduled[] = options.items.map(newlyScheduled);
+  let running: Promise<void> | undefined;
+  let end = new AbortController();
 
   /** Checks one item after the other, so that there is no burst. */
-  async function next(): Promise<void> {
-    const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
-    if (first !== undefined && first.lookAt <= clock.monotonic()) {
-      isChecking = true;
-      await check(first);
-      isChecking = false;
+  async function run({ signal }: AbortController): Promise<void> {
+    while (!signal.aborted && scheduled.length > 0) {
+      const first = scheduled.reduce((one, other) => (other.lookAt < one.lookAt ? other : one));
+      const inMs = first.lookAt - clock.monotonic();
+      if (inMs > 0) await pause(clock, inMs, signal);
+      else await check(first);
     }
-    // The list may have been replaced meanwhile.
-    if (isStopped || scheduled.length === 0) return;
-    const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
-    cancel = clock.after(Math.max(0, soonest - clock.monotonic()), () => void next());
   }
 
   function begin(): void {
-    cancel();
-    cancel = clock.after(random.fraction() * SPREAD_MS, () => void next());
+    end = new AbortController();
+    const from = clock.monotonic() + random.fraction() * SPREAD_MS;
+    for (const item of scheduled) item.lookAt = Math.max(item.lookAt, from);
+    // The last check of the list before may still be under way.
+    const [before, thisEnd] = [running, end];
+    running = before === undefined ? run(thisEnd) : before.then(() => run(thisEnd));
   }
 
   return {
-    start() {
-      isStopped = false;
-      begin();
-    },
-    stop() {
-      isStopped = true;
-      cancel();
-    },
+    start: begin,
+    stop: () => end.abort(),
     items: () => scheduled,
     replace(items) {
       const before = scheduled;
       scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
-      // While an item is checked, `next` is running, and it continues with the new list.
-      if (!isStopped && !isChecking) begin();
+      if (running === undefined || end.signal.aborted) return;
+      end.abort();
+      begin();
     },
     states: () =>
       scheduled.map(({ question, everyMs, dueAt, last }) => ({
@@ -149,12 +143,10 @@ function createCheck(options: WarmOptions): (item: Scheduled) => Promise<void> {
     item.last = end;
     const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
     const now = clock.now();
-    if (renewed !== undefined)
-      return schedule(
-        item,
-        Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000),
-        LOOK_EVERY_MS,
-      );
+    if (renewed !== undefined) {
+      const againAt = dueAgainAt(renewed.entry, item, rules(), now);
+      return schedule(item, Math.max(againAt, now + 1_000), LOOK_EVERY_MS);
+    }
     // An answer that may not be stored must not be fetched again at once.
     const retryMs = RETRY_MS[end === "refreshed" ? "failed" : end];
     schedule(item, now + retryMs * (0.5 + random.fraction()));

@@ -21,18 +21,12 @@ export interface CuttablePage extends Page {
   readonly blocks: readonly Block[];
 }
 
-interface CuttableOptions {
-  readonly isOn: () => boolean;
-  readonly meaning: LimitDefaults;
-  readonly pageByPage: PageByPage;
-}
-
 /** @returns a function that returns the page of a question; `undefined` if that page may not be cut */
-export function createCuttable({
-  isOn,
-  meaning,
-  pageByPage,
-}: CuttableOptions): (asked: Asked, format: Format) => CuttablePage | undefined {
+export function createCuttable(
+  isOn: () => boolean,
+  meaning: Pick<LimitDefaults, "limitOf" | "isSample">,
+  pageByPage: Pick<PageByPage, "has">,
+): (asked: Asked, format: Format) => CuttablePage | undefined {
   /** Pages that were requested before. A known target always has the same query object (query/known-targets.ts). */
   const pages = new WeakMap<PagedQuery, CuttablePage>();
 
@@ -60,29 +54,24 @@ export function blocksOf(query: PagedQuery, format: Format): readonly Block[] {
   return [...offsets].map((offset) => blockOf(query, format, blockAt(offset)));
 }
 
-interface ChooseOptions {
-  readonly peek: (key: string) => Promise<Entry | undefined>;
-  readonly pageEntries: PageEntries;
-}
-
 /** @returns a function that chooses the block to cut a page from; `undefined` if the page must be fetched by itself */
-export function createChoose({
-  peek,
-  pageEntries,
-}: ChooseOptions): (page: CuttablePage) => Promise<Block | undefined> {
+export function createChoose(
+  peek: (key: string) => Promise<Entry | undefined>,
+  { indexOf }: Pick<PageEntries, "indexOf">,
+): (page: CuttablePage) => Promise<Block | undefined> {
   /** The index of a cached block. It may be out of date, so it is only a hint. */
   async function hint({ asked, stretch }: Block, query: PagedQuery): Promise<BlockIndex | undefined> {
     const entry = await peek(asked.key);
     if (entry?.status !== 200) return undefined;
-    const index = await pageEntries.indexOf(entry, query, stretch);
+    const index = await indexOf(entry, query, stretch);
     return typeof index === "string" ? undefined : index;
   }
 
   return async function choose(page) {
-    const { query, format, offset } = page;
-    const block = blockOf(query, format, blockAt(offset));
-    if (block.stretch.offset > 0) {
-      const first = blockOf(query, format, blockAt(0));
+    const { query, offset, blocks } = page;
+    const [first, block] = [blocks[0], blocks.at(-1)];
+    if (first === undefined || block === undefined) return undefined;
+    if (block !== first) {
       const known = await hint(first, query);
       if (known !== undefined && known.totalCount <= offset) return first;
     }

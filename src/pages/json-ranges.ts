@@ -79,17 +79,6 @@ function endOfValue(bytes: Buffer, at: number): number {
   return endOfScalar(bytes, at);
 }
 
-/**
- * Finds the next item after one that ended at `end`.
- * @returns its position; `closed` if the list ends there
- */
-function afterItem(bytes: Buffer, end: number, close: number): { next: number; closed: boolean } {
-  const at = skipSpace(bytes, end);
-  if (bytes[at] === close) return { next: at + 1, closed: true };
-  if (bytes[at] !== COMMA) return { next: MALFORMED, closed: true };
-  return { next: skipSpace(bytes, at + 1), closed: false };
-}
-
 /** Called with the range of a member's name, without its quotes, and the range of its value. */
 type VisitMember = (name: Range, value: Range) => void;
 
@@ -104,10 +93,7 @@ export function textAt(bytes: Buffer, { start, end }: Range): string {
  * @returns its end
  */
 export function eachMember(bytes: Buffer, at: number, visit: VisitMember): number {
-  if (bytes[at] !== OPEN_BRACE) return MALFORMED;
-  let position = skipSpace(bytes, at + 1);
-  if (bytes[position] === CLOSE_BRACE) return position + 1;
-  for (;;) {
+  return eachItem(bytes, at, OPEN_BRACE, CLOSE_BRACE, (position) => {
     if (bytes[position] !== QUOTE) return MALFORMED;
     const nameEnd = endOfString(bytes, position);
     if (nameEnd === MALFORMED) return MALFORMED;
@@ -115,12 +101,9 @@ export function eachMember(bytes: Buffer, at: number, visit: VisitMember): numbe
     if (bytes[colon] !== COLON) return MALFORMED;
     const start = skipSpace(bytes, colon + 1);
     const end = endOfValue(bytes, start);
-    if (end === MALFORMED) return MALFORMED;
-    visit({ start: position + 1, end: nameEnd - 1 }, { start, end });
-    const { next, closed } = afterItem(bytes, end, CLOSE_BRACE);
-    if (closed) return next;
-    position = next;
-  }
+    if (end !== MALFORMED) visit({ start: position + 1, end: nameEnd - 1 }, { start, end });
+    return end;
+  });
 }
 
 /**
@@ -130,14 +113,26 @@ export function eachMember(bytes: Buffer, at: number, visit: VisitMember): numbe
  * @returns the end of the array
  */
 export function eachElement(bytes: Buffer, at: number, endOf: (start: number) => number): number {
-  if (bytes[at] !== OPEN_BRACKET) return MALFORMED;
+  return eachItem(bytes, at, OPEN_BRACKET, CLOSE_BRACKET, endOf);
+}
+
+/** @param endOf called with the start of each item; returns its end */
+function eachItem(
+  bytes: Buffer,
+  at: number,
+  open: number,
+  close: number,
+  endOf: (start: number) => number,
+): number {
+  if (bytes[at] !== open) return MALFORMED;
   let position = skipSpace(bytes, at + 1);
-  if (bytes[position] === CLOSE_BRACKET) return position + 1;
+  if (bytes[position] === close) return position + 1;
   for (;;) {
     const end = endOf(position);
     if (end === MALFORMED) return MALFORMED;
-    const { next, closed } = afterItem(bytes, end, CLOSE_BRACKET);
-    if (closed) return next;
-    position = next;
+    const next = skipSpace(bytes, end);
+    if (bytes[next] === close) return next + 1;
+    if (bytes[next] !== COMMA) return MALFORMED;
+    position = skipSpace(bytes, next + 1);
   }
 }

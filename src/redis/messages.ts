@@ -39,7 +39,7 @@ const circuit = z.object({
 const message = z.discriminatedUnion("kind", [
   /** An entry was stored: an older one under the key is out of date. */
   z.object({ kind: z.literal("stored"), key: z.string(), storedAt: z.number() }),
-  /** The stream of purges has a new one (cache/store/redis-purges.ts). */
+  /** The stream of purges has a new one (cache/store/redis.ts). */
   z.object({ kind: z.literal("purged") }),
   /** The holder of a claim has released it. */
   z.object({ kind: z.literal("flight-ended"), key: z.string(), holder: z.string(), end: flightEnd }),

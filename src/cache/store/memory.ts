@@ -14,7 +14,6 @@ export interface MemoryStore {
   /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly drop: (key: string) => void;
-  readonly keys: () => Iterable<string>;
   readonly sweep: () => Promise<void>;
   readonly stats: () => StoreStats;
 }
@@ -52,7 +51,6 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
       return true;
     },
     drop: (key) => void entries.delete(key),
-    keys: () => entries.keys(),
     async sweep() {
       const now = clock.now();
       for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);

@@ -3,10 +3,13 @@
  *
  * Each entry is one value with a compressed body. Redis drops it after its `keepUntil`. The configuration of
  * Redis decides how much it holds and what it evicts. Each replica publishes what it stores or purges to the others.
+ *
+ * Purges are one stream, `<namespace>{purged}`. Redis numbers them, keeps them in order, and drops the oldest ones. A replica
+ * reads what is new after each message, after a gap in the messages, and every ten seconds.
  */
 import type { ClientContext, Result } from "ioredis";
 
-import type { Clock } from "../../process/clock.ts";
+import { type Clock, every } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript, type RedisService } from "../../redis/service.ts";
 import type { Seal } from "../../process/seal.ts";
@@ -15,7 +18,7 @@ import { keyIn } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import { MAX_BODY_BYTES, type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
-import { createRedisPurges } from "./redis-purges.ts";
+import type { Purge } from "./purges.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -50,36 +53,113 @@ export interface RedisStore extends Store {
 }
 
 export function createRedisStore(options: RedisStoreOptions): RedisStore {
-  const { redis, namespace, clock, retentionMs } = options;
+  const { redis } = options;
   let listener = (_event: StoreEvent): void => undefined;
-  const purges = createRedisPurges({
-    redis,
-    namespace,
-    clock,
-    retentionMs,
-    announce: () => redis.bus.publish("purge", { kind: "purged" }),
-    onPurges: (news) => listener({ kind: "purged", purges: news }),
-  });
-
-  function onGap(): void {
+  const purges = createPurgeStream(options, (news) => listener({ kind: "purged", purges: news }));
+  const onGap = (): void => {
     listener({ kind: "gap" });
     purges.readAll();
-  }
-
+  };
   redis.defineScripts(SCRIPTS);
   redis.bus.on("stored", (stored) => listener(stored));
   redis.bus.on("purged", purges.readNew);
   redis.watch({ onGap, onRecovery: purges.readNew });
-
   return {
     ...createEntries(options),
-    purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
+    purge: purges.declare,
     onEvent(listen) {
       listener = listen;
       if (redis.isListening()) onGap();
     },
     close: purges.close,
   };
+}
+
+/** The length of the stream. */
+const MOST_PURGES = 1_000;
+/** How often purges are read without a message. */
+const REREAD_MS = 10_000;
+/** No fetch takes longer. Purges outlive entries by this time, because a fetch may begin before a purge and end after it. */
+const LONGEST_FETCH_MS = 10 * 60_000;
+
+function createPurgeStream(
+  { redis, namespace, clock, retentionMs }: RedisStoreOptions,
+  onPurges: (purges: readonly Purge[]) => void,
+) {
+  const key = `${namespace}{purged}`;
+  /** Where the next read begins. */
+  let from = "-";
+  let latestEpoch = 0;
+
+  async function readOnce(): Promise<void> {
+    const rows = await redis.run("purges", key, (client) =>
+      client.xrange(key, from, "+", "COUNT", MOST_PURGES),
+    );
+    const last = rows.at(-1)?.[0];
+    if (last === undefined) return;
+    from = `(${last}`;
+    latestEpoch = Math.max(latestEpoch, epochOf(last));
+    const purges = rows.flatMap(([id, [, text = ""]]) => purgeIn(id, text));
+    const first = rows.length < MOST_PURGES ? undefined : rows[0]?.[0];
+    // The stream may have dropped older ones. To purge everything is safe.
+    if (first !== undefined) purges.unshift({ epoch: epochOf(first), scope: { kind: "all" }, hard: true });
+    onPurges(purges);
+  }
+
+  /** One read after the other. A read that fails is made up for by the next one. */
+  let reading: Promise<void> = Promise.resolve();
+  const readNew = (): void => void (reading = reading.then(readOnce).catch(() => undefined));
+
+  const add = async (id: string, text: string): Promise<number> => {
+    const added = await redis.run("purge", key, (client) =>
+      client.xadd(key, "MAXLEN", MOST_PURGES, id, "purge", text),
+    );
+    return epochOf(added ?? "");
+  };
+  const declare: Store["purge"] = async (scope, hard) => {
+    const text = JSON.stringify({ scope, hard });
+    const knownEpoch = latestEpoch;
+    let epoch = await add("*", text);
+    // Redis has lost its data, and its clock was set back. Entries remember later purges than this one.
+    if (epoch <= knownEpoch) epoch = await add(idOf(knownEpoch + 1), text);
+    latestEpoch = Math.max(latestEpoch, epoch);
+    await redis.run("purge", key, (client) => client.pexpire(key, retentionMs + LONGEST_FETCH_MS));
+    await redis.bus.publish("purge", { kind: "purged" });
+    return { epoch, scope, hard };
+  };
+  return {
+    declare: ((scope, hard) => declare(scope, hard).catch(asUnavailable)) satisfies Store["purge"],
+    readNew,
+    readAll() {
+      from = "-";
+      readNew();
+    },
+    close: every(clock, REREAD_MS, readNew),
+  };
+}
+
+/** Ids of a stream are `<milliseconds>-<number>`. */
+function epochOf(id: string): number {
+  const [ms = "", nth = ""] = id.split("-");
+  return Number(ms) * 1_000 + Number(nth);
+}
+
+function idOf(epoch: number): string {
+  return `${Math.floor(epoch / 1_000)}-${epoch % 1_000}`;
+}
+
+/** The admin port accepts no longer scopes. */
+const MOST_CHARACTERS = 20_000;
+
+/** @returns a list with the purge; an empty list if the text is not a purge of this gateway */
+function purgeIn(id: string, text: string): Purge[] {
+  if (text.length > MOST_CHARACTERS) return [];
+  try {
+    const purge: Omit<Purge, "epoch"> = JSON.parse(text);
+    return "kind" in purge.scope ? [{ epoch: epochOf(id), scope: purge.scope, hard: purge.hard }] : [];
+  } catch {
+    return [];
+  }
 }
 
 function createEntries(

@@ -59,11 +59,6 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const run = createRun(database, options);
   const purges = createSqlitePurges(database, clock, retentionMs);
   const room = createSqliteRoom(database, maxBytes, clock);
-  // The retention may have been shortened since entries were stored.
-  const shorten = database.prepare(
-    "UPDATE entries SET keep_until = stored_at + ?1 WHERE keep_until > stored_at + ?1",
-  );
-  run("sweep", () => void shorten.run(retentionMs)).catch(() => undefined);
   return {
     database,
     directory,

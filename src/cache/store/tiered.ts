@@ -10,7 +10,7 @@ import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
 import { createPurges, type Purge, type PurgeScope, type Purges } from "./purges.ts";
-import { type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
+import { type Store, StoreUnavailable } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */
 export interface Found {
@@ -57,8 +57,7 @@ export interface TiersOptions {
 
 export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
   const purges = createPurges();
-  const trust = createTrust(memory, purges);
-  store?.onEvent(trust.onEvent);
+  const trust = createTrust(memory, purges, store);
 
   return {
     lookup: createLookup({ memory, store, clock }, trust, purges),
@@ -89,7 +88,7 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
     },
     async drop(key) {
       memory.drop(key);
-      if (store !== undefined) await orUnavailable(store.remove(key));
+      await (store && orUnavailable(store.remove(key)));
     },
     keepInMemory(key, replace) {
       const current = memory.find(key);
@@ -112,36 +111,31 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
  * Which entries in memory are the newest ones: those that this process stored or read from the store since the last gap in the
  * events. A newer one would have been announced, and the announcement would have dropped them.
  */
-interface Trust {
-  readonly onEvent: (event: StoreEvent) => void;
-  readonly isConfirmed: (entry: Entry) => boolean;
-  readonly confirm: (entry: Entry) => void;
-  /** Grows with each event. An entry is confirmed as the newest only if no event came while it was read from the store. */
-  readonly events: () => number;
-}
-
-function createTrust(memory: MemoryStore, purges: Purges): Trust {
+function createTrust(memory: MemoryStore, purges: Purges, store: Store | undefined) {
   let confirmed = new WeakSet<Entry>();
   let events = 0;
-
+  store?.onEvent((event) => {
+    events++;
+    if (event.kind === "gap") confirmed = new WeakSet();
+    else if (event.kind === "purged") purges.add(event.purges);
+    else {
+      const cached = memory.find(event.key);
+      if (cached !== undefined && cached.storedAt < event.storedAt) memory.drop(event.key);
+    }
+  });
   return {
-    onEvent(event) {
-      events++;
-      if (event.kind === "gap") confirmed = new WeakSet();
-      else if (event.kind === "purged") purges.add(event.purges);
-      else {
-        const { key, storedAt } = event;
-        const cached = memory.find(key);
-        if (cached !== undefined && cached.storedAt < storedAt) memory.drop(key);
-      }
-    },
-    isConfirmed: (entry) => confirmed.has(entry),
-    confirm: (entry) => void confirmed.add(entry),
-    events: () => events,
+    isConfirmed: (entry: Entry): boolean => confirmed.has(entry),
+    confirm: (entry: Entry): unknown => confirmed.add(entry),
+    /** Grows with each event. An entry is confirmed as the newest only if no event came while it was read from the store. */
+    events: (): number => events,
   };
 }
 
-function createLookup({ memory, store, clock }: TiersOptions, trust: Trust, purges: Purges): Tiers["lookup"] {
+function createLookup(
+  { memory, store, clock }: TiersOptions,
+  trust: ReturnType<typeof createTrust>,
+  purges: Purges,
+): Tiers["lookup"] {
   return async function lookup(key, since = Number.NEGATIVE_INFINITY) {
     const cached = findInMemory(memory, key, clock.now());
     const isEnough = cached !== undefined && trust.isConfirmed(cached) && cached.storedAt > since;
