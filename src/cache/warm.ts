@@ -76,11 +76,11 @@ export function createWarm(options: WarmOptions): Warm {
   const { clock, random } = options;
   const check = createCheck(options);
   let scheduled: readonly Scheduled[] = options.items.map(newlyScheduled);
-  let running: Promise<void> | undefined;
-  let end = new AbortController();
+  let running = Promise.resolve();
+  let end: AbortController | undefined;
 
   /** Checks one item after the other, so that there is no burst. */
-  async function run({ signal }: AbortController): Promise<void> {
+  async function run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && scheduled.length > 0) {
       const first = scheduled.reduce((one, other) => (other.lookAt < one.lookAt ? other : one));
       const inMs = first.lookAt - clock.monotonic();
@@ -94,18 +94,18 @@ export function createWarm(options: WarmOptions): Warm {
     const from = clock.monotonic() + random.fraction() * SPREAD_MS;
     for (const item of scheduled) item.lookAt = Math.max(item.lookAt, from);
     // The last check of the list before may still be under way.
-    const [before, thisEnd] = [running, end];
-    running = before === undefined ? run(thisEnd) : before.then(() => run(thisEnd));
+    const { signal } = end;
+    running = running.then(() => run(signal));
   }
 
   return {
     start: begin,
-    stop: () => end.abort(),
+    stop: () => end?.abort(),
     items: () => scheduled,
     replace(items) {
       const before = scheduled;
       scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
-      if (running === undefined || end.signal.aborted) return;
+      if (end === undefined || end.signal.aborted) return;
       end.abort();
       begin();
     },

@@ -47,35 +47,14 @@ export const knownTargetsBytes = (cacheBytes: number): number =>
 
 /** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
 export function createKnownTargets(maxBytes: number): KnownTargets {
-  const targets = new LRUCache<string, KnownTarget>({
-    maxSize: maxBytes * (1 - SHARED_PART),
-    sizeCalculation: sizeOf,
-  });
-  /** By cache key, so that all spellings of a query share one object. Other modules cache data for this object. */
-  const shared = new LRUCache<string, ParsedQuery>({
-    maxSize: maxBytes * SHARED_PART,
-    sizeCalculation: sizeOfQuery,
-  });
-  /** @returns the object that another spelling of the query already has, if there is one */
-  function sharedObjectFor(parsed: ParsedQuery): ParsedQuery {
-    // The key of a streamed query does not contain its parameters.
-    if (parsed.query.kind === "streamed") return parsed;
-    const known = shared.get(parsed.key);
-    if (known === undefined) shared.set(parsed.key, parsed);
-    return known ?? parsed;
-  }
-
+  const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
   return {
     find: (target) => targets.get(target),
     remember(target, { route, search }, format, parsed) {
-      const queries = { ...targets.peek(target)?.parsed, [format]: sharedObjectFor(parsed) };
-      targets.set(target, { route, search, parsed: queries });
+      targets.set(target, { route, search, parsed: { ...targets.peek(target)?.parsed, [format]: parsed } });
     },
   };
 }
-
-/** The part of the memory for shared queries. Queries that do not fit are not shared. */
-const SHARED_PART = 1 / 8;
 
 /** The sizes of the objects in memory: at least the sizes that were measured in the heap. */
 const TARGET_BYTES = 384;

@@ -12,7 +12,7 @@
  * A path that is passed through has no documented parameters, so all of them are sent unchanged except the dropped ones.
  */
 import { MOST_ERRORS } from "../errors.ts";
-import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
+import { PARAMETERS, type Parameter } from "../interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
 import { nearest } from "../interface/intended-name.ts";
 import { isCredentialName } from "./credentials.ts";
@@ -38,6 +38,15 @@ export type Parsed<Q> =
   | { readonly ok: true; readonly query: Q }
   | { readonly ok: false; readonly faults: readonly ParameterFault[] };
 
+/** A query string that is being parsed. Each step adds the mistakes that it finds. */
+interface Parsing {
+  /** The documented parameters of the route. */
+  readonly table: readonly Parameter[];
+  readonly pairs: readonly Pair[];
+  readonly options: ParseOptions;
+  readonly faults: ParameterFault[];
+}
+
 /**
  * Parses a query string into the canonical query of its route.
  * @param search the query string without its `?`, still percent-encoded
@@ -56,8 +65,8 @@ export function parseQuery(
     expected: "percent-encoded UTF-8",
     hint: "ä is %C3%A4; a percent sign itself is %25",
   }));
-  const query = buildQuery(route, table, pairs.filter(counts), options, faults);
-  return faults.length > 0 || query === undefined ? { ok: false, faults } : { ok: true, query };
+  const query = buildQuery(route, { table, pairs: pairs.filter(counts), options, faults });
+  return faults.length > 0 ? { ok: false, faults } : { ok: true, query };
 }
 
 function isIn(table: readonly Parameter[], name: string): boolean {
@@ -70,100 +79,78 @@ function isDropped(name: string, { ignore }: ParseOptions): boolean {
   return isCredentialName(name) || ignore.some(isIgnored);
 }
 
-function buildQuery(
-  route: KnownRoute,
-  table: readonly Parameter[],
-  pairs: readonly Pair[],
-  options: ParseOptions,
-  faults: ParameterFault[],
-): Query | StreamedQuery | undefined {
+/** @returns the query, which is not valid if there are faults */
+function buildQuery(route: KnownRoute, parsing: Parsing): Query | StreamedQuery {
   switch (route.kind) {
     case "search":
-      return searchQuery(route.resource, table, pairs, options, faults);
+      return searchQuery(route.resource, parsing);
     case "record": {
-      const serviceId = readPart("serviceId", route.serviceId, ID, faults);
-      const extras = readExtras(table, pairs, options, faults);
-      return serviceId === undefined
-        ? undefined
-        : { kind: "record", resource: route.resource, serviceId, extras };
+      const serviceId = readPart("serviceId", route.serviceId, { min: 0 }, parsing);
+      return { kind: "record", resource: route.resource, serviceId, extras: readExtras(parsing) };
     }
     case "image": {
-      const { width: maxWidth, height: maxHeight } = options.maxImageSize;
-      const serviceId = readPart("serviceId", route.serviceId, ID, faults);
-      const width = readPart("width", route.width, { kind: "integer", min: 1, max: maxWidth }, faults);
-      const height = readPart("height", route.height, { kind: "integer", min: 1, max: maxHeight }, faults);
-      const extras = readExtras(table, pairs, options, faults);
-      if (serviceId === undefined || width === undefined || height === undefined) return undefined;
-      const size = { width: Number(width), height: Number(height) };
-      return { kind: "image", resource: "images", serviceId, ...size, extras };
+      const { width, height } = parsing.options.maxImageSize;
+      return {
+        kind: "image",
+        resource: "images",
+        serviceId: readPart("serviceId", route.serviceId, { min: 0 }, parsing),
+        width: Number(readPart("width", route.width, { min: 1, max: width }, parsing)),
+        height: Number(readPart("height", route.height, { min: 1, max: height }, parsing)),
+        extras: readExtras(parsing),
+      };
     }
     case "streamed":
-      return { ...route, extras: sortedByName(pairs) };
+      return { ...route, extras: sortedByName(parsing.pairs) };
   }
 }
 
-const ID: Shape = { kind: "integer", min: 0 };
-
-/** Reads a required value from the path. */
-function readPart(name: string, raw: string, shape: Shape, faults: ParameterFault[]): string | undefined {
-  const reading = readValue(shape, raw);
-  if (reading.ok && reading.text !== undefined) return reading.text;
-  faults.push({ parameter: name, value: raw, expected: reading.ok ? "a whole number" : reading.expected });
-  return undefined;
+/** Reads a required whole number from the path. */
+function readPart(
+  parameter: string,
+  value: string,
+  bounds: { readonly min: number; readonly max?: number },
+  { faults }: Parsing,
+): string {
+  const reading = readValue({ kind: "integer", ...bounds }, value) ?? { expected: "a whole number" };
+  if (typeof reading === "string") return reading;
+  faults.push({ parameter, value, ...reading });
+  return "";
 }
 
-function searchQuery(
-  resource: SearchResource,
-  table: readonly Parameter[],
-  pairs: readonly Pair[],
-  options: ParseOptions,
-  faults: ParameterFault[],
-): Query {
-  const values = readParameters(table, pairs, options, faults);
+function searchQuery(resource: SearchResource, parsing: Parsing): Query {
+  const { table } = parsing;
+  const values = readParameters(parsing);
   dropRedundant(table, values);
-  checkTogether(table, values, faults);
+  checkTogether(values, parsing);
   const limit = values.get("limit");
   return {
     kind: "search",
     resource,
     filters: [...values].filter(([name]) => name !== "limit" && name !== "offset"),
-    extras: readExtras(table, pairs, options, faults),
+    extras: readExtras(parsing),
     limit: limit === undefined ? undefined : Number(limit),
     offset: isIn(table, "offset") ? Number(values.get("offset") ?? "0") : undefined,
   };
 }
 
 /** @returns the canonical values of the documented parameters, in the order of the table */
-function readParameters(
-  table: readonly Parameter[],
-  pairs: readonly Pair[],
-  { maxLimit }: ParseOptions,
-  faults: ParameterFault[],
-): Map<string, string> {
+function readParameters({ table, pairs, options, faults }: Parsing): Map<string, string> {
   const values = new Map<string, string>();
-  for (const { name, shape: documented } of table) {
-    const shape = name === "limit" ? { ...documented, max: maxLimit } : documented;
-    const given = pairs.filter((pair) => pair[0] === name).map((pair) => pair[1]);
+  for (const { name: parameter, shape: documented } of table) {
+    const shape = parameter === "limit" ? { ...documented, max: options.maxLimit } : documented;
+    const given = pairs.filter(([name]) => name === parameter).map(([, value]) => value);
     const texts = new Set<string>();
-    for (const raw of joinItems(shape, given)) {
-      const reading = readValue(shape, raw);
-      if (!reading.ok) faults.push(faultOf(name, raw, reading));
-      else if (reading.text !== undefined) texts.add(reading.text);
+    for (const value of joinItems(shape, given)) {
+      const reading = readValue(shape, value);
+      if (typeof reading === "object") faults.push({ parameter, value, ...reading });
+      else if (reading !== undefined) texts.add(reading);
     }
-    const [text, ...others] = texts;
-    if (others.length > 0)
-      faults.push({ parameter: name, value: given.join(" and "), expected: "one value: it was given twice" });
-    else if (text !== undefined) values.set(name, text);
+    const [text] = texts;
+    if (texts.size > 1)
+      faults.push({ parameter, value: given.join(" and "), expected: "one value: it was given twice" });
+    else if (text !== undefined) values.set(parameter, text);
   }
   return values;
-}
-
-function faultOf(
-  parameter: string,
-  value: string,
-  { expected, hint }: { readonly expected: string; readonly hint?: string | undefined },
-): ParameterFault {
-  return { parameter, value, expected, ...(hint !== undefined && { hint }) };
 }
 
 /** Removes parameters that change nothing: those with their default, and those whose `onlyWith` is absent. */
@@ -176,11 +163,7 @@ function dropRedundant(table: readonly Parameter[], values: Map<string, string>)
 }
 
 /** Reports a parameter without the one that it requires, and a `min…` above its `max…`. */
-function checkTogether(
-  table: readonly Parameter[],
-  values: ReadonlyMap<string, string>,
-  faults: ParameterFault[],
-): void {
+function checkTogether(values: ReadonlyMap<string, string>, { table, faults }: Parsing): void {
   const isGiven = (name: string): boolean =>
     values.has(name) || faults.some(({ parameter }) => parameter === name);
   for (const { name, requires } of table) {
@@ -199,12 +182,7 @@ function checkTogether(
  * Reads the parameters that the interface does not document. Their meaning is unknown, so only their percent-encoding and
  * their order by name are normalised.
  */
-function readExtras(
-  table: readonly Parameter[],
-  pairs: readonly Pair[],
-  { unknown, allow }: ParseOptions,
-  faults: ParameterFault[],
-): readonly Pair[] {
+function readExtras({ table, pairs, options: { unknown, allow }, faults }: Parsing): readonly Pair[] {
   const isForwarded = ([name]: Pair): boolean => unknown === "forward" || allow.includes(name);
   const extras = pairs.filter(([name]) => !isIn(table, name));
   for (const pair of extras) {
@@ -212,7 +190,12 @@ function readExtras(
     if (isForwarded(pair) || meansAbsent(value)) continue;
     // A hint takes time, and the answer shows only the first mistakes.
     const hint = faults.length < MOST_ERRORS ? hintFor(parameter, table) : undefined;
-    faults.push(faultOf(parameter, value, { expected: "a documented parameter", hint }));
+    faults.push({
+      parameter,
+      value,
+      expected: "a documented parameter",
+      ...(hint !== undefined && { hint }),
+    });
   }
   return sortedByName(extras.filter(isForwarded));
 }

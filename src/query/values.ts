@@ -7,12 +7,7 @@ import type { Shape, TuplePart } from "../interface/parameters.ts";
 import { nearest } from "../interface/intended-name.ts";
 
 /** The canonical form of a value; `undefined` for no value; or why the value is refused. */
-export type Reading =
-  | { readonly ok: true; readonly text: string }
-  | { readonly ok: true; readonly text: undefined }
-  | { readonly ok: false; readonly expected: string; readonly hint?: string };
-
-const ABSENT: Reading = { ok: true, text: undefined };
+export type Reading = string | undefined | { readonly expected: string; readonly hint?: string };
 
 /** Texts that some clients send for "no value", for example for an undefined JavaScript variable. */
 const NO_VALUE = new Set(["", "undefined", "null", "NaN"]);
@@ -28,17 +23,19 @@ export function meansAbsent(value: string): boolean {
  */
 export function readValue(shape: Shape, raw: string): Reading {
   const text = raw.normalize("NFC").trim();
-  if (meansAbsent(text)) return ABSENT;
+  if (meansAbsent(text)) return undefined;
   switch (shape.kind) {
     case "text":
-      return readText(text);
+      return CONTROL.test(text) ? { expected: "text without control characters" } : text;
     case "integer":
     case "decimal":
       return readNumber(shape, text);
     case "date":
       return readDate(text);
     case "switch":
-      return readSwitch(text);
+      return (
+        SWITCH.get(text.toLowerCase()) ?? SWITCH.get(canonicalDecimal(text) ?? "") ?? { expected: "1 or 0" }
+      );
     case "idSet":
       return readIdSet(text);
     case "wordSet":
@@ -51,9 +48,12 @@ export function readValue(shape: Shape, raw: string): Reading {
 // eslint-disable-next-line no-control-regex -- the expression must find control characters
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-function readText(text: string): Reading {
-  return CONTROL.test(text) ? { ok: false, expected: "text without control characters" } : { ok: true, text };
-}
+const SWITCH = new Map([
+  ["1", "1"],
+  ["true", "1"],
+  ["0", "0"],
+  ["false", "0"],
+]);
 
 const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/;
 
@@ -82,14 +82,10 @@ function withoutTrailingZeros(digits: string): string {
 
 function readNumber(shape: Extract<Shape, { kind: "integer" | "decimal" }>, text: string): Reading {
   const canonical = canonicalDecimal(text);
-  const wrongKind = canonical === undefined || (shape.kind === "integer" && canonical.includes("."));
-  if (wrongKind || outOfBounds(canonical, shape)) {
-    return {
-      ok: false,
-      expected: `${shape.kind === "integer" ? "a whole number" : "a decimal number"}${boundsInWords(shape)}`,
-    };
-  }
-  return { ok: true, text: canonical };
+  const isWhole = shape.kind === "integer";
+  if (canonical !== undefined && !(isWhole && canonical.includes(".")) && !outOfBounds(canonical, shape))
+    return canonical;
+  return { expected: `${isWhole ? "a whole number" : "a decimal number"}${boundsInWords(shape)}` };
 }
 
 function outOfBounds(canonical: string, { min, max }: { min?: number; max?: number }): boolean {
@@ -110,24 +106,11 @@ function readDate(text: string): Reading {
   const [, year = "", , month = "", day = ""] = DATE.exec(text) ?? [];
   const instant = new Date(`${year}-${month}-${day}T00:00:00Z`);
   // A day that does not exist, such as 30 February, fails to parse or becomes another day.
-  if (Number.isNaN(instant.getTime()) || instant.getUTCDate() !== Number(day)) {
-    return { ok: false, expected: "a calendar day as YYYYMMDD" };
-  }
-  return { ok: true, text: `${year}${month}${day}` };
+  const exists = !Number.isNaN(instant.getTime()) && instant.getUTCDate() === Number(day);
+  return exists ? `${year}${month}${day}` : { expected: "a calendar day as YYYYMMDD" };
 }
 
-const SWITCH = new Map([
-  ["1", "1"],
-  ["true", "1"],
-  ["0", "0"],
-  ["false", "0"],
-]);
-
-function readSwitch(text: string): Reading {
-  const value = SWITCH.get(text.toLowerCase()) ?? SWITCH.get(canonicalDecimal(text) ?? "");
-  return value === undefined ? { ok: false, expected: "1 or 0" } : { ok: true, text: value };
-}
-
+/** @returns the items of a list, without those that mean no value */
 function items(text: string): string[] {
   return text
     .split(",")
@@ -141,55 +124,41 @@ function byNumber(a: string, b: string): number {
 }
 
 function readIdSet(text: string): Reading {
-  const ids = new Set<string>();
-  for (const item of items(text)) {
-    const id = canonicalDecimal(item);
-    if (id === undefined || !/^\d+$/.test(id)) {
-      return { ok: false, expected: "a whole number, or several separated by commas" };
-    }
-    ids.add(id);
-  }
-  return ids.size === 0 ? ABSENT : { ok: true, text: [...ids].sort(byNumber).join(",") };
+  const ids = new Set(items(text).map((item) => canonicalDecimal(item) ?? ""));
+  for (const id of ids)
+    if (!/^\d+$/.test(id)) return { expected: "a whole number, or several separated by commas" };
+  return [...ids].sort(byNumber).join(",") || undefined;
 }
 
 function readWordSet(words: readonly string[], text: string): Reading {
-  const given = new Set<string>();
-  for (const item of items(text)) {
-    const word = item.toLowerCase();
-    if (!words.includes(word)) {
-      const near = nearest(word, words);
-      return {
-        ok: false,
-        expected: `one or more of ${words.join(", ")}, separated by commas`,
-        ...(near !== undefined && { hint: `did you mean ${near}?` }),
-      };
-    }
-    given.add(word);
+  const given = new Set(items(text).map((item) => item.toLowerCase()));
+  for (const word of given) {
+    if (words.includes(word)) continue;
+    const near = nearest(word, words);
+    const expected = `one or more of ${words.join(", ")}, separated by commas`;
+    return near === undefined ? { expected } : { expected, hint: `did you mean ${near}?` };
   }
   // The canonical order is that of the interface.
-  return given.size === 0 ? ABSENT : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
+  return words.filter((word) => given.has(word)).join(",") || undefined;
 }
 
 function readTuple(parts: readonly TuplePart[], text: string): Reading {
   const given = text.split(",").map((part) => canonicalDecimal(part.trim()));
   const named = new Map(parts.map(({ name }, i) => [name, given[i]]));
-  const fits = ({ notAbove, ...bounds }: TuplePart, value: string | undefined): boolean =>
-    value !== undefined &&
-    !outOfBounds(value, bounds) &&
-    (notAbove === undefined || Number(value) <= Number(named.get(notAbove)));
-  if (given.length !== parts.length || !parts.every((part, i) => fits(part, given[i]))) {
-    const names = parts.map((part) => part.name).join(",");
-    const bounds = parts.map((part) => `${part.name}${boundsInWords(part)}${orderInWords(part)}`).join(", ");
-    return {
-      ok: false,
-      expected: `${parts.length} decimal numbers ${names} separated by commas (${bounds})`,
-    };
-  }
-  return { ok: true, text: given.join(",") };
-}
-
-function orderInWords({ notAbove }: TuplePart): string {
-  return notAbove === undefined ? "" : ` and not above ${notAbove}`;
+  const fits = ({ name, notAbove, ...bounds }: TuplePart): boolean => {
+    const value = named.get(name);
+    return (
+      value !== undefined &&
+      !outOfBounds(value, bounds) &&
+      (notAbove === undefined || Number(value) <= Number(named.get(notAbove)))
+    );
+  };
+  if (given.length === parts.length && parts.every(fits)) return given.join(",");
+  const names = parts.map((part) => part.name).join(",");
+  const inWords = (part: TuplePart): string =>
+    part.name + boundsInWords(part) + (part.notAbove === undefined ? "" : ` and not above ${part.notAbove}`);
+  const bounds = parts.map(inWords).join(", ");
+  return { expected: `${parts.length} decimal numbers ${names} separated by commas (${bounds})` };
 }
 
 /**

@@ -28,16 +28,6 @@ describe("a target that was parsed", () => {
     expect(targets.find("/listings?limit=5")?.parsed).toEqual({ json: PARSED, v2: inV2 });
   });
 
-  it("shares the query object with all other spellings of the same query", () => {
-    const { targets, learn } = setup();
-    learn("/listings?_=1");
-    const again = { ...PARSED };
-    targets.remember("/listings?_=2", { route: ROUTE, search: "" }, "json", again);
-    const found = ["/listings?_=1", "/listings?_=2"].map((target) => targets.find(target)?.parsed.json);
-    expect(found[0]).toBe(PARSED);
-    expect(found[1]).toBe(PARSED);
-  });
-
   it("is found only under exactly the same text", () => {
     const { targets, learn } = setup();
     learn("/listings?q=a");
