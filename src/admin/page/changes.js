@@ -1,6 +1,6 @@
 // The changes that the buttons make. A dialog says what will happen, and then what has happened.
 import { ask } from "./ask.js";
-import { byId, setText } from "./dom.js";
+import { byId } from "./dom.js";
 
 const CHANGES = {
   try: {
@@ -38,17 +38,17 @@ export function propose(name, about, then = () => {}) {
   byId("scopes").hidden = !isPurge || about !== undefined;
   byId("hardness").hidden = !isPurge;
   byId("hard").checked = false;
-  setText(byId("what"), about === undefined ? change.what : `Purge ${about.url}?`);
-  setText(byId("will"), change.will);
+  byId("what").textContent = about === undefined ? change.what : `Purge ${about.url}?`;
+  byId("will").textContent = change.will;
   showResult("", "");
   byId("dialog").showModal();
 }
 
 function showResult(className, text) {
-  setText(byId("message"), text);
+  byId("message").textContent = text;
   byId("message").className = className;
   byId("confirm").hidden = text !== "";
-  setText(byId("cancel"), text === "" ? "Cancel" : "Close");
+  byId("cancel").textContent = text === "" ? "Cancel" : "Close";
 }
 
 for (const name of Object.keys(CHANGES)) byId(name).addEventListener("click", () => propose(name));

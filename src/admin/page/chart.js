@@ -1,7 +1,7 @@
 // The chart: requests per second by kind, stacked.
 import uPlot from "./uplot.js";
 
-import { byId, h, setText, showItems } from "./dom.js";
+import { byId, h, show } from "./dom.js";
 import { clockTime, rate } from "./words.js";
 
 /** The kinds of requests, from the bottom of the stack to its top. Callers' own mistakes are not shown. */
@@ -36,7 +36,7 @@ function stacked({ times, rates }) {
 }
 
 function optionsOf(place, legend, onCursor) {
-  const styleOf = (element) => getComputedStyle(element);
+  const styleOf = getComputedStyle;
   const axis = {
     stroke: styleOf(byId("scope")).color,
     grid: { stroke: styleOf(place.parentElement).borderTopColor, width: 1 },
@@ -74,13 +74,11 @@ export function createChart(place, legend) {
 
   /** The legend shows the numbers at the cursor, or the current ones. */
   function onCursor(at) {
-    const numbers = NAMES.map((name, index) => shown.rates[index][at ?? -1] ?? shown.perSecond[name]);
-    showItems(legend, NAMES, {
-      key: (name) => name,
-      make: (name) =>
-        h("li", {}, h("i", { className: name }), h("span", { textContent: KINDS[name] }), h("b")),
-      update: (item, name) => setText(item.lastChild, rate(numbers[NAMES.indexOf(name)])),
+    const items = NAMES.map((name, index) => {
+      const perSecond = shown.rates[index][at ?? -1] ?? shown.perSecond[name];
+      return h("li", h(`i.${name}`), h("span", KINDS[name]), h("b", rate(perSecond)));
     });
+    show(legend, ...items);
   }
   /** Also replaces the plot when the colour scheme changes, because a plot keeps its colours. */
   function create() {

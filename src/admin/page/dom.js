@@ -3,85 +3,62 @@ import { isInstant, titleOf, valueText } from "./words.js";
 
 export const byId = (id) => document.getElementById(id);
 
-/** Makes an element. `properties` are set as properties; `children` are elements or texts. */
-export function h(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
+/** Makes an element: `h("td.number", { title: "…" }, "12")`. Objects are properties; texts and elements are children. */
+export function h(selector, ...parts) {
+  const [tag, className] = selector.split(".");
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  for (const part of parts) {
+    if (part instanceof Node || typeof part === "string") element.append(part);
+    else Object.assign(element, part);
+  }
   return element;
 }
 
-/** Sets the text of an element if it differs. */
-export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+/** Makes an element show these elements and texts. It changes only what differs, so that focus and selection stay. */
+export function show(parent, ...children) {
+  const before = [...parent.childNodes];
+  children.forEach((given, at) => {
+    const [old, child] = [before[at], typeof given === "string" ? new Text(given) : given];
+    if (old === undefined) parent.append(child);
+    else if (old.isEqualNode(child)) return;
+    else if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== child.nodeName) old.replaceWith(child);
+    else {
+      for (const name of old.getAttributeNames()) if (!child.hasAttribute(name)) old.removeAttribute(name);
+      for (const { name, value } of child.attributes) old.setAttribute(name, value);
+      show(old, ...child.childNodes);
+    }
+  });
+  for (const old of before.slice(children.length)) old.remove();
 }
 
-/**
- * Shows items as children of an element. The child of an item stays the same element, so focus and selection stay.
- * @param key identifies an item
- * @param make makes the element of a new item
- * @param update shows an item in its element
- */
-export function showItems(parent, items, { key, make, update }) {
-  const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
-  const children = items.map((item) => {
-    const name = String(key(item));
-    const child = before.get(name) ?? make(item);
-    child.dataset.key = name;
-    update(child, item);
-    return child;
-  });
-  const isSame =
-    children.length === parent.children.length &&
-    children.every((child, at) => child === parent.children[at]);
-  if (!isSame) parent.replaceChildren(...children);
-}
+/** A cell with a note in small print. */
+export const cell = (text, note = "", className = "") =>
+  h("td", { className }, h("span", text), h("small.note", note));
 
-/**
- * Shows items as rows of a table.
- * @param columns `[title, kind, text, note, level]`: kind is "number", "query" or ""; text, note and level are functions
- * @param key identifies an item
- * @param empty the text without rows
- * @param onQuery called with the text of a cell of kind "query" that was chosen
- */
-export function showTable(table, items, { columns, key, empty, onQuery }) {
-  const [head, body] = [table.tHead ?? table.createTHead(), table.tBodies[0] ?? table.createTBody()];
-  head.hidden = items.length === 0;
-  if (items.length === 0) {
-    if (body.textContent !== empty)
-      body.replaceChildren(h("tr", {}, h("td", { className: "empty", textContent: empty })));
-    return;
-  }
-  const titles = columns.map(([textContent, className]) => h("th", { scope: "col", className, textContent }));
-  if (head.rows.length === 0) head.append(h("tr", {}, ...titles));
-  showItems(body, items, {
-    key,
-    make: () => h("tr", {}, ...columns.map(([, kind]) => makeCell(kind, onQuery))),
-    update: (row, item) =>
-      columns.forEach(([, kind, text, note, level], at) => {
-        const cell = row.cells[at];
-        setText(cell.firstChild, text(item));
-        setText(cell.lastChild, note?.(item) ?? "");
-        cell.className = `${kind} ${level?.(item) ?? ""}`;
-      }),
-  });
+/** A cell with a number. */
+export const number = (text, note, className = "") => cell(text, note, `number ${className}`);
+
+/** Shows items as rows of a table. A column has a title, and a function that makes the cell of an item. */
+export function showTable(table, columns, items, empty) {
+  if (items.length === 0) return show(table, h("tbody", h("tr", h("td.empty", empty))));
+  const rows = items.map((item) => columns.map(([, cellOf]) => cellOf(item)));
+  const titles = columns.map(([title], at) =>
+    h("th", { scope: "col", className: rows[0][at].classList.contains("number") ? "number" : "" }, title),
+  );
+  show(table, h("thead", h("tr", ...titles)), h("tbody", ...rows.map((cells) => h("tr", ...cells))));
 }
 
 /** Shows objects as rows, with a column for each member. The name of a member determines the format of its values. */
-export function showRows(table, rows, empty, onQuery) {
-  const columns = Object.entries(rows[0] ?? {}).map(([name, value]) => [
+export function showRows(table, items, empty) {
+  const columns = Object.keys(items[0] ?? {}).map((name) => [
     titleOf(name),
-    typeof value === "number" && !isInstant(name) ? "number" : name,
-    (row) => valueText(name, row[name]),
+    ({ [name]: value }) => {
+      const text = valueText(name, value);
+      if (name === "query" && text !== "")
+        return h("td.query", h("button.link", { type: "button", title: "Explain this query" }, text));
+      return typeof value === "number" && !isInstant(name) ? number(text) : cell(text, "", name);
+    },
   ]);
-  const isName = (value) => typeof value === "string";
-  const key = (row) => Object.values(row).filter(isName).join(" ") + row.status;
-  showTable(table, rows, { columns, key, empty, onQuery });
-}
-
-function makeCell(kind, onQuery) {
-  const note = h("small", { className: "note" });
-  if (kind !== "query") return h("td", {}, h("span"), note);
-  const button = h("button", { type: "button", className: "link", title: "Explain this query" });
-  button.addEventListener("click", () => button.textContent && onQuery(button.textContent));
-  return h("td", {}, button, note);
+  showTable(table, columns, items, empty);
 }

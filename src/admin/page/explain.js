@@ -7,6 +7,15 @@ byId("explain-form").addEventListener("submit", (event) => {
   event.preventDefault();
   void explain();
 });
+// Tables show queries as buttons.
+byId("folded").addEventListener("click", ({ target }) => {
+  if (!target.matches("button.link")) return;
+  byId("url").value = `/${target.textContent}`;
+  byId("explain").open = true;
+  byId("explain").scrollIntoView();
+  byId("url").focus();
+  void explain();
+});
 
 async function explain() {
   const url = byId("url").value.trim();
@@ -18,21 +27,15 @@ async function explain() {
       ask(`quote?${about}${app && `&app=${encodeURIComponent(app)}`}`),
       ask(`cache/history?${about}`),
     ]);
-    const purge = h("button", { type: "button", textContent: "Purge this answer…" });
-    purge.addEventListener("click", () => propose("purge", { url }, explain));
+    const purge = h(
+      "button",
+      { type: "button", onclick: () => propose("purge", { url }, explain) },
+      "Purge this answer…",
+    );
     byId("explanation").replaceChildren(factsOf(entry, quote), purge, historyOf(history));
   } catch ({ message }) {
-    byId("explanation").replaceChildren(h("p", { className: "bad", role: "alert", textContent: message }));
+    byId("explanation").replaceChildren(h("p.bad", { role: "alert" }, message));
   }
-}
-
-/** Explains a canonical query. */
-export function explainQuery(query) {
-  byId("url").value = `/${query}`;
-  byId("explain").open = true;
-  byId("explain").scrollIntoView();
-  byId("url").focus();
-  void explain();
 }
 
 function factsOf({ query, cutFrom, key, says }, quote) {
@@ -43,15 +46,11 @@ function factsOf({ query, cutFrom, key, says }, quote) {
     "In the cache": says,
     "A request now": quote.says,
   };
-  const lines = Object.entries(facts).flatMap(([name, text]) => [
-    h("dt", { textContent: name }),
-    h("dd", { textContent: text }),
-  ]);
-  return h("dl", { className: "facts" }, ...lines);
+  return h("dl.facts", ...Object.entries(facts).flatMap(([name, text]) => [h("dt", name), h("dd", text)]));
 }
 
-function historyOf({ requests }) {
+function historyOf({ requests, says }) {
   const table = h("table", { id: "history" });
-  showRows(table, requests, "This process remembers no request for this URL that was not a hit.");
-  return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
+  showRows(table, requests, says);
+  return h("div.scroll", { tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }

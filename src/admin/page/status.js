@@ -1,7 +1,8 @@
 // The status page: asks for the status every second, and shows it.
 import { ask } from "./ask.js";
-import { byId, setText } from "./dom.js";
-import { show } from "./panels.js";
+import { byId, show } from "./dom.js";
+import "./explain.js";
+import { showStatus } from "./panels.js";
 import { clockTime } from "./words.js";
 
 const EVERY_MS = 1_000;
@@ -12,7 +13,7 @@ let lastAt;
 /** @param state "live" or "disconnected" */
 function setState(state, text) {
   document.body.dataset.state = state;
-  setText(byId("connection"), `● ${text}`);
+  show(byId("connection"), `● ${text}`);
   byId("status").hidden = lastAt === undefined;
 }
 
@@ -22,7 +23,7 @@ async function follow() {
     const status = await ask(`status?span=${span}`, { signal: AbortSignal.timeout(SILENT_MS) });
     lastAt = Date.now();
     setState("live", "Live");
-    show(status);
+    showStatus(status);
   } catch ({ status }) {
     // The browser would ask for the token again and again.
     if (status === 401)
