@@ -1,6 +1,12 @@
 /**
- * Parses the values of HTTP header fields: lists (`Cache-Control`, `Prefer`), seconds and dates. Pure.
+ * Parses the values of HTTP header fields: lists (`Cache-Control`, `Prefer`), seconds and dates. Makes entity tags. Pure.
  */
+import { hash } from "node:crypto";
+
+/** @returns the opaque part of the entity tag of a body. A different body has a different one. */
+export function entityTagOf(body: string | NodeJS.ArrayBufferView): string {
+  return hash("sha256", body, "base64url").slice(0, 22);
+}
 
 // --- Lists of names with optional values: `Cache-Control` (RFC 9111), `Prefer` (RFC 7240) ---
 

@@ -1,5 +1,4 @@
-import { hash } from "node:crypto";
-
+import { entityTagOf } from "../http-fields.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
@@ -86,7 +85,7 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
     contentType,
     bodies: { identity: inOwnMemory(body) },
     bodyBytes: body.length,
-    etag: hash("sha256", body, "base64url").slice(0, 22),
+    etag: entityTagOf(body),
     validators,
     tags: tagsOf(query, fetched.recordIds),
     ...(page && { page }),

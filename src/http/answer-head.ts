@@ -1,9 +1,12 @@
 /**
  * The response heads of answers from the cache stage: content, validators, `Age`, `Cache-Control`, `Cache-Status`.
  */
+import type { IncomingHttpHeaders } from "node:http";
+
 import type { Answer } from "../cache/cache.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Question } from "../query/question.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";
@@ -42,6 +45,18 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
     isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
     ...lastingHeaders(question, entry, sending, body),
   ];
+}
+
+/** @returns the headers of an answer that is not cached. @param headers those of the upstream */
+export function headOfStream(question: Question<Query | StreamedQuery>, headers: IncomingHttpHeaders): Head {
+  const why = question.query.kind === "streamed" ? "bypass" : "request";
+  const cacheStatus = `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`;
+  const head = ["Cache-Status", cacheStatus, "Cache-Control", "no-store", "Age", "0"];
+  for (const name of ["content-type", "content-length", "last-modified", "etag"]) {
+    const value = headers[name];
+    if (value !== undefined) head.push(name, String(value));
+  }
+  return head;
 }
 
 /** @returns the value of `Cache-Status` (RFC 9211, section 2) */
@@ -131,7 +146,7 @@ const LONGEST_SHOWN_KEY = 1024;
  * The key as `Cache-Status` shows it. It needs no escapes, because a canonical query is ASCII without quotes and
  * backslashes (RFC 9651).
  */
-export function shownKey({ canonicalQuery }: Pick<Question, "canonicalQuery">): string {
+function shownKey({ canonicalQuery }: Pick<Question, "canonicalQuery">): string {
   return canonicalQuery.length > LONGEST_SHOWN_KEY
     ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
     : canonicalQuery;

@@ -10,33 +10,14 @@ import { CACHE_NAME } from "./problem-response.ts";
 /** How long a browser may remember a preflight. Chromium accepts no longer time. */
 const MAX_AGE_SECONDS = 7_200;
 
-/** Request headers that a script may send. */
-const REQUEST_HEADERS = [
-  "Authorization",
-  "Accept",
-  "Cache-Control",
-  "If-Modified-Since",
-  "If-None-Match",
-  "Pragma",
-  "Prefer",
-  "X-Request-Deadline-Ms",
-  "X-Request-Id",
-  "traceparent",
-  "tracestate",
-];
+/** Request headers that a script may send, besides the one that names its app. */
+const REQUEST_HEADERS =
+  "Authorization, Accept, Cache-Control, If-Modified-Since, If-None-Match, Pragma, Prefer, X-Request-Deadline-Ms, " +
+  "X-Request-Id, traceparent, tracestate";
 
 /** Response headers that a script may read, besides those that every script may read. */
-const RESPONSE_HEADERS = [
-  "Age",
-  "Cache-Status",
-  "ETag",
-  "Link",
-  "Preference-Applied",
-  "RateLimit",
-  "RateLimit-Policy",
-  "Retry-After",
-  "X-Request-Id",
-].join(", ");
+const RESPONSE_HEADERS =
+  "Age, Cache-Status, ETag, Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id";
 
 /** @returns the CORS headers of a response, alternating names and values; `undefined` if no origin is listed */
 export type CorsHeaders = (origin: string | undefined) => readonly string[] | undefined;
@@ -68,25 +49,17 @@ export type ServePreflight = (
 ) => boolean;
 
 export function createServePreflight({ appIdHeader, isAllowed }: PreflightOptions): ServePreflight {
-  const allowedHeaders = [...new Set([...REQUEST_HEADERS, appIdHeader])].join(", ");
-  return function servePreflight(arrival, message, response) {
-    if (message.method !== "OPTIONS") return false;
-    const { origin, "access-control-request-method": method } = message.headers;
-    if (method === undefined || !isAllowed(origin)) return false;
-    arrival.record.outcome = "hit";
-    const headers = ["X-Request-Id", arrival.record.id, "Cache-Status", `${CACHE_NAME}; detail=preflight`];
-    response
-      .writeHead(204, [
-        ...headers,
-        ...(arrival.corsHeaders ?? []),
-        "Access-Control-Allow-Methods",
-        "GET, HEAD",
-        "Access-Control-Allow-Headers",
-        allowedHeaders,
-        "Access-Control-Max-Age",
-        String(MAX_AGE_SECONDS),
-      ])
-      .end();
+  const allowed = [
+    ["Cache-Status", `${CACHE_NAME}; detail=preflight`],
+    ["Access-Control-Allow-Methods", "GET, HEAD"],
+    ["Access-Control-Allow-Headers", `${REQUEST_HEADERS}, ${appIdHeader}`],
+    ["Access-Control-Max-Age", String(MAX_AGE_SECONDS)],
+  ].flat();
+  return function servePreflight({ record, corsHeaders = [] }, { method, headers }, response) {
+    const { origin, "access-control-request-method": wanted } = headers;
+    if (method !== "OPTIONS" || wanted === undefined || !isAllowed(origin)) return false;
+    record.outcome = "hit";
+    response.writeHead(204, ["X-Request-Id", record.id, ...corsHeaders, ...allowed]).end();
     return true;
   };
 }

@@ -1,5 +1,4 @@
-import { hash } from "node:crypto";
-
+import { entityTagOf } from "../http-fields.ts";
 import { type Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 
 /** This cache's name in `Cache-Status` (RFC 9211, section 2). */
@@ -35,7 +34,7 @@ export function problemResponse(
       "Cache-Status": `${CACHE_NAME}${forwarded ? "; fwd=miss" : ""}; detail=${problem.code}`,
       "Cache-Control": "no-store",
       Age: "0",
-      ETag: `"${hash("sha256", body, "base64url").slice(0, 22)}"`,
+      ETag: `"${entityTagOf(body)}"`,
       "Content-Type": PROBLEM_CONTENT_TYPE,
       "Content-Length": String(body.length),
     },

@@ -4,11 +4,11 @@
  * A page is kept in the memory tier under a key that contains the ETag of its block. When the block changes or is removed,
  * that key is no longer looked up. The age, the freshness and the purge epoch of a page are always its block's.
  */
-import { hash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 
 import { LRUCache } from "lru-cache";
 
+import { entityTagOf } from "../http-fields.ts";
 import { createJobs } from "../process/jobs.ts";
 import type { Bodies, Entry, PackedBody } from "../cache/entry.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
@@ -143,7 +143,7 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
     ...block,
     bodies: { identity: body },
     bodyBytes: body.length,
-    etag: hash("sha256", body, "base64url").slice(0, 22),
+    etag: entityTagOf(body),
     // The upstream's validators describe the block, not the page.
     validators: { etag: undefined, lastModified: undefined },
     page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },

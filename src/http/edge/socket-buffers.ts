@@ -23,10 +23,11 @@ export function limitSocketBuffers(
   onClosed: (connections: number) => void,
   maxBytes = MAX_SOCKET_BYTES,
 ): void {
-  const open = new Set<Socket>();
+  /** The open connections, and how many bytes each is known to have taken. */
+  const open = new Map<Socket, number>();
   let isChecking = false;
   server.on("connection", (socket: Socket) => {
-    open.add(socket);
+    open.set(socket, 0);
     socket.once("close", () => open.delete(socket));
   });
   server.once("listening", () =>
@@ -36,19 +37,32 @@ export function limitSocketBuffers(
     ),
   );
 
+  /** The most that the kernel can hold for the connections. */
+  function mostHeld(): number {
+    let sum = 0;
+    for (const [{ bytesWritten }, taken] of open) sum += Math.min(bytesWritten - taken, MOST_PER_SOCKET);
+    return sum;
+  }
+
   async function check(): Promise<void> {
-    if (isChecking || mostHeld(open) <= maxBytes) return;
+    if (isChecking || mostHeld() <= maxBytes) return;
     isChecking = true;
+    // Without the bytes that still wait in this process.
+    const known = [...open.keys()].map((socket) => ({
+      socket,
+      sent: socket.bytesWritten - socket.writableLength,
+    }));
     const table = await Promise.all(TABLES.map((file) => readFile(file, "latin1").catch(() => "")));
     isChecking = false;
     const held = bytesHeld(table.join("\n"));
-    const readers = [...open]
-      .map((socket) => ({ socket, bytes: held.get(nameOf(socket)) ?? 0 }))
+    const readers = known
+      .map((one) => ({ ...one, bytes: held.get(nameOf(one.socket)) ?? 0 }))
       .toSorted((a, b) => b.bytes - a.bytes);
     let total = readers.reduce((sum, { bytes }) => sum + bytes, 0);
     let closed = 0;
-    for (const { socket, bytes } of readers) {
-      if (total <= maxBytes) break;
+    for (const { socket, sent, bytes } of readers) {
+      if (open.has(socket)) open.set(socket, sent - bytes);
+      if (total <= maxBytes) continue;
       total -= bytes;
       closed++;
       // With a plain close, the kernel would go on holding the bytes.
@@ -56,13 +70,6 @@ export function limitSocketBuffers(
     }
     if (closed > 0) onClosed(closed);
   }
-}
-
-/** The most that the kernel can hold for these connections. */
-function mostHeld(open: ReadonlySet<Socket>): number {
-  let sum = 0;
-  for (const { bytesWritten } of open) sum += Math.min(bytesWritten, MOST_PER_SOCKET);
-  return sum;
 }
 
 /** A row has the two addresses, the state, and the bytes that the caller has not taken; all numbers are hexadecimal. */
