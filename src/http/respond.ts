@@ -63,18 +63,10 @@ export function createRespond(options: RespondOptions): Respond {
     body: Buffer,
     response: ServerResponse,
   ): void {
-    const { record } = arrival;
-    record.outcome = answer.outcome;
-    record.tier = answer.tier;
-    record.saved = answer.saved;
-    if (answer.outcome !== "hit") {
-      record.forwarded = answer.forwarded;
-      record.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
-    }
-    if (answer.forwarded === undefined) record.ageMs = Math.max(0, sending.now - answer.entry.bornAt);
+    noteAnswer(arrival.record, answer, sending.now);
     const head = addCallerHead(headOfAnswer(question, answer, sending, body), arrival);
     // Node itself omits the body of a response to HEAD. `Content-Length` stays.
-    record.bytes = question.request.method === "HEAD" ? 0 : body.length;
+    arrival.record.bytes = question.request.method === "HEAD" ? 0 : body.length;
     response.writeHead(sending.isUnchanged ? 304 : answer.entry.status, head).end(body);
   }
 
@@ -122,6 +114,18 @@ export function createRespond(options: RespondOptions): Respond {
 }
 
 const NOTHING = Buffer.alloc(0);
+
+/** Notes for logs and metrics how a request was answered. */
+function noteAnswer(record: Arrival["record"], answer: Answer, now: number): void {
+  record.outcome = answer.outcome;
+  record.tier = answer.tier;
+  record.saved = answer.saved;
+  if (answer.outcome !== "hit") {
+    record.forwarded = answer.forwarded;
+    record.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
+  }
+  if (answer.forwarded === undefined) record.ageMs = Math.max(0, now - answer.entry.bornAt);
+}
 
 /** Adds `Retry-After` to a 502 or 504, if the time is known. */
 function withRetryAfter(
