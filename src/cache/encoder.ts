@@ -7,7 +7,8 @@ import { brotliCompress, constants, gzip, zstdCompress, zstdDecompress, zstdDeco
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import { createJobs } from "../process/jobs.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
-import { withBody, type Entry, type PackedBody } from "./entry.ts";
+import type { Entry, PackedBody } from "./entry.ts";
+import type { Tiers } from "./store/tiered.ts";
 
 /** Below this size, compression saves less than its header costs. */
 const MIN_COMPRESSIBLE_BYTES = 1024;
@@ -90,9 +91,6 @@ export type Encode = (
   isWanted: () => boolean,
 ) => Promise<Encoded>;
 
-/** Replaces an entry in memory by the same one with other bodies. */
-export type KeepInMemory = (key: string, replace: (current: Entry) => Entry | undefined) => void;
-
 /**
  * How many bodies are compressed at once: half of Node's threads. The other threads look up names and read files, which
  * calls to the upstream wait for.
@@ -102,16 +100,13 @@ const ENCODINGS_AT_ONCE = 2;
 const WAITING_ENCODINGS = 64;
 
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */
-export function createEncoder(keepInMemory: KeepInMemory): Encode {
+export function createEncoder(keepInMemory: Tiers["keepInMemory"]): Encode {
   const compressions = createJobs<Buffer>({ atOnce: ENCODINGS_AT_ONCE, waiting: WAITING_ENCODINGS });
   const decompressions = createJobs<Buffer>({ atOnce: Number.POSITIVE_INFINITY, waiting: 0 });
 
   async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
     const body = inOwnMemory(await transcode(entry, coding));
-    keepInMemory(key, (current) => {
-      const same = current.storedAt === entry.storedAt && current.etag === entry.etag;
-      return same ? withBody(current, coding, body) : undefined;
-    });
+    keepInMemory(key, entry, (bodies) => ({ ...bodies, [coding]: body }));
     return body;
   }
 

@@ -61,21 +61,11 @@ export interface Entry {
   readonly served: { count: number };
 }
 
-/** When and how an answer was received, and its lifetimes. */
-export interface Receipt {
-  /** When it was received; epoch milliseconds. */
-  readonly now: number;
-  /** How old it was then, in milliseconds. */
-  readonly ageMs: number;
-  /** How long it is fresh, in milliseconds. */
-  readonly lifetimeMs: number;
-  /** How long it is kept, in milliseconds. */
-  readonly retentionMs: number;
-  /** The latest purge known when the call was sent. */
-  readonly purgeEpoch: number;
-  readonly upstreamStale: Entry["upstreamStale"];
-  readonly rates: Rates | undefined;
-}
+/** The parts of an entry that a later answer with the same meaning renews. */
+export type Receipt = Pick<
+  Entry,
+  "purgeEpoch" | "storedAt" | "bornAt" | "freshUntil" | "keepUntil" | "upstreamStale" | "rates" | "served"
+>;
 
 /** Creates the entry of an answer. */
 export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt): Entry {
@@ -89,7 +79,7 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
     validators,
     tags: tagsOf(query, fetched.recordIds),
     ...(page && { page }),
-    ...received(receipt),
+    ...receipt,
   };
 }
 
@@ -98,34 +88,7 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
  * get 304.
  */
 export function confirmed(cached: Entry, validators: Validators, receipt: Receipt): Entry {
-  return { ...cached, validators, ...received(receipt) };
-}
-
-/** The parts of an entry that a later answer with the same meaning renews. */
-type Renewed = Pick<
-  Entry,
-  "purgeEpoch" | "storedAt" | "bornAt" | "freshUntil" | "keepUntil" | "upstreamStale" | "rates" | "served"
->;
-
-function received({
-  now,
-  ageMs,
-  lifetimeMs,
-  retentionMs,
-  purgeEpoch,
-  upstreamStale,
-  rates,
-}: Receipt): Renewed {
-  return {
-    purgeEpoch,
-    storedAt: now,
-    bornAt: now - ageMs,
-    freshUntil: now + Math.min(lifetimeMs, retentionMs),
-    keepUntil: now + retentionMs,
-    upstreamStale,
-    rates,
-    served: { count: 0 },
-  };
+  return { ...cached, validators, ...receipt };
 }
 
 /** The tag of answers that contain a record. */
@@ -141,11 +104,6 @@ function tagsOf(query: Query, recordIds: readonly string[]): string[] {
     if (name === "areaId") tags.push(...value.split(",").map((id) => `area:${id}`));
   }
   return tags;
-}
-
-/** Adds the body in one more coding. */
-export function withBody(entry: Entry, coding: ContentCoding, body: Buffer): Entry {
-  return { ...entry, bodies: { ...entry.bodies, [coding]: body } };
 }
 
 /** The size of an entry besides its bodies and tags, estimated generously (docs/internals/performance.md shows the measurement). */

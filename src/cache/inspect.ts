@@ -1,4 +1,3 @@
-import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "./entry.ts";
 import { NO_DIRECTIVES } from "../query/question.ts";
 import type { Tier } from "../telemetry/events.ts";
@@ -15,24 +14,10 @@ export interface Inspection {
   /** What a request would do now. `update`: it gets the stale answer, which is refreshed in the background. */
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
-  readonly entry: InspectedEntry | null;
+  /** `learned`: what decides its lifetime; `null` until it was fetched a second time. */
+  readonly entry: (ReturnType<typeof inspected> & { readonly learned: LearnedAbout | null }) | null;
   /** Why the latest call failed, as in the log; absent if it did not. */
   readonly failure?: string;
-}
-
-interface InspectedEntry {
-  readonly tier: Tier;
-  readonly status: number;
-  readonly ageSeconds: number;
-  /** Negative if it has expired. */
-  readonly freshForSeconds: number;
-  readonly keptForSeconds: number;
-  /** What decides its lifetime; `null` until it was fetched a second time. */
-  readonly learned: LearnedAbout | null;
-  readonly bodyBytes: number;
-  readonly codings: readonly ContentCoding[];
-  readonly etag: string;
-  readonly tags: readonly string[];
 }
 
 /** Inspects a key. It reads the stores and never calls the upstream. */
@@ -70,13 +55,14 @@ export function createInspect({ tiers, rules, lifetimes, failures, now }: Inspec
 
 const NEXT = { serve: "hit", serveAndRefresh: "update", fetch: "fetch", refuse: "fetch" } as const;
 
-function inspected(entry: Entry, tier: Tier, now: number): Omit<InspectedEntry, "learned"> {
+function inspected(entry: Entry, tier: Tier, now: number) {
   const { status, bodies, bodyBytes, etag, tags } = entry;
   const seconds = (ms: number): number => Math.floor(ms / 1000);
   return {
     tier,
     status,
     ageSeconds: seconds(ageMs(entry, now)),
+    /** Negative if it has expired. */
     freshForSeconds: seconds(entry.freshUntil - now),
     keptForSeconds: seconds(entry.keepUntil - now),
     bodyBytes,

@@ -10,7 +10,8 @@ import { Problem } from "../errors.ts";
 import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
 import type { AskUpstream } from "../upstream/attempt.ts";
-import type { FlightResult, Waiter } from "../singleflight/flight.ts";
+import type { FlightResult, Flights, Waiter } from "../singleflight/flight.ts";
+import type { LeadOrFollow } from "../singleflight/replicas.ts";
 import type { Question } from "../query/question.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
@@ -32,24 +33,15 @@ export interface LoadedEntry {
   readonly forwardedStatus?: number;
 }
 
-interface Steps {
-  readonly look: () => Promise<LoadedEntry | undefined>;
-  readonly fetch: () => Promise<LoadedEntry>;
-}
-
 /** The result of a flight; `undefined`: the flight ended without one, and the remaining waiters try again. */
 type Result = FlightResult<LoadedEntry> | undefined;
 
 export interface LoadOptions {
   readonly tiers: Tiers;
   /** Waits for the one flight of a key in this process, and starts it if there is none. */
-  readonly joinFlight: (
-    key: string,
-    waiter: Waiter,
-    call: (waiting: Waiting, answer: (result: Result) => void) => Promise<Result>,
-  ) => Promise<{ readonly value: Result; readonly collapsed: boolean }>;
+  readonly joinFlight: Flights<Result>["join"];
   /** Fetches a key, or waits for the replica that is fetching it. */
-  readonly leadOrFollow: (key: string, waiting: Waiting, steps: Steps) => Promise<Result>;
+  readonly leadOrFollow: LeadOrFollow<LoadedEntry>;
   /** Calls the upstream; rejects with a `Problem`. */
   readonly fetch: AskUpstream;
   readonly failures: Failures;

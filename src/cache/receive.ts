@@ -23,7 +23,11 @@ export interface Received {
 type Learning = Pick<Lifetimes, "of" | "records">;
 
 /** What the gateway knows about a fetch. */
-export interface Reception extends Pick<Receipt, "now" | "purgeEpoch"> {
+export interface Reception {
+  /** When the answer was received; epoch milliseconds. */
+  readonly now: number;
+  /** The latest purge known when the call was sent. */
+  readonly purgeEpoch: number;
   /** The entry cached before, fresh or not, and whether it was purged. */
   readonly cached: Entry | undefined;
   /** The version stored before, even if a hard purge removed it. */
@@ -49,12 +53,15 @@ export async function receive(
   if (caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
   const change = cached && (await changeIn(query, cached, fetched, now, lifetimes.records));
+  const { lifetimeMs, rates } = lifetimeOf(query, fetched, change, reception, rules, lifetimes);
   const receipt: Receipt = {
-    now,
     purgeEpoch,
-    ageMs: caching.ageMs,
-    ...lifetimeOf(query, fetched, change, reception, rules, lifetimes),
-    retentionMs: rules.retentionMs,
+    storedAt: now,
+    bornAt: now - caching.ageMs,
+    freshUntil: now + lifetimeMs,
+    keepUntil: now + rules.retentionMs,
+    rates,
+    served: { count: 0 },
     upstreamStale: rules.honourUpstream
       ? { whileRevalidateMs: caching.staleWhileRevalidateMs, ifErrorMs: caching.staleIfErrorMs }
       : {},
@@ -71,7 +78,7 @@ function lifetimeOf(
   { cached, before, now, wasPurged, requests }: Reception,
   rules: CacheRules,
   lifetimes: Learning,
-): Pick<Receipt, "lifetimeMs" | "rates"> {
+): ReturnType<Learning["of"]> {
   const head = { ...fetched, status: fetched.status === 304 ? (cached?.status ?? 200) : fetched.status };
   const fixedMs = freshnessLifetimeMs(rules, query, head);
   if (head.status !== 200) return { lifetimeMs: fixedMs, rates: undefined };

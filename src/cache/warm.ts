@@ -7,7 +7,6 @@
 import type { Entry } from "./entry.ts";
 import type { Observer, RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
-import type { Format } from "../interface/media-types.ts";
 import { type Clock, pause } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import { type CacheRules, isWithinBounds } from "./freshness.ts";
@@ -21,26 +20,14 @@ export interface WarmItem {
   readonly everyMs: number | null;
 }
 
-/** The state of an item, for operators. */
-interface WarmState {
-  readonly query: string;
-  /** A query has one answer per format. */
-  readonly format: Format;
-  readonly app: string;
-  readonly everySeconds: number | null;
-  /** Seconds until it is fetched; 0: it is due. */
-  readonly dueInSeconds: number;
-  /** How its last fetch ended; `null`: there was none yet. */
-  readonly last: RefreshEnd | null;
-}
-
 export interface Warm {
   readonly start: () => void;
   readonly stop: () => void;
   readonly items: () => readonly WarmItem[];
   /** Replaces the list. Items that were on it before keep their schedule. */
   readonly replace: (items: readonly WarmItem[]) => void;
-  readonly states: () => readonly WarmState[];
+  /** The state of each item, for operators. */
+  readonly states: () => readonly ReturnType<typeof stateOf>[];
 }
 
 export interface WarmOptions {
@@ -109,15 +96,21 @@ export function createWarm(options: WarmOptions): Warm {
       end.abort();
       begin();
     },
-    states: () =>
-      scheduled.map(({ question, everyMs, dueAt, last }) => ({
-        query: question.canonicalQuery,
-        format: question.request.format,
-        app: question.request.app,
-        everySeconds: everyMs === null ? null : everyMs / 1000,
-        dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.monotonic()) / 1000)),
-        last,
-      })),
+    states: () => scheduled.map((item) => stateOf(item, clock.monotonic())),
+  };
+}
+
+function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
+  return {
+    query: question.canonicalQuery,
+    /** A query has one answer per format. */
+    format: question.request.format,
+    app: question.request.app,
+    everySeconds: everyMs === null ? null : everyMs / 1000,
+    /** 0: it is due. */
+    dueInSeconds: Math.max(0, Math.ceil((dueAt - now) / 1000)),
+    /** How its last fetch ended; `null`: there was none yet. */
+    last,
   };
 }
 

@@ -24,8 +24,8 @@ export interface CutterOptions {
     readonly find: (key: string) => Entry | undefined;
     readonly put: (key: string, entry: Entry) => unknown;
   };
-  /** Replaces an entry in memory by the same entry with other bodies. */
-  readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
+  /** Replaces the bodies of an entry in memory, if memory still has this version of it. */
+  readonly keepInMemory: (key: string, entry: Entry, next: () => Bodies) => void;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
   readonly observer: Pick<Observer, "error">;
@@ -174,9 +174,7 @@ function createPack(
 
   async function pack(key: string, block: Entry, index: BlockIndex): Promise<void> {
     const bodies: Bodies = { packed: await packedBodyOf(block, index) };
-    keepInMemory(key, (current) =>
-      current.storedAt === block.storedAt && current.etag === block.etag ? { ...current, bodies } : undefined,
-    );
+    keepInMemory(key, block, () => bodies);
   }
 
   return ({ key }, block, index) => {

@@ -34,17 +34,17 @@ export function fetchedWith(changes: Partial<FetchedAnswer> = {}): FetchedAnswer
   };
 }
 
-/** How an answer was come by: at once, fresh for a minute and kept for an hour where nothing else is given. */
-export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
+/** How an answer was come by: at once, fresh for a minute and kept for an hour. */
+export function receiptAt(storedAt = START): Receipt {
   return {
-    now: START,
-    ageMs: 0,
-    lifetimeMs: 60_000,
-    retentionMs: 3_600_000,
     purgeEpoch: 0,
+    storedAt,
+    bornAt: storedAt,
+    freshUntil: storedAt + 60_000,
+    keepUntil: storedAt + 3_600_000,
     upstreamStale: {},
     rates: undefined,
-    ...changes,
+    served: { count: 0 },
   };
 }
 
@@ -52,7 +52,7 @@ export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
 export function entryWith(body: Buffer | string, storedAt = START, changes: Partial<Entry> = {}): Entry {
   const query = { kind: "record", resource: "sold", serviceId: "4711", extras: [] } as const;
   const answer = fetchedWith({ body: Buffer.from(body) });
-  return { ...entryOf(query, answer, receiptWith({ now: storedAt })), ...changes };
+  return { ...entryOf(query, answer, receiptAt(storedAt)), ...changes };
 }
 
 /** A body in two frames. */

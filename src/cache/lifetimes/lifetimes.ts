@@ -29,14 +29,8 @@ interface Arrival {
 type Mode = "learned" | "fixed";
 
 /** What operators see about out-of-date answers. Shares are from 0 to 1; `null`: not known yet. */
-export interface Freshness {
+export interface Freshness extends ReturnType<typeof expected> {
   readonly lifetimes: Mode;
-  /** The expected share of fresh answers from the cache that are out of date, now and with fixed lifetimes. */
-  readonly expected: number | null;
-  readonly expectedFixed: number | null;
-  /** How many times as many calls would leave half as many out-of-date answers, if all lifetimes were shorter by one factor. */
-  readonly callsForHalf: number | null;
-  /** The share of checked answers that were out of date, with its 95 % confidence interval. */
   readonly measured: ReturnType<typeof measured>;
 }
 
@@ -180,10 +174,11 @@ interface Stored {
 /** The search for `callsForHalf` shortens the lifetimes by this factor in each step, down to this part of them. */
 const [SHORTER, SHORTEST] = [0.95, 0.01];
 
-/** The expected shares of out-of-date answers, now and with other lifetimes. */
-function expected(
-  answers: readonly Stored[],
-): Pick<Freshness, "expected" | "expectedFixed" | "callsForHalf"> {
+/**
+ * The expected share of fresh answers from the cache that are out of date, now and with fixed lifetimes; and how many times as
+ * many calls would leave half as many out-of-date answers, if all lifetimes were shorter by one factor.
+ */
+function expected(answers: readonly Stored[]) {
   const now = costWith(answers, ({ lifetimeMs }) => lifetimeMs);
   let callsForHalf: number | null = null;
   for (let part = SHORTER; part > SHORTEST && now.outOfDate > 0 && callsForHalf === null; part *= SHORTER) {

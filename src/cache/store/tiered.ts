@@ -5,7 +5,7 @@
  * After a gap in the events, each entry in memory is confirmed by one read of the store before it is served again. While
  * the store does not work, memory is used alone.
  */
-import type { Entry } from "../entry.ts";
+import type { Bodies, Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
@@ -38,8 +38,8 @@ export interface Tiers {
   readonly keep: (key: string, entry: Entry, onMemory?: () => void) => Promise<true | WhyNotStored>;
   /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
   readonly drop: (key: string) => Promise<void>;
-  /** Replaces an entry in memory by the same one with other bodies. */
-  readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
+  /** Replaces the bodies of an entry in memory, if memory still has this version of it. */
+  readonly keepInMemory: (key: string, entry: Entry, next: (bodies: Bodies) => Bodies) => void;
   /** An entry that a lookup did not return because of a hard purge. Never serve it; use only what was learned about it. */
   readonly purgedHard: (key: string) => Entry | undefined;
   /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
@@ -90,12 +90,12 @@ export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
       memory.drop(key);
       await (store && orUnavailable(store.remove(key)));
     },
-    keepInMemory(key, replace) {
+    keepInMemory(key, { storedAt, etag }, next) {
       const current = memory.find(key);
-      const next = current && replace(current);
-      if (current === undefined || next === undefined) return;
-      if (trust.isConfirmed(current)) trust.confirm(next);
-      memory.put(key, next);
+      if (current?.storedAt !== storedAt || current.etag !== etag) return;
+      const changed = { ...current, bodies: next(current.bodies) };
+      if (trust.isConfirmed(current)) trust.confirm(changed);
+      memory.put(key, changed);
     },
     purgeEpoch: () => purges.epoch,
     async purge(scope, hard) {

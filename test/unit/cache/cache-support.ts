@@ -10,10 +10,9 @@ import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
-import { createWarm, type Warm } from "../../../src/cache/warm.ts";
 import { createLeadOrFollow, type Claims } from "../../../src/singleflight/replicas.ts";
 import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
-import type { Cause, RefreshRecord } from "../../../src/telemetry/events.ts";
+import type { Cause } from "../../../src/telemetry/events.ts";
 import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
 import type { GatewayRequest } from "../../../src/query/question.ts";
 import type { Waiting } from "../../../src/ratelimit/throttled.ts";
@@ -40,11 +39,8 @@ export interface Setup {
   readonly clock: FakeClock;
   readonly tiers: Tiers;
   readonly ask: (text?: string, changes?: Partial<GatewayRequest>) => Promise<Answer>;
-  /** One who keeps the question warm. */
-  readonly warm: () => Warm;
   readonly fetches: () => number;
   readonly asked: readonly Asking[];
-  readonly refreshed: readonly RefreshRecord[];
 }
 
 export interface SetupOptions {
@@ -60,7 +56,6 @@ export function setup(
 ): Setup {
   const clock = createFakeClock();
   const asked: Asking[] = [];
-  const refreshed: RefreshRecord[] = [];
   const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock }));
   const failures = createFailures();
   const ruling = (): CacheRules => ({ ...RULES, ...rules });
@@ -78,7 +73,7 @@ export function setup(
     checks,
     replicas: () => 1,
     clock,
-    observer: { refreshed: (record) => void refreshed.push(record) },
+    observer: { refreshed: () => undefined },
   });
   const refresh = createRefresh({
     totalTimeoutMs: 8_000,
@@ -102,19 +97,7 @@ export function setup(
     clock,
     tiers,
     ask: (text, changes) => cache(questionWith(requestWith(clock.now(), changes), text)),
-    warm: () =>
-      createWarm({
-        items: [{ question: questionWith(requestWith(clock.now())), everyMs: null }],
-        tiers,
-        sourceOf: async (question) => question,
-        refresh,
-        rules: ruling,
-        clock,
-        random: { fraction: () => 0.5 },
-        observer: { warmed: () => undefined },
-      }),
     fetches: () => asked.length,
     asked,
-    refreshed,
   };
 }

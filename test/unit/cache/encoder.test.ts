@@ -2,12 +2,7 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib"
 
 import { describe, expect, it } from "vitest";
 
-import {
-  createEncoder as createEncode,
-  inStoredCoding,
-  isCompressible,
-  type KeepInMemory,
-} from "../../../src/cache/encoder.ts";
+import { createEncoder as createEncode, inStoredCoding, isCompressible } from "../../../src/cache/encoder.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
@@ -25,7 +20,7 @@ const clock = createFakeClock(1_000);
 
 /** An encoder whose callers wait for every body. */
 function createEncoder(
-  keepInMemory: KeepInMemory,
+  keepInMemory: Tiers["keepInMemory"],
 ): (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer> {
   const encode = createEncode(keepInMemory);
   return async (key, entry, coding) => (await encode(key, entry, coding, () => true)).body;

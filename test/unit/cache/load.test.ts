@@ -9,7 +9,7 @@ import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Cause, RefreshRecord } from "../../../src/telemetry/events.ts";
+import type { Cause } from "../../../src/telemetry/events.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
 import { entryWith, fetchedWith } from "../../support/entries.ts";
@@ -27,7 +27,6 @@ interface Setup {
   readonly load: (request?: { cached?: Entry; cause?: Cause; app?: string }) => ReturnType<Load>;
   /** By what each fetch asked for something newer. */
   readonly askedBy: readonly (Validators | undefined)[];
-  readonly refreshed: readonly RefreshRecord[];
   readonly flights: {
     /** The next flight ends without a result, as when its leader in another replica died. */
     readonly withdrawNext: (first?: () => Promise<void>) => void;
@@ -50,7 +49,6 @@ function setup(
   const tiers = createTiers({ memory: createMemoryStore(80_000, clock), store, clock });
   const failures = createFailures();
   const askedBy: (Validators | undefined)[] = [];
-  const refreshed: RefreshRecord[] = [];
   let withdraw: (() => Promise<void>) | undefined;
   const leadOrFollow = createLeadOrFollow<LoadedEntry>(undefined);
   const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
@@ -71,15 +69,14 @@ function setup(
     rules: () => rulesWith(),
     lifetimes,
     checks,
-    replicas: () => 3,
+    replicas: () => 1,
     clock,
-    observer: { refreshed: (record) => void refreshed.push(record) },
+    observer: { refreshed: () => undefined },
   });
   return {
     clock,
     tiers,
     askedBy,
-    refreshed,
     flights: { withdrawNext: (first = async () => undefined) => void (withdraw = first) },
     flightsUnderWay: () => flights.size,
     isLeftAlone: () => failures.recent(QUESTION.key, clock.now()) !== undefined,
@@ -145,22 +142,6 @@ describe("a fetched answer", () => {
     write(true);
     await settled();
     expect(flightsUnderWay()).toBe(0);
-  });
-});
-
-describe("an answer that is fetched again", () => {
-  it.each<[Cause, number]>([
-    ["miss", 3 * 7 + 1],
-    ["refresh", 3 * 7],
-  ])("remembers its requests in all three replicas, and whether it changed (%s)", async (cause, requests) => {
-    const { clock, load } = setup(async () => FOUND);
-    const cached = entryWith("{}", clock.now() - 60_000, { served: { count: 7 } });
-    const { rates } = (await load({ cached, cause })).value.entry;
-    expect(rates).toMatchObject({ requests, watchedMs: 60_000 });
-    const other = setup(async () => FOUND);
-    const changed = entryWith("other", other.clock.now() - 60_000);
-    const after = (await other.load({ cached: changed, cause })).value.entry;
-    expect(after.rates?.changes).toBeGreaterThan(rates?.changes ?? 0);
   });
 });
 

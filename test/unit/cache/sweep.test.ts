@@ -11,25 +11,6 @@ import { temporaryDirectory } from "../../support/files.ts";
 const MINUTE_MS = 60_000;
 
 describe("sweeping", () => {
-  it("removes entries within a minute after keepUntil", async () => {
-    const clock = createFakeClock();
-    const store = createMemoryStore(80_000, clock);
-    const sweep = createSweep([store], clock);
-    sweep.start();
-    for (const nth of [1, 2, 3]) {
-      const keepUntil = clock.now() + nth * MINUTE_MS;
-      store.put(keyOf(`sold/${nth}`), entryWith("{}", clock.now(), { keepUntil }));
-    }
-    const cached: number[] = [];
-    for (let minute = 1; minute <= 3; minute++) {
-      await clock.advance(MINUTE_MS);
-      cached.push(store.stats().entries);
-      if (minute === 2) sweep.stop();
-    }
-    expect(cached).toEqual([2, 1, 1]);
-    expect(clock.pending).toBe(0);
-  });
-
   it("of one store continues while another one is down", async () => {
     const clock = createFakeClock();
     const store = createMemoryStore(80_000, clock);
@@ -48,18 +29,6 @@ describe("sweeping", () => {
     expect([store.stats().entries, tries]).toEqual([1, 1]);
     await clock.advance(MINUTE_MS);
     expect([store.stats().entries, tries]).toEqual([0, 2]);
-  });
-
-  it("ends when it is stopped in the middle", async () => {
-    const clock = createFakeClock();
-    const door = Promise.withResolvers<void>();
-    const sweep = createSweep([{ sweep: () => door.promise }], clock);
-    sweep.start();
-    await clock.advance(MINUTE_MS);
-    sweep.stop();
-    door.resolve();
-    await clock.advance(10 * MINUTE_MS);
-    expect(clock.pending).toBe(0);
   });
 });
 

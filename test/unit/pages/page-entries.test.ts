@@ -55,11 +55,7 @@ beforeEach(() => {
   memory = createMemoryStore(100_000_000, clock);
   pageEntries = createPageEntries({
     memory,
-    keepInMemory(key, replace) {
-      const current = memory.find(key);
-      const next = current && replace(current);
-      if (next !== undefined) memory.put(key, next);
-    },
+    keepInMemory: (key, entry, next) => void memory.put(key, { ...entry, bodies: next() }),
     transcode: spiedTranscode,
     isCompressible,
     observer: { error: expect.unreachable },

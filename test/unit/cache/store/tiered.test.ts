@@ -7,7 +7,7 @@ import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
 import { createTiers, type Tiers } from "../../../../src/cache/store/tiered.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 import { storeIn } from "../../../support/store.ts";
-import { fetchedWith, receiptWith } from "../../../support/entries.ts";
+import { fetchedWith, receiptAt } from "../../../support/entries.ts";
 
 const clock = {
   now: () => 1_000_000,
@@ -20,11 +20,10 @@ const KEY = cacheKey("json", "sold/4711");
 
 function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): Entry {
   const body = Buffer.from(text);
-  return entryOf(
-    { kind: "record", resource: "sold", serviceId: "4711", extras: [] },
-    fetchedWith({ body }),
-    receiptWith({ now, purgeEpoch }),
-  );
+  return entryOf({ kind: "record", resource: "sold", serviceId: "4711", extras: [] }, fetchedWith({ body }), {
+    ...receiptAt(now),
+    purgeEpoch,
+  });
 }
 
 /** A backend over a store of its own, whose events and breakdowns the test decides. */
