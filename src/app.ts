@@ -26,12 +26,12 @@ import { openStores, type Stores } from "./stores.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createInspect } from "./cache/inspect.ts";
 import { createChecks } from "./cache/lifetimes/checks.ts";
-import { createLifetimes, type Lifetimes } from "./cache/lifetimes/lifetimes.ts";
+import { createLifetimes } from "./cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
 import { createSweep } from "./cache/sweep.ts";
-import { createWarm, type Warm } from "./cache/warm.ts";
+import { createWarm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
 import { watchFile } from "./config/watch-file.ts";
@@ -55,7 +55,7 @@ import {
   tryCircuits,
 } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow } from "./reload.ts";
-import { createFlights, type Flights, type FlightResult } from "./singleflight/flight.ts";
+import { createFlights, type FlightResult } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
@@ -78,31 +78,53 @@ export interface Gateway {
   readonly reload: () => void;
 }
 
-/** The result of a flight; `undefined` if it ended without one. */
-type LoadResult = FlightResult<LoadedEntry> | undefined;
-
-/** The parts of a gateway, in the order in which they are created. */
-interface Parts {
-  readonly stores: Stores;
-  readonly budgets: Budgets;
-  readonly lifetimes: Lifetimes;
-  readonly flights: Flights<LoadResult>;
-  readonly pages: Pages;
-  readonly warm: Warm;
-  readonly status: StatusSource;
-  readonly lifecycle: Lifecycle;
-  readonly reload: ReloadNow;
-}
-
 /** @throws {ConfigError} if the warm list has mistakes, or the data directory cannot be used */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
-  const { config, settings, clock, random, metrics, observer, secretFiles } = context;
+  const { config, settings, clock, metrics, secretFiles } = context;
+  const parts = createParts(context);
+  const { stores, budgets, flights, warm } = parts;
+  const status = createStatusPage(context, parts);
+  const { server: callers, inFlight } = createCallers(context, parts);
+  sampleMetrics(context, parts);
+  const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
+  const reload = createReload(context, { budgets, warm });
+  const admin = createAdmin(context, parts, { status, lifecycle, reload });
+  const servers = { callers, admin };
+  renewCertificates(secretFiles, servers);
+  const background = [warm, createSweep(stores.all, clock), status];
+  const watches = [
+    watchSettingsFile(context, reload),
+    secretFiles.close,
+    watchEventLoop(metrics.eventLoopDelay),
+  ];
+
+  return {
+    async start() {
+      const addresses = await lifecycle.start(config, servers);
+      for (const part of background) part.start();
+      return addresses;
+    },
+    async stop(how) {
+      for (const part of background) part.stop();
+      await lifecycle.stop(settings.current(), how);
+      for (const end of watches) end();
+      await sendLastTraces(context);
+    },
+    reload: () => reload("SIGHUP"),
+    longestStopMs: () => longestStopMs(settings.current()),
+  };
+}
+
+/** The parts that answer requests, in the order in which they are created. */
+type Parts = ReturnType<typeof createParts>;
+
+function createParts(context: Context) {
+  const { settings, clock, random, observer, secretFiles } = context;
   const stores = openStores(context);
   const budgets = openBudgets(context, stores);
   const upstream = createUpstream({ ...context, budgets, checkKeyFile: secretFiles.check });
-  const flights = createFlights<LoadResult>(clock);
-  const cache = createCacheStage(context, { stores, budgets, flights }, upstream.ask);
+  const { flights, ...cache } = createCacheStage(context, stores, budgets, upstream.ask);
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
   const repeatLastAnswered = async (): Promise<void> => {
     const question = upstream.lastAnswered();
@@ -124,36 +146,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     observer,
   });
   const { lifetimes } = cache;
-  const status = createStatusPage(context, { stores, budgets, lifetimes });
-  const background = [warm, createSweep(stores.all, clock), status];
-  const { server: callers, inFlight } = createCallers(context, { ...upstream, ...stores, pages, budgets });
-  sampleMetrics(context, { stores, flights, budgets, lifetimes });
-
-  const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
-  const reload = createReload(context, { budgets, warm });
-  const admin = createAdmin(context, { stores, budgets, lifetimes, status, pages, warm, lifecycle, reload });
-  const servers = { callers, admin };
-  renewCertificates(secretFiles, servers);
-  const stopWatching = watchEventLoop(metrics.eventLoopDelay);
-  const stopWatchingSettings = watchSettingsFile(context, reload);
-
-  return {
-    async start() {
-      const addresses = await lifecycle.start(config, servers);
-      for (const part of background) part.start();
-      return addresses;
-    },
-    async stop(how) {
-      for (const part of background) part.stop();
-      await lifecycle.stop(settings.current(), how);
-      stopWatchingSettings();
-      secretFiles.close();
-      stopWatching();
-      await sendLastTraces(context);
-    },
-    reload: () => reload("SIGHUP"),
-    longestStopMs: () => longestStopMs(settings.current()),
-  };
+  return { stores, budgets, flights, lifetimes, pages, warm, passThrough: upstream.passThrough };
 }
 
 /** @returns a function that ends it */
@@ -199,45 +192,28 @@ type CacheStage = ReturnType<typeof createCacheStage>;
 
 function createCacheStage(
   { config, settings, clock, observer }: Context,
-  {
-    stores: { tiers, failures, claims, replicas },
-    budgets,
-    flights,
-  }: Pick<Parts, "stores" | "budgets" | "flights">,
-  ask: Upstream["ask"],
+  { tiers, failures, claims, replicas }: Stores,
+  budgets: Budgets,
+  fetch: Upstream["ask"],
 ) {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
+  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
   const lifetimes = createLifetimes(() => rules().lifetimes);
   const checks = createChecks({
     budgetLeft: createBudgetLeft(budgets),
     failed: (err) => observer.error("A check failed. This is a bug in the gateway.", { err }),
   });
+  const shared = { tiers, checks, failures, rules, lifetimes, clock, observer };
   const load = createLoad({
-    tiers,
-    checks,
-    failures,
-    rules,
-    lifetimes,
+    ...shared,
     replicas: createReplicaCount(replicas, clock),
-    clock,
-    observer,
     joinFlight: flights.join,
     leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
-    fetch: ask,
+    fetch,
   });
   const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
-  const stage = createCache({
-    tiers,
-    load,
-    refresh,
-    failures,
-    checks,
-    lifetimes,
-    rules,
-    clock,
-    isCoolingOff: createIsCoolingOff(budgets),
-  });
-  return { ...stage, refresh, lifetimes, checks };
+  const stage = createCache({ ...shared, load, refresh, isCoolingOff: createIsCoolingOff(budgets) });
+  return { ...stage, refresh, lifetimes, checks, flights };
 }
 
 const REPLICAS_COUNTED_EVERY_MS = 10_000;
@@ -261,7 +237,7 @@ function createReplicaCount(replicas: Stores["replicas"], clock: Clock): () => n
 function createPageStage(
   { settings, metrics, observer, clock }: Context,
   { memory, tiers }: Stores,
-  { cache, answerAtOnce, refresh, checks }: CacheStage,
+  { cache, answerAtOnce, refresh, checks }: Omit<CacheStage, "flights">,
 ): Pages {
   return createPages({
     ask: cache,
@@ -292,10 +268,7 @@ function warnAboutSettings(config: Config, { warn }: Observer): void {
   }
 }
 
-function createStatusPage(
-  context: Context,
-  { stores, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "lifetimes">,
-): StatusSource {
+function createStatusPage(context: Context, { stores, budgets, lifetimes }: Parts): StatusSource {
   const { clock, config, log, random, settings } = context;
   return createStatus({
     ...context,
@@ -311,8 +284,11 @@ function createStatusPage(
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServer {
-  const { stores, budgets, lifetimes, status, pages, warm, lifecycle, reload } = parts;
+function createAdmin(
+  context: Context,
+  { stores, budgets, lifetimes, pages, warm }: Parts,
+  { status, lifecycle, reload }: { status: StatusSource; lifecycle: Lifecycle; reload: ReloadNow },
+): HttpServer {
   const { config, settings, clock, random, observer, metrics } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -353,7 +329,7 @@ function createAdmin(context: Context, parts: Omit<Parts, "flights">): HttpServe
 
 function sampleMetrics(
   { metrics, settings, apps, secretFiles }: Context,
-  { stores, flights, budgets, lifetimes }: Pick<Parts, "stores" | "budgets" | "flights" | "lifetimes">,
+  { stores, flights, budgets, lifetimes }: Parts,
 ): void {
   const ofTiers = (member: keyof StoreStats) => () =>
     stores.all.flatMap(({ tier, stats }) => {

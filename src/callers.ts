@@ -4,7 +4,6 @@
 
 import type { Budgets } from "./ratelimit/budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
-import type { Tiers } from "./cache/store/tiered.ts";
 import type { Config } from "./config/config.ts";
 import type { Context } from "./context.ts";
 import { createAppTokens } from "./http/app-tokens.ts";
@@ -26,10 +25,11 @@ import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts"
 import { addressesOf } from "./query/route.ts";
 import { build } from "./telemetry/build.ts";
 import { tlsContext } from "./process/tls.ts";
+import type { Stores } from "./stores.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface CallersParts {
-  readonly tiers: Pick<Tiers, "keepInMemory">;
+  readonly stores: Pick<Stores, "tiers">;
   readonly passThrough: PassThrough;
   /** The stage that answers from blocks and from the cache. */
   readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
@@ -44,14 +44,14 @@ export interface Callers {
 
 export function createCallers(context: Context, parts: CallersParts): Callers {
   const { config, settings, clock, random, observer } = context;
-  const { pages, passThrough, tiers, budgets } = parts;
+  const { pages, passThrough, stores, budgets } = parts;
   const { requestId } = random;
   const { now, after } = clock;
   const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
   const respond = createRespond({
     now,
     isCompressible,
-    encode: createEncoder(tiers.keepInMemory),
+    encode: createEncoder(stores.tiers.keepInMemory),
     share: (app, resource) => budgets[originOf(resource)].shareOf(app),
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });

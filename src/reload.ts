@@ -3,15 +3,9 @@
  */
 import type { Warm } from "./cache/warm.ts";
 import { readWarmItems } from "./cache/warm-list.ts";
-import { changesBetween, describeChange, type SettingChange } from "./config/live.ts";
+import { changesBetween, describeChange, type ReloadOutcome } from "./config/live.ts";
 import type { Context } from "./context.ts";
 import { type Budgets, configureBudgets, restartReasons } from "./ratelimit/budgets.ts";
-
-/** The outcome of a reload, for operators. */
-export type ReloadOutcome =
-  | { readonly kind: "applied"; readonly changes: readonly SettingChange[] }
-  /** Nothing has changed. One line for each mistake, or for each setting that needs a restart. */
-  | { readonly kind: "invalid" | "restart-needed"; readonly problems: readonly string[] };
 
 /** @param by what triggered the reload, for the log */
 export type ReloadNow = (by: "SIGHUP" | "request" | "file") => ReloadOutcome;

@@ -36,13 +36,19 @@ export function createLiveSettings(first: Config): LiveSettings {
 }
 
 /** One changed setting. `from` and `to` are absent for a secret. */
-export interface SettingChange {
+interface SettingChange {
   /** `cache.ttl.sold`; for an app `apps.ID.weight`. */
   readonly path: string;
   readonly from?: string;
   readonly to?: string;
   readonly isReloadable: boolean;
 }
+
+/** The outcome of a reload, for operators. */
+export type ReloadOutcome =
+  | { readonly kind: "applied"; readonly changes: readonly SettingChange[] }
+  /** Nothing has changed. One line for each mistake, or for each setting that needs a restart. */
+  | { readonly kind: "invalid" | "restart-needed"; readonly problems: readonly string[] };
 
 /** @returns every setting that is written differently */
 export function changesBetween(before: UsableSettings, after: UsableSettings): SettingChange[] {
