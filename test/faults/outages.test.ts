@@ -43,32 +43,31 @@ describe("an upstream that is killed", () => {
     clock.leap(LONGEST_PROBE_DELAY_MS);
     await expect.poll(() => askByMany(gateway)).toContain("200 ");
   });
-
-  it("during an answer: the caller gets a problem, and nothing of the answer is passed on or cached", async () => {
-    const [port = 0] = await freePorts(1);
-    const gateway = await startGateway({ ...QUICK, upstreamPort: port });
-    gateway.sandbox.faults.add({ hang: "body", times: 1 });
-    const broken = gateway.get("/listings?limit=100");
-    await gateway.sandbox.waitForRequests(1);
-    await gateway.sandbox.close();
-    expect(["upstream-invalid-response", "upstream-unreachable"]).toContain(problemCode(await broken));
-    await gateway.sandbox.listen(port);
-    expect(cacheStatus(await gateway.get("/listings?limit=100"))).toMatchObject({ fwd: "miss" });
-  });
 });
 
-describe("a failure", () => {
-  it("of one call is returned to all callers that wait for the same answer", async () => {
+describe("an upstream that", () => {
+  it("refuses our key: callers see nothing of that, and the log says what to check", async () => {
     const gateway = await startGateway(QUICK);
-    gateway.sandbox.faults.add({ status: 500 });
-    gateway.sandbox.hold();
-    const replies = Array.from({ length: 50 }, () => gateway.get("/areas?q=Nacka"));
-    await gateway.sandbox.waitForRequests(1);
-    await gateway.admitted();
-    gateway.sandbox.release();
-    const codes = (await Promise.all(replies)).map(problemCode);
-    expect(new Set(codes)).toEqual(new Set(["upstream-error"]));
-    expect(gateway.sandbox.requests()).toHaveLength(2);
+    gateway.sandbox.setCaller({ privateKey: "another" });
+    const reply = await gateway.get("/areas?q=Nacka");
+    expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-authentication-failed"]);
+    expect(reply.text).not.toMatch(/FAILURE|hash|callerId|127\.0\.0\.1/);
+    const line = gateway.log
+      .map((text): { level: string; msg: string } => JSON.parse(text))
+      .find(({ level }) => level === "error");
+    expect(line).toMatchObject({
+      msg: expect.stringMatching(/PRIVATE_KEY.*CALLER_ID.*clock/),
+      status: 403,
+      // `Date` has whole seconds.
+      clockSkewSeconds: expect.toSatisfy((skew) => skew === 0 || skew === -1),
+    });
+  });
+
+  it("has another clock: the log says by how much", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add({ clockSkewSeconds: 7_200 });
+    expect(problemCode(await gateway.get("/areas?q=Nacka"))).toBe("upstream-authentication-failed");
+    expect(gateway.log.join("")).toMatch(/"clockSkewSeconds":7(199|200|201)\b/);
   });
 });
 

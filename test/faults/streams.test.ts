@@ -3,9 +3,7 @@ import { gzipSync } from "node:zlib";
 
 import { describe, expect, it } from "vitest";
 
-import type { Fault } from "../../src/sandbox/control/faults.ts";
-import { createFakeClock } from "../support/fake-clock.ts";
-import { CALLER, LISTING_ID, startGateway } from "../support/gateway.ts";
+import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 
@@ -15,54 +13,6 @@ const PATH = "/listings?areaId=76&limit=5";
 const QUICK = { settings: 'upstream: { passThrough: ["/areas/*"] }\nbudget: { maxCoolOff: 1ms }' };
 
 describe("a stream that meets an upstream that", () => {
-  it.each<[string, Fault, number, string, string?]>([
-    ["fails", { status: 500 }, 502, "upstream-error", "5"],
-    ["is unavailable", { status: 503 }, 503, "upstream-unavailable", "5"],
-    // The pause is a millisecond; `Retry-After` has whole seconds.
-    ["says for how long it is", { status: 503, retryAfter: "30" }, 503, "upstream-unavailable", "1"],
-    ["is asked too much", { status: 429, retryAfter: "7" }, 503, "upstream-unavailable", "1"],
-    ["refuses our key", { status: 403 }, 502, "upstream-authentication-failed"],
-    ["refuses the method", { status: 405 }, 502, "upstream-invalid-response"],
-    ["refuses the format", { status: 406 }, 502, "upstream-invalid-response"],
-    ["sends elsewhere", { redirect: true }, 502, "upstream-invalid-response"],
-    ["refuses the query", { status: 400 }, 400, "upstream-rejected"],
-    ["knows no such thing", { status: 404 }, 404, "not-found"],
-    ["breaks off before its answer", { disconnect: true }, 502, "upstream-unreachable"],
-    ["cuts a short body", { cutBody: true }, 502, "upstream-invalid-response"],
-  ])(
-    "%s (%o) gets %i %s after one call, and the next one is answered",
-    async (_name, fault, status, code, wait) => {
-      const gateway = await startGateway(QUICK);
-      gateway.sandbox.faults.add({ ...fault, times: 1 });
-      const reply = await gateway.get(PATH, { headers: NO_STORE });
-      expect([reply.status, problemCode(reply)]).toEqual([status, code]);
-      expect(cacheStatus(reply)).toEqual({ fwd: "miss", detail: code });
-      expect(reply.headers["retry-after"]).toBe(wait);
-      expect(reply.text).not.toMatch(new RegExp(`127\\.0\\.0\\.1|hash=|${CALLER.callerId}`));
-      expect(gateway.sandbox.requests()).toHaveLength(1);
-      expect((await gateway.get(PATH, { headers: NO_STORE })).status).toBe(200);
-    },
-  );
-
-  it.each<[string, Fault, number]>([
-    ["does not answer", { hang: "headers" }, 5_000],
-    ["stops in the middle of a short answer", { hang: "body" }, 8_000],
-  ])(
-    "%s (%o) gets 504 after its timeout of %i ms, and the next one is answered",
-    async (_name, fault, timeoutMs) => {
-      const clock = createFakeClock();
-      const settings = "upstream: { connectTimeout: 2s, headerTimeout: 3s, totalTimeout: 8s }";
-      const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
-      gateway.sandbox.faults.add({ ...fault, times: 1 });
-      const reply = gateway.get(PATH, { headers: NO_STORE });
-      await gateway.sandbox.waitForRequests(1);
-      await clock.armed(timeoutMs);
-      await clock.advance(timeoutMs);
-      expect([(await reply).status, problemCode(await reply)]).toEqual([504, "upstream-timeout"]);
-      expect((await gateway.get(PATH, { headers: NO_STORE })).status).toBe(200);
-    },
-  );
-
   it.each<[string, (response: ServerResponse) => void, string]>([
     ["cuts a long body", (response) => void setImmediate(() => response.destroy()), "cut-body"],
     ["sends too much", (response) => void response.end(" ".repeat(5_000_000)), "too-large"],
@@ -76,15 +26,6 @@ describe("a stream that meets an upstream that", () => {
     await expect(gateway.get("/areas?q=x", { headers: NO_STORE })).rejects.toThrow();
     expect(await gateway.logged('"msg":"upstream call"')).toMatchObject({ status, cause: "bypass" });
     expect((await gateway.get("/areas?q=behind")).status).toBe(200);
-  });
-
-  it("is down gets a problem, by every way", async () => {
-    const gateway = await startGateway(QUICK);
-    await gateway.sandbox.close();
-    for (const path of [PATH, "/areas/76/near", `/cache/primary_${LISTING_ID}_9x9.jpg`]) {
-      const reply = await gateway.get(path, { headers: NO_STORE });
-      expect([path, reply.status, problemCode(reply)]).toEqual([path, 502, "upstream-unreachable"]);
-    }
   });
 
   it("does not speak HTTP gets a problem that shows nothing of what was received", async () => {

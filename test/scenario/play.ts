@@ -9,11 +9,14 @@
  *     sent 2              the upstream has received so many requests in all; "waiting 2": so many wait for its answer
  *     arrived             everything that was asked so far has reached the gateway, and is answered or waits
  *     timer 8.001 s       somebody waits that long; "timer 3 s × 2": so many
+ *     down, up            nothing listens at the upstream's address; the upstream listens there again
+ *     admin POST /x -> {…}  the answer of the admin port has these members
  *     landed              no call is under way, and nothing is refreshed
  *     asked /a | /b       what the upstream was asked since the last such line
  *     metric name 3       a series of the metrics has the value
  *     entry A -> {…}      /cache/entry of the admin port has these members for a URL; "quote" likewise
  *     log one | other     there is a line with all these texts, or it is still to come
+ *     unlogged text       no line has had the text so far
  *     forget              the next "asked" tells only what comes from now on
  *     times 20            the indented lines are played so often
  *     each X a | b        the story is played once with each in the place of X
@@ -32,6 +35,7 @@ import type { SandboxSettings } from "../../src/sandbox/types.ts";
 import { ask, post, type Reply } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { freePorts } from "../support/ports.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { unescaped } from "../support/table.ts";
@@ -139,8 +143,10 @@ async function open(lines: readonly string[]): Promise<Stage> {
   const isFake = lines.includes("  clock fake");
   const [fake, stepping] = [createFakeClock(), createSteppingClock()];
   const clock = isFake ? fake : stepping;
+  const [upstreamPort] = lines.includes("  down") ? await freePorts(1) : [];
   const gateway = await startGateway({
     clock,
+    ...(upstreamPort !== undefined && { upstreamPort }),
     ...(isFake && { random: { fraction: () => 0 } }),
     sandbox: { now: clock.now },
     // JSON is YAML.
@@ -200,6 +206,13 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
     const [seconds, times = "1"] = rest.split(" s × ");
     return stage.armed(Math.round(Number.parseFloat(seconds ?? "") * 1_000), Number(times));
   },
+  down: ({ gateway }) => gateway.sandbox.close(),
+  up: ({ gateway }) => gateway.sandbox.listen(Number(new URL(gateway.sandboxUrl).port)),
+  async admin({ gateway }, rest, line) {
+    const [, method = "", path = "", members = ""] = /^(\S+) (\S+) -> (.*)$/.exec(rest) ?? [];
+    const { json } = await ask(gateway.adminUrl + path, { method });
+    expect(json(), line).toMatchObject(Object(parse(members)));
+  },
   landed: ({ gateway }) => expect.poll(() => gateway.metric("gateway_flights")).toBe(0),
   async asked(stage, rest, line) {
     const wanted = rest === "nothing" ? [] : rest.split(" | ");
@@ -214,6 +227,7 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   entry: (stage, rest, line) => expectAdmin(stage, "/cache/entry", rest, line),
   quote: (stage, rest, line) => expectAdmin(stage, "/quote", rest, line),
   log: ({ gateway }, rest) => gateway.logged(...rest.split(" | ")),
+  unlogged: ({ gateway }, rest, line) => expect(gateway.log.join(""), line).not.toContain(rest),
 };
 
 async function playLine(stage: Stage, line: string): Promise<void> {
@@ -294,7 +308,7 @@ function check(stage: Stage, line: string, reply: Reply): void {
 /** What a line expects. The status is 200 unless it says another one. */
 function wanted(stage: Stage, line: string): string {
   const [, expected = ""] = withCopies(stage, line).split(" -> ");
-  return / status \d/.test(` ${expected}`) ? expected : `${expected} | status 200`;
+  return / (?:status \d|fails)/.test(` ${expected}`) ? expected : `${expected} | status 200`;
 }
 
 /** What a line expects, with the values of the reply in the places of its own. */
@@ -322,9 +336,11 @@ const PARTS: Readonly<Record<string, (seen: Seen) => string | boolean>> = {
   "same as": ({ reply, other }) => other?.body.equals(reply.body) === true,
   "other than": ({ reply, other }) => other?.body.equals(reply.body) === false,
   "gunzips to": ({ reply, other }) => other?.body.equals(gunzipSync(reply.body)) === true,
+  fails: ({ reply }) => reply.status >= 502,
   "a hit": ({ reply }) => cacheStatus(reply)["hit"] === true,
   detail: ({ reply }) => String(cacheStatus(reply)["detail"]),
   says: ({ reply, value }) => reply.text.includes(value),
+  lacks: ({ reply, value }) => !reply.text.includes(value),
   "of upstream": ({ reply, ofUpstream }) => reply.text === ofUpstream(),
   "one zstd frame of upstream": ({ reply, ofUpstream }) =>
     countFrames(reply.body) === 1 && zstdDecompressSync(reply.body).toString() === ofUpstream(),
