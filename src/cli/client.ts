@@ -30,19 +30,12 @@ export interface Client {
   readonly save: (path: string, file: string) => Promise<void>;
 }
 
-/**
- * @param admin as far as the settings could be read
- * @returns the address, without a slash at the end, and which certificate the port has to show
- */
-export function adminAddress({
-  host,
+/** @returns the address, without a slash at the end, and which certificate the port has to show */
+export function adminAddress(
+  host: string | null = null,
   port = 9090,
-  tls = null,
-}: {
-  readonly host: string | null;
-  readonly port?: number | undefined;
-  readonly tls?: Config["admin"]["tls"];
-}): { base: string; trust: RequestOptions } {
+  tls: Config["admin"]["tls"] = null,
+): { base: string; trust: RequestOptions } {
   // A gateway that listens on every address is asked on loopback.
   const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
@@ -58,8 +51,8 @@ const SAVE_TIMEOUT_MS = 600_000;
 export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Client {
   const env = environmentWith({ config });
   const { readable, usable } = examineConfig({ env, readFile: readText });
-  const { host = null, port } = readable.admin ?? {};
-  const own = adminAddress(usable?.config.admin ?? { host, port });
+  const { host, port, tls } = usable?.config.admin ?? { ...readable.admin, tls: null };
+  const own = adminAddress(host, port, tls);
   const { base, trust } = adminUrl === undefined ? own : { base: adminUrl.replace(/\/$/, ""), trust: {} };
   if (!/^https?:$/.test(URL.parse(base)?.protocol ?? ""))
     throw new CommandFailure("--admin-url must be an address such as http://127.0.0.1:9090.", EXIT.usage);
@@ -67,34 +60,33 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
   const token = file ? tokenIn(file) : (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal());
   const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
 
-  const unreachable = ({ message }: Error): never => {
-    const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
-    throw new CommandFailure(text, EXIT.unreachable);
-  };
-
-  async function send<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-    const reply = await exchange(base + path, {
-      ...trust,
-      method,
-      timeoutMs: TIMEOUT_MS,
-      body: body && JSON.stringify(body),
-      headers: { ...headers, ...(body && { "Content-Type": "application/json" }) },
-    }).catch(unreachable);
-    checkReply(reply);
-    const answer: Answer = JSON.parse(reply.text);
-    return answer;
+  function send(
+    method: string,
+    path: string,
+    body?: object,
+    timeoutMs = TIMEOUT_MS,
+  ): Promise<IncomingMessage> {
+    const json = body && {
+      body: JSON.stringify(body),
+      headers: { ...headers, "Content-Type": "application/json" },
+    };
+    return begin(base + path, { ...trust, method, timeoutMs, headers, ...json }).catch(
+      ({ message }: Error) => {
+        const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
+        throw new CommandFailure(text, EXIT.unreachable);
+      },
+    );
   }
   return {
-    get(path, query = {}) {
+    async get(path, query = {}) {
       const given = Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : []));
       const search = new URLSearchParams(given).toString();
-      return send("GET", search === "" ? path : `${path}?${search}`);
+      return await answerIn(await send("GET", search === "" ? path : `${path}?${search}`));
     },
-    post: (path, body) => send("POST", path, body),
+    post: async (path, body) => await answerIn(await send("POST", path, body)),
     async save(path, file) {
-      const options = { ...trust, method: "POST", timeoutMs: SAVE_TIMEOUT_MS, headers };
-      const response = await begin(base + path, options).catch(unreachable);
-      if (response.statusCode !== 200) return checkReply(await wholeOf(response));
+      const response = await send("POST", path, undefined, SAVE_TIMEOUT_MS);
+      if (response.statusCode !== 200) return void (await answerIn(response));
       // With `wx`, opening fails if the file exists, so an older backup is never overwritten.
       const target = createWriteStream(file, { flags: "wx", mode: 0o600 });
       let isNew = false;
@@ -120,55 +112,46 @@ function tokenIn(file: string): string {
   }
 }
 
-interface Reply {
-  readonly status: number;
-  readonly text: string;
-}
-
 interface Exchange extends RequestOptions {
   readonly timeoutMs: number;
   readonly body?: string | undefined;
 }
 
+/** @throws {Error} whose message says why there is no answer */
+export async function exchange(url: string, options: Exchange): Promise<{ status: number; text: string }> {
+  const response = await begin(url, options);
+  return { status: response.statusCode ?? 0, text: await textOf(response) };
+}
+
 /**
  * Uses node:http, because fetch refuses some ports, hides why a connection failed, and takes long to load.
- * @throws {Error} whose message says why there is no answer
+ * @returns the response as soon as its head is there
  */
-export async function exchange(url: string, options: Exchange): Promise<Reply> {
-  return await wholeOf(await begin(url, options)).catch(failure(options));
-}
-
-/** @returns the response as soon as its head is there */
-function begin(url: string, { body, ...options }: Exchange): Promise<IncomingMessage> {
+async function begin(url: string, { body, timeoutMs, ...options }: Exchange): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const { request } = url.startsWith("https:") ? https : http;
-  const signal = AbortSignal.timeout(options.timeoutMs);
+  const signal = AbortSignal.timeout(timeoutMs);
   request(url, { ...options, agent: false, signal }, resolve)
-    .on("error", reject)
+    .on("error", ({ name, message }) =>
+      reject(new Error(name === "AbortError" ? `no answer within ${timeoutMs} ms` : message)),
+    )
     .end(body);
-  return promise.catch(failure(options));
+  return await promise;
 }
 
-async function wholeOf(response: IncomingMessage): Promise<Reply> {
-  const chunks = await response.setEncoding("utf8").toArray();
-  return { status: response.statusCode ?? 0, text: chunks.join("") };
+async function textOf(response: IncomingMessage): Promise<string> {
+  return (await response.setEncoding("utf8").toArray()).join("");
 }
-
-const failure =
-  ({ timeoutMs }: Exchange) =>
-  ({ name, message }: Error): never => {
-    throw new Error(name === "AbortError" ? `no answer within ${timeoutMs} ms` : message);
-  };
 
 /** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
-function checkReply({ status, text }: Reply): void {
-  let answer: unknown;
-  try {
-    answer = JSON.parse(text);
-  } catch {
+async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
+  const status = response.statusCode ?? 0;
+  const text = await textOf(response);
+  const isJson = /^application\/(problem\+)?json/.test(response.headers["content-type"] ?? "");
+  if (!isJson)
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
-  }
-  if (status >= 200 && status < 300) return;
+  const answer: Answer = JSON.parse(text);
+  if (status >= 200 && status < 300) return answer;
   const { title, detail, errors, problems, remedy }: Partial<Record<string, unknown>> = Object(answer);
   const mistakes = Array.isArray(errors) ? errors.map(mistakeText) : [];
   const lines = [`${status} ${String(title)}`, detail, ...mistakes, ...[problems ?? []].flat(), remedy];

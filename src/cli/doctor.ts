@@ -4,14 +4,14 @@
  */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
 import net from "node:net";
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { settingWarnings } from "../config/combinations.ts";
 import type { Environment } from "../config/env.ts";
-import { examineConfig, type ExaminedConfig } from "../config/load.ts";
+import type { ExaminedConfig } from "../config/load.ts";
 import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
@@ -20,7 +20,7 @@ import { type RedisClient, redisFactory } from "../redis/connect.ts";
 import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
 import { outgoingHeaders } from "../upstream/outgoing-headers.ts";
 import { createSigner } from "../upstream/sign.ts";
-import { readWarmItems } from "../cache/warm-list.ts";
+import { examine } from "./check-config.ts";
 import { exchange } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";
@@ -48,23 +48,19 @@ const CHECKS: Readonly<Record<string, Check>> = {
 
 /** @throws {CommandFailure} if there is a problem */
 export async function runDoctor(env: Environment, mayCall: boolean): Promise<void> {
-  const readFile = (path: string): string => readFileSync(path, "utf8");
-  const examined = examineConfig({ env, readFile });
-  const warm = examined.usable && readWarmItems(examined.usable.settings);
-  const mistakes = [...examined.problems, ...(warm?.problems ?? [])];
+  const { examined, mistakes } = examine(env);
   const config = examined.usable?.config;
-  const checks: Readonly<Record<string, Check>> = { ...CHECKS, ...(mayCall && { "signed call": checkCall }) };
-  const findings: Finding[] = [];
-  const report = (name: string, finding: Finding): void => {
-    findings.push(finding);
-    print(`${finding.level.padEnd(7)}  ${name.padEnd(12)}  ${finding.text}`);
+  let problems = 0;
+  const report = (name: string, { level, text }: Finding): void => {
+    if (level === "problem") problems++;
+    print(`${level.padEnd(7)}  ${name.padEnd(12)}  ${text}`);
   };
   for (const mistake of mistakes) report("settings", problem(mistake));
   if (mistakes.length === 0) report("settings", ok("valid"));
   for (const text of config === undefined ? [] : settingWarnings(config)) report("settings", warning(text));
   if (config === undefined) throw new CommandFailure("The rest is checked when the settings are valid.");
+  const checks = mayCall ? { ...CHECKS, "signed call": checkCall } : CHECKS;
   for (const [name, check] of Object.entries(checks)) report(name, await check(config, examined));
-  const problems = findings.filter(({ level }) => level === "problem").length;
   if (problems > 0)
     throw new CommandFailure(`Found ${problems === 1 ? "1 problem" : `${problems} problems`}.`);
 }

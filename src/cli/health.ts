@@ -11,16 +11,13 @@ const TIMEOUT_MS = 3_000;
  * @param given the URL to ask; by default `/readyz` of the gateway that runs with the same settings as this process
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
-export async function checkHealth(env: Environment, given: unknown): Promise<void> {
-  if (typeof given === "string") return await check(given, {});
-  const config = readSettings(env)?.first.config;
-  if (config === undefined) return;
-  const { base, trust } = adminAddress(config.admin);
-  await check(`${base}/readyz`, trust);
-}
-
-async function check(url: string, trust: ReturnType<typeof adminAddress>["trust"]): Promise<void> {
-  const fault = await exchange(url, { timeoutMs: TIMEOUT_MS, ...trust }).then(
+export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
+  const config = given === undefined ? readSettings(env)?.first.config : undefined;
+  if (given === undefined && config === undefined) return;
+  const { host, port, tls } = config?.admin ?? { tls: null };
+  const { base, trust } = adminAddress(host, port, tls);
+  const url = given ?? `${base}/readyz`;
+  const fault = await exchange(url, { timeoutMs: TIMEOUT_MS, ...(given === undefined && trust) }).then(
     ({ status }) => (status >= 200 && status < 300 ? undefined : `status ${status}`),
     (error: Error) => error.message,
   );

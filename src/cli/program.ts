@@ -4,17 +4,11 @@
  */
 import { Command, CommanderError } from "commander";
 
-import type { Environment } from "../config/env.ts";
 import { build } from "../telemetry/build.ts";
 import { addAdminCommands } from "./admin-commands.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { addSandbox } from "./sandbox.ts";
-import {
-  addSettingOptions,
-  environmentWith,
-  SERVER_OPTIONS,
-  type SettingOptions,
-} from "./settings-options.ts";
+import { addSettingOptions, environmentWith } from "./settings-options.ts";
 
 /**
  * Runs a command. Sets the exit code of the process; problems go to standard error.
@@ -33,62 +27,10 @@ export async function runCommand(args: readonly string[]): Promise<void> {
   }
 }
 
-interface LocalCommand {
-  readonly name: string;
-  readonly alias?: string;
-  readonly description: string;
-  readonly options: Parameters<typeof addSettingOptions>[1];
-  /** An argument, and an option without a value, each with its description. */
-  readonly argument?: readonly [name: string, description: string];
-  readonly flag?: readonly [name: string, description: string];
-  readonly run: (env: Environment, given: Readonly<Record<string, unknown>>) => Promise<void>;
-}
+type Options = Readonly<Record<string, unknown>>;
 
-/** The commands that need no running gateway, and `health`. */
-const COMMANDS: readonly LocalCommand[] = [
-  {
-    name: "start",
-    alias: "gateway",
-    description: "run the gateway until SIGTERM or SIGINT",
-    options: SERVER_OPTIONS,
-    run: async (env) => await (await import("../main.ts")).main(env),
-  },
-  {
-    name: "demo",
-    description: "run a sandbox, a gateway in front of it, and five apps that send requests; no setup needed",
-    options: SERVER_OPTIONS,
-    run: async (env) => await (await import("./demo-run.ts")).runDemo(env),
-  },
-  {
-    name: "check-config",
-    alias: "config-check",
-    description: "check the settings that a start would use, and list where each value comes from",
-    options: ["config"],
-    run: async (env) => (await import("./check-config.ts")).checkConfig(env),
-  },
-  {
-    name: "doctor",
-    description:
-      "check what a start would need: settings, files, Redis, the property API, limits of the system",
-    options: ["config"],
-    flag: ["--call", "also send one signed call to the property API"],
-    run: async (env, { call }) => await (await import("./doctor.ts")).runDoctor(env, call === true),
-  },
-  {
-    name: "health",
-    alias: "health-check",
-    description: "check whether a running gateway accepts requests",
-    argument: ["[url]", "URL to check (default: /readyz of the admin port in the settings)"],
-    options: ["config", "adminHost", "adminPort"],
-    run: async (env, { url }) => await (await import("./health.ts")).checkHealth(env, url),
-  },
-  {
-    name: "adopt-data",
-    description: "assign DATA_DIR to the account in the settings",
-    options: ["config"],
-    run: async (env) => (await import("./adopt-data.ts")).adoptData(env),
-  },
-];
+/** The options of commands that run a gateway. */
+const OF_SERVER = ["config", "host", "port", "adminHost", "adminPort", "logLevel"] as const;
 
 function createProgram(): Command {
   const program = new Command("property-gateway")
@@ -97,18 +39,44 @@ function createProgram(): Command {
     .exitOverride()
     .showHelpAfterError("Add --help to list all commands and options.")
     .configureHelp({ sortSubcommands: false });
-  for (const { name, alias, description, options, argument, flag, run } of COMMANDS) {
-    const command = addSettingOptions(program.command(name).description(description), options);
-    if (alias !== undefined) command.alias(alias);
-    if (argument !== undefined) command.argument(...argument);
-    if (flag !== undefined) command.option(...flag);
-    command.action(async () => {
-      const given: SettingOptions = command.opts();
-      await run(environmentWith(given), { ...given, url: command.args[0] });
-    });
-  }
+  const command = (
+    name: string,
+    description: string,
+    settings: Parameters<typeof addSettingOptions>[1] = ["config"],
+  ): Command => addSettingOptions(program.command(name).description(description), settings);
+
+  command("start", "run the gateway until SIGTERM or SIGINT", OF_SERVER)
+    .alias("gateway")
+    .action(async (options: Options) => (await import("../main.ts")).main(environmentWith(options)));
+  command(
+    "demo",
+    "run a sandbox, a gateway in front of it, and five apps that send requests; no setup needed",
+    OF_SERVER,
+  ).action(async (options: Options) => (await import("./demo-run.ts")).runDemo(environmentWith(options)));
+  command("check-config", "check the settings that a start would use, and list where each value comes from")
+    .alias("config-check")
+    .action(async (options: Options) =>
+      (await import("./check-config.ts")).checkConfig(environmentWith(options)),
+    );
+  command(
+    "doctor",
+    "check what a start would need: settings, files, Redis, the property API, limits of the system",
+  )
+    .option("--call", "also send one signed call to the property API")
+    .action(async (options: Options) =>
+      (await import("./doctor.ts")).runDoctor(environmentWith(options), options["call"] === true),
+    );
+  command("health", "check whether a running gateway accepts requests", ["config", "adminHost", "adminPort"])
+    .alias("health-check")
+    .argument("[url]", "URL to check (default: /readyz of the admin port in the settings)")
+    .action(async (url: string | undefined, options: Options) =>
+      (await import("./health.ts")).checkHealth(environmentWith(options), url),
+    );
+  command("adopt-data", "assign DATA_DIR to the account in the settings").action(async (options: Options) =>
+    (await import("./adopt-data.ts")).adoptData(environmentWith(options)),
+  );
   addSandbox(program);
   addAdminCommands(program);
-  for (const command of program.commands) command.version(build.version).allowExcessArguments(false);
+  for (const one of program.commands) one.version(build.version).allowExcessArguments(false);
   return program;
 }

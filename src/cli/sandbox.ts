@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 
+import type { SandboxOptions } from "../sandbox/sandbox.ts";
 import { onStopSignal } from "../process/events.ts";
 import { describePortInUse } from "../process/listen.ts";
 import { CommandFailure } from "./exit.ts";
@@ -7,17 +8,8 @@ import { loadSandbox } from "./load-sandbox.ts";
 
 const MAX_RECORDS = 1_000_000;
 
-interface SandboxArguments {
-  readonly port: number;
-  readonly controlPort: number;
-  readonly host: string;
-  readonly service: string;
-  readonly callerId: string;
-  readonly privateKey: string;
-  readonly seed: number;
-  readonly listings: number;
-  readonly sold: number;
-}
+type SandboxArguments = Pick<SandboxOptions, "service" | "callerId" | "privateKey" | "seed"> &
+  Record<"port" | "controlPort" | "listings" | "sold", number> & { readonly host: string };
 
 /** `sandbox`: runs a stand-in for the property API until SIGINT or SIGTERM. */
 export function addSandbox(program: Command): void {

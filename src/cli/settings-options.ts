@@ -3,45 +3,29 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 
 import { CONFIG_FILE, type Environment, processEnvironment } from "../config/env.ts";
 
-/** The options with their environment variables. */
+/** The options: flags, description, environment variable. */
 const OPTIONS = {
-  config: [new Option("-c, --config <file>", `settings file (${CONFIG_FILE})`), CONFIG_FILE],
-  host: [new Option("--host <address>", "address for callers (HOST, server.host)"), "HOST"],
-  port: [
-    new Option("-p, --port <number>", "port for callers (PORT, server.port)").argParser(portNumber),
-    "PORT",
-  ],
-  adminHost: [
-    new Option("--admin-host <address>", "address for operators (ADMIN_HOST, admin.host)"),
-    "ADMIN_HOST",
-  ],
-  adminPort: [
-    new Option("--admin-port <number>", "port for operators (ADMIN_PORT, admin.port)").argParser(portNumber),
-    "ADMIN_PORT",
-  ],
-  logLevel: [
-    new Option("--log-level <level>", "lowest level of logged events (LOG_LEVEL, log.level)"),
-    "LOG_LEVEL",
-  ],
+  config: ["-c, --config <file>", `settings file (${CONFIG_FILE})`, CONFIG_FILE],
+  host: ["--host <address>", "address for callers (HOST, server.host)", "HOST"],
+  port: ["-p, --port <number>", "port for callers (PORT, server.port)", "PORT"],
+  adminHost: ["--admin-host <address>", "address for operators (ADMIN_HOST, admin.host)", "ADMIN_HOST"],
+  adminPort: ["--admin-port <number>", "port for operators (ADMIN_PORT, admin.port)", "ADMIN_PORT"],
+  logLevel: ["--log-level <level>", "lowest level of logged events (LOG_LEVEL, log.level)", "LOG_LEVEL"],
 } as const;
 
-type SettingOption = keyof typeof OPTIONS;
-
-/** The options of commands that run a gateway. */
-export const SERVER_OPTIONS = ["config", "host", "port", "adminHost", "adminPort", "logLevel"] as const;
-
-/** The options as commander parsed them. */
-export type SettingOptions = Readonly<Partial<Record<SettingOption, string | undefined>>>;
-
 /** Adds options that set settings. */
-export function addSettingOptions(command: Command, names: readonly SettingOption[]): Command {
-  for (const name of names) command.addOption(OPTIONS[name][0]);
+export function addSettingOptions(command: Command, names: readonly (keyof typeof OPTIONS)[]): Command {
+  for (const name of names) {
+    const [flags, description] = OPTIONS[name];
+    const option = new Option(flags, description);
+    command.addOption(flags.endsWith("<number>") ? option.argParser(portNumber) : option);
+  }
   return command;
 }
 
 /** @returns the environment of this process, overridden by the options */
 export function environmentWith(options: Readonly<Record<string, unknown>>): Environment {
-  const given = Object.entries(OPTIONS).flatMap(([name, [, variable]]) =>
+  const given = Object.entries(OPTIONS).flatMap(([name, [, , variable]]) =>
     typeof options[name] === "string" ? [[variable, options[name]]] : [],
   );
   return { ...processEnvironment(), ...Object.fromEntries(given) };
