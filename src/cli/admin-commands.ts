@@ -137,7 +137,7 @@ function add(program: Command, name: string, description: string, ask: Ask, hidd
       const client = createClient({ config, adminUrl, tokenFile });
       const answer = await ask(client, { ...given, ...(url && { url }) });
       if (json) print(JSON.stringify(answer, null, 2));
-      else printAnswer(answer, hidden.split(" "));
+      else printAnswer(answer, hidden.match(/\w+/g) ?? []);
     });
 }
 
