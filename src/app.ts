@@ -96,7 +96,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const watches = [
     watchSettingsFile(context, reload),
     secretFiles.close,
-    watchEventLoop(metrics.eventLoopDelay),
+    watchEventLoop((delayMs) => metrics.record("gateway_event_loop_delay_seconds", {}, delayMs / 1000)),
   ];
 
   return {
@@ -182,7 +182,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budge
       clock,
       fraction: random.fraction,
       keyVersion: keys.version,
-      observer: { ...observer, refused: metrics.budget.refused, departed: metrics.budget.spent },
+      observer: { ...observer, refused: metrics.refused, departed: metrics.departed },
     },
     config,
   );
@@ -254,7 +254,10 @@ function createPageStage(
     checks,
     isOn: () => settings.current().pages.fold === "on",
     clock,
-    observer: { ...observer, pageChecked: metrics.pageChecked },
+    observer: {
+      ...observer,
+      pageChecked: (resource, result) => metrics.record("gateway_pages_checked_total", { resource, result }),
+    },
   });
 }
 

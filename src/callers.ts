@@ -116,7 +116,7 @@ function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["id
     tokens: context.secretFiles.appTokens,
     now: context.clock.now,
     warn: context.observer.warn,
-    refused: (app) => context.metrics.appTokenRefused(apps.labelOf(app)),
+    refused: (app) => context.metrics.record("gateway_app_tokens_refused_total", { app: apps.labelOf(app) }),
   });
   return (appId, userAgent, at, authorization) =>
     checkToken(apps.identify(withoutSecret(appId?.toString()), withoutSecret(userAgent), at), authorization);

@@ -15,7 +15,11 @@ export function createReload(
   { budgets, warm }: { readonly budgets: Budgets; readonly warm: Pick<Warm, "replace"> },
 ): ReloadNow {
   let inForce = source.first;
-  metrics.config.inForce(clock.now());
+  const recordSuccess = (): void => {
+    metrics.record("gateway_config_last_reload_successful", {}, 1);
+    metrics.record("gateway_config_last_reload_success_timestamp_seconds", {}, clock.now() / 1000);
+  };
+  recordSuccess();
 
   function reload(): ReloadOutcome {
     const { usable: next, problems: mistakes } = source.reread();
@@ -30,7 +34,7 @@ export function createReload(
     if (problems.length > 0) return { kind: "restart-needed", problems };
     inForce = next;
     settings.use(next.config);
-    metrics.config.inForce(clock.now());
+    recordSuccess();
     log.level = next.config.log.level;
     if (changes.some(({ path }) => path === "warm")) warm.replace(warmList.items);
     configureBudgets(budgets, apps, next.config);
@@ -40,7 +44,8 @@ export function createReload(
 
   return (by) => {
     const outcome = reload();
-    metrics.config.reloaded(outcome.kind);
+    metrics.record("gateway_config_reloads_total", { result: outcome.kind });
+    if (outcome.kind !== "applied") metrics.record("gateway_config_last_reload_successful", {}, 0);
     if (outcome.kind === "applied")
       log.info(
         { by, changes: outcome.changes.map(describeChange) },

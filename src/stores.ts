@@ -24,7 +24,13 @@ import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { type EvictionPolicy, watchEvictionPolicy } from "./redis/eviction.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
-import type { CircuitState, Observer, StoreOperation, Tier } from "./telemetry/events.ts";
+import {
+  CIRCUIT_STATES,
+  type CircuitState,
+  type Observer,
+  type StoreOperation,
+  type Tier,
+} from "./telemetry/events.ts";
 import type { Claims } from "./singleflight/replicas.ts";
 import type { OriginName } from "./interface/resources.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
@@ -135,7 +141,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   let state: CircuitState = "closed";
   const onBreaker = (next: CircuitState): void => {
     state = next;
-    metrics.breakerState("redis", next);
+    metrics.record("gateway_store_breaker_state", { store: "redis" }, CIRCUIT_STATES[next]);
   };
   // Sets the metric, so that it exists before the first fault.
   onBreaker(state);
@@ -217,7 +223,7 @@ function sharedLimits(
         mostTimeoutMs: service.timeout.mostMs,
         ledger: config.ledger,
         ...observer,
-        dataLost: metrics.budget.dataLost,
+        dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });
       limiters.set(origin, limiter);
       service.watch({ onRecovery: limiter.check });
@@ -230,7 +236,8 @@ function sharedLimits(
 
 function openSqlite(dataDir: string, context: Context): SqliteStore {
   const { config, clock, observer, metrics } = context;
-  const onBreaker = (state: CircuitState): void => metrics.breakerState("sqlite", state);
+  const onBreaker = (state: CircuitState): void =>
+    metrics.record("gateway_store_breaker_state", { store: "sqlite" }, CIRCUIT_STATES[state]);
   onBreaker("closed");
   return refusing(() =>
     createSqliteStore({
@@ -257,5 +264,6 @@ function refusing<T>(open: () => T): T {
 }
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
-  return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);
+  return (operation, durationMs) =>
+    metrics.record("gateway_store_operation_duration_seconds", { store: tier, operation }, durationMs / 1000);
 }

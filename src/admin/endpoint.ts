@@ -11,41 +11,30 @@ export interface Endpoint {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly query: z.ZodRawShape;
-  /** @returns a JSON value, or an `Answer`. It may also write the response itself. */
+  /** @returns a JSON value; nothing if it has written the response itself */
   readonly answer: (request: Request, response: Response) => unknown;
 }
 
-/** An answer that is not JSON. */
-export interface Answer {
-  readonly type: string;
-  readonly text: string | Buffer;
-  readonly status?: number;
-  readonly headers?: Readonly<Record<string, string>>;
+/** Sends what is not JSON. Express adds the ETag, and answers 304 if the browser has the file. */
+export function send(response: Response, type: string, content: string | Buffer, headers: object = {}): void {
+  response.set({ "Content-Type": type, "Cache-Control": "no-store", ...headers }).send(content);
 }
 
-class Sent {
-  readonly answer: Answer;
-  constructor(answer: Answer) {
-    this.answer = answer;
-  }
-}
-
-/** Marks an answer as one that is not JSON. */
-export function send(answer: Answer): unknown {
-  return new Sent(answer);
-}
+/** Every path accepts it: JSON with line breaks. Browsers get line breaks without it. */
+const PRETTY = { pretty: z.enum(["true", "false", ""]).optional() };
 
 export function get<Shape extends z.ZodRawShape>(
   path: string,
   query: Shape,
-  answer: (query: z.output<z.ZodObject<Shape>>, request: Request) => unknown,
+  answer: (query: z.output<z.ZodObject<Shape>>, request: Request, response: Response) => unknown,
 ): Endpoint {
   const schema = z.object(query);
   return {
     method: "GET",
     path,
     query,
-    answer: (request) => answer(checked(schema, parametersOf(request), "parameter"), request),
+    answer: (request, response) =>
+      answer(checked(schema, parametersOf(request), "parameter"), request, response),
   };
 }
 
@@ -71,9 +60,6 @@ export function post<Body extends z.ZodType>(
   };
 }
 
-/** Every path accepts it: JSON with line breaks. Browsers get line breaks without it. */
-const PRETTY = z.enum(["true", "false", ""]).optional();
-
 /** Adds endpoints to the server. Other methods at their paths get 405 (RFC 9110, section 15.5.6). */
 export function mount(app: Express, endpoints: readonly Endpoint[]): void {
   for (const [path, of] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
@@ -86,18 +72,9 @@ export function mount(app: Express, endpoints: readonly Endpoint[]): void {
         const remedy = `Use ${allow.replace(/,(?=[^,]*$)/, " or")} at this path.`;
         throw new Problem("method-not-allowed", { detail, remedy, headers: { Allow: allow } });
       }
-      checked(z.strictObject({ ...endpoint.query, pretty: PRETTY }), parametersOf(request), "parameter");
+      checked(z.strictObject({ ...endpoint.query, ...PRETTY }), parametersOf(request), "parameter");
       const answer = await endpoint.answer(request, response);
       if (response.headersSent) return;
-      if (answer instanceof Sent) {
-        const { type, text, status = 200, headers = {} } = answer.answer;
-        // Express adds the ETag, and answers 304 if the browser has the file.
-        response
-          .status(status)
-          .set({ "Content-Type": type, "Cache-Control": "no-store", ...headers })
-          .send(text);
-        return;
-      }
       const indent = indentFor(request);
       const json = JSON.stringify(answer, undefined, indent) + (indent > 0 ? "\n" : "");
       response.vary("Accept").set("Cache-Control", "no-store").type("application/json").send(json);

@@ -35,9 +35,9 @@ const FILES: Readonly<Record<string, string>> = {
 
 export function pageEndpoints(): Endpoint[] {
   return Object.entries(FILES).map(([path, file]) =>
-    get(path, {}, async () => {
+    get(path, {}, async (_query, _request, response) => {
       const type = TYPES[file.slice(file.lastIndexOf(".") + 1)] ?? "";
-      return send({ type, text: await readFile(fileURLToPath(file)), headers: HEADERS });
+      send(response, type, await readFile(fileURLToPath(file)), HEADERS);
     }),
   );
 }

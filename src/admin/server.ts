@@ -110,22 +110,22 @@ export function createAdminServer(options: AdminOptions): HttpServer {
 }
 
 const HEALTH = ["/livez", "/readyz"];
+const PLAIN = "text/plain; charset=utf-8";
 
 function healthEndpoints({ readiness }: AdminOptions): Endpoint[] {
-  const type = "text/plain; charset=utf-8";
   return [
-    get("/livez", {}, () => send({ type, text: "alive\n" })),
-    get("/readyz", {}, () => {
+    get("/livez", {}, (_query, _request, response) => send(response, PLAIN, "alive\n")),
+    get("/readyz", {}, (_query, _request, response) => {
       const { isReady, says } = readiness();
-      return send({ type, text: `${says}\n`, status: isReady ? 200 : 503 });
+      send(response.status(isReady ? 200 : 503), PLAIN, `${says}\n`);
     }),
   ];
 }
 
 function metricsEndpoint({ renderMetrics }: AdminOptions): Endpoint {
-  return get("/metrics", {}, async () => {
+  return get("/metrics", {}, async (_query, _request, response) => {
     const { contentType, text } = await renderMetrics();
-    return send({ type: contentType, text });
+    send(response, contentType, text);
   });
 }
 

@@ -27,7 +27,7 @@ const QUERY = {
 
 export function usageEndpoints({ usage, now }: UsageOptions): Endpoint[] {
   return [
-    get("/usage", QUERY, async ({ from, to, by, format }, request) => {
+    get("/usage", QUERY, async ({ from, to, by, format }, request, response) => {
       const query = { ...periodIn({ from, to }, now()), by };
       const isCsv =
         format === undefined
@@ -35,11 +35,7 @@ export function usageEndpoints({ usage, now }: UsageOptions): Endpoint[] {
           : format === "csv";
       const report = await usage(query);
       if (!isCsv) return jsonOf(query, report);
-      return send({
-        type: "text/csv; charset=utf-8; header=present",
-        text: csvOf(by, report),
-        headers: { Vary: "Accept" },
-      });
+      return send(response, "text/csv; charset=utf-8; header=present", csvOf(by, report), { Vary: "Accept" });
     }),
   ];
 }

@@ -26,17 +26,9 @@ export function createAccessLog(
 
   function isWanted({ outcome, status }: RequestRecord): boolean {
     const { level, access, accessSample } = current();
-    if (level === "silent") return false;
-    switch (access) {
-      case "on":
-        return true;
-      case "sampled":
-        return outcome !== "hit" || hits++ % accessSample === 0;
-      case "errors":
-        return status >= 400;
-      case "off":
-        return false;
-    }
+    if (level === "silent" || access === "off") return false;
+    if (access === "errors") return status >= 400;
+    return access === "on" || outcome !== "hit" || hits++ % accessSample === 0;
   }
 
   return {

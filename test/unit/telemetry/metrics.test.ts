@@ -111,10 +111,10 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   "the operations and breakers of stores": {
     report(metrics) {
-      metrics.storeOperation("redis", "get", 2);
-      metrics.breakerState("redis", "open");
-      metrics.breakerState("sqlite", "open");
-      metrics.breakerState("sqlite", "closed");
+      metrics.record("gateway_store_operation_duration_seconds", { store: "redis", operation: "get" }, 0.002);
+      metrics.record("gateway_store_breaker_state", { store: "redis" }, 2);
+      metrics.record("gateway_store_breaker_state", { store: "sqlite" }, 2);
+      metrics.record("gateway_store_breaker_state", { store: "sqlite" }, 0);
     },
     lines: [
       'gateway_store_operation_duration_seconds_sum{store="redis",operation="get"} 0.002',
@@ -123,7 +123,7 @@ const CASES: Readonly<Record<string, Case>> = {
     ],
   },
   "the version and the event loop delay": {
-    report: (metrics) => metrics.eventLoopDelay(300),
+    report: (metrics) => metrics.record("gateway_event_loop_delay_seconds", {}, 0.3),
     lines: [
       `gateway_build_info{version="${build.version}",node="${process.version}"} 1`,
       'gateway_event_loop_delay_seconds_bucket{le="0.25"} 0',
