@@ -30,7 +30,6 @@ export type Saving = (typeof SAVINGS)[number];
 
 /** The results of a reload of the settings. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
-export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 
 const HTTP_STATUS = /^[1-9]\d\d$/;
 const CIRCUITS = ORIGINS.flatMap((origin) => {
