@@ -3,6 +3,7 @@ import * as z from "zod";
 import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
 import { metaOf, partsOf } from "../src/config/schema/setting.ts";
 import { DURATION_PATTERN } from "../src/config/schema/units.ts";
+import { descriptionOf } from "./setting-docs.ts";
 
 /** A JSON Schema, as far as this file changes it. */
 export interface JsonSchema {
@@ -27,8 +28,9 @@ export function configJsonSchema(): JsonSchema {
     z.toJSONSchema(settingsSchema, {
       io: "input",
       override: ({ zodSchema, jsonSchema }) => {
-        const { description, expected } = metaOf(zodSchema) ?? {};
-        if (description) jsonSchema.description = `${description} Expected: ${expected}.`;
+        const description = descriptionOf(zodSchema);
+        if (description !== "")
+          jsonSchema.description = `${description} Expected: ${metaOf(zodSchema)?.expected}.`;
       },
     }),
   );

@@ -8,6 +8,7 @@ import type * as z from "zod";
 import { settingsSchema } from "../src/config/schema.ts";
 import { isMapping } from "../src/config/sources.ts";
 import { isSection, metaOf, partsOf, type SettingMeta } from "../src/config/schema/setting.ts";
+import { descriptionOf } from "./setting-docs.ts";
 
 const HEAD = `# yaml-language-server: $schema=./property-gateway.schema.json
 #
@@ -29,21 +30,17 @@ export function defaultsYaml(): string {
 
 function linesOf(name: string, shape: z.core.$ZodType, indent: string): string[] {
   const meta = metaOf(shape);
-  const comments = meta === undefined ? [] : wrap(commentOf(meta), `${indent}# `);
+  const comments = meta === undefined ? [] : wrap(commentOf(meta, descriptionOf(shape)), `${indent}# `);
   const written = meta?.default ?? null;
   if (!isSection(shape)) return [...comments, `${indent}${name}: ${valueOf(written)}`];
   const parts = partsOf(shape).flatMap((part) => linesOf(part.name, part.shape, `${indent}  `));
   return parts.length === 0 ? [] : [`${indent}${name}:`, ...parts];
 }
 
-function commentOf({
-  description = "",
-  expected,
-  env,
-  secretEnv,
-  required,
-  reloadable,
-}: SettingMeta): string {
+function commentOf(
+  { expected, env, secretEnv, required, reloadable }: SettingMeta,
+  description: string,
+): string {
   const variables = [env, secretEnv].filter((variable) => variable !== undefined).join(", ");
   const parts = [
     reloadable && "↻",

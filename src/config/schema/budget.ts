@@ -4,106 +4,72 @@ import * as shape from "./shapes.ts";
 import { setting, shaped } from "./setting.ts";
 
 const app = z.strictObject({
-  id: setting(shape.appId, "The app's id, as its requests send it.", { required: true }),
-  weight: setting(
-    z.number().gt(0).max(1_000).default(1),
-    "The size of the app's share of the budget, relative to the weights of the others.",
-    { expected: "a number above 0, at most 1000" },
-  ),
-  perDay: setting(
-    z.int().min(1).max(1_000_000_000).nullable().default(null),
-    "The most upstream requests that the app may cause in any 24 hours. Without it, the app has no limit of its own.",
-    { expected: "a whole number above zero" },
-  ),
-  priority: setting(
-    z.enum(["interactive", "background"]).default("interactive"),
-    "interactive requests go first. background requests leave a tenth of the budget to them.",
-    { expected: "one of interactive, background" },
-  ),
-  mayForceRefresh: setting(
-    z.boolean().default(false),
-    "Whether the app's requests may ask for a newer answer although the cached one is fresh. That spends budget.",
-    { expected: "true or false" },
-  ),
-  tokenFile: setting(
-    z.string().min(1).nullable().default(null),
-    "The path of a file that holds only the app's token. With it, the id counts only in requests that send the token " +
-      "as Authorization: Bearer; others count as the app other. The gateway notices when the file's content changes.",
-    { expected: "the path of a file" },
-  ),
+  /** The app's id, as its requests send it. */
+  id: setting(shape.appId, { required: true }),
+  /** The size of the app's share of the budget, relative to the weights of the others. */
+  weight: setting(z.number().gt(0).max(1_000).default(1), { expected: "a number above 0, at most 1000" }),
+  /** The most upstream requests that the app may cause in any 24 hours. Without it, the app has no limit of its own. */
+  perDay: setting(z.int().min(1).max(1_000_000_000).nullable().default(null), {
+    expected: "a whole number above zero",
+  }),
+  /** interactive requests go first. background requests leave a tenth of the budget to them. */
+  priority: setting(z.enum(["interactive", "background"]).default("interactive"), {
+    expected: "one of interactive, background",
+  }),
+  /** Whether the app's requests may ask for a newer answer although the cached one is fresh. That spends budget. */
+  mayForceRefresh: setting(z.boolean().default(false), { expected: "true or false" }),
+  /**
+   * The path of a file that holds only the app's token. With it, the id counts only in requests that send the token as
+   * Authorization: Bearer; others count as the app other. The gateway notices when the file's content changes.
+   */
+  tokenFile: setting(z.string().min(1).nullable().default(null), { expected: "the path of a file" }),
 });
 
 /** A plain list of apps in place of this section means `listed`. */
 export const apps = shaped(
   z.strictObject({
-    unlistedShare: setting(
-      shape.fraction(0, 1),
-      "The part of each window longer than an hour that all unlisted app ids together may use, if apps are listed.",
-      { default: 0.5, reloadable: true },
-    ),
-    listed: setting(
-      z.array(app),
-      "The apps with settings of their own. You can also write the list directly below apps.",
-      {
-        default: [],
-        reloadable: true,
-        expected:
-          "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
-          "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
-          "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)",
-      },
-    ),
+    /** The part of each window longer than an hour that all unlisted app ids together may use, if apps are listed. */
+    unlistedShare: setting(shape.fraction(0, 1), { default: 0.5, reloadable: true }),
+    /** The apps with settings of their own. You can also write the list directly below apps. */
+    listed: setting(z.array(app), {
+      default: [],
+      reloadable: true,
+      expected:
+        "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
+        "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
+        "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)",
+    }),
   }),
   "a list of apps, each as `- id: name`",
 );
 
 /** How many requests the gateway may send to the API. */
 export const budget = z.strictObject({
-  limit: setting(
-    shape.windows,
-    "The most calls to the API in any window of this length, as calls/window. Separate several with commas.",
-    { default: "60/1m,10000/1d", env: "BUDGET", reloadable: true },
-  ),
-  concurrency: setting(shape.integer(1, 1_000), "The most calls to the API that are in flight at once.", {
-    default: 4,
-    env: "BUDGET_CONCURRENCY",
+  /** The most calls to the API in any window of this length, as calls/window. Separate several with commas. */
+  limit: setting(shape.windows, { default: "60/1m,10000/1d", env: "BUDGET", reloadable: true }),
+  /** The most calls to the API that are in flight at once. */
+  concurrency: setting(shape.integer(1, 1_000), { default: 4, env: "BUDGET_CONCURRENCY", reloadable: true }),
+  /**
+   * The shortest time between two calls to the API, but never more than half of what the shortest window allows on average.
+   */
+  spacingMs: setting(shape.duration({ minMs: 0, maxMs: 10_000 }), {
+    default: "25ms",
+    env: "BUDGET_SPACING",
     reloadable: true,
   }),
-  spacingMs: setting(
-    shape.duration({ minMs: 0, maxMs: 10_000 }),
-    "The shortest time between two calls to the API, but never more than half of what the shortest window allows on average.",
-    { default: "25ms", env: "BUDGET_SPACING", reloadable: true },
-  ),
-  maxWaitMs: setting(
-    shape.duration(),
-    "The longest time from a request's arrival to an answer or a refusal.",
-    {
-      default: "10s",
-      env: "BUDGET_MAX_WAIT",
-      reloadable: true,
-    },
-  ),
-  images: setting(shape.windows, "The most calls for thumbnails in any window of this length.", {
-    default: "300/1m",
-    reloadable: true,
-  }),
-  mode: setting(
-    shape.oneOf("enforce", "observe"),
-    "What happens when the budget is spent. enforce: requests are refused. observe: they are only counted.",
-    { default: "enforce", reloadable: true },
-  ),
-  replicas: setting(shape.integer(1, 1_000), "The most replicas that run at once.", {
-    default: 1,
-    env: "REPLICAS",
-  }),
-  degradedReserve: setting(
-    shape.fraction(0, 0.5),
-    "The part of each window that the own purses of all replicas hold together.",
-    { default: 0.1 },
-  ),
-  degradedForMs: setting(
-    shape.duration({ maxMs: shape.DAY_MS }),
-    "How long a replica spends its own purse without Redis. Then it sends no more calls. A replica that dies keeps its purse for this long.",
-    { default: "30m" },
-  ),
+  /** The longest time from a request's arrival to an answer or a refusal. */
+  maxWaitMs: setting(shape.duration(), { default: "10s", env: "BUDGET_MAX_WAIT", reloadable: true }),
+  /** The most calls for thumbnails in any window of this length. */
+  images: setting(shape.windows, { default: "300/1m", reloadable: true }),
+  /** What happens when the budget is spent. enforce: requests are refused. observe: they are only counted. */
+  mode: setting(shape.oneOf("enforce", "observe"), { default: "enforce", reloadable: true }),
+  /** The most replicas that run at once. */
+  replicas: setting(shape.integer(1, 1_000), { default: 1, env: "REPLICAS" }),
+  /** The part of each window that the own purses of all replicas hold together. */
+  degradedReserve: setting(shape.fraction(0, 0.5), { default: 0.1 }),
+  /**
+   * How long a replica spends its own purse without Redis. Then it sends no more calls. A replica that dies keeps its purse
+   * for this long.
+   */
+  degradedForMs: setting(shape.duration({ maxMs: shape.DAY_MS }), { default: "30m" }),
 });

@@ -1,15 +1,12 @@
 /**
  * Declares settings. A shape (`shapes.ts`) defines which values a setting accepts. `setting()` declares the rest, for example:
  *
- *     maxWaitMs: setting(duration(), "The longest time from a request's arrival to an answer or a refusal.", {
- *       default: "10s",
- *       env: "BUDGET_MAX_WAIT",
- *       reloadable: true,
- *     }),
+ *     /** The longest time from a request's arrival to an answer or a refusal. *\/
+ *     maxWaitMs: setting(shape.duration(), { default: "10s", env: "BUDGET_MAX_WAIT", reloadable: true }),
  *
  * The key is the name in `Config`. People write it without the unit: `maxWait`. Everything else is derived from this one
  * declaration: the type in `Config`, the check and its messages, config/default.yaml, the JSON Schemas of the file and of
- * the Helm chart, and the docs. Run `npm run generate` after a change.
+ * the Helm chart, and the docs. The comment is the description in these files. Run `npm run generate` after a change.
  */
 import * as z from "zod";
 
@@ -38,8 +35,6 @@ interface Declaration<Written> {
 export interface SettingMeta extends Declaration<unknown> {
   /** Completes the sentence "expected …". */
   readonly expected: string;
-  /** Plain sentences for config/default.yaml, the docs and the JSON Schema. */
-  readonly description?: string;
 }
 
 /** A shape that reads `Input` and yields `Output`. */
@@ -58,15 +53,11 @@ export function optional<S extends z.ZodType>(shape: S): z.ZodNullable<S> {
   return shaped(z.nullable(shape), metaOf(shape)?.expected ?? "", metaOf(shape));
 }
 
-/** Declares a setting. @param description see {@link SettingMeta} */
-export function setting<S extends z.ZodType>(
-  shape: S,
-  description: string,
-  declaration: Declaration<z.input<S>> = {},
-): S {
+/** Declares a setting. */
+export function setting<S extends z.ZodType>(shape: S, declaration: Declaration<z.input<S>>): S {
   // A copy, because several settings may share a shape.
   const own = shape.clone();
-  metas.add(own, { expected: "", ...metaOf(shape), description, ...declaration });
+  metas.add(own, { expected: "", ...metaOf(shape), ...declaration });
   return own;
 }
 

@@ -38,14 +38,14 @@ interface PerKindDeclaration {
 }
 
 /** One lifetime for each kind of answer, reloadable. One duration in its place sets all of them. */
-export function perKind(
-  description: string,
-  { minMs = 1, ...declaration }: PerKindDeclaration,
-): Shape<Record<Kind, number>, Record<Kind, string>> {
+export function perKind({
+  minMs = 1,
+  ...declaration
+}: PerKindDeclaration): Shape<Record<Kind, number>, Record<Kind, string>> {
   const each = duration({ minMs, maxMs: 365 * DAY_MS });
   const section = z.strictObject({ listings: each, sold: each, areas: each, records: each, images: each });
   const expected = "one duration for all kinds of answers, such as 5m, or a section with one for each";
-  return setting(shaped(section, expected), description, { ...declaration, reloadable: true });
+  return setting(shaped(section, expected), { ...declaration, reloadable: true });
 }
 
 /** A size above zero, read to bytes. */

@@ -7,6 +7,7 @@ import { SETTINGS } from "../../../src/config/schema.ts";
 import { valueAt } from "../../../src/config/sources.ts";
 import { parseSettingsFile } from "../../../src/config/yaml-file.ts";
 import { generatedFiles, inProject } from "../../../tools/generate.ts";
+import { descriptionOf } from "../../../tools/setting-docs.ts";
 
 describe("generated files", async () => {
   it.each(await generatedFiles())("$path is what `npm run generate` writes", ({ path, content }) => {
@@ -28,8 +29,8 @@ it("there are at most 80 settings, because each one has to be understood", () =>
   expect(SETTINGS.length).toBeLessThanOrEqual(80);
 });
 
-it.each(SETTINGS)("$name has a description and an expectation", ({ description = "", expected }) => {
-  expect(description).toMatch(/^\S.{10,}\.$/s);
+it.each(SETTINGS)("$name has a description and an expectation", ({ shape, expected }) => {
+  expect(descriptionOf(shape)).toMatch(/^\S.{10,}\.$/s);
   expect(expected).not.toBe("");
 });
 
