@@ -10,13 +10,13 @@
  *     arrived             everything that was asked so far has reached the gateway, and is answered or waits
  *     timer 8.001 s       somebody waits that long; "timer 3 s × 2": so many
  *     down, up            nothing listens at the upstream's address; the upstream listens there again
- *     admin POST /x -> {…}  the answer of the admin port has these members
  *     landed              no call is under way, and nothing is refreshed
  *     asked /a | /b       what the upstream was asked since the last such line
- *     metric name 3       a series of the metrics has the value
- *     entry A -> {…}      /cache/entry of the admin port has these members for a URL; "quote" likewise
- *     log one | other     there is a line with all these texts, or it is still to come
- *     unlogged text       no line has had the text so far
+ *     metric name 3       a series of the metrics has the value; "unmetered x": none has this text
+ *     admin GET /x -> {…} the admin port's answer has these members; "entry A" and "quote A": about a URL
+ *     warm [{…}]          what /cache/warm of the admin port shows for each listed answer, now or soon
+ *     reload {…} -> …     the settings change, and are read again; what comes back
+ *     log one | other     there is a line with all these texts, or it is still to come; "unlogged x": there is none
  *     forget              the next "asked" tells only what comes from now on
  *     times 20            the indented lines are played so often
  *     each X a | b        the story is played once with each in the place of X
@@ -137,6 +137,8 @@ interface Stage {
   readonly started: Map<string, Started>;
   /** How many of the upstream's requests `asked` lines have told. */
   told: number;
+  /** What the settings file says now. */
+  settings: string;
 }
 
 async function open(lines: readonly string[]): Promise<Stage> {
@@ -144,24 +146,25 @@ async function open(lines: readonly string[]): Promise<Stage> {
   const [fake, stepping] = [createFakeClock(), createSteppingClock()];
   const clock = isFake ? fake : stepping;
   const [upstreamPort] = lines.includes("  down") ? await freePorts(1) : [];
+  const setting = {
+    now: clock.now,
+    pass: (ms: number) => (isFake ? fake.advance(ms) : stepping.pass(ms)),
+    armed: (ms: number, times: number) => fake.armed(ms, times),
+    replies: new Map(),
+    started: new Map(),
+    told: 0,
+    // JSON is YAML.
+    settings: JSON.stringify(settingsIn(lines)),
+  };
   const gateway = await startGateway({
     clock,
     ...(upstreamPort !== undefined && { upstreamPort }),
     ...(isFake && { random: { fraction: () => 0 } }),
     sandbox: { now: clock.now },
-    // JSON is YAML.
-    settings: JSON.stringify(settingsIn(lines)),
+    settings: () => setting.settings,
     env: Object.assign({}, ...linesWith(lines, "env", "failsafe")),
   });
-  return {
-    gateway,
-    now: clock.now,
-    pass: (ms) => (isFake ? fake.advance(ms) : stepping.pass(ms)),
-    armed: (ms, times) => fake.armed(ms, times),
-    replies: new Map(),
-    started: new Map(),
-    told: 0,
-  };
+  return Object.assign(setting, { gateway });
 }
 
 export async function play({ lines }: Story): Promise<void> {
@@ -199,8 +202,22 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   hold: ({ gateway }, rest) => gateway.sandbox.hold(rest === "" ? undefined : rest),
   release: ({ gateway }, rest) => gateway.sandbox.release(rest === "" ? undefined : Number(rest)),
   sent: ({ gateway }, rest) => gateway.sandbox.waitForRequests(Number(rest)),
-  waiting: ({ gateway }, rest, line) =>
-    expect.poll(gateway.sandbox.waiting, { message: line }).toBe(Number(rest)),
+  waiting: (stage, rest, line) =>
+    expect
+      .poll(async () => (await stage.pass(0), stage.gateway.sandbox.waiting()), { message: line })
+      .toBe(Number(rest)),
+  async warm(stage, rest, line) {
+    const states = async (): Promise<unknown> => {
+      await stage.pass(0);
+      return Object((await ask(`${stage.gateway.adminUrl}/cache/warm`)).json()).urls;
+    };
+    await expect.poll(states, { message: line }).toMatchObject(parse(rest));
+  },
+  async reload(stage, rest, line) {
+    const [settings = ""] = rest.split(/ ->(?: |$)/);
+    stage.settings = JSON.stringify(settingsIn([`  settings ${settings}`]));
+    check(stage, line, await ask(`${stage.gateway.adminUrl}/config/reload`, { method: "POST" }));
+  },
   arrived: ({ gateway }) => gateway.admitted(),
   timer(stage, rest) {
     const [seconds, times = "1"] = rest.split(" s × ");
@@ -208,11 +225,6 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   },
   down: ({ gateway }) => gateway.sandbox.close(),
   up: ({ gateway }) => gateway.sandbox.listen(Number(new URL(gateway.sandboxUrl).port)),
-  async admin({ gateway }, rest, line) {
-    const [, method = "", path = "", members = ""] = /^(\S+) (\S+) -> (.*)$/.exec(rest) ?? [];
-    const { json } = await ask(gateway.adminUrl + path, { method });
-    expect(json(), line).toMatchObject(Object(parse(members)));
-  },
   landed: ({ gateway }) => expect.poll(() => gateway.metric("gateway_flights")).toBe(0),
   async asked(stage, rest, line) {
     const wanted = rest === "nothing" ? [] : rest.split(" | ");
@@ -224,10 +236,14 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
     return expect.poll(() => gateway.metric(series), { message: line }).toBe(Number(value));
   },
   forget: (stage) => (stage.told = pathsOf(stage).length),
-  entry: (stage, rest, line) => expectAdmin(stage, "/cache/entry", rest, line),
-  quote: (stage, rest, line) => expectAdmin(stage, "/quote", rest, line),
+  admin: expectAdmin,
+  entry: (stage, rest, line) => expectAdmin(stage, withUrl("/cache/entry", rest), line),
+  quote: (stage, rest, line) => expectAdmin(stage, withUrl("/quote", rest), line),
   log: ({ gateway }, rest) => gateway.logged(...rest.split(" | ")),
   unlogged: ({ gateway }, rest, line) => expect(gateway.log.join(""), line).not.toContain(rest),
+  async unmetered({ gateway }, rest, line) {
+    expect((await ask(`${gateway.adminUrl}/metrics`)).text, line).not.toContain(rest);
+  },
 };
 
 async function playLine(stage: Stage, line: string): Promise<void> {
@@ -367,12 +383,16 @@ function partOf(stage: Stage, part: string, reply: Reply, line: string): string 
     .join("; ");
 }
 
-async function expectAdmin({ gateway }: Stage, path: string, rest: string, line: string): Promise<void> {
-  const [url = "", members = ""] = rest.split(" -> ");
+const withUrl = (path: string, rest: string): string =>
+  rest.replace(/^\S+/, (url) => `GET ${path}?url=${encodeURIComponent(url)}`);
+
+/** `POST /circuits/try -> {says: …}`. What is read with GET may take a moment to be so. */
+async function expectAdmin({ gateway }: Stage, rest: string, line: string): Promise<void> {
+  const [, method = "", path = "", members = ""] = /^(\S+) (\S+) -> (.*)$/.exec(rest) ?? [];
+  const found = async (): Promise<unknown> => (await ask(gateway.adminUrl + path, { method })).json();
   const wanted: object = parse(members);
-  const found = async (): Promise<unknown> =>
-    (await ask(`${gateway.adminUrl}${path}?url=${encodeURIComponent(url)}`)).json();
-  await expect.poll(found, { message: line }).toMatchObject(wanted);
+  if (method === "GET") await expect.poll(found, { message: line }).toMatchObject(wanted);
+  else expect(await found(), line).toMatchObject(wanted);
 }
 
 /** `calls 2, has if-none-match, lacks pragma, answered 304`. Waits for so many. */
