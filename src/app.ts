@@ -138,7 +138,7 @@ function createParts(context: Context) {
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
-    sourceOf: pages.questionFor,
+    sourceOf: pages.sourceOf,
     refresh: cache.refresh,
     rules: () => settings.current().cache,
     clock,

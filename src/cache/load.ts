@@ -146,6 +146,8 @@ async function fetchAndStore(
   checks.called();
   const before = cached ?? tiers.purgedHard(question.key);
   const reception = {
+    query: question.query,
+    fetched,
     now: clock.now(),
     purgeEpoch,
     cached,
@@ -153,7 +155,7 @@ async function fetchAndStore(
     wasPurged: cached === undefined || isPurged(tiers, question.key, cached),
     requests: (before?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1),
   };
-  const { entry, mayStore, change } = await receive(question.query, fetched, reception, rules(), lifetimes);
+  const { entry, mayStore, change } = await receive(reception, rules(), lifetimes);
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change });
   const forwardedStatus = fetched.status;
   if (mayStore) {

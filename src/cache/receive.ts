@@ -12,18 +12,12 @@ import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import { changesSince, noteChanges } from "./lifetimes/record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
-export interface Received {
-  readonly entry: Entry;
-  /** Whether the upstream allows storing it. */
-  readonly mayStore: boolean;
-  /** Absent if nothing was cached before. */
-  readonly change: Change | undefined;
-}
-
 type Learning = Pick<Lifetimes, "of" | "records">;
 
-/** What the gateway knows about a fetch. */
+/** A fetched answer, and what the gateway knows about its fetch. */
 export interface Reception {
+  readonly query: Query;
+  readonly fetched: Fetched;
   /** When the answer was received; epoch milliseconds. */
   readonly now: number;
   /** The latest purge known when the call was sent. */
@@ -38,23 +32,22 @@ export interface Reception {
 }
 
 /**
+ * @returns the entry, whether the upstream allows storing it, and what has changed if an answer was cached before
  * @throws {Problem} `upstream-invalid-response` for a 304 without a cached entry, or an answer older than
  *   `cache.maxAgeEver`
  */
 export async function receive(
-  query: Query,
-  fetched: Fetched,
   reception: Reception,
   rules: CacheRules,
   lifetimes: Learning,
-): Promise<Received> {
-  const { cached, now, purgeEpoch } = reception;
+): Promise<{ entry: Entry; mayStore: boolean; change: Change | undefined }> {
+  const { fetched, now, purgeEpoch } = reception;
   const { caching } = fetched;
   if (caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
-  const change = cached && (await changeIn(query, cached, fetched, now, lifetimes.records));
-  const { lifetimeMs, rates } = lifetimeOf(query, fetched, change, reception, rules, lifetimes);
-  const receipt: Receipt = {
+  const change = await changeIn(reception, lifetimes.records);
+  const { lifetimeMs, rates } = lifetimeOf(reception, change, rules, lifetimes);
+  const entry = entryFrom(reception, change, {
     purgeEpoch,
     storedAt: now,
     bornAt: now - caching.ageMs,
@@ -65,17 +58,14 @@ export async function receive(
     upstreamStale: rules.honourUpstream
       ? { whileRevalidateMs: caching.staleWhileRevalidateMs, ifErrorMs: caching.staleIfErrorMs }
       : {},
-  };
-  const mayStore = caching.mayStore || !rules.honourUpstream;
-  return { entry: entryFrom(query, fetched, cached, change, receipt), mayStore, change };
+  });
+  return { entry, mayStore: caching.mayStore || !rules.honourUpstream, change };
 }
 
 /** Lifetimes of 404s and 400s are not learned. */
 function lifetimeOf(
-  query: Query,
-  fetched: Fetched,
+  { query, fetched, cached, before, now, wasPurged, requests }: Reception,
   change: Change | undefined,
-  { cached, before, now, wasPurged, requests }: Reception,
   rules: CacheRules,
   lifetimes: Learning,
 ): ReturnType<Learning["of"]> {
@@ -96,9 +86,7 @@ function lifetimeOf(
 }
 
 function entryFrom(
-  query: Query,
-  fetched: Fetched,
-  cached: Entry | undefined,
+  { query, fetched, cached }: Reception,
   change: Change | undefined,
   receipt: Receipt,
 ): Entry {
@@ -117,13 +105,12 @@ function entryFrom(
   return confirmed(cached, validators, receipt);
 }
 
+/** @returns `undefined` if nothing was cached before */
 async function changeIn(
-  { resource }: Query,
-  cached: Entry,
-  fetched: Fetched,
-  now: number,
+  { query: { resource }, fetched, cached, now }: Reception,
   records: Learning["records"],
-): Promise<Change> {
+): Promise<Change | undefined> {
+  if (cached === undefined) return undefined;
   if (fetched.status === 304) return "not-modified";
   if (cached.status !== fetched.status || cached.contentType !== fetched.contentType) return "changed";
   const before = await transcode(cached, "identity");

@@ -6,6 +6,7 @@
  */
 import type { Entry } from "./entry.ts";
 import type { Observer, RefreshEnd } from "../telemetry/events.ts";
+import type { Format } from "../interface/media-types.ts";
 import type { Question } from "../query/question.ts";
 import { type Clock, pause } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
@@ -34,7 +35,7 @@ export interface WarmOptions {
   readonly items: readonly WarmItem[];
   readonly tiers: Pick<Tiers, "lookup">;
   /** Returns the question to fetch for an item: the item's own, or that of the block that contains its page. */
-  readonly sourceOf: (question: Question) => Promise<Question>;
+  readonly sourceOf: (question: Question, format: Format) => Promise<Omit<Question, "request">>;
   readonly refresh: Refresh;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
@@ -126,7 +127,8 @@ function createCheck(options: WarmOptions): (item: Scheduled) => Promise<void> {
   }
 
   return async function check(item: Scheduled): Promise<void> {
-    const question = await sourceOf(item.question);
+    const { request } = item.question;
+    const question = { ...(await sourceOf(item.question, request.format)), request };
     const found = await tiers.lookup(question.key);
     const isGood = found !== undefined && !found.isPurged;
     const dueAt = isGood ? dueAgainAt(found.entry, item, rules(), clock.now()) : clock.now();

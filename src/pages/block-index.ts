@@ -36,10 +36,6 @@ export interface BlockIndex extends Stretch {
   readonly inside: Range;
   /** The numbers that differ from page to page, in the order of their positions. */
   readonly numbers: readonly PageNumber[];
-  /** The digits of `totalCount`. */
-  readonly totalCountAt: Range;
-  /** `searchParams`, if the answer has it. */
-  readonly echo: Range | undefined;
   /** Whether `searchParams` repeats the limit. */
   readonly echoesLimit: boolean;
 }
@@ -57,50 +53,38 @@ export interface PageNumber {
 export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch): BlockIndex | Unfit {
   const envelope = readEnvelope(body, resource);
   if (typeof envelope === "string") return envelope;
-  const records = readRecords(body, envelope.records);
+  const { totalCount, count, limit, offset, records: recordsAt, echo: echoAt } = envelope;
+  const records = readRecords(body, recordsAt);
   if (typeof records === "string") return records;
-  const echo = envelope.echo && readEcho(body, envelope.echo, resource);
+  const echo = echoAt === undefined ? [] : readEcho(body, echoAt, resource);
   if (typeof echo === "string") return echo;
-  const { totalCount, count, limit, offset } = envelope;
   const numberOf = (at: Range): number => integerIn(body, at) ?? Number.NaN;
   const total = numberOf(totalCount);
   const expected = Math.max(0, Math.min(asked.limit, total - asked.offset));
-  const isEchoed = (echo ?? []).every(({ what, at }) => what !== "count" && numberOf(at) === asked[what]);
   const fits =
     numberOf(limit) === asked.limit &&
     numberOf(offset) === asked.offset &&
     numberOf(count) === expected &&
     records.ids.length === expected &&
-    isEchoed;
+    echo.every(({ what, at }) => what !== "count" && numberOf(at) === asked[what]);
   if (!fits) return "the numbers of the envelope do not fit";
   const numbers: PageNumber[] = [
     { what: "count", at: count },
     { what: "limit", at: limit },
     { what: "offset", at: offset },
-    ...(echo ?? []),
+    ...echo,
   ];
   return {
     ...asked,
     ...records,
     totalCount: total,
-    totalCountAt: totalCount,
-    echo: envelope.echo,
     numbers: numbers.toSorted((one, other) => one.at.start - other.at.start),
-    echoesLimit: (echo ?? []).some(({ what }) => what === "limit"),
+    echoesLimit: echo.some(({ what }) => what === "limit"),
   };
 }
 
-/** The fields of every list answer (interface, section 2.7); `searchParams` may be missing. */
-interface Envelope {
-  readonly totalCount: Range;
-  readonly count: Range;
-  readonly limit: Range;
-  readonly offset: Range;
-  readonly records: Range;
-  readonly echo: Range | undefined;
-}
-
-function readEnvelope(body: Buffer, resource: PagedResource): Envelope | Unfit {
+/** @returns where each field of a list answer is (interface, section 2.7); `searchParams` may be missing */
+function readEnvelope(body: Buffer, resource: PagedResource) {
   const fields = new Map<string, Range>();
   let isStrange = false;
   const end = eachMember(body, skipSpace(body, 0), (nameAt, value) => {
@@ -113,21 +97,16 @@ function readEnvelope(body: Buffer, resource: PagedResource): Envelope | Unfit {
   });
   if (end === MALFORMED || skipSpace(body, end) !== body.length) return "malformed";
   if (isStrange) return "a field of the envelope is not known";
-  const [totalCount, count, limit, offset, records] = [
-    fields.get("totalCount"),
-    fields.get("count"),
-    fields.get("limit"),
-    fields.get("offset"),
-    fields.get(resource),
-  ];
-  const isWhole = totalCount && count && limit && offset && records;
-  if (!isWhole) return "a field of the envelope is missing";
+  const [totalCount, count, limit, offset] = NUMBERS.map((name) => fields.get(name));
+  const records = fields.get(resource);
+  if (!totalCount || !count || !limit || !offset || !records) return "a field of the envelope is missing";
   return { totalCount, count, limit, offset, records, echo: fields.get("searchParams") };
 }
 
-const ENVELOPE_FIELDS = new Set(["totalCount", "count", "limit", "offset", "searchParams"]);
+const NUMBERS = ["totalCount", "count", "limit", "offset"];
+const ENVELOPE_FIELDS = new Set([...NUMBERS, "searchParams"]);
 
-function readRecords(body: Buffer, { start, end }: Range): Pick<BlockIndex, RecordFields> | Unfit {
+function readRecords(body: Buffer, { start, end }: Range) {
   const starts: number[] = [];
   const ends: number[] = [];
   const ids: string[] = [];
@@ -149,8 +128,6 @@ function readRecords(body: Buffer, { start, end }: Range): Pick<BlockIndex, Reco
     inside: { start: start + 1, end: end - 1 },
   };
 }
-
-type RecordFields = "starts" | "ends" | "ids" | "inside";
 
 const ID_FIELD = "serviceId";
 

@@ -6,8 +6,6 @@
  */
 import { setImmediate } from "node:timers/promises";
 
-import { LRUCache } from "lru-cache";
-
 import { entityTagOf } from "../http-fields.ts";
 import { createJobs } from "../process/jobs.ts";
 import type { Bodies, Entry, PackedBody } from "../cache/entry.ts";
@@ -70,19 +68,14 @@ interface CutEntry {
   readonly isNew: boolean;
 }
 
-/**
- * The limit for decompressed blocks, in bytes: about three blocks. The bytes of a block from Redis or SQLite are needed three
- * times within milliseconds: to index it, to cut its first page, and to pack it.
- */
-const DECOMPRESSED_BYTES = 1024 * 1024;
-
 export function createPageEntries(options: CutterOptions): PageEntries {
   const { memory } = options;
   /** Keyed by a block's bytes, so that an index is freed together with them. */
   const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
   // One at a time, because cutting is synchronous.
   const cuts = createJobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
-  const bytesOf = createBytesOf(options);
+  const bytesOf = async (block: Entry): Promise<Buffer> =>
+    block.bodies.identity ?? (await options.transcode(block, "identity"));
 
   async function cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
     const { identity, packed } = block.bodies;
@@ -148,21 +141,6 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
     validators: { etag: undefined, lastModified: undefined },
     page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
     tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
-  };
-}
-
-function createBytesOf({ transcode }: CutterOptions): PageEntries["bytesOf"] {
-  const decompressed = new LRUCache<Buffer, Buffer>({
-    maxSize: DECOMPRESSED_BYTES,
-    sizeCalculation: ({ length }) => length + 1,
-  });
-  return async function bytesOf(block) {
-    const key = identifyingBody(block);
-    const known = block.bodies.identity ?? decompressed.get(key);
-    if (known !== undefined) return known;
-    const bytes = await transcode(block, "identity");
-    decompressed.set(key, bytes);
-    return bytes;
   };
 }
 

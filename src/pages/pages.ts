@@ -50,8 +50,6 @@ export interface Pages {
   readonly answerAtOnce: AskAtOnce;
   /** The question whose answer would be used now: that of the block, or the question itself. */
   readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked>;
-  /** The question to fetch: that of the block, or the question itself. The request stays. */
-  readonly questionFor: (question: Question) => Promise<Question>;
   /** Keys of all blocks from which a question's answer may have been cut. */
   readonly blockKeysOf: (asked: Asked, format: Format) => readonly string[];
 }
@@ -66,12 +64,6 @@ export function createPages(options: PagesOptions): Pages {
   const choose = createChoose(peek, pageEntries);
   const parts: Parts = { ...options, pageEntries, meaning, pageByPage, verify };
 
-  async function sourceOf(asked: Asked, format: Format): Promise<Asked> {
-    const page = cuttable(asked, format);
-    const block = page && (await choose(page));
-    return block?.asked ?? asked;
-  }
-
   return {
     async answer(question) {
       const page = cuttable(question, question.request.format);
@@ -85,10 +77,10 @@ export function createPages(options: PagesOptions): Pages {
       const isItself = page === undefined || page.blocks.some(({ asked }) => asked.key === question.key);
       return isItself ? askAtOnce(question) : findCut(question, page, parts);
     },
-    sourceOf,
-    async questionFor(question) {
-      const { request } = question;
-      return { request, ...(await sourceOf(question, request.format)) };
+    async sourceOf(asked, format) {
+      const page = cuttable(asked, format);
+      const block = page && (await choose(page));
+      return block?.asked ?? asked;
     },
     blockKeysOf: ({ query }, format) =>
       isPaged(query) && isOn() ? blocksOf(query, format).map(({ asked }) => asked.key) : [],

@@ -63,7 +63,7 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
     database,
     directory,
     space: room,
-    ...createEntries(database, { room, maxBytes, clock, run }),
+    ...createEntries(database, room, run, options),
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
     onEvent(listener) {
       // In this tick: no entry may be looked up before its purges are known.
@@ -82,18 +82,15 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
 /** The use of an entry is written at most this often, so that most hits only read. */
 const USE_WRITTEN_EVERY_MS = 60_000;
 
-interface StoreParts extends Pick<SqliteStoreOptions, "maxBytes" | "clock"> {
-  readonly room: SqliteRoom;
-  readonly run: Run;
-}
-
 /** The file belongs to this account alone, so the seal only finds damage. A new private key then costs no entry. */
 const SEAL = createSeal(() => "the file of one process");
 
 /** Entries in a table; the least recently used ones are evicted first. */
 function createEntries(
   database: Database,
-  { room, maxBytes, clock, run }: StoreParts,
+  room: SqliteRoom,
+  run: Run,
+  { maxBytes, clock }: SqliteStoreOptions,
 ): Pick<Store, "tier" | "get" | "set" | "remove" | "sweep" | "stats"> {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
@@ -143,13 +140,8 @@ function createEntries(
   };
 }
 
-interface SqlitePurges {
-  readonly all: () => Purge[];
-  readonly add: (scope: PurgeScope, hard: boolean) => Purge;
-}
-
 /** Purges in a table of their own, so that a restart forgets none of them. */
-function createSqlitePurges(database: Database, clock: Clock, retentionMs: number): SqlitePurges {
+function createSqlitePurges(database: Database, clock: Clock, retentionMs: number) {
   const select = database.prepare("SELECT epoch, purge FROM purges ORDER BY epoch");
   const insert = database.prepare(
     `INSERT INTO purges (epoch, at, purge)
@@ -161,12 +153,12 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
   );
 
   return {
-    all: () =>
+    all: (): Purge[] =>
       select.all().map((row) => {
         const purge: Omit<Purge, "epoch"> = JSON.parse(String(row["purge"]));
         return { ...purge, epoch: Number(row["epoch"]) };
       }),
-    add(scope, hard) {
+    add(scope: PurgeScope, hard: boolean): Purge {
       const now = clock.now();
       const row = insert.get({ now, purge: JSON.stringify({ scope, hard }) });
       trim.run(now - retentionMs);

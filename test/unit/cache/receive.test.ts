@@ -21,8 +21,10 @@ describe("a learned lifetime", () => {
     // It never changes and is seldom asked for, so it would get the longest lifetime.
     for (let nth = 1; nth <= 10; nth++) {
       const now = nth * 20 * ttlMs;
-      const reception = { now, purgeEpoch: 0, cached, before: cached, wasPurged: false, requests: 1 };
-      ({ entry: cached } = await receive(QUERY, fetchedWith({ caching }), reception, RULES, lifetimes));
+      const fetched = fetchedWith({ caching });
+      const before = { cached, before: cached, wasPurged: false, requests: 1 };
+      const reception = { query: QUERY, fetched, now, purgeEpoch: 0, ...before };
+      ({ entry: cached } = await receive(reception, RULES, lifetimes));
     }
     if (cached === undefined) expect.unreachable("nothing was received");
     expect(cached.freshUntil - cached.storedAt).toBe(Math.min(freshFor, 3) * ttlMs);

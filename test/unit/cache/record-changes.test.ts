@@ -22,10 +22,14 @@ function start() {
       recordIds: Object.keys(prices),
     });
     const cached = entries.get(name);
-    const reception = { now, purgeEpoch: 0, cached, before: cached, wasPurged: false, requests: 1 };
+    const before = { cached, before: cached, wasPurged: false, requests: 1 };
     const page = { extras: [], limit: 500, offset: 0 };
     const query: Query = { kind: "search", resource: "listings", filters: [["q", name]], ...page };
-    const { entry } = await receive(query, fetched, reception, rulesWith(), lifetimes);
+    const { entry } = await receive(
+      { query, fetched, now, purgeEpoch: 0, ...before },
+      rulesWith(),
+      lifetimes,
+    );
     entries.set(name, entry);
     return entry;
   };

@@ -87,7 +87,7 @@ function start(): Stage {
         listings: DATA.listings.map((row) => ({ ...row, record: { ...row.record, listPrice } })),
       };
       await clock.advance(1);
-      put(await pages.questionFor(question));
+      put(await pages.sourceOf(question, "json"));
     },
   };
 }

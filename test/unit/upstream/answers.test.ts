@@ -1,7 +1,6 @@
 /**
  * The contract: what the upstream answers, and what the caller gets. This is the place to look up every verdict.
  */
-import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
 import nock from "nock";
@@ -10,7 +9,6 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/upstream/fetched.ts";
 import type { SendEnd, Throttled } from "../../../src/ratelimit/throttled.ts";
-import { decodedAnswer } from "../../../src/upstream/fetch.ts";
 import { type AskedOf, askedOf, attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
 
 const UPSTREAM = "http://upstream.test";
@@ -287,18 +285,5 @@ describe("a body in a content coding", () => {
     const { result, watcher } = await asked([answer, answer]);
     expect(inBrief(result)).toBe(status === 200 ? "the body" : UNUSABLE);
     expect(watcher.calls.map((call) => call.status)).toEqual([status]);
-  });
-
-  it("in several members is not decoded in very small pieces", async () => {
-    const body = randomBytes(30_000).toString("base64");
-    const head = { status: 200, headAt: 0, headers: { "content-encoding": "gzip" } };
-    const allocated = vi.spyOn(Buffer, "allocUnsafe");
-    const zipped = Buffer.concat([gzipSync(body), gzipSync("")]);
-    allocated.mockClear();
-    const answer = await decodedAnswer({ ...head, body: zipped }, LIMITS.maxBodyBytes);
-    const pieces = allocated.mock.calls.length;
-    allocated.mockRestore();
-    expect(answer.body.toString()).toBe(body);
-    expect(pieces).toBeLessThan(10);
   });
 });
