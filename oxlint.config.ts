@@ -39,7 +39,8 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
     names: ["lru-cache"],
     at: [
       "src/cache/store/**",
-      "src/pages/page-entries.ts",
+      "src/cache/failures.ts",
+      "src/pages/page-by-page.ts",
       "src/query/known-targets.ts",
       "src/ratelimit/limits/redis-ledger.ts",
     ],

@@ -3,6 +3,8 @@
  * gets fewer calls, not more. Instants are monotonic, so that setting the time of day back does not delay the next
  * try.
  */
+import { LRUCache } from "lru-cache";
+
 import type { Problem } from "../errors.ts";
 
 export interface Failures {
@@ -37,31 +39,24 @@ interface Failure {
 const SAME_WITHIN_MS = 1_000;
 
 export function createFailures(): Failures {
-  /** Ordered by the last report, oldest first. */
-  const failures = new Map<string, Failure>();
-
-  function note(key: string, failure: Failure): void {
-    failures.delete(key);
-    failures.set(key, failure);
-    if (failures.size > MOST_KEYS) failures.delete(failures.keys().next().value ?? "");
-  }
+  const failures = new LRUCache<string, Failure>({ max: MOST_KEYS });
 
   return {
     isAny: () => failures.size > 0,
     recent(key, now) {
-      const failure = failures.get(key);
+      const failure = failures.peek(key);
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
     },
-    latest: (key) => failures.get(key)?.problem,
+    latest: (key) => failures.peek(key)?.problem,
     failed(key, problem, now) {
       const { waitMs: before = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
       if (before > 0 && now - failedAt < SAME_WITHIN_MS) return;
       const waitMs = Math.min(Math.max(FIRST_MS, before * 2), LONGEST_MS);
-      note(key, { problem, waitMs, nextTryAt: now + waitMs, failedAt: now });
+      failures.set(key, { problem, waitMs, nextTryAt: now + waitMs, failedAt: now });
     },
     tooSlow(key, problem, now) {
       const { waitMs = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
-      note(key, { problem, waitMs, nextTryAt: now + FIRST_MS, failedAt });
+      failures.set(key, { problem, waitMs, nextTryAt: now + FIRST_MS, failedAt });
     },
     succeeded: (key) => void failures.delete(key),
   };

@@ -2,6 +2,8 @@
  * The searches whose pages are fetched one by one for a while, because no page could be cut from their blocks. If that happens
  * to many searches, it applies to the whole resource.
  */
+import { LRUCache } from "lru-cache";
+
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { PagedResource } from "./block-index.ts";
@@ -28,7 +30,9 @@ export interface PageByPageOptions {
 }
 
 export function createPageByPage({ clock, observer }: PageByPageOptions): PageByPage {
-  const searches = new Map<string, { readonly resource: PagedResource; readonly until: number }>();
+  const searches = new LRUCache<string, { readonly resource: PagedResource; readonly until: number }>({
+    max: MOST_SEARCHES,
+  });
   const resourcesUntil = new Map<PagedResource, number>();
 
   function addResourceIfMany(resource: PagedResource, why: string, forMs: number): void {
@@ -46,20 +50,14 @@ export function createPageByPage({ clock, observer }: PageByPageOptions): PageBy
     has(search, resource) {
       const now = clock.monotonic();
       if (now < (resourcesUntil.get(resource) ?? 0)) return true;
-      return searches.size > 0 && now < (searches.get(search)?.until ?? 0);
+      return searches.size > 0 && now < (searches.peek(search)?.until ?? 0);
     },
     add(search, resource, why) {
       const now = clock.monotonic();
       // Many callers may report the same failure at the same time.
       if (now < (searches.get(search)?.until ?? 0) && why !== WRONG) return;
       const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;
-      // Delete first, so that the map stays in order of age.
-      searches.delete(search);
       searches.set(search, { resource, until: now + forMs });
-      for (const [known, { until }] of searches) {
-        if (until > now && searches.size <= MOST_SEARCHES) break;
-        searches.delete(known);
-      }
       observer.warn("The pages of a search are fetched one by one for some time.", {
         search,
         why,

@@ -148,7 +148,7 @@ async function answerPage(
   const mayKeep = stored !== "upstream-no-store";
   const { isNew, keptAs, entry: cut } = await pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
   if (stored === true) pageEntries.pack(block.asked, entry, index);
-  verify.cut(question, page, block, entry);
+  verify(question, page, block, entry);
   const saved = page.offset >= index.totalCount ? "past_end" : "folded";
   return { ...answer, entry: cut, keptAs, ...(isNew && forwarded === undefined && { saved }) };
 }

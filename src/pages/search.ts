@@ -3,7 +3,7 @@ import type { Format } from "../interface/media-types.ts";
 import { cacheKey } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
-import type { Question } from "../query/question.ts";
+import type { ParsedQuery } from "../query/known-targets.ts";
 import type { PagedResource, Stretch } from "./block-index.ts";
 
 /** A query of a search that has pages. */
@@ -30,7 +30,7 @@ export function isPaged(query: Query): query is PagedQuery {
 }
 
 /** A question without its request. */
-export type Asked = Omit<Question, "request">;
+export type Asked = ParsedQuery<Query>;
 
 /** A block, and the question that fetches it. */
 export interface Block {

@@ -28,10 +28,8 @@ export interface VerifyOptions {
   };
 }
 
-export interface Verify {
-  /** A page was cut. It is checked in the background if a check is due. */
-  readonly cut: (question: Question, page: CuttablePage, block: Block, entry: Entry) => void;
-}
+/** A page was cut. It is checked in the background if a check is due. */
+export type Verify = (question: Question, page: CuttablePage, source: Block, block: Entry) => void;
 
 export function createVerify(options: VerifyOptions): Verify {
   const { pageEntries, pageByPage, checks, peek, refresh, observer } = options;
@@ -71,15 +69,13 @@ export function createVerify(options: VerifyOptions): Verify {
     return (await isSame(newBlock, newOwn)) ? "agreed" : "differed";
   }
 
-  return {
-    cut(question, page, source, block) {
-      const { search, query } = page;
-      if (!checks.isDue("page", query.resource)) return;
-      void checks.run("page", async (spend) => {
-        const result = await check(question, page, source, block, spend);
-        observer.pageChecked(query.resource, result);
-        if (result === "differed") pageByPage.add(search, query.resource, WRONG);
-      });
-    },
+  return (question, page, source, block) => {
+    const { search, query } = page;
+    if (!checks.isDue("page", query.resource)) return;
+    void checks.run("page", async (spend) => {
+      const result = await check(question, page, source, block, spend);
+      observer.pageChecked(query.resource, result);
+      if (result === "differed") pageByPage.add(search, query.resource, WRONG);
+    });
   };
 }

@@ -11,9 +11,11 @@ import type { Query, StreamedQuery } from "./query.ts";
 import type { KnownRoute } from "./route.ts";
 
 /** A query with its canonical form and its cache key. */
-export interface ParsedQuery {
-  readonly query: Query | StreamedQuery;
+export interface ParsedQuery<Q extends Query | StreamedQuery = Query | StreamedQuery> {
+  readonly query: Q;
+  /** The canonical form of the query; for a streamed query, its path. Safe to log and to show. */
   readonly canonicalQuery: string;
+  /** The cache key. */
   readonly key: string;
 }
 

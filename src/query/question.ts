@@ -72,13 +72,8 @@ export const NO_DIRECTIVES: CallerDirectives = {
 };
 
 /** A request with its parsed query. */
-export interface Question<Q extends Query | StreamedQuery = Query> {
+export interface Question<Q extends Query | StreamedQuery = Query> extends ParsedQuery<Q> {
   readonly request: GatewayRequest;
-  readonly query: Q;
-  /** The canonical form of the query; for a streamed query, its path. Safe to log and to show. */
-  readonly canonicalQuery: string;
-  /** The cache key. */
-  readonly key: string;
 }
 
 /** @throws {Problem} `invalid-query` with every mistake */

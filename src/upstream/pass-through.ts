@@ -211,6 +211,7 @@ class Exchange {
       resource,
       signature: call.signature,
       maxBytes: this.#options.upstream.maxBodyBytes,
+      isWhole: () => answer.complete,
       judge: (body) => call.judge({ status: 200, headers, headAt, body }),
       onBegin: () => {
         sink.start(passedHeaders(headers, resource, unzip.length > 0, this.#options.clock.now()));
@@ -218,8 +219,6 @@ class Exchange {
         this.#begun.resolve();
       },
     });
-    // A body without its last chunk also ends with `end`.
-    answer.on("end", () => answer.complete || answer.destroy(new UpstreamFault("cut-body")));
     pipeline([answer, ...unzip, guard], (error) => {
       if (error) this.#fail(streamFaultOf(error), guard.bytes);
     });

@@ -16,6 +16,8 @@ export interface StreamGuardOptions {
   readonly resource: Resource;
   readonly signature: readonly string[];
   readonly maxBytes: number;
+  /** Whether the upstream has sent all of the body. A body without its last chunk also ends. */
+  readonly isWhole: () => boolean;
   /** Judges a whole body. */
   readonly judge: (body: Buffer) => Verdict;
   /** Called before the first bytes are passed on. */
@@ -48,6 +50,7 @@ export class StreamGuard extends Transform {
   }
 
   override _flush(done: TransformCallback): void {
+    if (!this.#options.isWhole()) return done(new UpstreamFault("cut-body"));
     const { problem } = this.#hasBegun ? {} : this.#options.judge(this.#held);
     if (problem !== undefined) return done(new UpstreamFault("malformed", problem.message));
     this.#pass(this.#held, done);

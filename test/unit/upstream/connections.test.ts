@@ -9,17 +9,8 @@ import { createAgent } from "../../../src/upstream/agent.ts";
 import type { fetchAnswer, RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
-import {
-  closedAddress,
-  fetching,
-  httpUpstream,
-  LIMITS,
-  NEVER_TIMED_OUT,
-  outcomeOf,
-  PAGE,
-  portOf,
-  rawUpstream,
-} from "./support.ts";
+import { freePorts, portOf } from "../../support/ports.ts";
+import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, PAGE, rawUpstream } from "./support.ts";
 
 function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<typeof fetchAnswer>[0] {
   return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, timedOut };
@@ -98,7 +89,8 @@ describe("an upstream that breaks off", () => {
 
   it("refuses the connection", async () => {
     const clock = createFakeClock();
-    expect(await outcomeOf(fetching(clock)(request(await closedAddress())))).toBe("unreachable");
+    const [port] = await freePorts(1);
+    expect(await outcomeOf(fetching(clock)(request(`http://127.0.0.1:${port}`)))).toBe("unreachable");
     expect(clock.pending).toBe(0);
   });
 });
@@ -181,7 +173,7 @@ describe("an upstream that is slow", () => {
       const listening = async (server: net.Server): Promise<number> => {
         onTestFinished(() => void server.close());
         await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-        return portOf(server.address());
+        return portOf(server);
       };
       const port = await listening(
         scheme === "http" ? net.createServer(onSocket) : tls.createServer({ cert, key }, onSocket),
@@ -229,8 +221,8 @@ describe("an upstream that is slow", () => {
 
   it("gets no request after the total timeout", async () => {
     let requests = 0;
-    const url = await httpUpstream((_request, response) => {
-      requests += 1;
+    const url = await httpUpstream((response, nth) => {
+      requests = nth;
       response.end(PAGE);
     });
     const fetch = fetching(createFakeClock());

@@ -32,10 +32,7 @@ describe("a connection that the upstream has closed", () => {
 
 describe("the retry", () => {
   it("gives a caller whose deadline passes in its queue the problem of the first attempt", async () => {
-    const url = await httpUpstream((_request, response) => {
-      response.statusCode = 500;
-      response.end();
-    });
+    const url = await httpUpstream((response) => void response.writeHead(500).end());
     const door = Promise.withResolvers<void>();
     const [refusal, told] = [new Problem("quota-exceeded"), Promise.withResolvers<RefuseLate>()];
     let isQueued = true;
@@ -59,10 +56,9 @@ describe("the retry", () => {
 
   it("is sent after the delay, and is signed then", async () => {
     const heads: string[] = [];
-    const url = await httpUpstream((request, response) => {
-      heads.push(`GET ${request.url ?? ""}`);
-      response.statusCode = heads.length === 1 ? 500 : 200;
-      response.end(PAGE);
+    const url = await httpUpstream((response, nth) => {
+      heads.push(`GET ${response.req.url ?? ""}`);
+      response.writeHead(nth === 1 ? 500 : 200).end(PAGE);
     });
     const clock = createFakeClock();
     const { attempt } = attempting({ baseUrl: url, clock, retryDelayMs: RETRY_DELAY_MS });
@@ -79,7 +75,7 @@ describe("the retry", () => {
   });
 
   it("is withdrawn at the total timeout while it waits for a permit", async () => {
-    const url = await httpUpstream((_request, response) => void response.writeHead(500).end());
+    const url = await httpUpstream((response) => void response.writeHead(500).end());
     const clock = createFakeClock();
     const withdrawn = new Problem("temporary-reduced-capacity");
     const throttled: Throttled = async (order, job) => {
@@ -101,7 +97,7 @@ describe("the retry", () => {
 describe("the total timeout", () => {
   it("starts at the departure, and ends a slow answer", async () => {
     const response = Promise.withResolvers<http.ServerResponse>();
-    const url = await httpUpstream((_request, trickling) => {
+    const url = await httpUpstream((trickling) => {
       trickling.flushHeaders();
       response.resolve(trickling);
     });
@@ -133,11 +129,9 @@ describe("the total timeout", () => {
   });
 
   it("includes both attempts", async () => {
-    let requests = 0;
-    const url = await httpUpstream((_request, response) => {
-      requests += 1;
+    const url = await httpUpstream((response, nth) => {
       response.statusCode = 500;
-      if (requests === 1) response.end();
+      if (nth === 1) response.end();
     });
     const clock = createFakeClock();
     // So late that the second attempt cannot use up its header timeout.

@@ -4,7 +4,6 @@
 import http from "node:http";
 import type https from "node:https";
 import net from "node:net";
-import type { AddressInfo } from "node:net";
 
 import { onTestFinished } from "vitest";
 
@@ -23,6 +22,7 @@ import { createAttempt } from "../../../src/upstream/attempt.ts";
 import { fetchAnswer, UpstreamFault, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
 import { createSigner, unsigned } from "../../../src/upstream/sign.ts";
+import { portOf } from "../../support/ports.ts";
 import { questionWith, requestWith, SEARCH } from "../../support/question.ts";
 import { waitingOf } from "../../support/waiting.ts";
 import { SILENT } from "../../support/silent-observer.ts";
@@ -159,17 +159,15 @@ export async function outcomeOf(exchange: Promise<RawAnswer>): Promise<RawAnswer
 
 async function listening(server: net.Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${portOf(server.address())}`;
+  return `http://127.0.0.1:${portOf(server)}`;
 }
 
-export function portOf(address: AddressInfo | string | null): number {
-  if (address === null || typeof address === "string") throw new TypeError("the server has no port");
-  return address.port;
-}
-
-/** An HTTP server that ends with the test. */
-export async function httpUpstream(listener: http.RequestListener): Promise<string> {
-  const server = http.createServer(listener);
+/** The address of an HTTP server that ends with the test. `nth` counts its requests from 1. */
+export async function httpUpstream(
+  answer: (response: http.ServerResponse, nth: number) => void,
+): Promise<string> {
+  let requests = 0;
+  const server = http.createServer((_request, response) => answer(response, ++requests));
   onTestFinished(() => {
     server.close();
     server.closeAllConnections();
@@ -202,12 +200,4 @@ export async function rawUpstream(
     for (const socket of sockets) socket.destroy();
   });
   return await listening(server);
-}
-
-/** An address at which nothing listens. */
-export async function closedAddress(): Promise<string> {
-  const server = net.createServer();
-  const url = await listening(server);
-  await new Promise((resolve) => server.close(resolve));
-  return url;
 }
