@@ -46,7 +46,7 @@ export interface Take extends CallRecord {
 }
 
 /** A call that the own purse paid for. */
-export interface OwnCall extends Partial<CallRecord> {
+export interface OwnCall extends CallRecord {
   readonly id: string;
   readonly app: string;
   readonly slot: number;
@@ -79,7 +79,7 @@ export interface Request {
   /** [5] What counted in the shared purse then, by window, and how long ago that was. */
   readonly counts: Readonly<Record<string, number>>;
   readonly countsMs: number;
-  /** [5] The sizes of the own purses then. */
+  /** [5] The sizes of the own purses in the last reply. */
   readonly knownPurses: PurseSizes | undefined;
   /** [6] The script's time, as the own clock shows it; absent before the first reply. */
   readonly time: number | undefined;
@@ -87,13 +87,10 @@ export interface Request {
   readonly joinedBy: number;
   /** The time of day of this machine. */
   readonly wall: number;
-  /** The slot that this process holds, as far as it knows, and its debts. */
+  /** The slot whose purse this process may spend, as far as it knows. */
   readonly slot: number | undefined;
-  readonly debts: readonly { readonly ms: number; readonly count: number; readonly forMs: number }[];
   readonly isLeaving: boolean;
   readonly calls: readonly OwnCall[];
-  /** `calls` are all calls of the own purse that are known. Then a slot that was lost can be claimed. */
-  readonly isFull: boolean;
   readonly ended: readonly EndedCall[];
   readonly takes: readonly Take[];
   /** The calls that wait here; absent if that has not changed. */
@@ -130,9 +127,10 @@ export interface Done {
   readonly slackMs: number;
   readonly purses?: PurseSizes;
   readonly slot?: number;
-  /** [4] What counts in the purse of the slot, if that is new to this process. */
+  /** [4] What counts in the purse of the slot, if that is new to this process: the calls of all slots, and the debts. */
   readonly inherited?: {
-    readonly calls: readonly (readonly [id: string, at: number])[];
+    /** A slot, a blank and an id; the instant; and so on. */
+    readonly calls: readonly string[];
     readonly debts: readonly { readonly ms: number; readonly count: number; readonly till: number }[];
   };
   readonly results: readonly TakeResult[];

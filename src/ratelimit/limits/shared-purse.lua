@@ -14,7 +14,9 @@
 
 local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = unpack(KEYS)
 local stored = redis.call('GET', STATE)
-if ARGV[1] == '' then return stored and cjson.encode(cmsgpack.unpack(stored)) end
+-- Before its release, this version wrote JSON.
+local state = stored and (string.sub(stored, 1, 1) == '{' and cjson.decode or cmsgpack.unpack)(stored)
+if ARGV[1] == '' then return state and cjson.encode(state) end
 local request = cjson.decode(ARGV[1])
 local DAY = 86400000
 -- [6] After an outage of Redis that takes longer, those who know more have this long to come first.
@@ -24,11 +26,11 @@ local CLOCK_ERROR_MS = 5000
 local windows, shortest = request.windows, request.windows[1]
 local time = redis.call('TIME')
 local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local state, now
+local now
 
 local function int(number) return string.format('%.0f', number) end
 -- Longer by what the clocks may differ.
-local function span(ms) return ms * (1 + request.drift) + request.slackMs end
+local function span(ms) return ms * (1 + request.drift) + state.slackMs end
 local function count(key, ms) return redis.call('ZCOUNT', key, '(' .. int(now - span(ms)), '+inf') end
 
 -- A debt is a number of calls that count in one window, and of which no instants are known.
@@ -45,12 +47,12 @@ local function owe(debts, ms, number)
   for _, debt in ipairs(debts) do
     if debt.till > now then kept[#kept + 1] = debt end
   end
-  if number > 0 then kept[#kept + 1] = { ms = ms, count = number, till = now + span(ms + request.countMs) } end
+  if number > 0 then kept[#kept + 1] = { ms = ms, count = number, till = now + span(ms + state.countMs) } end
   return kept
 end
 
 local function readState()
-  if stored then state = cmsgpack.unpack(stored) else
+  if not state then
     redis.call('DEL', SHARED, OWN)
     state = {
       time = clock, clock = clock, wall = request.wall, seq = 0, workedSeq = 0, epoch = int(clock) .. request.process,
@@ -59,56 +61,43 @@ local function readState()
   end
   now = state.time
   -- [6] Replicas may have different timeouts for Redis. The longest timeout of all replicas counts.
-  for _, name in ipairs({ 'slackMs', 'countMs' }) do
-    request[name] = math.max(request[name], state[name] or 0)
-    state[name] = request[name]
-  end
-  request.holdMs, request.keepMs = request.holdMs + 2 * request.slackMs, request.keepMs + 2 * request.slackMs
+  for _, name in ipairs({ 'slackMs', 'countMs' }) do state[name] = math.max(request[name], state[name] or 0) end
+  request.holdMs, request.keepMs = request.holdMs + 2 * state.slackMs, request.keepMs + 2 * state.slackMs
 end
 
--- [3] Slots of two sizes may be in use. The larger size counts for all.
-local function larger(purses, others)
-  if not others or others.name == purses.name then return purses end
-  local own = {}
-  for ms, size in pairs(purses.own) do own[ms] = size end
-  for ms, size in pairs(others.own) do own[ms] = math.max(size, own[ms] or 0) end
-  return { name = 'mixed', replicas = math.max(purses.replicas, others.replicas), own = own }
-end
-
+-- [3] Slots may be of another size than this process wants. The larger size counts.
+local function isSizeWanted() return state.purses and state.purses.name == request.purses.name end
 local function ownTotal(purses, ms) return purses and purses.replicas * (purses.own[int(ms)] or 0) or 0 end
 local function sharedLimit(w) return w.limit - math.max(ownTotal(request.purses, w.ms), ownTotal(state.purses, w.ms)) end
 local function room(w) return sharedLimit(w) - count(SHARED, w.ms) - owed(state.debts, w.ms) end
 
--- [5] Data were lost. `counts` are what counted `ageMs` ago, by window. All processes must join again.
-local function lose(counts, ageMs)
-  state.purses = larger(larger(request.purses, request.knownPurses), state.purses)
+-- [5] Data were lost. `counts` are what counted `ageMs` ago, by window. `purses` are the sizes of the slots. All processes
+-- must join again.
+local function lose(counts, ageMs, purses)
+  state.purses = purses or request.purses
   local debts, most = {}, {}
-  for i, w in ipairs(windows) do
-    if i > 1 then
-      local granted = sharedLimit(shortest) * (math.ceil(span(ageMs) / shortest.ms) + 1)
-      local sum = (counts[int(w.ms)] or sharedLimit(w)) + granted
-      debts = owe(debts, w.ms, math.max(sum, owed(state.debts, w.ms)))
-    end
+  for i = 2, #windows do
+    local w, granted = windows[i], sharedLimit(shortest) * (math.ceil(span(ageMs) / shortest.ms) + 1)
+    local sum = (counts[int(w.ms)] or sharedLimit(w)) + granted
+    debts = owe(debts, w.ms, math.max(sum, owed(state.debts, w.ms)))
   end
-  for ms, size in pairs(state.purses.own) do
-    if tonumber(ms) > shortest.ms then most[#most + 1] = { ms = tonumber(ms), count = size } end
-  end
+  for ms, size in pairs(state.purses.own) do most[#most + 1] = { ms = tonumber(ms), count = size } end
   for k = 1, math.max(state.purses.replicas, #state.slots) do
     state.slots[k] = { isUnknown = true, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most, debts = {} }
   end
   redis.call('DEL', SHARED, OWN)
   state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
   -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
-  state.openAt, state.since = now + span(shortest.ms + request.countMs) + request.unknownMs, now
+  state.openAt, state.since = now + span(shortest.ms + state.countMs) + request.unknownMs, now
   state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
 end
 
 -- [5] A replica has seen more than Redis knows, or a key is gone.
 local function noticeLoss()
   local me = state.processes[request.process]
-  if (me and me.seq or state.seq) < request.seen then return lose(request.counts, request.countsMs) end
+  if (me and me.seq or state.seq) < request.seen then return lose(request.counts, request.countsMs, request.knownPurses) end
   local isWhole = redis.call('ZCARD', SHARED) == state.shared and redis.call('ZCARD', OWN) == state.own
-  if not isWhole then lose(state.counts, 0) end
+  if not isWhole then lose(state.counts, 0, state.purses) end
 end
 
 -- [6] Moves the time as far as the asker's clock shows. A process that is new only watches at first: those who know more
@@ -117,7 +106,7 @@ end
 local function moveTime()
   local me = state.processes[request.process]
   local isMember = me and me.joinedBy == request.joinedBy
-  local isAhead = isMember and request.time > now + request.slackMs
+  local isAhead = isMember and request.time > now + state.slackMs
   if not isMember or (isAhead and state.workedSeq > me.seq) then
     state.processes[request.process] = { joinedBy = request.number, joinsAt = now + request.joinMs }
     return false
@@ -151,19 +140,9 @@ local function adoptOldBudget()
   return true
 end
 
-local function callsOf(k)
-  local calls, prefix, flat = {}, int(k) .. ' ', redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES')
-  for i = 1, #flat, 2 do
-    if string.sub(flat[i], 1, #prefix) == prefix then
-      calls[#calls + 1] = { string.sub(flat[i], #prefix + 1), tonumber(flat[i + 1]) }
-    end
-  end
-  return calls
-end
-
 -- [3] Slots get another size when all are free. Calls of the old ones count against the shared purse.
 local function resize()
-  if state.purses and state.purses.name == request.purses.name then return true end
+  if isSizeWanted() then return true end
   local debts = state.debts
   for _, w in ipairs(windows) do
     local spent = count(OWN, w.ms)
@@ -179,26 +158,28 @@ local function resize()
   return true
 end
 
+local function oweMost(slot)
+  for _, debt in ipairs(slot.most) do slot.debts = owe(slot.debts, debt.ms, debt.count) end
+end
+
 -- [3][4] @return the slot of this process, and whether its purse is new to it
-local function ownSlot(mayTake)
+local function ownSlot()
   local mine
   for k, slot in ipairs(state.slots) do
+    if slot.isUnknown and k == request.slot and isSizeWanted() then
+      -- [5] The holder goes on. For a later holder, the purse counts as spent.
+      slot.holder, slot.isUnknown = request.process, nil
+      oweMost(slot)
+    end
     -- The holder has certainly stopped, and its calls have left the shortest window. In longer ones, the most counts that
     -- it can have spent since its last report.
     if (slot.holder or slot.isUnknown) and now > slot.renewedAt + slot.holdMs then
-      for _, debt in ipairs(slot.most) do slot.debts = owe(slot.debts, debt.ms, debt.count) end
+      oweMost(slot)
       slot.holder, slot.isUnknown = nil, nil
     end
     if slot.holder == request.process then mine = k end
   end
-  local claimed = request.isFull and request.slot and state.slots[request.slot]
-  if not mine and claimed and claimed.isUnknown and state.purses.name == request.purses.name then
-    mine, claimed.holder, claimed.isUnknown = request.slot, request.process, nil
-    for _, debt in ipairs(request.debts) do
-      claimed.debts[#claimed.debts + 1] = { ms = debt.ms, count = debt.count, till = now + debt.forMs }
-    end
-  end
-  if mine or not mayTake or now < state.openAt or not resize() then return mine, mine ~= request.slot end
+  if mine or request.isLeaving or now < state.openAt or not resize() then return mine, mine ~= request.slot end
   for k = 1, request.purses.replicas do
     state.slots[k] = state.slots[k] or { debts = {} }
     if not (state.slots[k].holder or state.slots[k].isUnknown) then
@@ -217,7 +198,7 @@ end
 local function report()
   for _, call in ipairs(request.calls) do
     local isNew = redis.call('ZADD', OWN, 'NX', int(now - call.ageMs), int(call.slot) .. ' ' .. call.id) == 1
-    if isNew and call.resource then enterInLedger(call.id, now - call.sentMs, call) end
+    if isNew then enterInLedger(call.id, now - call.sentMs, call) end
     if isNew and call.hasDay then redis.call('ZADD', request.prefix .. 'day:' .. call.app, int(now - call.ageMs), call.id) end
   end
 end
@@ -254,9 +235,9 @@ local function take(wanted, rooms, closedMs)
     if over > 0 then refuse('per-day', freeIn(day, DAY, over)) end
   end
   if reason and not wanted.ignoresLimits then return { reason = reason, waitMs = waitMs } end
-  redis.call('ZADD', SHARED, int(now + request.countMs), wanted.id)
+  redis.call('ZADD', SHARED, int(now + state.countMs), wanted.id)
   if wanted.perDay then
-    redis.call('ZADD', day, int(now + request.countMs), wanted.id)
+    redis.call('ZADD', day, int(now + state.countMs), wanted.id)
     redis.call('ZREMRANGEBYSCORE', day, '-inf', int(now - span(DAY)))
     redis.call('PEXPIRE', day, int(span(DAY)))
   end
@@ -265,18 +246,15 @@ local function take(wanted, rooms, closedMs)
   return { isGranted = true }
 end
 
--- What waits at other replicas. Predictions and fairness need it.
-local function waitingElsewhere()
-  local waiting, flat = {}, redis.call('HGETALL', WAITING)
+-- Says what waits at other replicas, for predictions and fairness, and tidies up.
+local function tick(reply)
+  local flat = redis.call('HGETALL', WAITING)
+  reply.waiting = {}
   for i = 1, #flat, 2 do
     local other = cjson.decode(flat[i + 1])
     if other.at < now - 1000 then redis.call('HDEL', WAITING, flat[i])
-    elseif flat[i] ~= request.process then waiting[#waiting + 1] = other.apps end
+    elseif flat[i] ~= request.process then reply.waiting[#reply.waiting + 1] = other.apps end
   end
-  return waiting
-end
-
-local function tidy()
   state.keepMs = math.max(state.keepMs, request.keepMs)
   for _, key in ipairs({ SHARED, OWN }) do redis.call('ZREMRANGEBYSCORE', key, '-inf', int(now - state.keepMs)) end
   for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
@@ -290,14 +268,14 @@ end
 
 local function work(reply)
   reply.isOldVersion = adoptOldBudget()
-  local slot, isNew = ownSlot(not request.isLeaving)
+  local slot, isNew = ownSlot()
   report()
   for _, ended in ipairs(request.ended) do settle(ended) end
   if slot and request.isLeaving then state.slots[slot].holder, slot = nil, nil end
   if slot then
     local mine = state.slots[slot]
     mine.renewedAt, mine.holdMs, mine.most, reply.slot = now, request.holdMs, request.most, slot
-    if isNew then reply.inherited = { calls = callsOf(slot), debts = mine.debts } end
+    if isNew then reply.inherited = { calls = redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES'), debts = mine.debts } end
   end
   local rooms = {}
   reply.closedMs = math.max(0, state.openAt - now)
@@ -310,10 +288,7 @@ local function work(reply)
   if request.waiting then
     redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   end
-  if request.isTick then
-    reply.waiting = waitingElsewhere()
-    tidy()
-  end
+  if request.isTick then tick(reply) end
   state.counts = reply.counts
 end
 
@@ -329,9 +304,8 @@ if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joins
 if isWorking then work(reply) end
 state.seq, state.time = state.seq + 1, now
 me.seq, me.number, me.at = state.seq, request.number, now
-state.processes[request.process] = me
 state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
 redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
-reply.joinedBy, reply.purses, reply.slackMs = me.joinedBy, state.purses, request.slackMs
+reply.joinedBy, reply.purses, reply.slackMs = me.joinedBy, state.purses, state.slackMs
 return cjson.encode(reply)

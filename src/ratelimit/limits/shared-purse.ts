@@ -76,6 +76,8 @@ class SharedPurse implements SharedLimiter {
   #next: LimiterConfig | undefined;
   /** [5] The sequence number in the last reply. */
   #seen = 0;
+  #epoch: string | undefined;
+  #knownPurses: Done["purses"];
   #commands = 0;
   #tickAt: number;
   /** A command is under way. */
@@ -263,7 +265,7 @@ class SharedPurse implements SharedLimiter {
       seen: this.#seen,
       counts: last?.counts ?? {},
       countsMs: last === undefined ? 0 : askedAt - last.askedAt,
-      knownPurses: last?.purses,
+      knownPurses: this.#knownPurses,
       ...this.#time.ask(askedAt),
       wall: clock.now(),
       ...asked,
@@ -296,9 +298,11 @@ class SharedPurse implements SharedLimiter {
     purses.opensAt = reply.closedMs > 0 ? at + reply.closedMs : 0;
     this.#seen = reply.seq;
     this.#time.heard(reply, at);
-    const isLost = purses.slot.renewed(reply, askedAt, at);
-    if (isLost) this.#noticeLoss();
-    if (isLost || purses.opensAt > at) this.#tickAt = Math.min(this.#tickAt, isLost ? at : purses.opensAt);
+    if (!reply.isWatching) purses.slot.renewed(reply, askedAt, at);
+    if (this.#epoch !== undefined && this.#epoch !== reply.epoch) this.#noticeLoss();
+    this.#epoch = reply.epoch;
+    this.#knownPurses = reply.purses;
+    if (purses.opensAt > at) this.#tickAt = Math.min(this.#tickAt, purses.opensAt);
     if (reply.isOldVersion === true && !this.#isOldVersionKnown)
       warn(
         "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.",

@@ -29,10 +29,6 @@ export class Slot {
   #number: number | undefined;
   /** When the last renewal was sent that is confirmed. */
   #renewedAt = Number.NEGATIVE_INFINITY;
-  #epoch: string | undefined;
-  #isFullDue = false;
-  /** The last reply named a slot. */
-  #isConfirmed = false;
   #purse: OwnPurse = createOwnPurse([], atLeast);
   readonly #unreported = new Map<string, Unreported>();
   readonly #paidBy = new Map<string, number>();
@@ -102,66 +98,42 @@ export class Slot {
 
   /** What a command reports. Call `confirm` when Redis has replied. */
   report(now: number): {
-    readonly fields: Pick<Request, "slot" | "debts" | "calls" | "isFull" | "ended">;
+    readonly fields: Pick<Request, "slot" | "calls" | "ended">;
     readonly confirm: () => void;
   } {
-    const isFull = this.#isFullDue && now < this.rightUntil();
-    const calls = [...this.#unreported.values()].slice(0, isFull ? Number.POSITIVE_INFINITY : MOST_REPORTED);
+    const calls = [...this.#unreported.values()].slice(0, MOST_REPORTED);
     const ends = [...this.#ends.values()]
       .filter(({ id }) => !this.#unreported.has(id) || calls.some((call) => call.id === id))
       .slice(0, MOST_REPORTED);
-    const reported: OwnCall[] = calls.map(({ latest, sentAt, ...call }) => {
-      return { ...call, ageMs: ageOf(now - latest), sentMs: ageOf(now - sentAt) };
-    });
     return {
       fields: {
-        slot: this.#number,
-        debts: isFull
-          ? this.#purse.debts.map(({ till, ...debt }) => ({ ...debt, forMs: atLeast(till - now) }))
-          : [],
-        calls: isFull ? [...this.#reportedBefore(now), ...reported] : reported,
-        isFull,
+        slot: now < this.rightUntil() ? this.#number : undefined,
+        calls: calls.map(({ latest, sentAt, ...call }) => {
+          return { ...call, ageMs: ageOf(now - latest), sentMs: ageOf(now - sentAt) };
+        }),
         ended: ends.map(({ arrivedAt, ...end }) => ({ ...end, ageMs: ageOf(Math.max(0, now - arrivedAt)) })),
       },
       confirm: () => {
         for (const { id } of calls) this.#unreported.delete(id);
         for (const end of ends) if (this.#ends.get(end.id) === end) this.#ends.delete(end.id);
-        if (isFull) this.#isFullDue = false;
-        // [3] The script has not given the slot back: it may be another one's now, or slots have another size.
-        if (isFull && !this.#isConfirmed) this.stopUsing();
       },
     };
   }
 
-  /** [5] The calls that Redis knew before it lost its data. */
-  #reportedBefore(now: number): OwnCall[] {
-    const slot = this.#number ?? NO_SLOT;
-    return [...this.#purse.log.calls()]
-      .filter(([id]) => !this.#unreported.has(id))
-      .map(([id, { app, at }]) => ({ id, app, slot, ageMs: ageOf(now - at), sentMs: 0, hasDay: false }));
-  }
-
-  /** @returns whether data were lost, and this replica knows it for the first time */
-  renewed({ slot, inherited, epoch, time, slackMs }: Done, askedAt: number, now: number): boolean {
-    const isLost = this.#epoch !== undefined && this.#epoch !== epoch;
-    this.#epoch = epoch;
-    if (isLost && slot === undefined) this.#isFullDue = true;
-    this.#isConfirmed = slot !== undefined;
-    if (slot === undefined) return isLost;
-    if (inherited !== undefined) {
-      const slack = slackMs + ROUNDING_MS;
-      const debts = inherited.debts.map(({ till, ...debt }) => ({
-        ...debt,
-        till: now + atLeast(till - time) + slack,
-      }));
-      this.#purse = { ...this.#purse, debts };
-      this.#isFullDue = false;
-      for (const [id, at] of inherited.calls)
-        if (!this.#purse.log.calls().has(id)) this.#purse.log.enter(id, "", now - atMost(time - at) + slack);
-    }
+  /** A reply says which slot this process holds. If it holds none, it may be another one's now. */
+  renewed({ slot, inherited, time, slackMs }: Done, askedAt: number, now: number): void {
     this.#number = slot;
     this.#renewedAt = askedAt;
-    return isLost;
+    if (inherited === undefined) return;
+    const slack = slackMs + ROUNDING_MS;
+    const debts = inherited.debts.map(({ till, ...debt }) => ({ ...debt, till: now + atLeast(till - time) + slack }));
+    this.#purse = { ...this.#purse, debts };
+    for (let index = 0; index < inherited.calls.length; index += 2) {
+      const [member = "", instant] = inherited.calls.slice(index, index + 2);
+      const id = member.slice(member.indexOf(" ") + 1);
+      if (member !== `${slot} ${id}` || this.#purse.log.calls().has(id)) continue;
+      this.#purse.log.enter(id, "", now - atMost(time - Number(instant)) + slack);
+    }
   }
 
   forget(before: number): void {

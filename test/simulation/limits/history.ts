@@ -69,7 +69,9 @@ function checkUse({ replicas, plan, config, slots, arrivals, clock, problems }: 
   for (const replica of replicas)
     if (replica.isAlive && isAsking(replica) && replica.lastAnswerAt < from)
       problems.push(`${replica.name} got no answer`);
-  if (plan.unsettled === 1) return;
+  // Replicas with other settings get no slot.
+  const isMixed = replicas.some((replica) => replica.isAlive && replica.slots !== slots);
+  if (plan.unsettled === 1 || isMixed) return;
   const to = clock.monotonic();
   const busy = replicas.filter((replica) => replica.isAlive && isAsking(replica)).length;
   const used = pursesOf(config.windows, { replicas: slots, degradedReserve: plan.reserve }).map(

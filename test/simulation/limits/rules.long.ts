@@ -77,7 +77,7 @@ const REMOVALS: readonly Removal[] = [
     what: "a new holder takes over nothing",
     seed: 2,
     change: [
-      "reply.inherited = { calls = callsOf(slot), debts = mine.debts }",
+      "reply.inherited = { calls = redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES'), debts = mine.debts }",
       "reply.inherited = { calls = {}, debts = {} }",
     ],
     plan: { faults: ["stop", "kill"], reserve: 0.5, dispatchers: [5, 5, 5] },
@@ -85,7 +85,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "4",
     what: "calls that a dead holder did not report are forgotten",
-    change: ["for _, debt in ipairs(slot.most) do slot.debts = owe(slot.debts, debt.ms, debt.count) end", ""],
+    change: ["oweMost(slot)\n      slot.holder,", "slot.holder,"],
     plan: {
       windows: [window(40, 4_000), window(80, 60_000)],
       faults: ["redis-down", "kill", "partition"],
@@ -101,14 +101,14 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "5",
     what: "nobody notices that a key is gone",
-    change: ["if not isWhole then lose(state.counts, 0) end", ""],
+    change: ["if not isWhole then lose(state.counts, 0, state.purses) end", ""],
     plan: { faults: ["evict"] },
   },
   {
     rule: "5",
     what: "the shared purse stays open after a loss",
     change: [
-      "state.openAt, state.since = now + span(shortest.ms + request.countMs) + request.unknownMs, now",
+      "state.openAt, state.since = now + span(shortest.ms + state.countMs) + request.unknownMs, now",
       "state.since = now",
     ],
     plan: { windows: SHORT, faults: ["empty", "roll-back"] },
@@ -125,6 +125,12 @@ const REMOVALS: readonly Removal[] = [
     seed: 3,
     change: ["state.slots[k] = { isUnknown = true,", "state.slots[k] = {"],
     plan: { windows: SHORT, faults: ["empty", "partition", "surge"], reserve: 0.5 },
+  },
+  {
+    rule: "5",
+    what: "what a slot spent before a loss is new to its next holder",
+    change: ["slot.isUnknown = request.process, nil\n      oweMost(slot)", "slot.isUnknown = request.process, nil"],
+    plan: { windows: [window(40, 4_000), window(80, 60_000)], faults: ["empty", "stop"], reserve: 0.5 },
   },
   {
     rule: "6",

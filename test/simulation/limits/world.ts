@@ -21,6 +21,8 @@ interface Server {
 export interface Replica {
   readonly name: string;
   readonly place: number;
+  /** REPLICAS in its settings. */
+  readonly slots: number;
   readonly limiter: SharedLimiter;
   isAlive: boolean;
   isStopping: boolean;
@@ -89,6 +91,7 @@ export function start(world: World, place: number): Replica {
   const replica = {
     name,
     place,
+    slots: world.slots,
     isAlive: true,
     isStopping: false,
     isPartitioned: false,

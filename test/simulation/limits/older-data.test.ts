@@ -1,0 +1,90 @@
+/** Redis has an older copy of the budget, or one in an older form. */
+import { beforeAll, expect, it } from "vitest";
+
+import { mostWithin } from "../../support/arrivals.ts";
+import { createRandom } from "../../support/random.ts";
+import { drawPlan, type Plan } from "./plan.ts";
+import { LUA, type RedisStage, startStage } from "./redis-stage.ts";
+import { createWorld, type Replica, start, type World } from "./world.ts";
+
+const LIMIT = 40;
+const WINDOW_MS = 4_000;
+
+let stage: RedisStage;
+beforeAll(async () => {
+  stage = await startStage();
+  return stage.close;
+});
+
+function twoReplicas(lua = LUA): { world: World; cutOff: Replica; knowing: Replica } {
+  const random = createRandom(1);
+  const plan: Plan = {
+    ...drawPlan(random),
+    windows: [{ name: "4s", limit: LIMIT, windowMs: WINDOW_MS }],
+    slots: 2,
+    reserve: 0,
+    dispatchers: [5, 5],
+    redisRate: 1,
+    unsettled: 0,
+  };
+  const world = createWorld(stage, plan, random, lua);
+  world.isHealed = true;
+  return { world, cutOff: start(world, 0), knowing: start(world, 1) };
+}
+
+async function mostCalls({ replicas, server, arrivals }: World): Promise<number> {
+  for (const replica of replicas) replica.isAlive = false;
+  await server.data.idle();
+  await server.data.remove();
+  const instants = arrivals.map(({ at }) => at).toSorted((a, b) => a - b);
+  expect(instants.length).toBeGreaterThan(2 * LIMIT);
+  return mostWithin(instants, WINDOW_MS);
+}
+
+/** @returns the most calls in a window */
+async function returnWithOlderData(lua: string): Promise<number> {
+  const { world, cutOff, knowing } = twoReplicas(lua);
+  const { clock, server } = world;
+  await clock.advance(10_000);
+  // The last command in the copy is that of the replica that is then cut off.
+  knowing.frozenUntil = clock.monotonic() + 500;
+  await clock.advance(500);
+  server.data.snapshot();
+  cutOff.isPartitioned = true;
+  await clock.advance(3_000);
+  // Redis is away. All calls since the copy are lost.
+  server.isUp = false;
+  server.data.rollBack(0);
+  await clock.advance(1_500);
+  knowing.isPartitioned = true;
+  cutOff.isPartitioned = false;
+  server.isUp = true;
+  await clock.advance(600);
+  knowing.isPartitioned = false;
+  await clock.advance(2 * WINDOW_MS);
+  return mostCalls(world);
+}
+
+it("the shared purse is closed for a moment, until those who know more have come", async () => {
+  expect(await returnWithOlderData(LUA)).toBeLessThanOrEqual(LIMIT);
+});
+
+it("without this moment, the limit is exceeded", async () => {
+  const rule = "elseif to > now + RETURN_MS then";
+  expect(LUA).toContain(rule);
+  expect(await returnWithOlderData(LUA.replace(rule, "elseif false then"))).toBeGreaterThan(LIMIT);
+});
+
+it("the budget goes on from a state in JSON, which this version wrote before its release", async () => {
+  const { world, knowing } = twoReplicas();
+  const { clock, server } = world;
+  await clock.advance(10_000);
+  await server.data.idle();
+  const key = `${server.data.namespace}{limiter:api}:purses`;
+  const toJson = "redis.call('SET', KEYS[1], cjson.encode(cmsgpack.unpack(redis.call('GET', KEYS[1]))))";
+  await stage.client.eval(toJson, 1, key);
+  await clock.advance(2 * WINDOW_MS);
+  expect(knowing.limiter.state().mode).toBe("shared");
+  expect(world.log.filter((line) => line.includes("lost"))).toEqual([]);
+  expect(await mostCalls(world)).toBeLessThanOrEqual(LIMIT);
+});
