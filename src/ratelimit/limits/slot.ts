@@ -126,7 +126,10 @@ export class Slot {
     this.#renewedAt = askedAt;
     if (inherited === undefined) return;
     const slack = slackMs + ROUNDING_MS;
-    const debts = inherited.debts.map(({ till, ...debt }) => ({ ...debt, till: now + atLeast(till - time) + slack }));
+    const debts = inherited.debts.map(({ till, ...debt }) => ({
+      ...debt,
+      till: now + atLeast(till - time) + slack,
+    }));
     this.#purse = { ...this.#purse, debts };
     for (let index = 0; index < inherited.calls.length; index += 2) {
       const [member = "", instant] = inherited.calls.slice(index, index + 2);

@@ -129,7 +129,10 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "5",
     what: "what a slot spent before a loss is new to its next holder",
-    change: ["slot.isUnknown = request.process, nil\n      oweMost(slot)", "slot.isUnknown = request.process, nil"],
+    change: [
+      "slot.isUnknown = request.process, nil\n      oweMost(slot)",
+      "slot.isUnknown = request.process, nil",
+    ],
     plan: { windows: [window(40, 4_000), window(80, 60_000)], faults: ["empty", "stop"], reserve: 0.5 },
   },
   {
