@@ -1,13 +1,12 @@
 /** Interprets URLs of the callers' port, which operators ask about. */
 import { z } from "zod";
 
-import { Problem } from "../errors.ts";
-import { parseRequest } from "../query/question.ts";
+import type { ParsedQuery } from "../query/known-targets.ts";
+import { cacheableQuestionAt } from "../query/question.ts";
 import type { Pages } from "../pages/pages.ts";
 import type { ParseOptions } from "../query/parse.ts";
 import type { Query } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
-import { splitTarget } from "../query/wire.ts";
 import { mistake } from "./endpoint.ts";
 
 /** What is needed to interpret a URL. */
@@ -24,21 +23,14 @@ export const ABOUT_URL = {
   format: z.enum(["json", "v2"]).optional(),
 };
 
-export interface Asked {
-  readonly canonicalQuery: string;
-  readonly key: string;
-  readonly query: Query;
-}
+export type Asked = ParsedQuery<Query>;
 
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
 export function askedFor(
   { url, format = "json" }: { url: string; format?: "json" | "v2" | undefined },
   { route, parse }: Understanding,
 ): Asked {
-  const { path, search } = splitTarget(url);
-  const to = route(path);
-  if (to.kind === "unknown" || to.kind === "streamed") throw mistake("Answers at this URL are never cached.");
-  const asked = parseRequest({ route: to, search, format: to.kind === "image" ? "jpeg" : format }, parse);
-  if (asked.query.kind === "streamed") throw new Problem("internal-error");
-  return { canonicalQuery: asked.canonicalQuery, key: asked.key, query: asked.query };
+  const found = cacheableQuestionAt(url, format, route, parse);
+  if (found === undefined) throw mistake("Answers at this URL are never cached.");
+  return found.asked;
 }

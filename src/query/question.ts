@@ -8,7 +8,8 @@ import { canonicalForm } from "./canonical.ts";
 import { cacheKey } from "./key.ts";
 import type { KnownTarget, ParsedQuery } from "./known-targets.ts";
 import { parseQuery, type ParseOptions } from "./parse.ts";
-import type { KnownRoute } from "./route.ts";
+import type { KnownRoute, Route } from "./route.ts";
+import { splitTarget } from "./wire.ts";
 import type { Query, StreamedQuery } from "./query.ts";
 
 /** A request that `admit` has accepted. Instants are epoch milliseconds. */
@@ -94,4 +95,23 @@ function countInWords(count: number): string {
   if (count === 1) return "One parameter does not have its documented form.";
   const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
   return `${count} parameters do not have their documented form${rest}.`;
+}
+
+/**
+ * The question that a URL of the callers' port asks.
+ * @returns `undefined` if answers at the URL are never cached
+ * @throws {Problem} `invalid-query` with every mistake
+ */
+export function cacheableQuestionAt(
+  url: string,
+  format: Format,
+  route: (path: string) => Route,
+  options: ParseOptions,
+): { asked: ParsedQuery<Query>; about: Pick<GatewayRequest, "route" | "format"> } | undefined {
+  const { path, search } = splitTarget(url);
+  const to = route(path);
+  if (to.kind === "unknown" || to.kind === "streamed") return undefined;
+  const about = { route: to, format: to.kind === "image" ? "jpeg" : format } as const;
+  const { query, ...named } = parseRequest({ ...about, search }, options);
+  return query.kind === "streamed" ? undefined : { asked: { query, ...named }, about };
 }

@@ -8,6 +8,7 @@
  */
 
 import { resourceOfKey } from "../../query/key.ts";
+import type { Entry } from "../entry.ts";
 
 /** The entries of a purge: one key, all answers of a resource, all answers with a tag, or everything. */
 export type PurgeScope =
@@ -28,10 +29,7 @@ export interface Purge {
 type Purged = "kept" | "stale" | "gone";
 
 /** The parts of an entry that decide whether a purge applies. */
-interface Purgeable {
-  readonly purgeEpoch: number;
-  readonly tags: readonly string[];
-}
+type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
 export interface Purges {
   /** The epoch of the latest known purge; 0 if there is none. */

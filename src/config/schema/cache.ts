@@ -76,6 +76,3 @@ export const warm = setting(z.array(warmUrl), {
   secret: true,
   expected: "a list of URLs, each as `- url: /listings?areaId=76`, and optionally with every, app and format",
 });
-
-/** A URL to keep warm. */
-export type WarmUrl = z.output<typeof warmUrl>;
