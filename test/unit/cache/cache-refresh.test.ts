@@ -31,48 +31,6 @@ describe("a question whose answer has just expired", () => {
       expect(fetches()).toBe(3);
     },
   );
-
-  it("is fetched by a caller itself if the refresh gets no slot", async () => {
-    const refused = Promise.withResolvers<Fetched>();
-    const { clock, ask, asked, tiers } = setup(
-      (nth, { cause }) => {
-        if (nth === 1) return Promise.resolve(FOUND);
-        return cause === "refresh" ? refused.promise : Promise.resolve(FOUND);
-      },
-      { rules },
-    );
-    await ask();
-    await clock.advance(LIFETIME_MS);
-    await ask();
-    await settled();
-    await tiers.purge({ kind: "all" }, true);
-    const waiting = ask();
-    await settled();
-    // It has joined the refresh, which has become as urgent.
-    expect(asked.map(({ cause, waiting: { priority } }) => [cause, priority()])).toEqual([
-      ["miss", "interactive"],
-      ["refresh", "interactive"],
-    ]);
-    refused.reject(new Problem("temporary-reduced-capacity"));
-    expect(await waiting).toMatchObject({ outcome: "miss", forwarded: "miss" });
-    expect(asked.map(({ cause }) => cause)).toEqual(["miss", "refresh", "miss"]);
-  });
-
-  it.each([
-    ["may not be kept", fetchedWith({ caching: { ...NO_CACHING_HEADERS, mayStore: false } })],
-    ["is too large to be kept", fetchedWith({ body: Buffer.alloc(20_000) })],
-  ])("does not get an older answer after one that %s", async (_why, newer) => {
-    const old = fetchedWith({ body: Buffer.from('{"old":true}') });
-    const { clock, ask, fetches } = setup(async (nth) => (nth === 1 ? old : newer), { rules });
-    const { entry } = await ask();
-    await clock.advance(LIFETIME_MS);
-    expect(await ask()).toMatchObject({ outcome: "updating", entry: { etag: entry.etag } });
-    await settled();
-    const after = await ask();
-    expect(after).toMatchObject({ outcome: "miss" });
-    expect(after.entry.etag).not.toBe(entry.etag);
-    expect(fetches()).toBe(3);
-  });
 });
 
 describe("a question whose new answer takes long", () => {
@@ -93,39 +51,6 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(2);
   });
 
-  it("gets the stale one after maxWaitForFresh, and then at once, until the new one arrives", async () => {
-    const door = Promise.withResolvers<Fetched>();
-    const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise));
-    const storedAt = clock.now();
-    await ask();
-    await clock.advance(LIFETIME_MS);
-    const stale = { outcome: "stale", note: "deadline-exceeded", entry: { storedAt } };
-    const first = ask();
-    await clock.advance(999);
-    expect(await Promise.race([first, settled()])).toBeUndefined();
-    await clock.advance(1);
-    expect(await first).toMatchObject(stale);
-    expect(await ask()).toMatchObject(stale);
-    expect(fetches()).toBe(2);
-    door.resolve(FOUND);
-    await settled();
-    expect(await ask()).toMatchObject({
-      outcome: "hit",
-      entry: { storedAt: storedAt + LIFETIME_MS + 1_000 },
-    });
-    expect(fetches()).toBe(2);
-  });
-
-  it("whose call is still queued then gets the stale one instead of a refusal, and then at once", async () => {
-    const { clock, ask, fetches } = await expiredInQueue(new Problem("temporary-reduced-capacity", LATE));
-    const stale = { outcome: "stale", note: "temporary-reduced-capacity" };
-    const first = ask();
-    await clock.advance(1_000);
-    expect(await first).toMatchObject(stale);
-    expect(await ask()).toMatchObject(stale);
-    expect(fetches()).toBe(2);
-  });
-
   it("whose call is queued because of its app's share does not stop other apps from asking", async () => {
     const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
     const { clock, ask, fetches } = await expiredInQueue(refusal);
@@ -137,15 +62,6 @@ describe("a question whose new answer takes long", () => {
     await clock.advance(1_000);
     await other;
     expect(fetches()).toBe(3);
-  });
-
-  it("is refused if nothing is cached and its call is still queued", async () => {
-    const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
-    const { clock, ask, fetches } = await expiredInQueue(refusal);
-    const refused = expect(ask("listings?areaId=1", { app: "web" })).rejects.toBe(refusal);
-    await clock.advance(20_000);
-    await refused;
-    expect(fetches()).toBe(2);
   });
 
   it("of a caller with an earlier deadline gets the stale one by then, which does not affect other callers", async () => {

@@ -44,7 +44,6 @@ export interface Setup {
 }
 
 export interface SetupOptions {
-  readonly adapt?: (tiers: Tiers) => Tiers;
   readonly claims?: Claims;
   readonly rules?: Partial<CacheRules>;
 }
@@ -52,11 +51,11 @@ export interface SetupOptions {
 /** @param upstream its answer to each request */
 export function setup(
   upstream: (nth: number, asking: Asking) => Promise<Fetched>,
-  { adapt = (tiers) => tiers, claims, rules = {} }: SetupOptions = {},
+  { claims, rules = {} }: SetupOptions = {},
 ): Setup {
   const clock = createFakeClock();
   const asked: Asking[] = [];
-  const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock }));
+  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock });
   const failures = createFailures();
   const ruling = (): CacheRules => ({ ...RULES, ...rules });
   const lifetimes = createLifetimes(() => "fixed");

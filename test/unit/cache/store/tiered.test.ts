@@ -159,14 +159,18 @@ describe("the tiers", () => {
     },
   );
 
-  it("drop what says that it was stored at a time still to come, so that new answers are kept", async () => {
-    const { tiers, behind } = setup();
-    const tomorrow = clock.now() + 86_400_000;
-    behind.put(KEY, entryStoredAt(tomorrow));
-    expect(await tiers.lookup(KEY)).toBeUndefined();
-    expect(await tiers.keep(KEY, entryStoredAt(clock.now()))).toBe(true);
-    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory" });
-  });
+  it.each(["memory", "behind"] as const)(
+    "drop what says that it was stored at a time still to come, so that new answers are kept (%s)",
+    async (where) => {
+      const all = setup();
+      const { tiers } = all;
+      const tomorrow = clock.now() + 86_400_000;
+      all[where].put(KEY, entryStoredAt(tomorrow));
+      expect(await tiers.lookup(KEY)).toBeUndefined();
+      expect(await tiers.keep(KEY, entryStoredAt(clock.now()))).toBe(true);
+      expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory" });
+    },
+  );
 
   it("drop an entry everywhere, and take no notice of a store that is out of order", async () => {
     const { tiers, behind, breakDown } = setup();
