@@ -14,7 +14,7 @@ const config: KnipConfig = {
   ignoreDependencies: ["pino-pretty"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted. Every Linux has
   // `script`.
-  ignoreBinaries: ["script", "redis-cli", "prometheus", "helm", "mount", "umount", "nginx"],
+  ignoreBinaries: ["script", "redis-cli", "prometheus", "mount", "umount", "nginx"],
 };
 
 export default config;

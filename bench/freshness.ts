@@ -12,6 +12,8 @@ import type { PropertyRow } from "../src/sandbox/dataset/model.ts";
 import { singleBody } from "../src/sandbox/envelope.ts";
 import { seededRandom } from "../src/sandbox/dataset/random.ts";
 import { revisedRow } from "../src/sandbox/dataset/revisions.ts";
+import { ask } from "../test/support/ask.ts";
+import { portOf } from "../test/support/ports.ts";
 import { startGateway } from "./gateway.ts";
 import { type Server, startNginx, startVarnish } from "./servers.ts";
 import { printTable } from "./table.ts";
@@ -144,7 +146,9 @@ async function askOne(
   changes: Changes,
   counts: Counts | undefined,
 ): Promise<void> {
-  const isCurrent = await ask(url, path, agent, changes);
+  const { status, text } = await ask(url + path, { agent });
+  const isCurrent = text === bodyNow(path, changes);
+  if (status !== 200) throw new Error(`${url}${path}: status ${status}`);
   if (counts === undefined) return;
   counts.requests++;
   counts.outOfDate += isCurrent ? 0 : 1;
@@ -174,22 +178,6 @@ function bodyNow(path: string, changes: Changes): string {
   return singleBody("listings", revisedRow(row, changes.of(path).revision));
 }
 
-/** @returns whether the answer is the upstream's at this instant */
-async function ask(url: string, path: string, agent: http.Agent, changes: Changes): Promise<boolean> {
-  const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-  http
-    .get(url + path, { agent }, (response) => {
-      let body = "";
-      response.setEncoding("utf8").on("data", (part: string) => (body += part));
-      response.on("end", () => {
-        if (response.statusCode === 200) resolve(body === bodyNow(path, changes));
-        else reject(new Error(`${url}${path}: status ${response.statusCode}`));
-      });
-    })
-    .on("error", reject);
-  return await promise;
-}
-
 async function startOurs(lifetimes: "learned" | "fixed", changes: Changes): Promise<Cache> {
   const settings = `cache: { ttl: { listings: 2s, records: 2s }, staleWhileRevalidate: { records: 0s }, lifetimes: ${lifetimes} }`;
   const { url, sandbox, stop } = await startGateway({ data: DATA, changes }, settings);
@@ -212,8 +200,7 @@ async function startPeer(
     response.end(bodyNow(request.url ?? "", changes));
   });
   await once(origin.listen(0, "127.0.0.1"), "listening");
-  const address = origin.address();
-  const peer = await startAt(typeof address === "object" && address !== null ? address.port : 0);
+  const peer = await startAt(portOf(origin));
   const stop = async (): Promise<void> => {
     await peer?.stop();
     origin.closeAllConnections();

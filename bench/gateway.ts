@@ -28,16 +28,8 @@ export async function startGateway(
 ): Promise<BenchGateway> {
   const sandbox = createSandbox({ ...CALLER, ...sandboxOptions });
   const upstream = await sandbox.listen();
-  const { url, adminUrl, stop } = await startGatewayAt(upstream.url, settings, logLevel, budget);
-  return {
-    url,
-    adminUrl,
-    sandbox,
-    async stop() {
-      await stop();
-      await sandbox.close();
-    },
-  };
+  const gateway = await startGatewayAt(upstream.url, settings, logLevel, budget);
+  return { ...gateway, sandbox, stop: () => gateway.stop().then(sandbox.close) };
 }
 
 /** @param settings the text of a settings file */

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import http from "node:http";
 
 import { ask } from "../test/support/ask.ts";
+import { portOf } from "../test/support/ports.ts";
 import { startGatewayAt } from "./gateway.ts";
 import { forAll } from "./raw-client.ts";
 import type { Copied } from "./servers.ts";
@@ -24,8 +25,7 @@ async function startBare(): Promise<number> {
   });
   await once(server.listen(0, "127.0.0.1", 4_096), "listening");
   server.keepAliveTimeout = 600_000;
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : 0;
+  return portOf(server);
 }
 
 interface FixedAnswer {

@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { freePorts } from "../test/support/ports.ts";
+
 export interface Server {
   readonly name: string;
   readonly port: number;
@@ -85,7 +87,7 @@ export const startBare = (copied: Copied): Promise<Server> =>
  */
 export async function startNginx(originPort: number, template = "nginx.conf"): Promise<Server | undefined> {
   if (!isInstalled("nginx")) return undefined;
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-nginx-"));
   // Its worker must be able to read the directory.
   const user = process.getuid?.() === 0 ? "user root;" : "";
@@ -102,7 +104,7 @@ export async function startVarnish(
   template = "varnish.vcl",
 ): Promise<Server | undefined> {
   if (!isInstalled("varnishd")) return undefined;
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-varnish-"));
   const config = fillIn(template, dir, { originPort });
   const listen = ["-a", `127.0.0.1:${port}`, "-f", config, "-n", join(dir, "work")];
@@ -145,15 +147,6 @@ function fillIn(name: string, dir: string, values: Readonly<Record<string, strin
     template.replaceAll(/\{\{(\w+)\}\}/g, (_, key: string) => String(values[key])),
   );
   return path;
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 const STARTS_WITHIN_MS = 20_000;

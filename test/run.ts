@@ -11,8 +11,7 @@ import { fileURLToPath } from "node:url";
 
 import { findLeftovers, prepareRun } from "./support/leftovers.ts";
 import { installFromDebian } from "./support/debian.ts";
-import { describeHelmTools } from "./support/helm-tools.ts";
-import { loadTools } from "./support/load-tools.ts";
+import { loadTools } from "./support/tools.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const OLDEST_NODE = 24;
@@ -109,8 +108,7 @@ function find(program: Program): void {
 
 checkNode();
 for (const program of PROGRAMS) find(program);
-await loadTools().catch((error: unknown) => giveUp(String(error)));
-console.log(`helm       ${describeHelmTools()}`);
+console.log(`helm       ${loadTools()}`);
 console.log("upstream   the sandbox, started by the tests on free ports of 127.0.0.1");
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
 const isLong = process.argv[2] === "--long";

@@ -139,12 +139,6 @@ function whileWaitedFor(response: ServerResponse, unanswered: Set<() => void>): 
   return controller.signal;
 }
 
-async function wait(ms: number, signal: AbortSignal): Promise<void> {
-  if (ms <= 0 || signal.aborted) return;
-  // This rejects only if the caller leaves.
-  await delay(ms, undefined, { signal }).catch(() => undefined);
-}
-
 async function serve(request: IncomingMessage, response: ServerResponse, parts: ServerParts): Promise<void> {
   const answeredWith = parts.arrivals.record(request, parts.now());
   request.resume();
@@ -152,7 +146,8 @@ async function serve(request: IncomingMessage, response: ServerResponse, parts: 
   const [path = "", ...query] = (request.url ?? "").split("?");
   const effects = parts.faults.take(path);
   await parts.barrier.pass(path, signal);
-  await wait(effects.latencyMs ?? 0, signal);
+  // This rejects only if the caller leaves.
+  if (effects.latencyMs) await delay(effects.latencyMs, undefined, { signal }).catch(() => undefined);
   if (signal.aborted || effects.hang === "headers") return;
   if (effects.disconnect) {
     response.destroy();

@@ -24,7 +24,7 @@ import {
   valuesOf,
 } from "../support/chart.ts";
 import { CALLER } from "../support/gateway.ts";
-import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
+import { KUBERNETES_VERSIONS } from "../support/tools.ts";
 import { customFaults, isCustom, kubernetesCheck, type Manifest } from "../support/kubernetes-check.ts";
 import { run } from "../support/process.ts";
 

@@ -102,36 +102,37 @@ describe("the gateway answers every URL asked in the last hour", () => {
     expect(gateway.sandbox.requests()).toHaveLength(PATHS.length);
   }
 
-  it("when the upstream is down, and when Redis is down too: stale, with its true age", async () => {
-    const first = await start(false);
-    expect(first.map(({ reply }) => reply.status)).toEqual(
-      PATHS.map((path) => (path === "/sold/1" ? 404 : 200)),
-    );
-    await gateway.sandbox.close();
-    await expectStale(first, "the upstream is dead");
-    await redis.kill();
-    await expectStale(first, "the upstream and Redis are dead");
-  });
+  const TROUBLES = {
+    "the budget is spent": () => undefined,
+    "Redis is dead": () => redis.kill(),
+    "the upstream is dead": () => gateway.sandbox.close(),
+  } as const;
+  type Trouble = keyof typeof TROUBLES;
 
-  it("when the budget is spent, then Redis is down too, then the upstream too", async () => {
-    const first = await start(true);
-    await expectStale(first, "the budget is spent");
-    await redis.kill();
-    await expectStale(first, "the budget is spent, Redis is dead");
-    await gateway.sandbox.close();
-    await expectStale(first, "all three");
-  });
+  const COURSES: readonly (readonly Trouble[])[] = [
+    ["the upstream is dead", "Redis is dead"],
+    ["the budget is spent", "Redis is dead", "the upstream is dead"],
+    ["the budget is spent", "the upstream is dead"],
+  ];
+  it.each(COURSES.map((each) => [each.join(", then "), each] as const))(
+    "when %s: stale, with its true age",
+    async (_, troubles) => {
+      const first = await start(troubles[0] === "the budget is spent");
+      expect(first.map(({ reply }) => reply.status)).toEqual(
+        PATHS.map((path) => (path === "/sold/1" ? 404 : 200)),
+      );
+      for (const trouble of troubles) {
+        await TROUBLES[trouble]();
+        await expectStale(first, trouble);
+      }
+    },
+  );
 
-  it("when the budget is spent and the upstream is down; and when only Redis is down", async () => {
-    const first = await start(true);
-    await gateway.sandbox.close();
-    await expectStale(first, "the budget is spent, the upstream is dead");
-
-    await gateway.stop();
-    const second = await start(false);
+  it("when only Redis is down", async () => {
+    const asked = await start(false);
     await redis.kill();
     clock.leap(100_000);
-    for (const { path, reply } of second) {
+    for (const { path, reply } of asked) {
       const again = await gateway.get(path);
       expect([path, again.status, again.text]).toEqual([path, reply.status, reply.text]);
     }

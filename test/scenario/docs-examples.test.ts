@@ -10,7 +10,7 @@ import { ask } from "../support/ask.ts";
 import { CHART, minimalWith, render, type Values } from "../support/chart.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
-import { helmCommand } from "../support/helm-tools.ts";
+import { helmCommand } from "../support/tools.ts";
 import { runProgram } from "../support/process.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { promtool } from "../support/tools.ts";

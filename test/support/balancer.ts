@@ -6,7 +6,9 @@ import http from "node:http";
 
 import { onTestFinished } from "vitest";
 
+import { ask } from "./ask.ts";
 import type { Replica } from "./fleet.ts";
+import { portOf } from "./ports.ts";
 
 export interface Balancer {
   readonly url: string;
@@ -18,72 +20,44 @@ export interface Balancer {
 
 const ASK_MS = 100;
 
-interface Backend {
-  readonly replica: Replica;
-  readonly agent: http.Agent;
-  isReady: boolean;
-}
-
 export async function startBalancer(): Promise<Balancer> {
-  const backends = new Set<Backend>();
+  /** Whether each is ready. */
+  const replicas = new Map<Replica, boolean>();
+  const ready = (): Replica[] => [...replicas].flatMap(([replica, isReady]) => (isReady ? replica : []));
+  const agent = new http.Agent({ keepAlive: true });
   let turn = 0;
 
   const server = http.createServer((request, response) => {
-    const ready = [...backends].filter(({ isReady }) => isReady);
-    const backend = ready[turn++ % ready.length];
-    if (backend === undefined) {
-      response.writeHead(502, { "x-balancer": "nobody is ready" }).end();
-      return;
-    }
-    const { replica, agent } = backend;
-    const onward = http.request(
-      replica.url + (request.url ?? ""),
-      { agent, headers: { ...request.headers, connection: "keep-alive" } },
-      (answer) => {
-        const { connection: _connection, ...headers } = answer.headers;
-        response.writeHead(answer.statusCode ?? 502, headers);
-        answer.pipe(response);
-        answer.on("error", () => response.destroy());
-      },
-    );
-    onward.on("error", (error) => {
-      response.writeHead(502, { "x-balancer": error.message }).end();
+    const refuse = (why: string): void => void response.writeHead(502, { "x-balancer": why }).end();
+    const replica = ready()[turn++ % ready().length];
+    if (replica === undefined) return refuse("nobody is ready");
+    const headers = { ...request.headers, connection: "keep-alive" };
+    const onward = http.request(replica.url + (request.url ?? ""), { agent, headers }, (answer) => {
+      const { connection: _connection, ...others } = answer.headers;
+      response.writeHead(answer.statusCode ?? 502, others);
+      answer.on("error", () => response.destroy()).pipe(response);
     });
-    onward.end();
+    onward.on("error", ({ message }) => refuse(message)).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const asking = setInterval(() => backends.forEach(check), ASK_MS);
+  async function check(replica: Replica): Promise<void> {
+    const isReady = await ask(`${replica.admin}/readyz`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+    if (replicas.has(replica)) replicas.set(replica, isReady);
+  }
+  const asking = setInterval(() => [...replicas.keys()].forEach(check), ASK_MS);
   onTestFinished(() => {
     clearInterval(asking);
-    for (const { agent } of backends) agent.destroy();
+    agent.destroy();
     server.close();
     server.closeAllConnections();
   });
-
   return {
-    url: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
-    add(replica) {
-      const backend = { replica, agent: new http.Agent({ keepAlive: true }), isReady: false };
-      backends.add(backend);
-    },
-    remove(replica) {
-      for (const backend of backends) {
-        if (backend.replica !== replica) continue;
-        backend.agent.destroy();
-        backends.delete(backend);
-      }
-    },
-    ready: () => [...backends].filter(({ isReady }) => isReady).length,
+    url: `http://127.0.0.1:${portOf(server)}`,
+    add: (replica) => void replicas.set(replica, false),
+    remove: (replica) => void replicas.delete(replica),
+    ready: () => ready().length,
   };
-}
-
-function check(backend: Backend): void {
-  const asked = http.get(`${backend.replica.admin}/readyz`, { agent: false }, (answer) => {
-    backend.isReady = answer.statusCode === 200;
-    answer.resume();
-  });
-  asked.on("error", () => {
-    backend.isReady = false;
-  });
 }

@@ -7,7 +7,7 @@ import { parse, parseAllDocuments } from "yaml";
 
 import { isMapping } from "../../src/config/sources.ts";
 import { temporaryDirectory } from "./files.ts";
-import { helmCommand, type HelmMajor } from "./helm-tools.ts";
+import { helmCommand, type HelmMajor } from "./tools.ts";
 import type { Manifest } from "./kubernetes-check.ts";
 
 export const CHART = "helm/property-gateway";

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { type KUBERNETES_VERSIONS, kubernetesSchemas, customResourceModels } from "./helm-tools.ts";
+import { type KUBERNETES_VERSIONS, kubernetesSchemas, customResourceModels } from "./tools.ts";
 
 /** A resource as it is given to a cluster. */
 export interface Manifest {

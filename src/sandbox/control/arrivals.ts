@@ -16,8 +16,6 @@ export interface Arrival {
   /** Null until it is answered. */
   readonly status: number | null;
   readonly userAgent: string | null;
-  readonly referer: string | null;
-  readonly referrer: string | null;
   readonly accept: string | null;
   /** Whether it carried `If-None-Match` or `If-Modified-Since`. */
   readonly conditional: boolean;
@@ -49,26 +47,13 @@ const SECRET_NAMES = new Set(
   [...CREDENTIAL_PARAMETERS, "key", "privateKey"].map((name) => name.toLowerCase()),
 );
 
-function decoded(name: string): string {
-  try {
-    return decodeURIComponent(name.replaceAll("+", " "));
-  } catch {
-    return name;
-  }
-}
-
 /** The query as spelled, without the credential parameters. */
 function withoutCredentials(query: string): string {
+  const isSecret = (pair: string): boolean =>
+    [...new URLSearchParams(pair).keys()].some((name) => SECRET_NAMES.has(name.trim().toLowerCase()));
   return query
     .split("&")
-    .filter(
-      (pair) =>
-        !SECRET_NAMES.has(
-          decoded(pair.split("=", 1)[0] ?? "")
-            .trim()
-            .toLowerCase(),
-        ),
-    )
+    .filter((pair) => !isSecret(pair))
     .join("&");
 }
 
@@ -81,12 +66,6 @@ function splitAddress(address: string): { path: string; query: string } {
   if (end === -1) return { path: address, query: "" };
   const query = address.slice(end + 1).replaceAll("?", "&");
   return { path: address.slice(0, end), query: withoutCredentials(query) };
-}
-
-function withoutCredentialsIn(referrer: string | string[] | undefined): string | null {
-  if (referrer === undefined) return null;
-  const { path, query } = splitAddress(String(referrer));
-  return query === "" ? path : `${path}?${query}`;
 }
 
 function resourceOf(path: string): string {
@@ -103,8 +82,6 @@ function describe(request: IncomingMessage, at: number): Arrival {
     ...splitAddress(request.url ?? ""),
     status: null,
     userAgent: headers["user-agent"] ?? null,
-    referer: withoutCredentialsIn(headers.referer),
-    referrer: withoutCredentialsIn(headers["referrer"]),
     accept: headers.accept ?? null,
     conditional: (headers["if-none-match"] ?? headers["if-modified-since"]) !== undefined,
     headerNames: request.rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()),
