@@ -11,7 +11,7 @@ import {
 } from "../telemetry/events.ts";
 import type { Apps } from "./apps.ts";
 import { type Calls, type CallsConfig, createCalls } from "./calls.ts";
-import { type Circuits, createCircuits, type SharedCircuits } from "./circuits/circuits.ts";
+import { Circuits, type SharedCircuits } from "./circuits/circuits.ts";
 import { outageName, outageOf } from "./circuits/outages.ts";
 import type { CircuitScope } from "./circuits/opening.ts";
 import type { Limiter, LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
@@ -125,7 +125,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     queueLength: calls.waiting,
     shareOf: (app) => shares.get(app, () => current().sharesOf(app)),
     windows: () => current().windows,
-    circuits: circuits.overview,
+    circuits: () => circuits.overview(),
     overview: () => overviewOf(limiter.state(), calls, circuits, now()),
     configure(next) {
       config = next;
@@ -135,7 +135,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
       forgetShares();
     },
     onProbeWanted: (listener) => void (probeWanted = listener),
-    tryCircuits: circuits.tryNow,
+    tryCircuits: () => circuits.tryNow(),
     stop: calls.stop,
     close: limiter.close,
   };
@@ -143,7 +143,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
 
 function circuitsOf(options: BudgetOptions, config: BudgetConfig, probeWanted: () => void): Circuits {
   const { origin, observer, sharedCircuits: shared, clock } = options;
-  return createCircuits(
+  return new Circuits(
     {
       ...options,
       shared,

@@ -3,12 +3,7 @@ import { onTestFinished } from "vitest";
 
 import { type AppsConfig, createApps } from "../../src/ratelimit/apps.ts";
 import { type Calls, type CallsConfig, createCalls } from "../../src/ratelimit/calls.ts";
-import {
-  type Circuits,
-  createCircuits,
-  type SharedCircuits,
-  unsharedCircuits,
-} from "../../src/ratelimit/circuits/circuits.ts";
+import { Circuits, type SharedCircuits, unsharedCircuits } from "../../src/ratelimit/circuits/circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";
@@ -68,7 +63,7 @@ export function createScene(options: SceneOptions = {}): Scene {
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
   const key = { version: 1 };
-  const circuits = createCircuits(
+  const circuits = new Circuits(
     {
       shared: options.shared ?? unsharedCircuits(),
       now: clock.monotonic,

@@ -1,29 +1,35 @@
 /**
- * The circuits of an origin in this process: which calls they stop, which call is the probe, and what is published to the
- * other replicas. What opens a circuit: opening.ts. When the next probe goes: probes.ts.
+ * The circuits of an origin in this process: which calls they stop, and which call is the probe. Each scope has one circuit.
+ *
+ * | State     | Until                                                        | Calls                                      |
+ * |-----------|--------------------------------------------------------------|--------------------------------------------|
+ * | closed    | the ends of calls open it (opening.ts)                       | go                                         |
+ * | open      | its time has passed (probes.ts, or the upstream named a time) | are refused; they wait if a time was named |
+ * | half-open | a call departs, which is the probe                           | the first one is the probe                 |
+ * | probing   | the probe has ended. That closes the circuit or opens it again | wait a moment for the end of the probe   |
+ *
+ * Each change is published to the other replicas (redis-circuits.ts). Instants are milliseconds of the monotonic clock.
  */
+import { LRUCache } from "lru-cache";
+
 import type { Resource } from "../../interface/resources.ts";
 import type { Cause } from "../../telemetry/events.ts";
+import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd } from "../throttled.ts";
-import {
-  beginProbe,
-  type CircuitCause,
-  type CircuitRules,
-  type CircuitScope,
-  close,
-  createHealth,
-  ended,
-  halfOpen,
-  type Health,
-  type OpenCircuit,
-  stateOf,
-} from "./opening.ts";
+import { type CircuitCause, type CircuitScope, type Found, kindOf, LastCalls } from "./opening.ts";
+import { probeIntervalMs } from "./probes.ts";
 
-/** The circuits that replicas share (redis-circuits.ts). Nothing rejects: without Redis, each replica acts alone. */
-export interface SharedCircuits {
-  /** Publishes a change of a circuit. `undefined`: it is closed. */
-  readonly publish: (scope: CircuitScope, circuit: CircuitReport | undefined) => void;
-  readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitReport | undefined) => void) => void;
+/** A circuit that is not closed. */
+export interface OpenCircuit {
+  readonly cause: CircuitCause;
+  readonly openedAt: number;
+  readonly until: number;
+  /** Probes that have failed since it opened. */
+  readonly failedProbes: number;
+  /** The upstream itself named the time. */
+  readonly isAsked: boolean;
+  /** When the probe was sent that has not ended yet. */
+  readonly probedAt?: number;
 }
 
 /** An open circuit in durations, because replicas have different clocks. */
@@ -32,6 +38,13 @@ export interface CircuitReport extends Pick<OpenCircuit, "cause" | "failedProbes
   readonly ageMs: number;
   /** Time since the start of the probe that has not ended yet. */
   readonly probingForMs?: number | undefined;
+}
+
+/** The circuits that replicas share (redis-circuits.ts). Nothing rejects: without Redis, each replica acts alone. */
+export interface SharedCircuits {
+  /** Publishes a change of a circuit. `undefined`: it is closed. */
+  readonly publish: (scope: CircuitScope, circuit: CircuitReport | undefined) => void;
+  readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitReport | undefined) => void) => void;
 }
 
 /** @returns circuits that no other replica shares */
@@ -47,25 +60,27 @@ export interface CircuitCall {
   readonly cause: Cause;
 }
 
-/** Facts from the departure of a call. */
-interface SentCall {
-  /** The scopes of which this call is the probe. */
-  readonly probeOf: readonly CircuitScope[];
-  readonly keyVersion: number;
-}
-
+type Stop = { readonly until: number; readonly cause: CircuitCause };
 type Passage =
   | { readonly kind: "pass" }
   /** It may go, as the probe. */
   | { readonly kind: "probe"; readonly scopes: readonly CircuitScope[] }
   /** It waits for the end of a probe, or of a pause that the upstream asked for. */
-  | { readonly kind: "wait"; readonly until: number; readonly cause: CircuitCause }
+  | ({ readonly kind: "wait" } & Stop)
   /** It is refused immediately. */
-  | { readonly kind: "refuse"; readonly until: number; readonly cause: CircuitCause };
+  | ({ readonly kind: "refuse" } & Stop);
 
-export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCoolOffMs"> {
+interface CircuitRules {
+  /** The longest pause. A longer `Retry-After` of the upstream is cut to it. */
+  readonly maxCoolOffMs: number;
+  readonly windows: readonly RateWindow[];
+}
+
+export interface CircuitsOptions {
   readonly shared: SharedCircuits;
   readonly now: () => number;
+  /** From 0 up to 1: jitter. */
+  readonly fraction: () => number;
   /** Changes when the upstream's credentials do. */
   readonly keyVersion: () => number;
   /** Called when the credentials may be tried again and no caller asks a question that was answered before. */
@@ -75,280 +90,275 @@ export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCool
   readonly onState: (scope: CircuitScope, circuit: OpenCircuit | undefined) => void;
 }
 
-export interface Circuits {
-  readonly passage: (call: CircuitCall) => Passage;
+/** The shortest pause that the upstream can ask for. */
+const SHORTEST_ASKED_MS = 1_000;
+/** A probe that has not ended after this time counts as lost. */
+const PROBE_MS = 30_000;
+/** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
+const PROBE_ANSWERED_MS = 1_000;
+/** The other replicas let the one that opened a circuit send the probe. */
+const OTHERS_LATER_MS = 500;
+/** Retries are at most this part of all calls, apart from those with new credentials. */
+const RETRIES = 0.1;
+/** Most retries that are saved for later. */
+const MOST_RETRIES = 3;
+const MOST_QUESTIONS = 1_000;
+const LOG_EVERY_MS = 60_000;
+
+export class Circuits {
+  readonly #options: CircuitsOptions;
+  #rules: CircuitRules;
+  readonly #open = new Map<CircuitScope, OpenCircuit>();
+  readonly #lastCalls = new LastCalls();
+  /** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
+  readonly #answered = new LRUCache<string, true>({ max: MOST_QUESTIONS });
+  /** The version of the key that the upstream refused last. */
+  #refusedKey: number;
+  #retries = MOST_RETRIES;
+  #unlogged = { refusedCalls: 0, refusedCallers: 0 };
+  #loggedAt = Number.NEGATIVE_INFINITY;
+  #changed = (): void => undefined;
+
+  constructor(options: CircuitsOptions, rules: CircuitRules) {
+    this.#options = options;
+    this.#rules = rules;
+    this.#refusedKey = options.keyVersion();
+    options.shared.subscribe((scope, report) => this.#receive(scope, report));
+  }
+
+  configure(rules: CircuitRules): void {
+    this.#rules = rules;
+  }
+
+  /** Calls back when the circuits have changed. One listener. */
+  onChange(listener: () => void): void {
+    this.#changed = listener;
+  }
+
+  /** Whether a call may go. The circuits of the origin and of the resource both apply. */
+  passage(call: CircuitCall): Passage {
+    const { keyVersion } = this.#options;
+    if (this.#open.get("origin")?.cause === "credentials" && keyVersion() !== this.#refusedKey)
+      this.#become("origin", undefined);
+    const passages = (["origin", call.resource] as const).map((scope) => this.#passageOf(scope, call));
+    for (const kind of ["refuse", "wait"] as const) {
+      const stopped = passages.flatMap((passage) => (passage.kind === kind ? [passage] : []));
+      if (stopped.length > 0) return stopped.reduce((a, b) => (b.until > a.until ? b : a));
+    }
+    const scopes = passages.flatMap((passage) => (passage.kind === "probe" ? passage.scopes : []));
+    return scopes.length > 0 ? { kind: "probe", scopes } : { kind: "pass" };
+  }
+
+  #passageOf(scope: CircuitScope, call: CircuitCall): Passage {
+    const now = this.#options.now();
+    const circuit = this.#open.get(scope);
+    if (circuit === undefined) return { kind: "pass" };
+    const { cause, isAsked, until, probedAt } = circuit;
+    const answeredBy = probedAt === undefined ? now : probedAt + PROBE_ANSWERED_MS;
+    if (now < until && now < answeredBy) return { kind: "wait", until: answeredBy, cause };
+    if (now < until) return { kind: isAsked ? "wait" : "refuse", until, cause };
+    if (call.cause === "retry") return { kind: "refuse", until, cause };
+    // Before the first answer, every question may be the probe.
+    const mayProbe = this.#answered.size === 0 || this.#answered.has(call.question);
+    if (cause !== "credentials" || mayProbe) return { kind: "probe", scopes: [scope] };
+    return { kind: "refuse", until: now + 1_000, cause };
+  }
+
   /** A call departs. @returns the scopes of which it is the probe */
-  readonly begin: (call: CircuitCall) => readonly CircuitScope[];
-  /** A call has ended. */
-  readonly ended: (call: CircuitCall, end: SendEnd, sent: SentCall) => void;
-  /** Takes one retry from the retry budget. @returns whether there was one */
-  readonly mayRetry: () => boolean;
-  /** A call departs that is not a retry. It adds to the retry budget. */
-  readonly departed: () => void;
-  /** A caller was refused because of a circuit. */
-  readonly refused: (cause: CircuitCause) => void;
-  readonly overview: () => readonly {
+  begin(call: CircuitCall): readonly CircuitScope[] {
+    const passage = this.passage(call);
+    if (passage.kind !== "probe") return [];
+    const now = this.#options.now();
+    for (const scope of passage.scopes)
+      this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
+    return passage.scopes;
+  }
+
+  /** A call has ended. `sent` are facts from its departure. */
+  ended(
+    call: CircuitCall,
+    end: SendEnd,
+    sent: { readonly probeOf: readonly CircuitScope[]; readonly keyVersion: number },
+  ): void {
+    const isRefused = kindOf(end) === "credentials";
+    const isKeyOld = sent.keyVersion !== this.#options.keyVersion();
+    if (isRefused && !isKeyOld) {
+      this.#refusedKey = sent.keyVersion;
+      this.#log("refusedCalls");
+    }
+    if (typeof end.status === "number" && end.status < 500 && !isRefused)
+      this.#answered.set(call.question, true);
+    // A refusal of the previous key says nothing about this one.
+    if (this.#learn(call, isRefused && isKeyOld ? { ...end, status: "given-up" } : end, sent.probeOf))
+      this.#changed();
+  }
+
+  /** @returns whether a circuit has changed */
+  #learn(call: CircuitCall, end: SendEnd, probeOf: readonly CircuitScope[]): boolean {
+    const now = this.#options.now();
+    const kind = kindOf(end);
+    const probed = probeOf.filter((scope) => this.#open.has(scope));
+    if (kind === "unknown") {
+      for (const scope of probed) this.#halfOpen(scope);
+      return probed.length > 0;
+    }
+    const found = this.#lastCalls.ended(call, end, now);
+    for (const scope of probed) {
+      const { cause = "failing" } = this.#open.get(scope) ?? {};
+      if (kind === "answered") this.#become(scope, undefined);
+      else if (kind === "credentials") this.#openFor({ scope, cause: kind, forMs: undefined }, true);
+      else this.#openFor({ scope, cause, forMs: end.slowDown?.forMs }, true);
+    }
+    if (probed.length > 0) this.#shiftOthers(probed, kind === "answered");
+    if (found === undefined || probed.includes(found.scope)) return probed.length > 0;
+    // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
+    const isNew = found.forMs !== undefined || now >= (this.#open.get(found.scope)?.until ?? 0);
+    if (isNew) this.#openFor(found, false);
+    return isNew || probed.length > 0;
+  }
+
+  /**
+   * The open circuits of an origin take turns with their probes, so that together they cost no more than one. When one of
+   * them finds the upstream back, the others try at once.
+   */
+  #shiftOthers(probed: readonly CircuitScope[], isBack: boolean): void {
+    const now = this.#options.now();
+    for (const [scope, circuit] of this.#atIntervals()) {
+      if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
+      const next = now + probeIntervalMs({ ...circuit, ageMs: now - circuit.openedAt }, this.#rules.windows);
+      if (isBack) this.#halfOpen(scope);
+      else this.#change(scope, { until: Math.max(circuit.until, next) });
+    }
+  }
+
+  /** The open circuits that are closed by probes at intervals, not at a time that the upstream named. */
+  #atIntervals(): (readonly [CircuitScope, OpenCircuit])[] {
+    return [...this.#open].filter(([, { isAsked, cause }]) => !isAsked && cause !== "credentials");
+  }
+
+  /** @param isProbe the call that opens it was its probe, which has failed */
+  #openFor({ scope, cause, forMs }: Found, isProbe: boolean): void {
+    const { now: clock, fraction } = this.#options;
+    const now = clock();
+    const before = this.#open.get(scope);
+    const openedAt = before?.cause === cause ? before.openedAt : now;
+    const failedProbes = before === undefined ? 0 : before.failedProbes + (isProbe ? 1 : 0);
+    const turns = 1 + this.#atIntervals().filter(([other]) => other !== scope).length;
+    const interval = probeIntervalMs({ cause, failedProbes, ageMs: now - openedAt }, this.#rules.windows);
+    // Intervals count from the start of the probe, which may have waited long for its answer.
+    const from = (isProbe ? before?.probedAt : undefined) ?? now;
+    const next = Math.max(now, from + Math.ceil(turns * interval * (1 + fraction() / 20)));
+    const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), this.#rules.maxCoolOffMs);
+    const until = forMs === undefined ? next : now + Math.ceil(asked);
+    const longest = isProbe ? until : Math.max(until, before?.until ?? 0);
+    this.#become(scope, { cause, openedAt, until: longest, failedProbes, isAsked: forMs !== undefined });
+  }
+
+  /** The next call may be a probe. */
+  #halfOpen(scope: CircuitScope): void {
+    this.#change(scope, { until: this.#options.now(), isAsked: false });
+  }
+
+  /** Changes an open circuit. It has a probe on its way only if the change says so. */
+  #change(scope: CircuitScope, change: Partial<OpenCircuit>): void {
+    const { probedAt: _ended, ...circuit } = this.#open.get(scope) ?? {};
+    if ("cause" in circuit) this.#become(scope, { ...circuit, ...change });
+  }
+
+  /** A change in this process. */
+  #become(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
+    this.#set(scope, circuit);
+    this.#options.shared.publish(scope, circuit && reportOf(circuit, this.#options.now()));
+    this.#options.onState(scope, circuit);
+  }
+
+  /** Another replica has changed a circuit. */
+  #receive(scope: CircuitScope, report: CircuitReport | undefined): void {
+    const { now, fraction, keyVersion, onState } = this.#options;
+    this.#set(scope, report && circuitIn(report, now(), OTHERS_LATER_MS * (1 + fraction())));
+    onState(scope, this.#open.get(scope));
+    if (report?.cause === "credentials") this.#refusedKey = keyVersion();
+    this.#changed();
+  }
+
+  #set(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
+    if (circuit === undefined) this.#lastCalls.forget(scope, this.#open.get(scope)?.cause);
+    if (circuit === undefined) this.#open.delete(scope);
+    else this.#open.set(scope, circuit);
+  }
+
+  /** The next call is a probe of the open circuits, whatever their time. @returns the circuits that were open */
+  tryNow(): readonly CircuitScope[] {
+    const scopes = [...this.#open.keys()];
+    for (const scope of scopes) this.#halfOpen(scope);
+    if (scopes.length > 0) {
+      this.#changed();
+      this.#options.probeWanted();
+    }
+    return scopes;
+  }
+
+  overview(): readonly {
     readonly scope: CircuitScope;
     readonly state: "open" | "half-open";
     readonly cause: CircuitCause;
     /** Time since it opened. */
     readonly sinceMs: number;
     readonly forMs: number;
-  }[];
-  /** The next call is a probe of the open circuits, whatever their time. @returns the circuits that were open */
-  readonly tryNow: () => readonly CircuitScope[];
-  /** Calls back when the circuits have changed. One listener. */
-  readonly onChange: (listener: () => void) => void;
-  readonly configure: (rules: Pick<CircuitRules, "windows" | "maxCoolOffMs">) => void;
-}
-
-/** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
-const PROBE_ANSWERED_MS = 1_000;
-/** Retries are at most this part of all calls. */
-const RETRIES = 0.1;
-/** Most retries that are saved for later. */
-const MOST_RETRIES = 3;
-const MOST_QUESTIONS = 1_000;
-const LOG_EVERY_MS = 60_000;
-/** The other replicas let the one that opened a circuit send the probe. */
-const OTHERS_LATER_MS = 500;
-
-/** What the circuits of an origin remember in this process. */
-interface Memory {
-  readonly health: Health;
-  readonly answered: ReturnType<typeof createAnsweredQuestions>;
-  /** The version of the key that the upstream refused last. */
-  refusedKey: number;
-  rules: CircuitRules;
-  changed: () => void;
-}
-
-export function createCircuits(
-  options: CircuitsOptions,
-  initial: Pick<CircuitRules, "windows" | "maxCoolOffMs">,
-): Circuits {
-  const { shared, now, keyVersion, probeWanted } = options;
-  const memory = createMemory(options, initial);
-  const { health } = memory;
-  const log = createCredentialsLog(options);
-  const notify = (scope: CircuitScope): void => options.onState(scope, health.circuits.get(scope));
-  const publish = (scope: CircuitScope): void => {
-    shared.publish(scope, reportOf(health.circuits.get(scope), now()));
-    notify(scope);
-  };
-  const publishAll = (scopes: readonly CircuitScope[]): void => {
-    scopes.forEach(publish);
-    if (scopes.length > 0) memory.changed();
-  };
-  shared.subscribe((scope, report) => {
-    receive(memory, scope, report, now());
-    notify(scope);
-    if (report?.cause === "credentials") memory.refusedKey = keyVersion();
-    memory.changed();
-  });
-
-  return {
-    passage(call) {
-      if (health.circuits.get("origin")?.cause === "credentials" && keyVersion() !== memory.refusedKey) {
-        close(health, "origin");
-        publish("origin");
-      }
-      return passageIn(memory, call, now());
-    },
-    begin(call) {
-      const passage = passageIn(memory, call, now());
-      if (passage.kind !== "probe") return [];
-      beginProbe(health, passage.scopes, now());
-      passage.scopes.forEach(publish);
-      return passage.scopes;
-    },
-    ended(call, end, sent) {
-      const isKeyNew = sent.keyVersion !== keyVersion();
-      if (isRefusal(end) && !isKeyNew) log.call();
-      publishAll(record(memory, call, end, { ...sent, isKeyNew }, now()));
-    },
-    ...createRetryBudget(),
-    refused(cause) {
-      if (cause === "credentials") log.caller();
-      if (cause === "credentials" && isHalfOpen(health.circuits.get("origin"), now())) probeWanted();
-    },
-    tryNow() {
-      const scopes = [...health.circuits.keys()];
-      for (const scope of scopes) halfOpen(health, scope, now());
-      publishAll(scopes);
-      if (scopes.length > 0) probeWanted();
-      return scopes;
-    },
-    overview: () => overviewOf(health, now()),
-    onChange: (listener) => void (memory.changed = listener),
-    configure: (next) => void (memory.rules = { ...memory.rules, ...next }),
-  };
-}
-
-function createMemory(
-  { keyVersion, fraction }: CircuitsOptions,
-  initial: Pick<CircuitRules, "windows" | "maxCoolOffMs">,
-): Memory {
-  return {
-    health: createHealth(),
-    answered: createAnsweredQuestions(),
-    refusedKey: keyVersion(),
-    rules: { ...initial, fraction },
-    changed: () => undefined,
-  };
-}
-
-/** Another replica has opened or closed a circuit. */
-function receive(
-  { health, rules }: Memory,
-  scope: CircuitScope,
-  report: CircuitReport | undefined,
-  now: number,
-): void {
-  if (report === undefined) return close(health, scope);
-  const { openForMs, ageMs, probingForMs, ...circuit } = report;
-  const laterMs = openForMs > 0 ? OTHERS_LATER_MS * (1 + rules.fraction()) : 0;
-  const probed = probingForMs === undefined ? {} : { probedAt: now - probingForMs };
-  health.circuits.set(scope, {
-    ...circuit,
-    openedAt: now - ageMs,
-    until: now + openForMs + laterMs,
-    ...probed,
-  });
-}
-
-function overviewOf({ circuits }: Health, now: number): ReturnType<Circuits["overview"]> {
-  return [...circuits].map(([scope, circuit]) => ({
-    scope,
-    state: stateOf(circuit, now) === "open" ? "open" : "half-open",
-    cause: circuit.cause,
-    sinceMs: now - circuit.openedAt,
-    forMs: Math.max(0, circuit.until - now),
-  }));
-}
-
-/** The circuits of the origin and of the resource both apply. The one that stops the call for longer decides. */
-function passageIn(memory: Memory, call: CircuitCall, now: number): Passage {
-  const passages = (["origin", call.resource] as const).map((scope) => passageOf(memory, scope, call, now));
-  for (const kind of ["refuse", "wait"] as const) {
-    const stopped = passages.flatMap((passage) => (passage.kind === kind ? [passage] : []));
-    if (stopped.length > 0) return stopped.reduce(later);
+  }[] {
+    const now = this.#options.now();
+    return [...this.#open].map(([scope, { cause, openedAt, until, probedAt }]) => ({
+      scope,
+      state: now < until && probedAt === undefined ? "open" : "half-open",
+      cause,
+      sinceMs: now - openedAt,
+      forMs: Math.max(0, until - now),
+    }));
   }
-  const scopes = passages.flatMap((passage) => (passage.kind === "probe" ? passage.scopes : []));
-  return scopes.length > 0 ? { kind: "probe", scopes } : PASS;
-}
 
-function passageOf(
-  { health, answered }: Memory,
-  scope: CircuitScope,
-  call: CircuitCall,
-  now: number,
-): Passage {
-  const circuit = health.circuits.get(scope);
-  if (circuit === undefined) return PASS;
-  const { cause, isAsked, until, probedAt } = circuit;
-  const answeredBy = probedAt === undefined ? now : probedAt + PROBE_ANSWERED_MS;
-  if (now < until && now < answeredBy) return { kind: "wait", until: answeredBy, cause };
-  if (now < until) return { kind: isAsked ? "wait" : "refuse", until, cause };
-  if (call.cause === "retry") return { kind: "refuse", until, cause };
-  if (cause !== "credentials" || answered.mayProbe(call.question)) return { kind: "probe", scopes: [scope] };
-  return { kind: "refuse", until: now + 1_000, cause };
-}
+  /** Takes one retry from the retry budget. @returns whether there was one */
+  mayRetry(): boolean {
+    if (this.#retries < 1) return false;
+    this.#retries -= 1;
+    return true;
+  }
 
-function isHalfOpen(circuit: OpenCircuit | undefined, now: number): boolean {
-  return circuit !== undefined && now >= circuit.until;
-}
+  /** A call departs that is not a retry. It adds to the retry budget. */
+  departed(): void {
+    this.#retries = Math.min(MOST_RETRIES, this.#retries + RETRIES);
+  }
 
-function isRefusal({ status }: SendEnd): boolean {
-  return status === 401 || status === 403;
-}
+  /** A caller was refused because of a circuit. */
+  refused(cause: CircuitCause): void {
+    if (cause !== "credentials") return;
+    this.#log("refusedCallers");
+    const circuit = this.#open.get("origin");
+    if (circuit !== undefined && this.#options.now() >= circuit.until) this.#options.probeWanted();
+  }
 
-/** Records the end of a call. @returns the scopes to publish to the other replicas */
-function record(
-  memory: Memory,
-  { resource, question }: CircuitCall,
-  end: SendEnd,
-  { probeOf, isKeyNew, keyVersion }: SentCall & { readonly isKeyNew: boolean },
-  now: number,
-): readonly CircuitScope[] {
-  const { status } = end;
-  const isRefused = isRefusal(end);
-  // The call was signed with the previous key, so it says nothing about this one.
-  const ending = isRefused && isKeyNew ? ({ ...end, status: "given-up" } as const) : end;
-  if (isRefused && !isKeyNew) memory.refusedKey = keyVersion;
-  if (typeof status === "number" && status < 500 && !isRefused) memory.answered.add(question);
-  return ended(memory.health, { resource, question, end: ending, probeOf }, memory.rules, now);
-}
-
-function reportOf(circuit: OpenCircuit | undefined, now: number): CircuitReport | undefined {
-  if (circuit === undefined) return undefined;
-  const { cause, failedProbes, isAsked, until, openedAt, probedAt } = circuit;
-  const probing = probedAt === undefined ? {} : { probingForMs: now - probedAt };
-  return {
-    cause,
-    failedProbes,
-    isAsked,
-    openForMs: Math.max(0, until - now),
-    ageMs: now - openedAt,
-    ...probing,
-  };
-}
-
-/** Retries are at most a tenth of all calls, apart from those with new credentials. A few are saved. */
-function createRetryBudget(): Pick<Circuits, "mayRetry" | "departed"> {
-  let retries = MOST_RETRIES;
-  return {
-    mayRetry() {
-      if (retries < 1) return false;
-      retries -= 1;
-      return true;
-    },
-    departed: () => void (retries = Math.min(MOST_RETRIES, retries + RETRIES)),
-  };
-}
-
-const PASS: Passage = { kind: "pass" };
-
-type Stopped = Extract<Passage, { readonly until: number }>;
-
-function later(a: Stopped, b: Stopped): Stopped {
-  return b.until > a.until ? b : a;
-}
-
-/** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
-function createAnsweredQuestions(): {
-  readonly add: (question: string) => void;
-  readonly mayProbe: (question: string) => boolean;
-} {
-  const questions = new Set<string>();
-  return {
-    add(question) {
-      questions.delete(question);
-      questions.add(question);
-      if (questions.size > MOST_QUESTIONS) questions.delete(questions.values().next().value ?? "");
-    },
-    // Before the first answer, every question may be the probe.
-    mayProbe: (question) => questions.size === 0 || questions.has(question),
-  };
-}
-
-/** Logs refused credentials: immediately, then once a minute with the counts. */
-function createCredentialsLog({ now, warn }: Pick<CircuitsOptions, "now" | "warn">): {
-  readonly call: () => void;
-  readonly caller: () => void;
-} {
-  let [refusedCalls, refusedCallers, loggedAt] = [0, 0, Number.NEGATIVE_INFINITY];
-  function log(): void {
-    if (now() - loggedAt < LOG_EVERY_MS) return;
-    loggedAt = now();
+  /** Logs refused credentials: immediately, then once a minute with the counts. */
+  #log(what: "refusedCalls" | "refusedCallers"): void {
+    const { now, warn } = this.#options;
+    this.#unlogged[what]++;
+    if (now() - this.#loggedAt < LOG_EVERY_MS) return;
+    this.#loggedAt = now();
     warn(
       "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.",
-      { refusedCalls, refusedCallers },
+      this.#unlogged,
     );
-    [refusedCalls, refusedCallers] = [0, 0];
+    this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
   }
-  return {
-    call: () => (refusedCalls++, log()),
-    caller: () => (refusedCallers++, log()),
-  };
+}
+
+function reportOf({ until, openedAt, probedAt, ...circuit }: OpenCircuit, now: number): CircuitReport {
+  const probing = probedAt === undefined ? {} : { probingForMs: now - probedAt };
+  return { ...circuit, openForMs: Math.max(0, until - now), ageMs: now - openedAt, ...probing };
+}
+
+/** @param laterMs by how much this replica opens later than the one that reports it */
+function circuitIn(report: CircuitReport, now: number, laterMs: number): OpenCircuit {
+  const { openForMs, ageMs, probingForMs, ...circuit } = report;
+  const until = now + openForMs + (openForMs > 0 ? laterMs : 0);
+  const probed = probingForMs === undefined ? {} : { probedAt: now - probingForMs };
+  return { ...circuit, openedAt: now - ageMs, until, ...probed };
 }
