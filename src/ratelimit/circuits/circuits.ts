@@ -10,8 +10,6 @@
  *
  * Each change is published to the other replicas (redis-circuits.ts). Instants are milliseconds of the monotonic clock.
  */
-import { LRUCache } from "lru-cache";
-
 import type { Resource } from "../../interface/resources.ts";
 import type { Cause } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
@@ -111,7 +109,7 @@ export class Circuits {
   readonly #open = new Map<CircuitScope, OpenCircuit>();
   readonly #lastCalls = new LastCalls();
   /** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
-  readonly #answered = new LRUCache<string, true>({ max: MOST_QUESTIONS });
+  readonly #answered = new Set<string>();
   /** The version of the key that the upstream refused last. */
   #refusedKey: number;
   #retries = MOST_RETRIES;
@@ -186,11 +184,17 @@ export class Circuits {
       this.#refusedKey = sent.keyVersion;
       this.#log("refusedCalls");
     }
-    if (typeof end.status === "number" && end.status < 500 && !isRefused)
-      this.#answered.set(call.question, true);
+    if (typeof end.status === "number" && end.status < 500 && !isRefused) this.#remember(call.question);
     // A refusal of the previous key says nothing about this one.
     if (this.#learn(call, isRefused && isKeyOld ? { ...end, status: "given-up" } : end, sent.probeOf))
       this.#changed();
+  }
+
+  #remember(question: string): void {
+    this.#answered.delete(question);
+    this.#answered.add(question);
+    if (this.#answered.size > MOST_QUESTIONS)
+      this.#answered.delete(this.#answered.values().next().value ?? "");
   }
 
   /** @returns whether a circuit has changed */
@@ -203,18 +207,21 @@ export class Circuits {
       return probed.length > 0;
     }
     const found = this.#lastCalls.ended(call, end, now);
-    for (const scope of probed) {
-      const { cause = "failing" } = this.#open.get(scope) ?? {};
-      if (kind === "answered") this.#become(scope, undefined);
-      else if (kind === "credentials") this.#openFor({ scope, cause: kind, forMs: undefined }, true);
-      else this.#openFor({ scope, cause, forMs: end.slowDown?.forMs }, true);
-    }
+    for (const scope of probed) this.#probeEnded(scope, end);
     if (probed.length > 0) this.#shiftOthers(probed, kind === "answered");
     if (found === undefined || probed.includes(found.scope)) return probed.length > 0;
     // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
     const isNew = found.forMs !== undefined || now >= (this.#open.get(found.scope)?.until ?? 0);
     if (isNew) this.#openFor(found, false);
     return isNew || probed.length > 0;
+  }
+
+  #probeEnded(scope: CircuitScope, end: SendEnd): void {
+    const kind = kindOf(end);
+    const { cause = "failing" } = this.#open.get(scope) ?? {};
+    if (kind === "answered") this.#become(scope, undefined);
+    else if (kind === "credentials") this.#openFor({ scope, cause: kind, forMs: undefined }, true);
+    else this.#openFor({ scope, cause, forMs: end.slowDown?.forMs }, true);
   }
 
   /**
