@@ -38,6 +38,7 @@ export function createCounters(now: () => number): Counters {
   const startedAt = now();
   const hour = createSteps(HOUR_STEP_MS, HOUR_STEPS, () => new Map<string, Group>());
   const spans = bySpan((span) => createSteps(SPANS[span], MOST_STEPS + 1, (): Group => new Map()));
+  const allSpans = Object.values(spans);
   return {
     add(name, count, by = 1) {
       const at = now();
@@ -49,7 +50,7 @@ export function createCounters(now: () => number): Counters {
         if (group.size > MOST_NAMES) dropRare(group);
       }
       if (name === "requests" || name === "calls")
-        for (const steps of Object.values(spans)) increase(steps.at(at), count, by);
+        for (const steps of allSpans) increase(steps.at(at), count, by);
     },
     hour() {
       const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
@@ -69,19 +70,22 @@ export function bySpan<T>(of: (span: Span) => T): Record<Span, T> {
 function createSteps<Step>(stepMs: number, most: number, create: () => Step) {
   /** By the number of the step since the epoch. */
   const kept = new Map<number, Step>();
+  let current = create();
+  let currentFrom = Number.POSITIVE_INFINITY;
   const drop = (now: number): number => {
-    const current = Math.floor(now / stepMs);
+    const number = Math.floor(now / stepMs);
     // There are later steps if the clock was set back.
-    for (const step of kept.keys()) if (step > current || step <= current - most) kept.delete(step);
-    return current;
+    for (const step of kept.keys()) if (step > number || step <= number - most) kept.delete(step);
+    return number;
   };
   return {
     at(now: number): Step {
-      const known = kept.get(Math.floor(now / stepMs));
-      if (known !== undefined) return known;
-      const step = create();
-      kept.set(drop(now), step);
-      return step;
+      if (now >= currentFrom && now < currentFrom + stepMs) return current;
+      const number = drop(now);
+      current = kept.get(number) ?? create();
+      currentFrom = number * stepMs;
+      kept.set(number, current);
+      return current;
     },
     read(now: number): (readonly [number, Step])[] {
       drop(now);
