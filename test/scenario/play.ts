@@ -402,7 +402,9 @@ async function expectCalls({ gateway: { sandbox } }: Stage, text: string, line: 
   const last = sandbox.requests().at(-1);
   for (const one of more) {
     const [word, value = ""] = one.split(" ");
-    if (word === "answered") expect(last?.status, line).toBe(Number(value));
+    // The last request may still be on its way through the upstream.
+    const status = (): unknown => sandbox.requests().at(-1)?.status;
+    if (word === "answered") await expect.poll(status, { message: line }).toBe(Number(value));
     else expect(last?.headerNames.includes(value), line).toBe(word === "has");
   }
 }
