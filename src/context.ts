@@ -1,26 +1,25 @@
 /**
  * What every part may need: settings, keys, clock, log, metrics.
  */
-import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
-import type { WarmItem } from "./cache/warm.ts";
+import { createRecorder } from "./admin/status/recorder.ts";
 import { readWarmItems } from "./cache/warm-list.ts";
 import { ConfigError, type Config } from "./config/config.ts";
-import { createLiveSettings, type LiveSettings } from "./config/live.ts";
+import { createLiveSettings } from "./config/live.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { PrivateKeys } from "./config/secrets/private-key.ts";
-import { followSecretFiles, type SecretFiles } from "./config/secrets/secret-files.ts";
+import { followSecretFiles } from "./config/secrets/secret-files.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";
 import type { Random } from "./process/random.ts";
-import { type Apps, createApps } from "./ratelimit/apps.ts";
+import { createApps } from "./ratelimit/apps.ts";
 import { appsConfigOf } from "./ratelimit/budgets.ts";
 import type { Observer, Tracing } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
-import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
+import { createMetrics, savingOf } from "./telemetry/metrics.ts";
 import { createAccessLog, createClientAddress } from "./telemetry/access-log.ts";
 import { createMessageLog, createObserver } from "./telemetry/observer.ts";
-import { createOutages, type Outages } from "./telemetry/outages.ts";
+import { createOutages } from "./telemetry/outages.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 
 /** What the process passes to the gateway. */
@@ -38,28 +37,11 @@ export interface GatewayOptions {
 }
 
 /** Process-wide dependencies that are injected. */
-export interface Context extends GatewayOptions {
-  /** The settings at the start, for values that cannot change while the process runs. */
-  readonly config: Config;
-  /** The limits of both ports. */
-  readonly limits: Config["server"];
-  /** The settings in force. */
-  readonly settings: LiveSettings;
-  readonly metrics: Metrics;
-  readonly tracing: Tracing | undefined;
-  readonly observer: Observer;
-  /** What happened in this process, for the status page. */
-  readonly recorder: Recorder;
-  readonly outages: Outages;
-  /** The calling apps, listed in the settings or not. */
-  readonly apps: Apps;
-  readonly secretFiles: SecretFiles;
-  /** The answers to keep warm from the start on. */
-  readonly warmItems: readonly WarmItem[];
-}
+export type Context = Readonly<ReturnType<typeof createContext>>;
 
 /** @throws {ConfigError} if the warm list has mistakes */
-export function createContext(options: GatewayOptions): Context {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createContext(options: GatewayOptions) {
   const { source, keys, clock, log } = options;
   const { config } = source.first;
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
@@ -80,16 +62,22 @@ export function createContext(options: GatewayOptions): Context {
   const secretFiles = followSecretFiles({ ...observer, ...source, keys, clock });
   return {
     ...options,
+    /** The settings at the start, for values that cannot change while the process runs. */
     config,
+    /** The limits of both ports. */
     limits: { ...config.server, maxConnections: maxConnectionsOf(config, options.openFiles, observer) },
+    /** The settings in force. */
     settings,
     metrics,
     observer,
+    /** What happened in this process, for the status page. */
     recorder,
     outages,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
+    /** The calling apps, listed in the settings or not. */
     apps,
     secretFiles,
+    /** The answers to keep warm from the start on. */
     warmItems,
   };
 }
