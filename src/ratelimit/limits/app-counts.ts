@@ -3,6 +3,7 @@
  * fairness uses them, not the limits.
  */
 import { DAY_MS } from "../limiter.ts";
+import { appIn, type Fields, fieldsIn } from "./redis-ledger.ts";
 import type { RedisPurse } from "./redis-script.ts";
 import { createWindowLog, type WindowLog } from "./window-log.ts";
 
@@ -39,12 +40,9 @@ export function createAppCounts(read: RedisPurse["follow"]): AppCounts {
     for (const { counts } of counted.values()) counts.set(app, Math.max(0, (counts.get(app) ?? 0) + by));
   }
 
-  function enter(fields: ReadonlyMap<string, string>, redisMs: number): void {
-    const id = fields.get("i") ?? "";
-    // The app is at the end of an id.
-    const app = id.slice(id.lastIndexOf("@") + 1);
-    if (fields.get("s") === "unsent") log.drop(id);
-    else log.enter(id, app, Number(fields.get("t")) - redisMs);
+  function enter({ i: id = "", s: status, t: at }: Fields, redisMs: number): void {
+    if (status === "unsent") log.drop(id);
+    else log.enter(id, appIn(id), Number(at) - redisMs);
   }
 
   return {
@@ -73,7 +71,7 @@ export function createAppCounts(read: RedisPurse["follow"]): AppCounts {
         for (;;) {
           after ??= `${Math.max(0, Math.floor(now + redisMs - Math.max(DAY_MS, keptMs)))}-0`;
           const entries = await read(after, MOST_ENTRIES);
-          for (const [, flat] of entries) enter(pairsIn(flat), redisMs);
+          for (const [, flat] of entries) enter(fieldsIn(flat), redisMs);
           after = entries.at(-1)?.[0] ?? after;
           if (entries.length < MOST_ENTRIES) return;
         }
@@ -87,11 +85,4 @@ export function createAppCounts(read: RedisPurse["follow"]): AppCounts {
       after = undefined;
     },
   };
-}
-
-function pairsIn(flat: readonly string[]): ReadonlyMap<string, string> {
-  const pairs = new Map<string, string>();
-  for (let index = 0; index + 1 < flat.length; index += 2)
-    pairs.set(flat[index] ?? "", flat[index + 1] ?? "");
-  return pairs;
 }

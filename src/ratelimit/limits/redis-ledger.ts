@@ -28,7 +28,7 @@ export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerR
   };
 }
 
-type Fields = Readonly<Record<string, string | undefined>>;
+export type Fields = Readonly<Record<string, string | undefined>>;
 
 /** The entries of a stream, some at a time. */
 async function* parts(run: RunLimiter, key: string, from: number, to: number): AsyncIterable<Fields[]> {
@@ -101,11 +101,11 @@ function statusOf(text: string): LedgerCompletion["status"] {
 }
 
 /** The app at the end of an id. */
-function appIn(id: string): string {
+export function appIn(id: string): string {
   return id.slice(id.lastIndexOf("@") + 1);
 }
 
 /** Turns the flat list of a stream entry's fields into a record. */
-function fieldsIn(flat: readonly string[]): Fields {
+export function fieldsIn(flat: readonly string[]): Fields {
   return Object.fromEntries(flat.flatMap((name, at) => (at % 2 === 0 ? [[name, flat[at + 1]]] : [])));
 }

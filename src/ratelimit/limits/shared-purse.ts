@@ -213,7 +213,8 @@ class SharedPurse implements SharedLimiter {
     const { slot, isReachable } = purses;
     const askedAt = purses.now();
     const isLeaving = this.#isClosing || this.#next !== undefined;
-    const isTick = this.#takeTick(askedAt);
+    const isTick = askedAt >= this.#tickAt;
+    if (isTick) this.#tickAt = askedAt + TICK_MS;
     const waiting = this.#waiting;
     const taken = isLeaving || !isReachable ? [] : this.#pending.splice(0);
     const takes = taken.map(({ take }) => take);
@@ -235,12 +236,6 @@ class SharedPurse implements SharedLimiter {
     if (isLeaving) this.#left();
     if (isTick) this.#tidy(reply, at);
     if ((isTick && waiting.length > 0) || wasShared !== purses.isShared(at)) this.#changed();
-  }
-
-  #takeTick(at: number): boolean {
-    if (at < this.#tickAt) return false;
-    this.#tickAt = at + TICK_MS;
-    return true;
   }
 
   #answer(taken: readonly Pending[], { results }: Done, at: number): void {
