@@ -10,15 +10,25 @@ import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Priority, RefusalReason } from "../telemetry/events.ts";
-import type { SendEnd, SendPermit, UpstreamRequest } from "./throttled.ts";
+import { PRIORITIES, type Priority, type RefusalReason } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger.ts";
+import { Admission, callOf } from "./admission.ts";
 import type { Circuits } from "./circuits/circuits.ts";
-import { type CallKind, choose, createWaitingCalls, type Head } from "./fairness/order.ts";
-import type { AppRules, Situation } from "./fairness/shares.ts";
+import { dayFreeAt } from "./fairness/calendar.ts";
+import { FairOrder, type Head } from "./fairness/order.ts";
+import { Places, type WaitingCall } from "./fairness/places.ts";
+import { type AppRules, Shares, type Situation } from "./fairness/shares.ts";
+import { InFlight } from "./in-flight.ts";
 import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
-import { appsOf, callOf, type Checked, kindsOf, MayWait } from "./may-wait.ts";
 import type { Expectation } from "./refusals.ts";
+import {
+  appsOf,
+  type CallKind,
+  kindsOf,
+  type SendEnd,
+  type SendPermit,
+  type UpstreamRequest,
+} from "./throttled.ts";
 
 export interface CallsConfig {
   /** Most calls in flight. */
@@ -53,31 +63,22 @@ export interface CallsOptions {
 /** Sends a call with its permit, and reports its end. */
 type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;
 
-export interface Calls {
-  /** Sends a call when it is its turn. See `Throttled`. */
-  readonly run: <T>(request: UpstreamRequest, send: Send<T>) => Promise<T>;
-  /** How long a new call would wait. */
-  readonly expect: (kind: Omit<CallKind, "isBack">) => Expectation;
-  readonly waiting: (priority: Priority) => number;
-  readonly inFlight: () => number;
-  /** What decisions are based on now. */
-  readonly situation: () => Situation;
-  readonly configure: (config: CallsConfig) => void;
-  /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
-  readonly stop: (why: Problem) => Promise<void>;
-}
-
-/** A call that waits. */
-interface Entry extends Checked {
-  readonly request: UpstreamRequest;
+interface Entry extends WaitingCall {
+  /** It was told to wait, so it leaves nothing to others when its instant comes. */
+  isOwed: boolean;
   readonly enteredAt: number;
   readonly send: (permit: Permit) => Promise<unknown>;
   readonly reject: (error: Error) => void;
-  isHopeless: boolean;
 }
 
-/** How often waiting calls are estimated again. */
-const CHECK_EVERY_MS = 500;
+type Choice =
+  /** Request a permit for this call. */
+  | { readonly kind: "ask"; readonly call: Head<Entry>; readonly leave: readonly number[] }
+  | { readonly kind: "wait"; readonly until: number };
+
+/** How often the waiting calls whose instants come first are looked at again. */
+const LOOK_EVERY_MS = 500;
+const MOST_LOOKED_AT = 20;
 /** So many jobs wait to start that Bottleneck, whose timers take 4 ms, is never the limit. */
 const LEAD_MS = 20;
 const MOST_JOBS = 100;
@@ -87,26 +88,14 @@ const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   internal: "no caller waits any more",
 });
 
-export function createCalls(options: CallsOptions, config: CallsConfig): Calls {
-  const calls = new OriginCalls(options, config);
-  return {
-    run: (request, send) => calls.run(request, send),
-    expect: (kind) => calls.expect(kind),
-    waiting: (priority) => calls.waitingOf(priority),
-    inFlight: () => calls.executing(),
-    situation: () => calls.situation(),
-    configure: (next) => calls.configure(next),
-    stop: (why) => calls.stop(why),
-  };
-}
-
-class OriginCalls {
+/** The calls of an origin. */
+export class Calls {
   readonly #options: CallsOptions;
   readonly #now: () => number;
-  readonly #waiting = createWaitingCalls<Entry>();
-  readonly #mayWait: MayWait;
-  /** Calls in flight, by app. */
-  readonly #flying = new Map<string, number>();
+  readonly #waiting = new Set<Entry>();
+  readonly #places: Places;
+  readonly #admission: Admission;
+  readonly #flying = new InFlight();
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
   #config: CallsConfig;
   #closedBecause: Problem | undefined;
@@ -115,30 +104,41 @@ class OriginCalls {
   /** Jobs choose one after the other. */
   #choosing: Promise<unknown> = Promise.resolve();
   #cancelNext = (): void => undefined;
-  #isChecking = false;
+  #isWatching = false;
+  readonly #order: FairOrder;
 
   constructor(options: CallsOptions, config: CallsConfig) {
     const { limiter, circuits, clock, observer } = options;
     this.#options = options;
     this.#now = clock.monotonic;
     this.#config = config;
-    this.#mayWait = new MayWait({
+    this.#order = new FairOrder(options.apps.isListed);
+    this.#places = new Places({
+      limiter,
+      now: clock.monotonic,
+      after: clock.after,
+      waiting: this.#waiting,
+      replicas: () => this.#config.replicas,
+    });
+    this.#admission = new Admission({
       ...options,
+      places: this.#places,
       refused: observer.refused,
-      situation: (except) => this.situation(except),
+      situation: () => this.situation(),
       isEnforced: () => this.#config.mode === "enforce",
     });
     this.configure(config);
     limiter.onChange(() => {
-      this.#mayWait.block(0, false);
+      this.#admission.block(0, false);
       this.#startJobs();
     });
     circuits.onChange(() => {
-      for (const entry of this.#waiting.entries()) this.#refuseStopped(entry);
+      for (const entry of this.#waiting) this.#refuseStopped(entry);
       this.#startJobs();
     });
   }
 
+  /** Sends a call when it is its turn. See `Throttled`. */
   async run<T>(request: UpstreamRequest, send: Send<T>): Promise<T> {
     if (this.#closedBecause !== undefined) throw this.#closedBecause;
     const { cause, hasNewCredentials = false } = request;
@@ -148,29 +148,30 @@ class OriginCalls {
         refusedHere: true,
         internal: "the retry budget is used up",
       });
-    const checked = this.#mayWait.check(request);
+    const { at, isOwed } = this.#admission.check(request);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
-      ...checked,
       request,
+      at,
+      placedAt: this.#now(),
+      isOwed,
       enteredAt: this.#options.clock.now(),
-      isHopeless: false,
       send: (permit) => this.#send(entry, permit, send).then(resolve, reject),
       reject,
     };
     return await promise.finally(this.#wait(entry));
   }
 
-  expect(kind: Omit<CallKind, "isBack">): Expectation {
-    return this.#mayWait.expect({ ...kind, isBack: false }, { ...kind, question: "", cause: "miss" });
+  /** How long a new call would wait. */
+  expect(kind: CallKind): Expectation {
+    return this.#admission.expect(kind, { ...kind, question: "", cause: "miss" });
   }
 
-  waitingOf(priority: Priority): number {
-    const ofPriority = this.#waiting.counts().filter((one) => one.priority === priority);
-    return ofPriority.reduce((sum, { count }) => sum + count, 0);
+  waiting(priority: Priority): number {
+    return [...this.#waiting].filter(({ request }) => request.waiting.priority() === priority).length;
   }
 
-  executing(): number {
+  inFlight(): number {
     return this.#bottleneck.counts().EXECUTING ?? 0;
   }
 
@@ -180,47 +181,29 @@ class OriginCalls {
     this.#startJobs();
   }
 
+  /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
   async stop(why: Problem): Promise<void> {
     if (this.#closedBecause !== undefined) return;
     this.#closedBecause = why;
     this.#cancelNext();
-    for (const entry of this.#waiting.entries()) this.#withdraw(entry, why);
+    for (const entry of this.#waiting) this.#withdraw(entry, why);
     await this.#bottleneck.stop({ dropWaitingJobs: true });
   }
 
-  /** What decisions are based on. @param except a call that does not count as waiting */
-  situation(except?: UpstreamRequest): Situation {
+  /** What decisions are based on now. */
+  situation(): Situation {
     const { limiter, apps } = this.#options;
-    const { concurrency, reserve, replicas } = this.#config;
+    const { concurrency, reserve } = this.#config;
     const state = limiter.state();
-    for (const { app } of state.waitingElsewhere) this.#mayWait.active.isSeen(app);
-    const [own] =
-      except && this.#waiting.entries().some(({ request }) => request === except) ? kindsOf(except) : [];
-    const inFlight = [...this.#flying.values()].reduce((sum, count) => sum + count, 0);
-    const situation: Situation = {
+    this.#places.hear(state.newsElsewhere);
+    return {
       state,
-      waiting: this.#waiting.counts().map((one) => {
-        const isOwn = one.app === own?.app && one.priority === own.priority;
-        return isOwn ? { ...one, count: one.count - 1 } : one;
-      }),
-      inFlight: {
-        name: "in flight",
-        windowMs: 0,
-        limit: concurrency,
-        spent: inFlight,
-        reserved: 0,
-        remaining: concurrency - inFlight,
-        freeAt: [],
-        byApp: this.#flying,
-      },
-      asked: this.#mayWait.active.asked(),
+      inFlight: this.#flying.asWindow(concurrency),
+      asked: this.#places.asked(),
       apps,
       reserve,
-      replicas,
       now: this.#now(),
     };
-    this.#mayWait.see(situation);
-    return situation;
   }
 
   #spacingMs(): number {
@@ -228,12 +211,24 @@ class OriginCalls {
     return Math.min(this.#config.spacingMs, shortest ? shortest.windowMs / shortest.limit / 2 : 0);
   }
 
-  /** Schedules jobs for waiting calls. With spacing there is one at a time, because each costs a space. */
+  /** Schedules jobs for the calls whose instant has come. With spacing there is one at a time, because each costs a space. */
   #startJobs(): void {
     if (this.#closedBecause !== undefined) return;
+    const [next] = this.#firstWaiting(1);
+    if (next !== undefined && !this.#isDue(next)) this.#lookAt(next);
+    const due = [...this.#waiting].filter((entry) => this.#isDue(entry)).length;
+    if (due === 0 && next !== undefined) this.#wakeAt(next.at);
     const most = Math.min(MOST_JOBS, Math.max(1, Math.floor(LEAD_MS / Math.max(0.1, this.#spacingMs()))));
-    for (; this.#jobs < Math.min(most, this.#waiting.size()); this.#jobs++)
-      void this.#bottleneck.schedule(() => this.#job());
+    for (; this.#jobs < Math.min(most, due); this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
+  }
+
+  #isDue({ at }: Entry): boolean {
+    return at <= this.#now() || this.#config.mode === "observe";
+  }
+
+  /** The waiting calls whose instants come first. */
+  #firstWaiting(most: number): Entry[] {
+    return [...this.#waiting].toSorted((a, b) => a.at - b.at).slice(0, most);
   }
 
   /** Chooses the call that goes next, and lasts as long as this call. */
@@ -255,8 +250,8 @@ class OriginCalls {
     /** Apps that may send nothing now, although others may. */
     const refused = new Set<string>();
     const nameOf = ({ app, priority }: CallKind): string => `${priority} ${app}`;
-    while (this.#waiting.size() > 0) {
-      const calls = this.#waiting.heads().filter((head) => !refused.has(nameOf(head)));
+    while (this.#waiting.size > 0) {
+      const calls = this.#heads().filter((head) => !refused.has(nameOf(head)));
       const choice = this.#next(calls.filter(({ entry }) => this.#stoppedUntil(entry) === undefined));
       if (choice.kind === "wait") {
         this.#wakeAt(
@@ -265,34 +260,91 @@ class OriginCalls {
         return undefined;
       }
       const { entry, app, priority } = choice.call;
-      if (!this.#mayWait.hasTime(entry.request, entry)) {
-        this.#withdraw(entry, this.#mayWait.late(entry.request, { app, priority }));
+      if (!this.#admission.hasTime(entry.request, this.#options.clock.now() > entry.enteredAt)) {
+        this.#withdraw(entry, this.#admission.late(entry.request, { app, priority }));
         continue;
       }
       const acquired = await this.#acquire(choice.call, choice.leave);
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
-        if (this.#waiting.has(entry) && this.#stoppedUntil(entry) === undefined)
+        if (this.#waiting.has(entry) && this.#stoppedUntil(entry) === undefined) {
+          this.#order.departs(app, new Shares(this.situation(), this.situation().inFlight));
           return { ended: this.#depart(entry, acquired.permit) };
+        }
         limiter.release(acquired.permit);
         continue;
       }
       until = Math.min(until, acquired.until);
+      const isAway = acquired.reason === "redis-away";
       // Another app may have to leave less, or may have calls left today.
       if (acquired.reason === "reserved" || acquired.reason === "per-day") refused.add(nameOf(choice.call));
-      else this.#mayWait.block(acquired.until, acquired.reason === "redis-away");
+      else this.#admission.block(acquired.until, isAway);
+      for (const one of isAway ? this.#waiting : [entry]) this.#placeAgain(one, acquired.until);
     }
     return undefined;
   }
 
-  #next(heads: readonly Head<Entry>[]): ReturnType<typeof choose<Head<Entry>>> {
+  /** The limiter has no permit for a call. */
+  #placeAgain(entry: Entry, until: number): void {
+    if (!this.#waiting.has(entry)) return;
+    const at = this.#admission.again(entry.request, entry.isOwed, until);
+    if (typeof at !== "number") return this.#withdraw(entry, at);
+    [entry.at, entry.placedAt, entry.isOwed] = [at, this.#now(), true];
+  }
+
+  /** The first call of each kind. */
+  #heads(): Head<Entry>[] {
+    const heads = new Map<string, Head<Entry>>();
+    for (const entry of this.#waiting)
+      for (const kind of kindsOf(entry.request)) {
+        const name = `${kind.priority} ${kind.resource} ${kind.app}`;
+        const first = heads.get(name);
+        if (first === undefined || entry.at < first.entry.at) heads.set(name, { ...kind, entry });
+      }
+    return [...heads.values()];
+  }
+
+  #next(heads: readonly Head<Entry>[]): Choice {
     const [first] = heads;
     if (this.#config.mode === "observe" && first !== undefined)
       return { kind: "ask", call: first, leave: [] };
-    const blockedUntil = this.#mayWait.blockedUntil();
-    return this.#now() < blockedUntil
-      ? { kind: "wait", until: blockedUntil }
-      : choose(this.situation(), heads);
+    const now = this.#now();
+    const blockedUntil = this.#admission.blockedUntil();
+    if (now < blockedUntil) return { kind: "wait", until: blockedUntil };
+    const [next] = heads.filter(({ entry }) => entry.at > now).toSorted((a, b) => a.entry.at - b.entry.at);
+    const situation = this.situation();
+    const { inFlight } = situation;
+    const flying = new Shares(situation, inFlight);
+    let until = next?.entry.at ?? Number.POSITIVE_INFINITY;
+    for (const call of this.#order.of(heads.filter(({ entry }) => entry.at <= now))) {
+      const { app, priority, entry } = call;
+      const isModest = priority === "interactive" && (inFlight.byApp.get(app) ?? 0) < flying.of(app);
+      if (inFlight.remaining <= (isModest ? 0 : Math.min(1, inFlight.limit - 1))) continue;
+      const leave = this.#admission.calendar(priority, entry.request).leave(call, entry.isOwed);
+      const dayAt = dayFreeAt(situation, app);
+      if (dayAt <= now) return { kind: "ask", call, leave };
+      until = Math.min(until, dayAt);
+    }
+    return { kind: "wait", until };
+  }
+
+  /** Looks at the waiting calls at intervals, until there are none. */
+  #watch(): void {
+    if (this.#isWatching || this.#config.mode === "observe") return;
+    this.#isWatching = true;
+    this.#options.clock.after(LOOK_EVERY_MS, () => {
+      this.#isWatching = false;
+      for (const entry of this.#firstWaiting(MOST_LOOKED_AT)) this.#lookAt(entry);
+      if (this.#waiting.size > 0) this.#watch();
+      this.#startJobs();
+    });
+  }
+
+  /** A permit may be free earlier than planned, because others have left or have got an answer. */
+  #lookAt(entry: Entry): void {
+    const at = this.#admission.review(entry.request);
+    if (typeof at !== "number") return this.#withdraw(entry, at);
+    if (at < entry.at) [entry.at, entry.isOwed] = [at, entry.isOwed && at > this.#now()];
   }
 
   #acquire(
@@ -314,7 +366,6 @@ class OriginCalls {
   }
 
   #depart(entry: Entry, permit: Permit): Promise<unknown> {
-    this.#mayWait.learn(entry, this.#options.clock.now() - entry.enteredAt);
     this.#leaveQueue(entry);
     return entry.send(permit);
   }
@@ -331,10 +382,10 @@ class OriginCalls {
       if (isSettled) return;
       isSettled = true;
       limiter.complete(permit, end);
-      if (typeof end.status === "number" && end.status < 500) this.#mayWait.latency.add(end.durationMs);
+      if (typeof end.status === "number" && end.status < 500) this.#admission.answered(end.durationMs);
       circuits.ended(call, end, sent);
     };
-    this.#flying.set(app, (this.#flying.get(app) ?? 0) + 1);
+    this.#flying.count(app, 1);
     observer.departed(permit.request, clock.now() - enteredAt);
     if (request.cause !== "retry") circuits.departed();
     try {
@@ -342,9 +393,7 @@ class OriginCalls {
     } finally {
       const durationMs = this.#now() - startedAt;
       settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-      const left = (this.#flying.get(app) ?? 1) - 1;
-      if (left > 0) this.#flying.set(app, left);
-      else this.#flying.delete(app);
+      this.#flying.count(app, -1);
     }
   }
 
@@ -354,45 +403,40 @@ class OriginCalls {
   }
 
   #refuseStopped(entry: Entry): void {
-    const problem = this.#mayWait.stopped(entry.request);
+    const problem = this.#admission.stopped(entry.request);
     if (problem !== undefined) this.#withdraw(entry, problem);
-  }
-
-  /** Checks the waiting calls at intervals, until there are none. */
-  #watch(): void {
-    if (this.#isChecking) return;
-    this.#isChecking = true;
-    this.#options.clock.after(CHECK_EVERY_MS, () => {
-      this.#isChecking = false;
-      if (this.#waiting.size() === 0) return;
-      const view = this.situation();
-      const before = new Map<string, number>();
-      for (const entry of this.#waiting.entries()) {
-        this.#refuseStopped(entry);
-        if (!this.#waiting.has(entry) || this.#config.mode === "observe") continue;
-        // A call is refused when its permit is twice estimated too late.
-        const refuse = this.#mayWait.hopeless(entry.request, view, before);
-        if (refuse !== undefined && entry.isHopeless) this.#withdraw(entry, refuse());
-        entry.isHopeless = refuse !== undefined;
-      }
-      this.#watch();
-    });
   }
 
   #withdraw(entry: Entry, why: Error): void {
     this.#leaveQueue(entry);
     entry.reject(why);
+    this.#startJobs();
   }
 
   #leaveQueue(entry: Entry): void {
-    if (this.#waiting.remove(entry)) this.#options.limiter.announce(this.#waiting.counts());
+    if (this.#waiting.delete(entry)) this.#places.tell();
   }
 
   #enterQueue(entry: Entry): void {
-    this.#waiting.put(entry, kindsOf(entry.request, entry.isBack));
-    this.#options.limiter.announce(this.#waiting.counts());
+    this.#waiting.add(entry);
+    this.#places.tell();
     this.#watch();
+    this.#displace(entry);
     this.#startJobs();
+  }
+
+  /** Less urgent calls may lose their places to a call. */
+  #displace({ at, request }: Entry): void {
+    const urgency = PRIORITIES.indexOf(request.waiting.priority());
+    for (const entry of this.#waiting)
+      if (
+        PRIORITIES.indexOf(entry.request.waiting.priority()) > urgency &&
+        entry.at >= at &&
+        entry.at > this.#now()
+      ) {
+        entry.isOwed = false;
+        this.#placeAgain(entry, entry.at);
+      }
   }
 
   /** Lets a call wait until it departs, is withdrawn, or its last deadline passes. @returns a function to stop that */
@@ -406,23 +450,23 @@ class OriginCalls {
     };
     const watchDeadline = (): void => {
       // The deadline moves when other callers join.
-      cancel = this.#options.clock.after(Math.max(0, this.#mayWait.leftMs(request)) + 1, () => {
+      cancel = this.#options.clock.after(Math.max(0, this.#admission.leftMs(request)) + 1, () => {
         if (!this.#waiting.has(entry)) return;
-        if (this.#mayWait.leftMs(request) >= 0) return watchDeadline();
-        this.#mayWait.learn(entry, this.#options.clock.now() - entry.enteredAt);
-        lateProblem = this.#mayWait.late(request, { app, priority: callers.priority() });
+        if (this.#admission.leftMs(request) >= 0) return watchDeadline();
+        lateProblem = this.#admission.late(request, { app, priority: callers.priority() });
         this.#withdraw(entry, lateProblem);
       });
     };
     this.#enterQueue(entry);
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
-      for (const one of appsOf(request)) this.#mayWait.active.isSeen(one);
-      this.#enterQueue(entry);
+      for (const one of appsOf(request)) this.#places.active.isSeen(one);
+      this.#lookAt(entry);
+      if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
     // A caller whose deadline passes before those of others is refused alone. The last one is refused by the timer above.
     callers.inQueue((caller) =>
-      this.#waiting.has(entry) ? this.#mayWait.late(request, caller) : lateProblem,
+      this.#waiting.has(entry) ? this.#admission.late(request, caller) : lateProblem,
     );
     callers.abandoned.addEventListener("abort", onAbandoned, { once: true });
     if (callers.abandoned.aborted) onAbandoned();

@@ -81,12 +81,8 @@ export interface LimiterConfig {
   readonly arrivalMs: number;
 }
 
-/** How many calls of an app wait in the queue of a process. */
-export interface WaitingApp {
-  readonly app: string;
-  readonly priority: Priority;
-  readonly count: number;
-}
+/** What a replica tells the others for the fair order. The limiter only carries it. */
+export type News = readonly [what: string, app: string, value: number];
 
 /** The state of a window for all replicas, as far as this process knows. */
 export interface WindowState extends RateWindow {
@@ -113,8 +109,8 @@ export interface LimiterState {
   readonly windows: readonly WindowState[];
   /** Calls of each app in the last 24 hours, for the apps with `perDay`. */
   readonly today: ReadonlyMap<string, { readonly spent: number; readonly nextFreeAt: number }>;
-  /** Calls that wait at other replicas, as reported in the last second. */
-  readonly waitingElsewhere: readonly WaitingApp[];
+  /** What the other replicas announced in the last second. */
+  readonly newsElsewhere: readonly News[];
 }
 
 export interface Limiter {
@@ -127,8 +123,8 @@ export interface Limiter {
   /** The call was not sent. The permit is free again. */
   readonly release: (permit: Permit) => void;
   readonly state: () => LimiterState;
-  /** Reports to the other replicas what waits here, with the next command. */
-  readonly announce: (waiting: readonly WaitingApp[]) => void;
+  /** Tells the other replicas, with the next command. The last news replace all earlier ones. */
+  readonly announce: (news: readonly News[]) => void;
   /** Calls back when a new request for a permit may have another result. One listener. */
   readonly onChange: (listener: () => void) => void;
   readonly configure: (config: LimiterConfig) => void;

@@ -10,7 +10,7 @@ import {
   type RefusalReason,
 } from "../telemetry/events.ts";
 import type { Apps } from "./apps.ts";
-import { type Calls, type CallsConfig, createCalls } from "./calls.ts";
+import { Calls, type CallsConfig } from "./calls.ts";
 import { Circuits, type SharedCircuits } from "./circuits/circuits.ts";
 import { outageName, outageOf } from "./circuits/outages.ts";
 import type { CircuitScope } from "./circuits/opening.ts";
@@ -97,7 +97,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     shares.forget();
     view.forget();
   };
-  const calls = createCalls(
+  const calls = new Calls(
     {
       ...options,
       circuits,
@@ -113,16 +113,16 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     config,
   );
   return {
-    run: calls.run,
-    expect: calls.expect,
-    inFlight: calls.inFlight,
+    run: (request, send) => calls.run(request, send),
+    expect: (kind) => calls.expect(kind),
+    inFlight: () => calls.inFlight(),
     isCoolingOff: ({ resource, query }) =>
       "until" in circuits.passage({ resource, question: query, cause: "miss" }),
     retryAfterSeconds(resource) {
       const open = circuits.overview().filter(({ scope }) => scope === "origin" || scope === resource);
       return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
     },
-    queueLength: calls.waiting,
+    queueLength: (priority) => calls.waiting(priority),
     shareOf: (app) => shares.get(app, () => current().sharesOf(app)),
     windows: () => current().windows,
     circuits: () => circuits.overview(),
@@ -136,7 +136,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     },
     onProbeWanted: (listener) => void (probeWanted = listener),
     tryCircuits: () => circuits.tryNow(),
-    stop: calls.stop,
+    stop: (why) => calls.stop(why),
     close: limiter.close,
   };
 }

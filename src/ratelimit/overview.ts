@@ -1,6 +1,7 @@
 /** What callers, operators and metrics see of a budget. */
 import { OTHER_APP } from "../telemetry/events.ts";
-import { isLong, type Shares, sharesIn, type Situation, usedIn } from "./fairness/shares.ts";
+import { Calendar } from "./fairness/calendar.ts";
+import { isLong, type Situation } from "./fairness/shares.ts";
 import { DAY_MS, type LimiterState, type WindowState } from "./limiter.ts";
 
 /** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */
@@ -61,18 +62,23 @@ export function topApps(byApp: Readonly<Record<string, number>>, most = MOST_NAM
 
 /** @returns a function that says what an app has left of its share of each window, and of its `perDay` */
 export function sharesAt(situation: Situation): (app: string) => readonly ShareOfWindow[] {
-  const shares = sharesIn(situation);
-  return (app) => sharesOf(situation, shares, app);
+  const calendar = new Calendar(situation, []);
+  return (app) => sharesOf(situation, calendar, app);
 }
 
-function sharesOf({ state, now, apps }: Situation, shares: Shares, app: string): readonly ShareOfWindow[] {
+function sharesOf(
+  { state, now, apps }: Situation,
+  calendar: Calendar,
+  app: string,
+): readonly ShareOfWindow[] {
+  const shares = calendar.sharesOf(app);
   const secondsUntil = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
-  const windows = state.windows.map((window): ShareOfWindow => {
+  const windows = state.windows.map((window, index): ShareOfWindow => {
     const { name, windowMs, remaining, freeAt } = window;
-    const used = usedIn(window, app);
-    const share = shares.shareOf(window, app);
+    const used = window.byApp.get(app) ?? 0;
+    const { share = 0, leaveBeyond = 0 } = shares[index] ?? {};
     // No app is held to its share of a long window.
-    const beyond = remaining - shares.leave(window, { app, priority: "interactive" }, Math.ceil(share));
+    const beyond = remaining - leaveBeyond;
     const limit = isLong(window) ? Math.max(share, used + beyond) : share;
     return {
       name,

@@ -73,3 +73,21 @@ export interface SendPermit {
   /** The latest instant to send the call, by the monotonic clock. A later call would arrive after its permit has expired. */
   readonly sendBy?: number | undefined;
 }
+
+/** What a call is. A call that several apps wait for has one kind for each of them. */
+export interface CallKind {
+  readonly app: string;
+  readonly priority: Priority;
+  readonly resource: Resource;
+}
+
+/** The apps that wait for a call. It may be charged to any of them. Without a caller: the app that started it. */
+export function appsOf({ app, waiting }: UpstreamRequest): readonly string[] {
+  const apps = waiting.apps();
+  return apps.length === 0 ? [app] : apps;
+}
+
+export function kindsOf(request: UpstreamRequest): readonly CallKind[] {
+  const priority = request.waiting.priority();
+  return appsOf(request).map((app) => ({ app, priority, resource: request.resource }));
+}

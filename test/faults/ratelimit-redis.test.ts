@@ -80,11 +80,9 @@ it("a released permit is free at once, replicas exchange counts and waiting apps
   if (acquired.kind === "wait") throw new Error(acquired.reason);
   expect(await takeAll(one.limiter)).toBe(18);
   expect(await two.limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "budget" });
-  one.limiter.announce([{ app: "quiet", priority: "background", count: 2 }]);
-  two.limiter.announce([{ app: "app", priority: "interactive", count: 1 }]);
-  await expect
-    .poll(() => two.limiter.state().waitingElsewhere)
-    .toEqual([{ app: "quiet", priority: "background", count: 2 }]);
+  one.limiter.announce([["background", "quiet", 2]]);
+  two.limiter.announce([["interactive", "app", 1]]);
+  await expect.poll(() => two.limiter.state().newsElsewhere).toEqual([["background", "quiet", 2]]);
   await expect
     .poll(() => two.limiter.state().windows[0])
     .toMatchObject({ spent: 20, remaining: 0, byApp: new Map([["app", 20]]) });
@@ -148,7 +146,7 @@ it("5,000 invented apps do not make a command slow", async () => {
     await Promise.all(
       Array.from({ length: 100 }, (_, index) => take(limiter, { app: `app-${first + index}` })),
     );
-  limiter.announce([{ app: "app", priority: "interactive", count: 1 }]);
+  limiter.announce([["interactive", "app", 1]]);
   await expect.poll(() => limiter.state().windows[0]?.byApp.size).toBe(100);
   await command("CONFIG", "RESETSTAT");
   await expect.poll(async () => /calls=\d\d/.test(await statsOf(command))).toBe(true);

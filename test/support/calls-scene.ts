@@ -2,7 +2,7 @@
 import { onTestFinished } from "vitest";
 
 import { type AppsConfig, createApps } from "../../src/ratelimit/apps.ts";
-import { type Calls, type CallsConfig, createCalls } from "../../src/ratelimit/calls.ts";
+import { Calls, type CallsConfig } from "../../src/ratelimit/calls.ts";
 import { Circuits, type SharedCircuits, unsharedCircuits } from "../../src/ratelimit/circuits/circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
@@ -75,7 +75,7 @@ export function createScene(options: SceneOptions = {}): Scene {
     },
     { windows: windows.map((window) => ({ ...window, name: "w" })), maxCoolOffMs: 5 * MINUTE },
   );
-  const calls = createCalls(
+  const calls = new Calls(
     {
       limiter: limiters.join(),
       circuits,

@@ -9,7 +9,7 @@ import type {
   LimitReason,
   Permit,
   PermitRequest,
-  WaitingApp,
+  News,
   WindowState,
 } from "../../src/ratelimit/limiter.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
@@ -39,7 +39,7 @@ export interface FakeLimiters {
 
 interface Announcement {
   readonly at: number;
-  readonly waiting: readonly WaitingApp[];
+  readonly news: readonly News[];
 }
 
 const DAY_MS = 86_400_000;
@@ -65,9 +65,17 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
       add(sends[count.from++]?.request.app, -1);
     return count;
   };
-  const inLast = (ms: number, app?: string): typeof sends => {
-    const recent = sends.slice(countIn(ms).from);
-    return app === undefined ? recent : recent.filter(({ request }) => request.app === app);
+  /** The instants of each app's sends, ascending. */
+  const instants = new Map<string, number[]>();
+  const inLast = (ms: number, app: string, at = now()): number[] => {
+    const all = instants.get(app) ?? [];
+    let [low, high] = [0, all.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((all[middle] ?? 0) > at - ms) high = middle;
+      else low = middle + 1;
+    }
+    return all.slice(low);
   };
   const windowState = (window: RateWindow): WindowState => {
     const { from, byApp } = countIn(window.windowMs);
@@ -98,11 +106,12 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
     const most = perDay.get(app);
     if (most === undefined) return undefined;
     const today = inLast(DAY_MS, app);
-    return today.length >= most ? { until: (today[0]?.at ?? 0) + DAY_MS, reason: "per-day" } : undefined;
+    return today.length >= most ? { until: (today[0] ?? 0) + DAY_MS, reason: "per-day" } : undefined;
   };
   const grant = (request: PermitRequest): Permit => {
     const id = String(ids++);
     sends.push({ id, at: now(), request });
+    instants.set(request.app, [...(instants.get(request.app) ?? []), now()]);
     return { id, request };
   };
 
@@ -113,18 +122,18 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
       const me = { announcements: [] as Announcement[], listener: (): void => undefined };
       replicas.push(me);
       let refusals = 0;
-      const known = ({ announcements }: typeof me): readonly WaitingApp[] =>
-        announcements.findLast(({ at }) => at <= now() - newsAfterMs)?.waiting ?? [];
+      const known = ({ announcements }: typeof me): readonly News[] =>
+        announcements.findLast(({ at }) => at <= now() - newsAfterMs)?.news ?? [];
       const state = (): LimiterState => ({
         mode: replicas.length > 1 ? "shared" : "alone",
         windows: windows.map(windowState),
         today: new Map(
           [...perDay.keys()].map((app) => {
             const today = inLast(DAY_MS, app);
-            return [app, { spent: today.length, nextFreeAt: (today[0]?.at ?? now()) + DAY_MS }];
+            return [app, { spent: today.length, nextFreeAt: (today[0] ?? now()) + DAY_MS }];
           }),
         ),
-        waitingElsewhere: replicas.filter((other) => other !== me).flatMap(known),
+        newsElsewhere: replicas.filter((other) => other !== me).flatMap(known),
       });
       return {
         get refusals() {
@@ -140,15 +149,17 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
         complete: (_permit, end) => void completed.push(end),
         release({ id }) {
           const index = sends.findIndex((send) => send.id === id);
-          if (index >= 0) sends.splice(index, 1);
+          const [released] = index >= 0 ? sends.splice(index, 1) : [];
+          const own = released && instants.get(released.request.app);
+          own?.splice(own.indexOf(released?.at ?? 0), 1);
           counted.clear();
           for (const { listener } of replicas) listener();
         },
         state,
-        announce(waiting) {
+        announce(news) {
           const last = me.announcements.at(-1);
           if (last?.at === now()) me.announcements.pop();
-          me.announcements.push({ at: now(), waiting });
+          me.announcements.push({ at: now(), news });
           while ((me.announcements[1]?.at ?? Number.POSITIVE_INFINITY) <= now() - newsAfterMs)
             me.announcements.shift();
         },

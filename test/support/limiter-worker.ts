@@ -40,7 +40,7 @@ limiter.onChange(() => {
 });
 // As often as an operator may read them. A read has no effect.
 setInterval(() => void limiter.replicas().catch(() => undefined), 100);
-if (dispatchers > 0) limiter.announce([{ app: "app", priority: "interactive", count: dispatchers }]);
+if (dispatchers > 0) limiter.announce([["interactive", "app", dispatchers]]);
 
 async function dispatch(): Promise<never> {
   for (;;) {

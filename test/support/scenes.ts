@@ -23,6 +23,7 @@ export interface Play extends SceneOptions {
   /** Whether refused calls come back when `Retry-After` says. */
   readonly comeBack?: boolean;
   readonly maxWaitMs?: number;
+  readonly seed: number;
 }
 
 interface AppSeen {
@@ -55,7 +56,7 @@ const noOne = (): AppSeen => ({
 });
 
 export async function play(options: Play): Promise<Played> {
-  const { replicas = 1, loads, forMs, countFromMs = 0, maxWaitMs = 10_000, comeBack = false } = options;
+  const { replicas = 1, loads, forMs, countFromMs = 0, maxWaitMs = 10_000, comeBack = false, seed } = options;
   const clock: FakeClock = fakeTime();
   const windows = options.windows ?? [{ limit: 60, windowMs: MINUTE }];
   const limiters = createFakeLimiters({ windows, now: clock.monotonic, newsAfterMs: replicas > 1 ? 250 : 0 });
@@ -63,22 +64,21 @@ export async function play(options: Play): Promise<Played> {
     createScene({ ...options, replicas, clock, limiters }),
   );
   const seen = new Map<string, AppSeen>();
-  const random = createRandom(7);
+  const random = createRandom(seed);
   const startedAt = clock.now();
-  let asks = 0;
+  let questions = 0;
+  const newQuestion = (): string => `q${questions++}`;
 
-  async function ask(app: string, isBack = false): Promise<number | undefined> {
+  async function ask(app: string, question: string, isBack = false): Promise<number | undefined> {
     const at = clock.now();
     const isCounted = at >= startedAt + countFromMs;
     const stats = seen.get(app) ?? noOne();
     seen.set(app, stats);
-    asks++;
     const scene = scenes[Math.floor(random() * replicas)];
     const waiting = { ...waitingOf({ deadlineAt: at + maxWaitMs }), apps: () => [app] };
     let sentAt = 0;
-    const query = `${app}${asks}`;
     const result: unknown = await scene?.calls
-      .run({ app, cause: "miss", resource: "listings", query, waiting }, async (ended) => {
+      .run({ app, cause: "miss", resource: "listings", query: question, waiting }, async (ended) => {
         sentAt = clock.now();
         await new Promise<void>((resolve) => void clock.after(200, resolve));
         ended({ status: 200, arrivedAfterMs: 100, durationMs: 200 });
@@ -99,21 +99,23 @@ export async function play(options: Play): Promise<Played> {
   }
 
   async function loop(app: string): Promise<void> {
-    let isBack = false;
+    let [question, isBack] = [newQuestion(), false];
     while (clock.now() < startedAt + forMs) {
-      const againMs = await ask(app, isBack);
+      const againMs = await ask(app, question, isBack);
       isBack = againMs !== undefined;
+      if (!isBack) question = newQuestion();
       await new Promise<void>((resolve) => void clock.after(againMs ?? 0, resolve));
     }
   }
 
   async function askUntilAnswered(app: string): Promise<void> {
-    let againMs = await ask(app);
+    const question = newQuestion();
+    let againMs = await ask(app, question);
     if (!comeBack) return;
     while (againMs !== undefined && clock.now() + againMs < startedAt + forMs) {
       const pauseMs = againMs;
       await new Promise<void>((resolve) => void clock.after(pauseMs, resolve));
-      againMs = await ask(app, true);
+      againMs = await ask(app, question, true);
     }
   }
 

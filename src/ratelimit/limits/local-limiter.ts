@@ -139,6 +139,6 @@ function stateOf(purse: OwnPurse, { windows, perDay }: LimiterConfig, now: numbe
       return windowState(window, { spent, remaining: limit - spent, freeAt, byApp });
     }),
     today: new Map([...perDay].map(([app, limit]) => [app, dayOf(purse.log, app, limit, now)])),
-    waitingElsewhere: [],
+    newsElsewhere: [],
   };
 }

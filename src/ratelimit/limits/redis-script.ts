@@ -4,10 +4,10 @@ import { readFileSync } from "node:fs";
 import type { ClientContext, Result } from "ioredis";
 
 import type { RedisClient, RedisScripts } from "../../redis/connect.ts";
-import type { Cause, Priority } from "../../telemetry/events.ts";
+import type { Cause } from "../../telemetry/events.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import type { LedgerCompletion } from "../../usage/ledger.ts";
-import type { LimitReason } from "../limiter.ts";
+import type { LimitReason, News } from "../limiter.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -94,7 +94,7 @@ export interface Request {
   readonly ended: readonly EndedCall[];
   readonly takes: readonly Take[];
   /** The calls that wait here; absent if that has not changed. */
-  readonly waiting: readonly (readonly [app: string, priority: Priority, count: number])[] | undefined;
+  readonly waiting: readonly News[] | undefined;
   /** The reply says what waits at other replicas, and the script tidies up. */
   readonly isTick: boolean;
 }
@@ -142,7 +142,7 @@ export interface Done {
   /** Replicas of version 0.2 may still send. */
   readonly isOldVersion?: boolean;
   /** What waits at each of the other replicas; in the reply to a tick. */
-  readonly waiting?: readonly (readonly (readonly [string, Priority, number])[])[];
+  readonly waiting?: readonly (readonly News[])[];
 }
 
 /** The keys of an origin. `namespace` is the prefix of all keys and the account's fingerprint. It has no braces. */

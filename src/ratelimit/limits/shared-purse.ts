@@ -28,7 +28,7 @@ import {
   type LimiterConfig,
   type Permit,
   type PermitRequest,
-  type WaitingApp,
+  type News,
 } from "../limiter.ts";
 import type { SendEnd } from "../throttled.ts";
 import { pursesOf } from "./purse-sizes.ts";
@@ -68,7 +68,7 @@ class SharedPurse implements SharedLimiter {
   readonly replicas: SharedLimiter["replicas"];
   #pending: Pending[] = [];
   /** Calls that wait in this process. */
-  #waiting: readonly WaitingApp[] = [];
+  #waiting: readonly News[] = [];
   #isWaitingReported = true;
   /** A call was not sent. Its permit is given back at once. */
   #hasUnsent = false;
@@ -140,7 +140,7 @@ class SharedPurse implements SharedLimiter {
 
   readonly state = (): ReturnType<Limiter["state"]> => stateOf(this.#purses);
 
-  readonly announce = (waiting: readonly WaitingApp[]): void => {
+  readonly announce = (waiting: readonly News[]): void => {
     if (waiting.length === 0 && this.#waiting.length === 0) return;
     this.#waiting = waiting;
     this.#isWaitingReported = false;
@@ -264,7 +264,7 @@ class SharedPurse implements SharedLimiter {
       ...this.#time.ask(askedAt),
       wall: clock.now(),
       ...asked,
-      waiting: hasNews ? this.#waiting.map(({ app, priority, count }) => [app, priority, count]) : undefined,
+      waiting: hasNews ? this.#waiting : undefined,
     };
     let refusal: unknown;
     const reply = await new Promise<Reply | undefined>((resolve) => {

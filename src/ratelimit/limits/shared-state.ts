@@ -15,9 +15,7 @@ export function stateOf(purses: TwoPurses): LimiterState {
     hasSlot: purses.slot.rightUntil() > at,
     windows: config.windows.map((window) => windowOf(purses, window, at)),
     today: new Map([...config.perDay].map(([app, perDay]) => [app, dayOf(apps.log, app, perDay, at)])),
-    waitingElsewhere: waiting.flatMap((all) =>
-      all.map(([app, priority, count]) => ({ app, priority, count })),
-    ),
+    newsElsewhere: waiting.flat(),
   };
 }
 

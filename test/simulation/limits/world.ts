@@ -126,7 +126,7 @@ export function start(world: World, place: number): Replica {
   });
   const count = plan.dispatchers[place % plan.dispatchers.length] ?? 0;
   for (let index = 0; index < count; index++) void dispatch(world, replica, own, wake);
-  if (count > 0) limiter.announce([{ app: "app", priority: "interactive", count }]);
+  if (count > 0) limiter.announce([["interactive", "app", count]]);
   return replica;
 }
 

@@ -1,3 +1,4 @@
 import { playScenes } from "./scenes.ts";
 
-playScenes(3);
+playScenes(1, [1, 2, 3, 4]);
+playScenes(3, [7, 1, 2, 3, 4]);

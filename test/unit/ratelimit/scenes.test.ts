@@ -1,3 +1,3 @@
 import { playScenes } from "./scenes.ts";
 
-playScenes(1);
+playScenes(1, [7]);

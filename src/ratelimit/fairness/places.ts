@@ -1,0 +1,214 @@
+/**
+ * Who has a place in the calendar: the calls that wait, and the callers that were told to come back, here and at the other
+ * replicas. A caller that comes back is known by its app and its question, at any replica.
+ *
+ * Not all callers come back, so the place of a promise counts as much as the part of promises that were taken lately.
+ */
+import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
+import type { Limiter, News } from "../limiter.ts";
+import { type UpstreamRequest, kindsOf } from "../throttled.ts";
+import { createActiveApps } from "./active-apps.ts";
+import type { Place } from "./calendar.ts";
+import type { AppCall } from "./shares.ts";
+
+/** A call that waits. */
+export interface WaitingCall {
+  readonly request: UpstreamRequest;
+  /** The instant of its permit, and when that was computed. Monotonic milliseconds. */
+  at: number;
+  placedAt: number;
+}
+
+export interface PlacesOptions {
+  readonly limiter: Limiter;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  readonly after: (delayMs: number, callback: () => void) => unknown;
+  /** The calls that wait here. */
+  readonly waiting: ReadonlySet<WaitingCall>;
+  readonly replicas: () => number;
+}
+
+/** A permit that a caller was promised when it comes back. */
+interface Promised extends AppCall {
+  readonly name: string;
+  readonly at: number;
+  readonly madeAt: number;
+}
+
+/** A promise that nobody takes is forgotten after this time. */
+const GRACE_MS = 2_000;
+/** Each promise changes the part that is likely to be taken by this part. */
+const LEARNED = 0.05;
+/** If fewer are taken, promises do not count. */
+const FEW = 0.1;
+const MOST_PROMISES = 500;
+/** How often the other replicas are told. */
+const TELL_MS = 250;
+/** The other replicas know a place after this time. */
+const KNOWN_MS = 500;
+/** So many waiting calls, and as many promises, are told to the other replicas. */
+const MOST_NEWS = 100;
+/** What one call counts per minute. It says nothing about a rate. */
+const ONE_CALL = 1.6;
+
+export class Places {
+  readonly active;
+  readonly #options: PlacesOptions;
+  readonly #now: () => number;
+  /** Ascending instants. */
+  #promised: Promised[] = [];
+  /** Promises of other replicas that were taken here, and when. The replica that made them may not know yet. */
+  readonly #taken = new Map<string, number>();
+  #takenPart = 1;
+  #elsewhere = heard([], 0);
+  #isTelling = false;
+  /** What the others know last is not nothing. */
+  #hasTold = false;
+
+  constructor(options: PlacesOptions) {
+    this.#options = options;
+    this.#now = options.now;
+    this.active = createActiveApps(this.#now);
+  }
+
+  /** A caller is told to come back at an instant. The promises that are due first are kept. */
+  keep(name: string, { app, priority }: AppCall, at: number): void {
+    const index = this.#promised.findLastIndex((promise) => promise.at <= at) + 1;
+    this.#promised.splice(index, 0, { name, app, priority, at, madeAt: this.#now() });
+    if (this.#promised.length > MOST_PROMISES) this.#promised.pop();
+    this.tell();
+  }
+
+  /** A caller comes. @returns the instant of its permit, if one was promised and not taken yet */
+  take(name: string): number | undefined {
+    this.#forget();
+    const own = this.#remove(name);
+    if (own !== undefined) return own.at;
+    const other = this.#elsewhere.promised.get(name);
+    if (other === undefined || this.#taken.has(name)) return undefined;
+    this.#taken.set(name, this.#now());
+    return other.at;
+  }
+
+  /** The places that a call of a priority leaves to others. @param except a call that may get another place */
+  before(priority: Priority, except?: UpstreamRequest): Place[] {
+    this.#forget();
+    const now = this.#now();
+    const newSince = now - KNOWN_MS;
+    const { waiting, replicas } = this.#options;
+    const isUrgent = (place: AppCall): boolean =>
+      PRIORITIES.indexOf(place.priority) <= PRIORITIES.indexOf(priority);
+    // The other replicas have about as many places that are not known here as this one has that are not known there.
+    const unknown = (at: number): number => (at > now ? replicas() : this.busyReplicas());
+    const places: Place[] = this.#elsewhere.waiting.filter(isUrgent);
+    for (const { request, at, placedAt } of waiting) {
+      const [kind] = kindsOf(request);
+      if (request !== except && kind !== undefined && isUrgent(kind))
+        places.push({ ...kind, at, weight: placedAt > newSince ? unknown(at) : 1 });
+    }
+    if (this.#takenPart < FEW) return places;
+    for (const promise of this.#elsewhere.promised.values())
+      if (isUrgent(promise) && !this.#taken.has(promise.name))
+        places.push({ ...promise, weight: this.#takenPart });
+    for (const [index, promise] of this.#promised.entries()) {
+      const isUntold = promise.madeAt > newSince || index >= MOST_NEWS;
+      const weight = this.#takenPart * (isUntold ? unknown(promise.at) : 1);
+      if (isUrgent(promise)) places.push({ ...promise, weight });
+    }
+    return places;
+  }
+
+  /** How many replicas have calls that wait, as far as this one knows. */
+  busyReplicas(): number {
+    return this.#elsewhere.isAnyoneBusy ? this.#options.replicas() : 1;
+  }
+
+  /** How many calls each active app asks for in a minute, of all replicas. */
+  asked(): ReadonlyMap<string, number> {
+    const asked = new Map(this.active.perMinute());
+    for (const [app, perMinute] of this.#elsewhere.asked) asked.set(app, (asked.get(app) ?? 0) + perMinute);
+    for (const [app, perMinute] of asked) asked.set(app, Math.max(0, perMinute - ONE_CALL));
+    return asked;
+  }
+
+  /** Reads what the other replicas told. */
+  hear(news: readonly News[]): void {
+    this.#elsewhere = heard(news, this.#now());
+    for (const name of this.#elsewhere.taken) this.#remove(name);
+  }
+
+  /** Tells the other replicas what waits and what was promised here, and goes on at intervals while there is something. */
+  tell(): void {
+    const { limiter, after, replicas, waiting } = this.#options;
+    if (this.#isTelling || replicas() === 1) return;
+    this.#forget();
+    const now = this.#now();
+    const first = [...waiting].toSorted((a, b) => a.at - b.at).slice(0, MOST_NEWS);
+    const news: News[] = first.flatMap(({ request, at }) =>
+      kindsOf(request)
+        .slice(0, 1)
+        .map(({ app, priority }): News => [priority, app, at - now]),
+    );
+    for (const { name, app, priority, at } of this.#promised.slice(0, MOST_NEWS))
+      news.push([`${priority} ${name}`, app, at - now]);
+    for (const name of this.#taken.keys()) news.push([`taken ${name}`, "", 0]);
+    if (news.length > 0)
+      for (const [app, perMinute] of this.active.perMinute()) news.push(["asked", app, perMinute]);
+    if (news.length === 0 && !this.#hasTold) return;
+    limiter.announce(news);
+    this.#hasTold = news.length > 0;
+    this.#isTelling = true;
+    after(TELL_MS, () => {
+      this.#isTelling = false;
+      this.tell();
+    });
+  }
+
+  #remove(name: string): Promised | undefined {
+    const index = this.#promised.findIndex((promise) => promise.name === name);
+    if (index < 0) return undefined;
+    this.#learn(1);
+    return this.#promised.splice(index, 1)[0];
+  }
+
+  #learn(wasTaken: 0 | 1): void {
+    this.#takenPart += (wasTaken - this.#takenPart) * LEARNED;
+  }
+
+  #forget(): void {
+    const before = this.#now() - GRACE_MS;
+    while ((this.#promised[0]?.at ?? before) < before && this.#promised.shift() !== undefined) this.#learn(0);
+    for (const [name, at] of this.#taken) if (at < before) this.#taken.delete(name);
+  }
+}
+
+/** What other replicas told. */
+interface Heard {
+  readonly waiting: Place[];
+  readonly promised: Map<string, Promised>;
+  readonly taken: Set<string>;
+  readonly asked: [app: string, perMinute: number][];
+  readonly isAnyoneBusy: boolean;
+}
+
+function heard(news: readonly News[], now: number): Heard {
+  const all: Heard = {
+    waiting: [],
+    promised: new Map(),
+    taken: new Set(),
+    asked: [],
+    isAnyoneBusy: news.length > 0,
+  };
+  for (const [what, app, value] of news) {
+    const [kind, name] = what.split(" ");
+    const priority = PRIORITIES.find((one) => one === kind);
+    const at = now + value;
+    if (kind === "asked") all.asked.push([app, value]);
+    else if (priority === undefined) all.taken.add(name ?? "");
+    else if (name !== undefined) all.promised.set(name, { name, app, priority, at, madeAt: 0 });
+    else if (value > 0) all.waiting.push({ app, priority, at, weight: 1 });
+  }
+  for (const name of all.taken) all.promised.delete(name);
+  return all;
+}
