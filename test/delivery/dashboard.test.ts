@@ -117,10 +117,5 @@ describe("a real Prometheus that scrapes a gateway under traffic", () => {
     }
     await expect.poll(empty, { timeout: 40_000, interval: 200 }).toEqual([]);
     for (const { expr } of RULES) await prometheus.query(expr);
-    async function unhealthy(): Promise<string[]> {
-      return (await prometheus.rules()).filter(({ health }) => health !== "ok").map(({ name }) => name);
-    }
-    await expect.poll(unhealthy).toEqual([]);
-    expect(await prometheus.rules()).toHaveLength(RULES.length);
   });
 });

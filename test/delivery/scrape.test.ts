@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { BUSY_APPS, startBusy } from "../support/busy-gateway.ts";
@@ -6,22 +6,14 @@ import { METRICS } from "../../src/telemetry/metric-table.ts";
 import { scrape, strangersAmong } from "../support/exposition.ts";
 import { promtoolOn } from "../support/tools.ts";
 
-describe("a real scrape", () => {
-  it("passes promtool's checks of names, types and help", async () => {
-    const { gateway, traffic } = await startBusy();
-    await traffic();
-    const { text } = await ask(`${gateway.adminUrl}/metrics`);
-    expect(promtoolOn(text, "check", "metrics")).toEqual({ status: 0, output: "" });
-  });
-
-  it("shows every metric of the catalogue as it is described there, and nothing else", async () => {
-    const { gateway, traffic } = await startBusy();
-    await traffic();
-    await traffic();
-    const { text } = await ask(`${gateway.adminUrl}/metrics`);
-    expect(text.match(/(?<=^# (?:HELP|TYPE) ).*$/gm)?.toSorted()).toEqual(
-      METRICS.flatMap(({ name, help, type }) => [`${name} ${help}`, `${name} ${type}`]).toSorted(),
-    );
-    expect(strangersAmong(await scrape(gateway), BUSY_APPS)).toEqual([]);
-  });
+it("a real scrape passes promtool's checks, and shows every metric of the catalogue as it is described, and nothing else", async () => {
+  const { gateway, traffic } = await startBusy();
+  await traffic();
+  await traffic();
+  const { text } = await ask(`${gateway.adminUrl}/metrics`);
+  expect(promtoolOn(text, "check", "metrics")).toEqual({ status: 0, output: "" });
+  expect(text.match(/(?<=^# (?:HELP|TYPE) ).*$/gm)?.toSorted()).toEqual(
+    METRICS.flatMap(({ name, help, type }) => [`${name} ${help}`, `${name} ${type}`]).toSorted(),
+  );
+  expect(strangersAmong(await scrape(gateway), BUSY_APPS)).toEqual([]);
 });

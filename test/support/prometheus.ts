@@ -14,21 +14,12 @@ interface Result {
   readonly value: number;
 }
 
-/** A rule as Prometheus has it. */
-interface RuleState {
-  readonly name: string;
-  readonly query: string;
-  /** `ok` once it was evaluated without an error, `unknown` before. */
-  readonly health: string;
-}
-
 export interface PrometheusServer {
   /** The series an expression gives now. Rejects, with Prometheus' own words, where it is none. */
   readonly query: (expression: string) => Promise<readonly Result[]>;
-  readonly rules: () => Promise<readonly RuleState[]>;
 }
 
-export interface PrometheusOptions {
+interface PrometheusOptions {
   /** Host and port to scrape. */
   readonly target: string;
   readonly ruleFile: string;
@@ -77,24 +68,15 @@ export async function startPrometheus({ target, ruleFile }: PrometheusOptions): 
     server.on("exit", () => reject(new Error(`Prometheus ended:\n${log}`)));
   });
 
-  /** @returns the `data` of the answer, of the form that the HTTP interface documents for that path */
-  async function api<T>(path: string): Promise<T> {
-    const reply = await ask(`http://127.0.0.1:${port}/api/v1/${path}`);
-    const answer: { status: "success"; data: T } | { status: "error"; error: string } = JSON.parse(
-      reply.text,
-    );
-    if (answer.status === "error") throw new Error(answer.error);
-    return answer.data;
-  }
   return {
     async query(expression) {
       const path = `query?query=${encodeURIComponent(expression)}`;
-      const { result } = await api<QueryData>(path);
-      return result.map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }));
-    },
-    async rules() {
-      const { groups } = await api<{ groups: { rules: RuleState[] }[] }>("rules");
-      return groups.flatMap(({ rules }) => rules);
+      const reply = await ask(`http://127.0.0.1:${port}/api/v1/${path}`);
+      const answer: { status: "success"; data: QueryData } | { status: "error"; error: string } = JSON.parse(
+        reply.text,
+      );
+      if (answer.status === "error") throw new Error(answer.error);
+      return answer.data.result.map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }));
     },
   };
 }
