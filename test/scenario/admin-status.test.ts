@@ -92,6 +92,29 @@ describe("GET /status", () => {
   });
 });
 
+it("/budget shows for each app what is left in each window, and when more is free", async () => {
+  const gateway = await startGateway({
+    env: { BUDGET: "10/1m" },
+    settings: "apps: [{ id: web, perDay: 100 }, { id: idle }]",
+  });
+  await gateway.get("/areas?q=a", { headers: { "x-app-id": "web" } });
+  await gateway.get("/areas?q=b", { headers: { "x-app-id": "stranger" } });
+  const { api } = Object((await ask(`${gateway.adminUrl}/budget`)).json());
+  const window = { name: "1m", windowSeconds: 60, resetSeconds: expect.any(Number) };
+  const today = { name: "per-day", limit: 100, remaining: 99 };
+  expect(api.apps).toMatchObject([
+    { app: "web", isListed: true, shares: [{ ...window, remaining: expect.any(Number) }, today] },
+    { app: "idle", isListed: true, shares: [window] },
+    { app: "stranger", isListed: false, shares: [window] },
+  ]);
+  for (const { shares } of api.apps) {
+    for (const { limit, remaining, resetSeconds } of shares) {
+      expect([limit, remaining].every(Number.isInteger)).toBe(true);
+      expect(resetSeconds).toBeGreaterThan(0);
+    }
+  }
+});
+
 it("GET /cache/history shows for any spelling of a URL why requests were no hits", async () => {
   const gateway = await startGateway();
   for (let at = 0; at < 2; at++) await gateway.get("/areas?q=Nacka&limit=3");

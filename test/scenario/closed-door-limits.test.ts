@@ -297,23 +297,15 @@ describe("silent connections up to the limit", () => {
   );
 });
 
-describe("the limits of headers", () => {
-  it.each([
-    ["as many as may be", 20, 0, 200],
-    ["one more", 21, 0, 431],
-    ["as large as may be", 3, 1024, 200],
-    ["one byte larger", 3, 1025, 431],
-  ])("%s", async (_name, count, bytes, status) => {
-    const gateway = await startGateway({ settings: "server: { maxHeaders: 20, maxHeaderBytes: 1KiB }" });
-    const headers = ["Host: x", "Connection: close"];
-    while (headers.length < count - 1) headers.push(`A-${headers.length}: b`);
-    const soFar = headers.reduce((sum, header) => sum + header.length + 2, 0);
-    headers.push(`Z: ${"z".repeat(Math.max(1, bytes - soFar - "Z: \r\n".length))}`);
-    const raw = await exchangeRaw(
+it("the limits of headers are settings", async () => {
+  const gateway = await startGateway({ settings: "server: { maxHeaders: 20, maxHeaderBytes: 1KiB }" });
+  const ask = (headers: readonly string[]): Promise<string> =>
+    exchangeRaw(
       gateway.port,
-      `GET /areas?q=Nacka HTTP/1.1\r\n${headers.join("\r\n")}\r\n\r\n`,
+      ["GET /areas?q=Nacka HTTP/1.1", "Host: x", ...headers, "Connection: close", "", ""].join("\r\n"),
     );
-    expect(answersIn(raw)).toEqual([status === 200 ? "200" : "431 headers-too-large"]);
-    expect(gateway.sandbox.requests()).toHaveLength(status === 200 ? 1 : 0);
-  });
+  const many = Array.from({ length: 18 }, (_, at) => `A-${at}: b`);
+  expect(answersIn(await ask(many))).toEqual(["200"]);
+  expect(answersIn(await ask([...many, "Z: b"]))).toEqual(["431 headers-too-large"]);
+  expect(answersIn(await ask([`Z: ${"z".repeat(1_024)}`]))).toEqual(["431 headers-too-large"]);
 });

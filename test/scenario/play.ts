@@ -81,7 +81,7 @@ function storiesOf(title: string, lines: readonly string[]): Story[] {
 }
 
 /** @returns the line once with each of its alternatives, those of all places in step */
-function eachOf(line: string): string[] {
+export function eachOf(line: string): string[] {
   const places = [...line.matchAll(/\{([^{}"]*(?:\||\.\.)[^{}"]*)\}/g)].map(([whole, inside = ""]) => {
     const [first, last] = inside.split("..").map(Number);
     if (last === undefined) return { whole, texts: inside.split("|") };

@@ -3,6 +3,7 @@ import { expect, describe, it } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
 import { EXACT_PAGES, LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { createExpectDocumented, type OpenApiDocument } from "../support/openapi.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { sectionsOf, unescaped } from "../support/table.ts";
@@ -13,7 +14,7 @@ const inFull = (text: string): string =>
   unescaped(text)
     .replace(/^A\b/, "/listings?areaId=76&limit=20")
     .replace(/\bK\b/, 'key="listings?areaId=76&limit=20&offset=0"')
-    .replaceAll(/ID(?=_70x)/g, LISTING_ID);
+    .replaceAll(/\bID(?=_70x|\b)/g, LISTING_ID);
 
 /** The clock does not move, so the remaining lifetime is the whole one. */
 function start(clock = createSteppingClock()): Promise<TestGateway> {
@@ -64,6 +65,17 @@ function kindOf(reply: Reply): string {
   return what === undefined ? String(status) : `${status} ${what}`;
 }
 
+/** Holds a response against what the gateway's OpenAPI document says of the request. */
+async function expectDocumented(gateway: TestGateway, written: string, reply: Reply): Promise<void> {
+  const document: OpenApiDocument = JSON.parse((await gateway.get("/openapi.json")).text);
+  const [, target = ""] = /(\/[^?\s]*)/.exec(inFull(written)) ?? [];
+  const path = target
+    .replace(/\/$/, "")
+    .replace(/primary_[^_]+_\d+x\d+/, "primary_{serviceId}_{width}x{height}")
+    .replace(/^(\/(?:listings|sold)\/)[^/]+$/, "$1{serviceId}");
+  createExpectDocumented(document)(reply, path in document.paths ? path : undefined);
+}
+
 function expectSameHead(get: Reply, head: Reply): void {
   expect(head.status).toBe(get.status);
   expect(headOf(head)).toEqual(headOf(get));
@@ -91,6 +103,7 @@ describe(ANSWERS?.title ?? "", () => {
       return await send(gateway, steps.at(-1) ?? "", method);
     };
     const [get, head] = [await responseBy("GET"), await responseBy("HEAD")];
+    await expectDocumented(await start(), steps.at(-1) ?? "", get);
     const { "cache-status": status, "cache-control": control } = get.headers;
     expect([kindOf(get), status, control]).toEqual(
       wanted.split(" | ").map((part, at) => (at === 1 ? `property-gateway; ${inFull(part)}` : part)),
@@ -117,6 +130,7 @@ it(REFUSALS?.title ?? "", async () => {
     expect([given, kindOf(reply), detailOf(reply)]).toEqual([given, kind, matching(detail)]);
     expect([given, cacheStatus(reply)]).toEqual([given, { detail: problemCode(reply) }]);
     expect([given, reply.headers["cache-control"]]).toEqual([given, "no-store"]);
+    if (given.startsWith("/")) await expectDocumented(gateway, given, reply);
     if (given.startsWith("/")) expectSameHead(reply, await send(gateway, given, "HEAD"));
   }
   expect(gateway.sandbox.requests()).toEqual([]);
