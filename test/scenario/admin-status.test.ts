@@ -115,20 +115,6 @@ it("/budget shows for each app what is left in each window, and when more is fre
   }
 });
 
-it("GET /cache/history shows for any spelling of a URL why requests were no hits", async () => {
-  const gateway = await startGateway();
-  for (let at = 0; at < 2; at++) await gateway.get("/areas?q=Nacka&limit=3");
-  await gateway.get("/areas?q=Nacka&limit=3", { headers: { "cache-control": "no-store" } });
-  const url = encodeURIComponent(`${gateway.url}/areas/?limit=3.0&q=Nacka`);
-  expect((await ask(`${gateway.adminUrl}/cache/history?url=${url}`)).json()).toMatchObject({
-    query: "areas?q=Nacka&limit=3",
-    requests: [
-      { outcome: "bypass", why: expect.stringContaining("no-store") },
-      { outcome: "miss", why: "Nothing usable was cached." },
-    ],
-  });
-});
-
 describe("with Redis, GET /status", () => {
   let redis: RedisServer;
   beforeAll(async () => {

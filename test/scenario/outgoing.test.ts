@@ -173,6 +173,17 @@ describe("an upstream answer", () => {
     expect(reply.headers.age).toBe(age);
   });
 
+  it("of a path passed through is passed on each time, and not cached", async () => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
+    for (let round = 0; round < 2; round++) {
+      const reply = await gateway.get("/areas/76/near");
+      expect([reply.text, reply.headers["cache-control"]]).toEqual([NO_AREAS, "no-store"]);
+      expect(cacheStatus(reply)["fwd"]).toBe("bypass");
+    }
+    expect(upstream.seen).toHaveLength(2);
+  });
+
   it.each<[number, string, Record<string, string>]>([
     [400, "upstream-rejected", {}],
     [404, "not-found", {}],

@@ -387,9 +387,10 @@ const withUrl = (path: string, rest: string): string =>
   rest.replace(/^\S+/, (url) => `GET ${path}?url=${encodeURIComponent(url)}`);
 
 /** `POST /circuits/try -> {says: …}`. What is read with GET may take a moment to be so. */
-async function expectAdmin({ gateway }: Stage, rest: string, line: string): Promise<void> {
-  const [, method = "", path = "", members = ""] = /^(\S+) (\S+) -> (.*)$/.exec(rest) ?? [];
-  const found = async (): Promise<unknown> => (await ask(gateway.adminUrl + path, { method })).json();
+async function expectAdmin(stage: Stage, rest: string, line: string): Promise<void> {
+  const [, method = "", path = "", members = ""] =
+    /^(\S+) (\S+) -> (.*)$/.exec(withCopies(stage, rest)) ?? [];
+  const found = async (): Promise<unknown> => (await ask(stage.gateway.adminUrl + path, { method })).json();
   const wanted: object = parse(members);
   if (method === "GET") await expect.poll(found, { message: line }).toMatchObject(wanted);
   else expect(await found(), line).toMatchObject(wanted);

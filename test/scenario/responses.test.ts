@@ -14,7 +14,7 @@ const inFull = (text: string): string =>
   unescaped(text)
     .replace(/^A\b/, "/listings?areaId=76&limit=20")
     .replace(/\bK\b/, 'key="listings?areaId=76&limit=20&offset=0"')
-    .replaceAll(/\bID(?=_70x|\b)/g, LISTING_ID);
+    .replaceAll(/(?<![A-Za-z])ID(?=_70x|\b)/g, LISTING_ID);
 
 /** The clock does not move, so the remaining lifetime is the whole one. */
 function start(clock = createSteppingClock()): Promise<TestGateway> {
