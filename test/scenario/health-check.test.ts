@@ -4,17 +4,9 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { listen } from "../../src/process/listen.ts";
 import { command } from "../support/command.ts";
+import { gatewayEnv } from "../support/gateway.ts";
 
-const SETTINGS = {
-  BUDGET: "60/1m",
-  UPSTREAM_URL: "http://upstream.example.com",
-  UPSTREAM_IMAGE_URL: "http://upstream.example.com",
-  UPSTREAM_SERVICE: "propertyservice",
-  UPSTREAM_CALLER_ID: "test",
-  UPSTREAM_PRIVATE_KEY: "test-key",
-  UPSTREAM_USER_AGENT: "test/1.0",
-  UPSTREAM_REFERRER: "https://www.example.com/",
-};
+const SETTINGS = { ...gatewayEnv("http://upstream.example.com"), BUDGET: "60/1m" };
 
 /** An admin port that says a status to everything. @returns its port, and what it was asked for */
 async function adminPort(status: number | undefined): Promise<{ port: string; asked: string[] }> {
@@ -32,25 +24,18 @@ async function adminPort(status: number | undefined): Promise<{ port: string; as
 }
 
 describe("health-check", () => {
-  it("requests /readyz on the configured admin port, and prints nothing if the gateway is ready", async () => {
-    const { port, asked } = await adminPort(200);
+  it.each([
+    [200, 0, () => ""],
+    [503, 1, (url: string) => `${url}: status 503\n`],
+    // Before a container's own timeout.
+    [undefined, 1, (url: string) => `${url}: no answer within 3000 ms\n`],
+  ])("asks /readyz of the configured admin port: status %s is exit code %i", async (status, code, output) => {
+    const { port, asked } = await adminPort(status);
     // An address to listen on that cannot be connected to.
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port });
-    expect([check.code, check.output, asked]).toEqual([0, "", ["/readyz"]]);
-  });
-
-  it("fails if the gateway is not ready", async () => {
-    const { port } = await adminPort(503);
-    const check = await command(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
-    expect([check.code, check.output]).toEqual([1, `http://127.0.0.1:${port}/readyz: status 503\n`]);
-  });
-
-  it("fails without an answer, before a container's own timeout", async () => {
-    const { port } = await adminPort(undefined);
-    const check = await command(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
-    expect([check.code, check.output]).toEqual([
-      1,
-      `http://127.0.0.1:${port}/readyz: no answer within 3000 ms\n`,
+    expect([check, asked]).toEqual([
+      { code, output: output(`http://127.0.0.1:${port}/readyz`) },
+      ["/readyz"],
     ]);
   });
 

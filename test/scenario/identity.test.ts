@@ -6,7 +6,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 
 import { temporaryDirectory } from "../support/files.ts";
-import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
+import { CALLER, gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
 import { post } from "../support/ask.ts";
 import { run } from "../support/process.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
@@ -85,16 +85,7 @@ describe("a DATA_DIR", () => {
     await expect(startGateway({ env: { ...env, ...AS_ANOTHER }, sandbox: ANOTHER })).rejects.toThrow(
       /dataDir \(DATA_DIR\).*another account.*npm run adopt-data/,
     );
-    const adopted = run(["adopt-data"], {
-      DATA_DIR,
-      ...AS_ANOTHER,
-      UPSTREAM_URL: "http://127.0.0.1:9",
-      UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
-      UPSTREAM_SERVICE: CALLER.service,
-      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-      UPSTREAM_USER_AGENT: "test/1.0",
-      UPSTREAM_REFERRER: "https://www.agency.test/",
-    });
+    const adopted = run(["adopt-data"], { ...gatewayEnv(), ...AS_ANOTHER, DATA_DIR });
     expect(await adopted.ended).toBe(0);
     const second = await startGateway({ env: { ...env, ...AS_ANOTHER }, sandbox: ANOTHER });
     expect(await statusAndCache(second, "/areas?q=a")).toMatch(/^(429|503)/);

@@ -1,13 +1,15 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask, post } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
 import { run, runInTerminal, runScript } from "../support/process.ts";
 
-async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
+/** The settings of a gateway in front of a small sandbox, which ends with the test. */
+async function settingsFor(): Promise<Record<string, string>> {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
   onTestFinished(sandbox.close);
   return gatewayEnv((await sandbox.listen()).url);
 }
@@ -37,9 +39,8 @@ describe("the gateway's process", () => {
     ["npm start", (env: Record<string, string>) => runScript("start", env)],
     ["hand", (env: Record<string, string>) => run(["gateway"], env)],
   ])("started by %s opens no inspector on SIGUSR1 and keeps running", async (_how, start) => {
-    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
     const { port, env } = await inspectorSettings();
-    const gateway = start({ ...(await settingsFor(sandbox)), ...env });
+    const gateway = start({ ...(await settingsFor()), ...env });
     const [, url = ""] = await gateway.says(READY);
     await expectNoInspector({ ...gateway, signal: (signal) => gateway.child.kill(signal) }, url, port);
     gateway.child.kill("SIGTERM");
@@ -47,8 +48,7 @@ describe("the gateway's process", () => {
   });
 
   it("stops in order when the reader of its log has gone", async () => {
-    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
-    const gateway = run(["gateway"], { ...(await settingsFor(sandbox)), STOP_DELAY: "5s" });
+    const gateway = run(["gateway"], { ...(await settingsFor()), STOP_DELAY: "5s" });
     const [, url = "", adminUrl = ""] = await gateway.says(READY);
     gateway.child.stdout?.destroy();
     // Its line in the log is the first one that fails.
@@ -60,8 +60,7 @@ describe("the gateway's process", () => {
   });
 
   it("ends with a reason if its port is taken", async () => {
-    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
-    const settings = await settingsFor(sandbox);
+    const settings = await settingsFor();
     const taken = new URL(settings["UPSTREAM_URL"] ?? "").port;
     const gateway = run(["gateway"], { ...settings, PORT: taken });
     expect(await gateway.ended).toBe(1);
@@ -132,17 +131,8 @@ describe("the demo", () => {
 
 describe("the sandbox's process", () => {
   it("runs alone, and stops on a signal", async () => {
-    const sandbox = run([
-      "sandbox",
-      "--port",
-      "0",
-      "--control-port",
-      "0",
-      "--listings",
-      "10",
-      "--sold",
-      "10",
-    ]);
+    const args = ["--port", "0", "--control-port", "0", "--listings", "10", "--sold", "10"];
+    const sandbox = run(["sandbox", ...args]);
     const [, url = ""] = await sandbox.says(/interface +(http:\S+)/);
     expect((await ask(`${url}/listings`)).status).toBe(403);
     sandbox.child.kill("SIGTERM");
