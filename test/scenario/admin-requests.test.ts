@@ -61,7 +61,10 @@ function kindOf(reply: Reply, method: string): string {
   expect(headers["access-control-allow-origin"]).toBeUndefined();
   if (method === "HEAD") return String(status);
   const isReadable = /json/.test(headers["content-type"] ?? "") && text.includes("\n");
-  if (isReadable && status >= 400) return `${status} ${/[a-z-]+$/.exec(Object(reply.json()).type)} readable`;
+  if (isReadable && status >= 400) {
+    const [code = ""] = /[a-z-]+$/.exec(String(Object(reply.json()).type)) ?? [];
+    return `${status} ${code} readable`;
+  }
   const what = status >= 400 ? problemCode(reply) : headers["content-type"]?.split(";")[0];
   return `${status} ${what}${isReadable ? " readable" : ""}`;
 }
@@ -87,7 +90,7 @@ describe.each(sectionsOf(TABLE))("$title", ({ title, rows }) => {
           const known = [...remedy.matchAll(/\/[a-z/]*/g)]
             .map(([path]) => path)
             .filter((path) => path !== "/");
-          expect([given, known.toSorted()]).toEqual([given, ALL.toSorted()]);
+          expect([given, new Set(known)]).toEqual([given, new Set(ALL)]);
         }
       }
     }
