@@ -27,7 +27,8 @@ const MOST_GROUPS = 2_000;
 type Group = Map<string, number>;
 
 export interface Counters {
-  readonly add: (group: string, name: string, by?: number) => void;
+  /** @param at now, in epoch milliseconds */
+  readonly add: (at: number, group: string, name: string, by?: number) => void;
   /** The counts of the last hour, and how far back they go. */
   readonly hour: () => { readonly sinceAt: number; readonly counts: Counts };
   readonly series: () => Record<Span, Counts>;
@@ -40,11 +41,10 @@ export function createCounters(now: () => number): Counters {
   const spans = bySpan((span) => createSteps(SPANS[span], MOST_STEPS + 1, (): Group => new Map()));
   const allSpans = Object.values(spans);
   return {
-    add(name, count, by = 1) {
-      const at = now();
+    add(at, name, count, by = 1) {
       const groups = hour.at(at);
-      if (!groups.has(name) && groups.size < MOST_GROUPS) groups.set(name, new Map());
-      const group = groups.get(name);
+      let group = groups.get(name);
+      if (group === undefined && groups.size < MOST_GROUPS) groups.set(name, (group = new Map()));
       if (group !== undefined) {
         increase(group, count, by);
         if (group.size > MOST_NAMES) dropRare(group);

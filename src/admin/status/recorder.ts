@@ -35,36 +35,38 @@ export function createRecorder(
 
   function request(record: RequestRecord): void {
     const { outcome, query, app, problem, detail, resource, status } = record;
+    const at = now();
     const kind = kindOf(record);
-    add("requests", kind);
-    add(`app ${app}`, kind);
+    add(at, "requests", kind);
+    add(at, `app ${app}`, kind);
     const saving = savingOf(record);
-    if (saving !== undefined && kind !== "mistakes") add("saved", saving);
-    if (query !== undefined) add("asked", query);
+    if (saving !== undefined && kind !== "mistakes") add(at, "saved", saving);
+    if (query !== undefined) add(at, "asked", query);
     if (outcome === "hit") return;
     remember(record);
     const why = kind === "stale" ? PROBLEM_CODES.find((code) => code === detail) : problem;
     if (why === undefined || kind === "cached" || kind === "fetched" || kind === "gone") return;
     problems.add({ from: "caller", what: why, ended: kind, app, resource, status }, query);
-    if (kind === "failed") add(`failures ${app}`, why);
+    if (kind === "failed") add(at, `failures ${app}`, why);
   }
 
   function upstreamCall({ resource, status, durationMs, query }: UpstreamCallRecord): void {
     const calls = `calls ${resource}`;
-    add("calls", originOf(resource));
-    add(calls, "calls");
+    const at = now();
+    add(at, "calls", originOf(resource));
+    add(at, calls, "calls");
     // It says nothing about the API.
     if (status === "given-up") return;
     const failure = failureOf(status);
     const before = health.get(resource) ?? UNKNOWN;
     if (failure === null) {
-      health.set(resource, { ...before, lastAnswerAt: now(), failingSince: null });
-      add(calls, "answeredMs", durationMs);
+      health.set(resource, { ...before, lastAnswerAt: at, failingSince: null });
+      add(at, calls, "answeredMs", durationMs);
       return problems.answered(resource);
     }
-    const failingSince = before.failingSince ?? now();
-    health.set(resource, { ...before, lastFailureAt: now(), lastFailure: failure, failingSince });
-    add(calls, "failed");
+    const failingSince = before.failingSince ?? at;
+    health.set(resource, { ...before, lastFailureAt: at, lastFailure: failure, failingSince });
+    add(at, calls, "failed");
     problems.add({ from: "upstream", what: `${resource}: ${failure}` }, query);
   }
 

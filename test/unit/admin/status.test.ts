@@ -176,8 +176,8 @@ describe("the counters", () => {
   it("find the frequent names among more than they keep", () => {
     const { add, hour } = createCounters(() => NOON);
     for (let at = 0; at < 5_000; at++) {
-      add("asked", `rare ${at}`);
-      if (at % 2 === 0) add("asked", "often");
+      add(NOON, "asked", `rare ${at}`);
+      if (at % 2 === 0) add(NOON, "asked", "often");
     }
     const asked = hour().counts["asked"] ?? {};
     expect([asked["often"], Object.keys(asked).length <= 400]).toEqual([2_500, true]);
@@ -186,7 +186,7 @@ describe("the counters", () => {
   it("have a series for each period, and begin again if the clock jumps", () => {
     let at = NOON;
     const { add, series } = createCounters(() => at);
-    for (; at < NOON + 30 * MINUTE; at += 1_000) add("requests", "cached");
+    for (; at < NOON + 30 * MINUTE; at += 1_000) add(at, "requests", "cached");
     const counted = (): number[][] =>
       Object.values(series()).map((steps) => Object.values(steps).map(({ cached = 0 }) => cached));
     expect(counted()).toEqual([Array(180).fill(5), Array(90).fill(20), [480, 480, 480, 360]]);
