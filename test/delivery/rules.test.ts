@@ -29,7 +29,7 @@ describe("the rules", () => {
     for (const expr of expressions) expect(expr).not.toMatch(/\b(?:sum|min|max|avg|count)\s*\(|without/);
   });
 
-  it("fire when they should, and only then", () => {
+  it("fire when they should, and only then", { timeout: 180_000 }, () => {
     const { status, output } = promtool("test", "rules", ...CASE_FILES.map(({ file }) => file));
     expect(status, output).toBe(0);
   });

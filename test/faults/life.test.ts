@@ -49,13 +49,13 @@ describe("a process that starts", () => {
 
     const [old, ...others] = replicas;
     old?.process.child.kill("SIGKILL");
+    const successor = await fleet.start();
     const patient = await fleet.start({
       CONFIG_FILE: fileWith(`${LONG_TIMEOUTS}\nserver: { readyWithout: redis }`),
     });
-    const successor = await fleet.start();
     expect(await readyz(patient)).toMatch(/^503 starting: /);
     await expect.poll(() => readyz(patient), { timeout: 20_000 }).toBe("200 ready");
-    // It has waited as long as the other one by now.
+    // The other one has waited longer.
     const since = await readyz(successor);
     expect(since).toMatch(/^503 starting: this replica has not joined the shared budget, .*readyWithout/);
     for (const replica of others) expect(await readyz(replica)).toBe("200 ready");

@@ -1,18 +1,17 @@
-/** Processes that share limits through a real Redis, counted at the upstream, while processes and Redis fail. */
+/** Processes that share limits through a real Redis, counted at the upstream, while processes fail and Redis is away. */
 import { setTimeout as lasting } from "node:timers/promises";
 
 import { expect, it, onTestFinished } from "vitest";
 
 import {
   expectKept,
+  type Fault,
   LIMIT,
-  type LimiterStage,
   LONG_WINDOW_MS as windowMs,
+  playFault,
   stageLimiters,
 } from "../support/limiter-stage.ts";
 import type { Running } from "../support/process.ts";
-import { redisForTest } from "../support/redis.ts";
-import { WRONG_CLOCK, type WrongClock } from "../support/shared-limiter.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const allSay = (workers: readonly Running[], pattern: RegExp): Promise<unknown> =>
@@ -73,9 +72,6 @@ it("a replica that is cut off from Redis continues beside the others, exceeds no
   expectKept(all);
 });
 
-type Fault = (all: LimiterStage, workers: readonly [Running, Running, Running]) => Promise<void>;
-
-/** What happens to three busy replicas. Afterwards they continue. */
 const FAULTS: Readonly<Record<string, Fault>> = {
   async "replicas are killed, frozen and started again"(all, [one, two]) {
     one.child.kill("SIGKILL");
@@ -99,57 +95,6 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await arrive(6);
     await redis.restart();
   },
-  async "Redis' clock runs three times as fast, and jumps forward and back"({ redis, arrive }) {
-    const since = Date.now();
-    for (const [rate, aheadMs] of [
-      [3, 0],
-      [1, 5_000],
-      [1, 10_000],
-      [1, -3_600_000],
-      [0.9, 0],
-    ] as const) {
-      const clock: WrongClock = { rate, since, aheadMs };
-      await redis.command("SET", WRONG_CLOCK, JSON.stringify(clock));
-      await arrive(2 * LIMIT);
-    }
-  },
-  async "Redis, which refuses INFO, starts again with older data, or evicts a key"({ redis, arrive }) {
-    const refuseInfo = (): Promise<unknown> => redis.command("ACL", "SETUSER", "default", "-info");
-    await refuseInfo();
-    await redis.command("SAVE");
-    await arrive(LIMIT / 2);
-    await redis.kill();
-    await redis.restart();
-    await refuseInfo();
-    await arrive(2 * LIMIT);
-    for (const key of ["shared", "own", "purses"]) {
-      expect(await redis.command("DEL", `test:{limiter:api}:${key}`)).toBe(1);
-      await arrive(LIMIT);
-    }
-  },
-  async "Redis is full and evicts any key"({ redis }, workers) {
-    await redis.command("CONFIG", "SET", "maxmemory", "3mb", "maxmemory-policy", "allkeys-random");
-    for (let key = 0; !workers.some(({ output }) => output().includes("lost data")); key++)
-      await redis.command("SET", `filler:${key}`, Buffer.alloc(20_000));
-  },
-  async "Redis takes over older data of another server"({ redis, arrive }) {
-    const other = await redisForTest();
-    await other.command("REPLICAOF", "127.0.0.1", redis.port);
-    await expect.poll(() => other.command("DBSIZE")).toBeGreaterThan(0);
-    await other.command("REPLICAOF", "NO", "ONE");
-    await arrive(LIMIT);
-    await redis.command("REPLICAOF", "127.0.0.1", other.port);
-    const replication = async (): Promise<string> => String(await redis.command("INFO", "replication"));
-    await expect.poll(replication).toContain("link_status:up");
-    await redis.command("REPLICAOF", "NO", "ONE");
-  },
 };
 
-it.each(Object.entries(FAULTS))("no limit is exceeded when %s", async (_what, fault) => {
-  const all = await stageLimiters();
-  const workers = [all.start(), all.start(), all.start()] as const;
-  await all.arrive(LIMIT);
-  await fault(all, workers);
-  await all.arrive(2 * LIMIT);
-  expectKept(all);
-});
+it.each(Object.entries(FAULTS))("no limit is exceeded when %s", (_what, fault) => playFault(fault));

@@ -80,7 +80,7 @@ describe("two gateways on one Redis", () => {
       expect(await first.metric(`gateway_refused_total{app="${app}",reason="deadline"}`)).toBe(0);
   });
 
-  it("count the requests that wait at the other one", async () => {
+  it("count the requests that wait at the other one", { timeout: 120_000 }, async () => {
     // Each window is longer by two timeouts.
     const timeouts = "redis: { timeout: 2s }\n";
     const [first, second] = await startSharing({ BUDGET: "2/1m", BUDGET_MAX_WAIT: "5m" }, "", timeouts);

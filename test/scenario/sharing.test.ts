@@ -6,7 +6,7 @@ import { cacheStatus } from "../support/reply.ts";
 
 describe("many callers", () => {
   it("a thousand at once with different spellings of one uncached query need one upstream call", async () => {
-    const gateway = await startGateway({ env: EXACT_PAGES });
+    const gateway = await startGateway({ env: { ...EXACT_PAGES, BUDGET_MAX_WAIT: "60s" } });
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1000, maxFreeSockets: 1000 });
     onTestFinished(() => agent.destroy());
     gateway.sandbox.hold();

@@ -66,3 +66,16 @@ export async function stageLimiters(limit = LIMIT, windowMs = WINDOW_MS): Promis
     },
   };
 }
+
+/** What happens to three busy replicas. Afterwards they continue. */
+export type Fault = (all: LimiterStage, workers: readonly [Running, Running, Running]) => Promise<void>;
+
+/** Three busy replicas exceed no limit during a fault, and continue after it. */
+export async function playFault(fault: Fault): Promise<void> {
+  const all = await stageLimiters();
+  const workers = [all.start(), all.start(), all.start()] as const;
+  await all.arrive(LIMIT);
+  await fault(all, workers);
+  await all.arrive(2 * LIMIT);
+  expectKept(all);
+}
