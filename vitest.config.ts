@@ -30,7 +30,7 @@ export default defineConfig({
     // How long a busy machine may need until another process reaches a state.
     expect: { poll: { timeout: 20_000 } },
     // For two cores: most long tests wait for another process or for Redis, and leave their core to others.
-    maxWorkers: 8,
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
     projects: [
       // A worker runs many files and loads the modules once: half the CPU time of a process for each file.

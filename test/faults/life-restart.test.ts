@@ -46,7 +46,7 @@ function steadyLoad(url: string, callers: number) {
 it("a rolling restart of two processes under load fails no request and exceeds no limit", async () => {
   const redis = await redisForTest();
   const CONFIG_FILE = join(temporaryDirectory(), "settings.yaml");
-  writeFileSync(CONFIG_FILE, "redis: { timeout: 500ms }");
+  writeFileSync(CONFIG_FILE, "redis: { timeout: 1s }");
   const fleet = await startFleet({
     CONFIG_FILE,
     REDIS_URL: urlOf(redis),

@@ -181,7 +181,9 @@ describe("an answer that has just expired, requested at three replicas", () => {
     // One call, or two: on a busy machine, the time for a refresh may have passed before its retry.
     const calls = fleet.sandbox.requests().length;
     // Messages arrive in order: a replica that has the purge also has the failure.
-    expect((await post(`${first.admin}/cache/purge`, `{"url":"${OTHER}"}`)).status).toBe(200);
+    const purge = async (): Promise<number> =>
+      (await post(`${first.admin}/cache/purge`, `{"url":"${OTHER}"}`)).status;
+    await expect.poll(purge).toBe(200);
     for (const { url, admin } of others) {
       await expect
         .poll(async () => (await ask(`${admin}/cache/entry?url=${encodeURIComponent(OTHER)}`)).json())

@@ -6,7 +6,10 @@ import { cacheStatus } from "../support/reply.ts";
 
 describe("many callers", () => {
   it("a thousand at once with different spellings of one uncached query need one upstream call", async () => {
-    const gateway = await startGateway({ env: { ...EXACT_PAGES, BUDGET_MAX_WAIT: "60s" } });
+    const gateway = await startGateway({
+      env: { ...EXACT_PAGES, BUDGET_MAX_WAIT: "60s" },
+      settings: "upstream: { headerTimeout: 1h, totalTimeout: 1h }",
+    });
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1000, maxFreeSockets: 1000 });
     onTestFinished(() => agent.destroy());
     gateway.sandbox.hold();
