@@ -268,7 +268,8 @@ export class Calls {
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
         if (this.#waiting.has(entry) && this.#stoppedUntil(entry) === undefined) {
-          this.#order.departs(app, new Shares(this.situation(), this.situation().inFlight));
+          const situation = this.situation();
+          this.#order.departs(app, new Shares(situation, situation.inFlight));
           return { ended: this.#depart(entry, acquired.permit) };
         }
         limiter.release(acquired.permit);
