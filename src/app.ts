@@ -315,7 +315,7 @@ function createAdmin(
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
-    historyOf: context.recorder.historyOf,
+    missesOf: context.recorder.missesOf,
     status: status.read,
     replicas: () => stores.replicas(),
     withCopy: stores.withCopy,

@@ -2,8 +2,10 @@
 import { createReadStream, statSync } from "node:fs";
 import { pipeline } from "node:stream/promises";
 
+import { z } from "zod";
+
 import { Problem } from "../errors.ts";
-import { type Endpoint, mistake } from "./endpoint.ts";
+import { type Endpoint, mistake, post } from "./endpoint.ts";
 
 export interface BackupOptions {
   /** Passes the path of a copy to `use`, and removes it afterwards. `undefined`: there is no SQLite file. */
@@ -11,26 +13,21 @@ export interface BackupOptions {
 }
 
 export function backupEndpoint({ withCopy }: BackupOptions): Endpoint {
-  return {
-    method: "POST",
-    path: "/backup",
-    query: {},
-    async answer(_request, response) {
-      if (withCopy === undefined)
-        throw mistake("This gateway has no SQLite file. With REDIS_URL, make a backup of Redis.");
-      const send = async (file: string): Promise<void> => {
-        const [type, length] = ["application/vnd.sqlite3", statSync(file).size];
-        response.set({ "Content-Type": type, "Content-Length": String(length), "Cache-Control": "no-store" });
-        // If the response ends early, the client notices: the body is shorter than Content-Length.
-        await pipeline(createReadStream(file), response).catch(() => response.destroy());
-      };
-      await withCopy(send).catch((error: unknown) => {
-        const why = error instanceof Error ? error.message : String(error);
-        throw new Problem("store-unavailable", {
-          detail: `The file cannot be copied: ${why}.`,
-          remedy: "The copy is made in DATA_DIR first. Make room there for a second file of that size.",
-        });
+  return post("/backup", z.unknown(), async (_body, response) => {
+    if (withCopy === undefined)
+      throw mistake("This gateway has no SQLite file. With REDIS_URL, make a backup of Redis.");
+    const send = async (file: string): Promise<void> => {
+      const [type, length] = ["application/vnd.sqlite3", statSync(file).size];
+      response.set({ "Content-Type": type, "Content-Length": String(length), "Cache-Control": "no-store" });
+      // If the response ends early, the client notices: the body is shorter than Content-Length.
+      await pipeline(createReadStream(file), response).catch(() => response.destroy());
+    };
+    await withCopy(send).catch((error: unknown) => {
+      const why = error instanceof Error ? error.message : String(error);
+      throw new Problem("store-unavailable", {
+        detail: `The file cannot be copied: ${why}.`,
+        remedy: "The copy is made in DATA_DIR first. Make room there for a second file of that size.",
       });
-    },
-  };
+    });
+  });
 }

@@ -8,9 +8,10 @@ import { z } from "zod";
 import { Problem } from "../errors.ts";
 
 export interface Endpoint {
-  readonly method: "GET" | "POST";
+  readonly method: "get" | "post";
   readonly path: string;
-  readonly query: z.ZodRawShape;
+  /** The names of its own parameters. */
+  readonly parameters: readonly string[];
   /** @returns a JSON value; nothing if it has written the response itself */
   readonly answer: (request: Request, response: Response) => unknown;
 }
@@ -25,59 +26,62 @@ const PRETTY = { pretty: z.enum(["true", "false", ""]).optional() };
 
 export function get<Shape extends z.ZodRawShape>(
   path: string,
-  query: Shape,
-  answer: (query: z.output<z.ZodObject<Shape>>, request: Request, response: Response) => unknown,
+  shape: Shape,
+  answer: (
+    query: z.output<z.ZodObject<Shape & typeof PRETTY>>,
+    request: Request,
+    response: Response,
+  ) => unknown,
 ): Endpoint {
-  const schema = z.object(query);
+  const schema = z.strictObject({ ...shape, ...PRETTY });
   return {
-    method: "GET",
+    method: "get",
     path,
-    query,
+    parameters: Object.keys(shape),
     answer: (request, response) =>
       answer(checked(schema, parametersOf(request), "parameter"), request, response),
   };
 }
 
-const MOST_BODY = "16kb";
-const readJson = express.json({ limit: MOST_BODY, type: () => true });
-
 export function post<Body extends z.ZodType>(
   path: string,
   body: Body,
-  answer: (body: z.output<Body>) => unknown,
+  answer: (body: z.output<Body>, response: Response) => unknown,
 ): Endpoint {
   return {
-    method: "POST",
+    method: "post",
     path,
-    query: {},
-    async answer(request, response) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      readJson(request, response, (error: unknown) => (error === undefined ? resolve() : reject(error)));
-      await promise;
+    parameters: [],
+    answer(request, response) {
+      checked(z.strictObject(PRETTY), parametersOf(request), "parameter");
       const given: unknown = request.body;
-      return answer(checked(body, given ?? {}, "member"));
+      return answer(checked(body, given ?? {}, "member"), response);
     },
   };
 }
 
+const readJson = express.json({ limit: "16kb", type: () => true });
+
 /** Adds endpoints to the server. Other methods at their paths get 405 (RFC 9110, section 15.5.6). */
 export function mount(app: Express, endpoints: readonly Endpoint[]): void {
-  for (const [path, of] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
-    const allow = of.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
-    app.route(path).all(async (request, response) => {
-      const method = request.method === "HEAD" ? "GET" : request.method;
-      const endpoint = of.find((one) => one.method === method);
-      if (endpoint === undefined) {
-        const detail = `This path takes ${allow.replace(/,(?=[^,]*$)/, " and")} only.`;
-        const remedy = `Use ${allow.replace(/,(?=[^,]*$)/, " or")} at this path.`;
-        throw new Problem("method-not-allowed", { detail, remedy, headers: { Allow: allow } });
-      }
-      checked(z.strictObject({ ...endpoint.query, ...PRETTY }), parametersOf(request), "parameter");
-      const answer = await endpoint.answer(request, response);
+  for (const { method, path, answer } of endpoints) {
+    const route = app.route(path);
+    if (method === "post") route.post(readJson);
+    // Express answers HEAD as GET.
+    route[method](async (request, response) => {
+      const json = await answer(request, response);
       if (response.headersSent) return;
       const indent = indentFor(request);
-      const json = JSON.stringify(answer, undefined, indent) + (indent > 0 ? "\n" : "");
-      response.vary("Accept").set("Cache-Control", "no-store").type("application/json").send(json);
+      const text = JSON.stringify(json, undefined, indent) + (indent > 0 ? "\n" : "");
+      response.vary("Accept").set("Cache-Control", "no-store").type("application/json").send(text);
+    });
+    const methods = method === "get" ? ["GET", "HEAD"] : ["POST"];
+    route.all(() => {
+      throw new Problem("method-not-allowed", {
+        detail: `This path takes ${methods.join(" and ")} only.`,
+        remedy: `Use ${methods.join(" or ")} at this path.`,
+        headers: { Allow: methods.join(", ") },
+      });
     });
   }
 }

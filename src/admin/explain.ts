@@ -3,24 +3,54 @@ import { z } from "zod";
 
 import type { Inspect, Inspection } from "../cache/inspect.ts";
 import type { Resource } from "../interface/resources.ts";
+import type { Pages } from "../pages/pages.ts";
+import type { ParsedQuery } from "../query/known-targets.ts";
+import type { ParseOptions } from "../query/parse.ts";
+import type { Query } from "../query/query.ts";
+import { cacheableQuestionAt } from "../query/question.ts";
+import type { Route } from "../query/route.ts";
 import type { Apps } from "../ratelimit/apps.ts";
-import { OTHER_APP } from "../telemetry/events.ts";
 import type { PredictedWait } from "../ratelimit/overview.ts";
-import { ABOUT_URL, askedFor, type Understanding } from "./caller-url.ts";
-import { type Endpoint, get } from "./endpoint.ts";
-import type { Recorder } from "./status/recorder.ts";
-import { inWords, waitText } from "./words.ts";
+import { OTHER_APP } from "../telemetry/events.ts";
+import { type Endpoint, get, mistake } from "./endpoint.ts";
+import { count, duration, rate } from "./page/format.js";
+import { waitText } from "./status/conditions.ts";
+import type { Miss, Recorder } from "./status/recorder.ts";
+
+/** What is needed to interpret a URL of the callers' port. */
+export interface Understanding {
+  readonly route: (path: string) => Route;
+  readonly parse: ParseOptions;
+  /** Finds the blocks that an answer is cut from. */
+  readonly pages: Pick<Pages, "sourceOf" | "blockKeysOf">;
+}
+
+/** The parameters of an endpoint about a URL. v2: the answer frozen to version 2, which is cached separately. */
+export const ABOUT_URL = {
+  url: z.string().min(1, "must not be empty"),
+  format: z.enum(["json", "v2"]).optional(),
+};
+
+/** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
+export function askedFor(
+  { url, format = "json" }: { url: string; format?: "json" | "v2" | undefined },
+  { route, parse }: Understanding,
+): ParsedQuery<Query> {
+  const found = cacheableQuestionAt(url, format, route, parse);
+  if (found === undefined) throw mistake("Answers at this URL are never cached.");
+  return found.asked;
+}
 
 export interface ExplainOptions extends Understanding {
   readonly inspect: Inspect;
   /** Predicts how long an app's request for a resource would wait. Spends nothing. */
   readonly expect: (app: string, resource: Resource) => PredictedWait;
   readonly apps: Pick<Apps, "isListed" | "isKnown">;
-  readonly historyOf: Recorder["historyOf"];
+  readonly missesOf: Recorder["missesOf"];
 }
 
 export function explainEndpoints(options: ExplainOptions): Endpoint[] {
-  const { pages, inspect, expect, apps, historyOf } = options;
+  const { pages, inspect, expect, apps, missesOf } = options;
   return [
     get("/cache/entry", ABOUT_URL, async (about) => {
       const asked = askedFor(about, options);
@@ -35,7 +65,10 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
     }),
     get("/cache/history", ABOUT_URL, (about) => {
       const { canonicalQuery } = askedFor(about, options);
-      const requests = historyOf(canonicalQuery);
+      const requests = missesOf(canonicalQuery).map((miss) => {
+        const { endedAt: at, app, outcome, status, durationMs } = miss;
+        return { at, app, outcome, status, durationMs, why: whyNoHit(miss) };
+      });
       const says = "This process remembers no request for this URL that was not a hit.";
       return { query: canonicalQuery, requests, ...(requests.length === 0 && { says }) };
     }),
@@ -46,36 +79,39 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
       const appIs = apps.isListed(app) ? "listed" : apps.isKnown(app) ? "not listed" : "never seen";
       const inspection = await inspect(query, key);
       const cost = costOf(inspection, expect(app, query.resource));
-      const says = costText(inspection, cost, `the app ${app} (${appIs})`);
+      const says = `A request of the app ${app} (${appIs}) ${costText(inspection, cost)}`;
       return { query: asked.canonicalQuery, app, appIs, says, ...cost };
     }),
   ];
 }
 
-interface Cost {
-  readonly cached: boolean;
-  readonly why: string;
-  readonly ageSeconds: number | null;
-  readonly upstreamCalls: number;
-  readonly predictedWaitMs: number;
-  readonly waitsFor: string | null;
-  readonly refusal: string | null;
+/** A stale answer is served at once: only a request that must be fetched waits or is refused. */
+function costOf({ next, why, entry }: Inspection, { waitMs, why: waitsFor, refusal }: PredictedWait) {
+  const isFetched = next === "fetch";
+  const isRefused = isFetched && refusal !== undefined;
+  return {
+    cached: !isFetched,
+    why,
+    ageSeconds: entry?.ageSeconds ?? null,
+    upstreamCalls: next === "hit" || isRefused ? 0 : 1,
+    predictedWaitMs: isFetched ? Math.round(waitMs) : 0,
+    waitsFor: isFetched && waitMs > 0 ? waitsFor : null,
+    refusal: isRefused ? refusal : null,
+  };
 }
 
-function costOf({ next, why, entry }: Inspection, wait: PredictedWait): Cost {
-  const known = { cached: next !== "fetch", why, ageSeconds: entry?.ageSeconds ?? null };
-  if (next !== "fetch") {
-    // The caller gets a stale answer at once, and does not wait for the refresh.
-    const upstreamCalls = next === "hit" ? 0 : 1;
-    return { ...known, upstreamCalls, predictedWaitMs: 0, waitsFor: null, refusal: null };
-  }
-  return {
-    ...known,
-    upstreamCalls: wait.refusal === undefined ? 1 : 0,
-    predictedWaitMs: Math.round(wait.waitMs),
-    waitsFor: wait.waitMs > 0 ? wait.why : null,
-    refusal: wait.refusal ?? null,
-  };
+const NEXT = {
+  hit: "is answered from the cache",
+  update: "gets the stale answer, which is refreshed in the background",
+  fetch: "is fetched from the property API",
+};
+
+function costText({ next }: Inspection, cost: ReturnType<typeof costOf>): string {
+  const { upstreamCalls, predictedWaitMs, waitsFor, refusal } = cost;
+  const wait = `${duration(predictedWaitMs)} for ${waitText(waitsFor)}`;
+  if (refusal !== null) return `is refused: ${refusal}. A call would wait ${wait}.`;
+  if (upstreamCalls === 0) return `${NEXT[next]}. It costs no call.`;
+  return `${NEXT[next]}. It costs one call, which ${predictedWaitMs === 0 ? "is sent at once" : `waits ${wait}`}.`;
 }
 
 function cachedText({ entry, why, failure }: Inspection): string {
@@ -84,19 +120,19 @@ function cachedText({ entry, why, failure }: Inspection): string {
   const { tier, status, ageSeconds, freshForSeconds, bodyBytes } = entry;
   const left =
     freshForSeconds > 0
-      ? `fresh for ${inWords(freshForSeconds * 1_000)}`
-      : `expired ${inWords(-freshForSeconds * 1_000)} ago`;
+      ? `fresh for ${duration(freshForSeconds * 1_000)}`
+      : `expired ${duration(-freshForSeconds * 1_000)} ago`;
   const state = why === "purged" ? "purged" : left;
-  const age = ageSeconds < 1 ? "less than a second" : inWords(ageSeconds * 1_000);
-  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${bodyBytes.toLocaleString("en")} bytes.${lifetimeText(entry.learned)}${failed}`;
+  const age = ageSeconds < 1 ? "less than a second" : duration(ageSeconds * 1_000);
+  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${count(bodyBytes)} bytes.${lifetimeText(entry.learned)}${failed}`;
 }
 
 function lifetimeText(learned: NonNullable<Inspection["entry"]>["learned"]): string {
   if (learned === null) return "";
   const { changesEverySeconds, requestsPerHour, lifetimeSeconds, why } = learned;
   return (
-    ` It changes about every ${inWords(changesEverySeconds * 1_000)} and is asked for about ` +
-    `${requestsPerHour.toLocaleString("en")} times an hour. Its lifetime is ${inWords(lifetimeSeconds * 1_000)}: ${WHY[why]}.`
+    ` It changes about every ${duration(changesEverySeconds * 1_000)} and is asked for about ` +
+    `${rate(requestsPerHour)} times an hour. Its lifetime is ${duration(lifetimeSeconds * 1_000)}: ${WHY[why]}.`
   );
 }
 
@@ -108,21 +144,34 @@ const WHY = {
   limited: "the API's Cache-Control or another setting forbids a longer lifetime",
 };
 
-const NEXT = {
-  hit: "is answered from the cache",
-  update: "gets the stale answer, which is refreshed in the background",
-  fetch: "is fetched from the property API",
-};
+const FORWARDED = {
+  miss: "Nothing usable was cached.",
+  stale: "The cached answer had expired, or was purged.",
+  request: "The caller asked for a newer answer (Cache-Control).",
+} as const;
 
-function costText({ next }: Inspection, cost: Cost, forApp: string): string {
-  const { upstreamCalls, predictedWaitMs, waitsFor, refusal } = cost;
-  const wait = `${inWords(predictedWaitMs)} for ${waitText(waitsFor)}`;
-  if (refusal !== null) return `A request of ${forApp} is refused: ${refusal}. A call would wait ${wait}.`;
-  const calls =
-    upstreamCalls === 0
-      ? "no call"
-      : predictedWaitMs === 0
-        ? "one call, which is sent at once"
-        : `one call, which waits ${wait}`;
-  return `A request of ${forApp} ${NEXT[next]}. It costs ${calls}.`;
+/** @returns why a request was not a hit, as a sentence */
+function whyNoHit({ outcome, forwarded, detail, problem }: Miss): string {
+  const why = forwarded === undefined ? "" : FORWARDED[forwarded];
+  const because = detail === undefined ? "." : ` (${detail}).`;
+  switch (outcome) {
+    case "hit":
+      return "It was a hit.";
+    case "miss":
+      if (problem !== undefined) return `The API was asked, and answered with a refusal (${problem}).`;
+      return detail === undefined ? why : `${why} The new answer was not stored (${detail}).`;
+    case "collapsed":
+      return `${why} It joined the call of another request.`;
+    case "updating":
+      return `The cached answer had expired. It was served, and refreshed in the background${because}`;
+    case "stale":
+      return `The cached answer had expired. It was served because no newer one was available${because}`;
+    case "bypass":
+      return "It was passed through: the caller sent no-store, or answers at this path are not cached.";
+    case "refused":
+    case "failed":
+      return `There was no answer: ${problem ?? outcome}.`;
+    case "abandoned":
+      return "The caller hung up before the answer was ready.";
+  }
 }

@@ -4,8 +4,8 @@ import { z } from "zod";
 import type { PurgeScope } from "../cache/store/purges.ts";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
-import { ABOUT_URL, askedFor, type Understanding } from "./caller-url.ts";
 import { type Endpoint, mistake, post } from "./endpoint.ts";
+import { ABOUT_URL, askedFor, type Understanding } from "./explain.ts";
 
 export interface PurgeOptions extends Understanding {
   /** Rejects with `StoreUnavailable` if it cannot reach every replica. */

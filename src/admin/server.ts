@@ -19,7 +19,10 @@ import type { Span } from "./status/counters.ts";
 import type { Status } from "./status/status.ts";
 import { type UsageOptions, usageEndpoints } from "./usage.ts";
 
-export interface AdminOptions extends BackupOptions, ExplainOptions, PurgeOptions, UsageOptions {
+type ServerOptions = Pick<HttpServerOptions, "limits" | "tls" | "requestId" | "now" | "after">;
+
+export interface AdminOptions
+  extends ServerOptions, BackupOptions, ExplainOptions, PurgeOptions, Pick<UsageOptions, "usage"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
   readonly readiness: () => { readonly isReady: boolean; readonly says: string };
@@ -34,12 +37,7 @@ export interface AdminOptions extends BackupOptions, ExplainOptions, PurgeOption
   readonly warm: () => readonly object[];
   readonly reload: () => ReloadOutcome;
   readonly version: { readonly version: string; readonly node: string };
-  readonly requestId: () => string;
   readonly observer: Observer;
-  /** The limits of the callers' server. URLs may be longer here, because a parameter can contain a caller's URL. */
-  readonly limits: HttpServerOptions["limits"];
-  readonly after: HttpServerOptions["after"];
-  readonly tls?: HttpServerOptions["tls"];
   readonly token: string | undefined;
 }
 
@@ -52,8 +50,9 @@ const AROUND_URL_BYTES = 1024;
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
-  const { observer, after, now, requestId, token } = options;
+  const { observer, now, requestId, token } = options;
   const { warn } = observer;
+  // URLs may be longer than at the callers' port, because a parameter can contain a caller's URL.
   const limits = {
     ...options.limits,
     maxUrlBytes: options.limits.maxUrlBytes * ENCODED_BYTES + AROUND_URL_BYTES,
@@ -85,28 +84,15 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   ];
   mount(app, [...pageEndpoints(), ...endpoints]);
   app.use(() => {
-    throw unknownPath(["/", "/metrics", "/livez", "/readyz"], endpoints);
+    throw unknownPath(endpoints);
   });
   // Express recognises an error handler by its four parameters.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
-    const { status, headers, body } = problemResponse(
-      problemOf(error, observer),
-      requestId(),
-      false,
-      indentFor(request),
-    );
+    const problem = problemOf(error, observer);
+    const { status, headers, body } = problemResponse(problem, requestId(), false, indentFor(request));
     response.status(status).set(headers).vary("Accept").end(body);
   });
-  return createHttpServer({
-    limits,
-    tls: options.tls,
-    serve: app,
-    healthChecks: HEALTH,
-    after,
-    now,
-    requestId,
-    warn,
-  });
+  return createHttpServer({ ...options, limits, serve: app, healthChecks: HEALTH, warn });
 }
 
 const HEALTH = ["/livez", "/readyz"];
@@ -159,14 +145,15 @@ function reloadEndpoint({ reload }: AdminOptions): Endpoint {
   });
 }
 
-function unknownPath(first: readonly string[], endpoints: readonly Endpoint[]): Problem {
-  const paths = (method: string): string[] =>
-    endpoints.flatMap((one) =>
-      one.method === method ? [one.path + ("url" in one.query ? "?url=…" : "")] : [],
-    );
+function unknownPath(endpoints: readonly Endpoint[]): Problem {
+  const paths = (wanted: Endpoint["method"]): string =>
+    endpoints
+      .filter(({ method }) => method === wanted)
+      .map(({ path, parameters }) => path + (parameters.includes("url") ? "?url=…" : ""))
+      .join(", ");
   return new Problem("unknown-path", {
     detail: "This is the admin port. The callers' paths are on another port.",
-    remedy: `Use GET ${[...first, ...paths("GET")].join(", ")} or POST ${paths("POST").join(", ")}.`,
+    remedy: `Use GET /, /metrics, /livez, /readyz, ${paths("get")} or POST ${paths("post")}.`,
   });
 }
 

@@ -1,13 +1,7 @@
 /** `GET /usage`: what was sent upstream in a period, and whether the limits were kept. */
 import { z } from "zod";
 
-import {
-  SEND_COUNTS,
-  type SendCounts,
-  USAGE_GROUPINGS,
-  type UsageQuery,
-  type UsageReport,
-} from "../usage/usage.ts";
+import { SEND_COUNTS, USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/usage.ts";
 import { type Endpoint, get, mistake, send } from "./endpoint.ts";
 
 export interface UsageOptions {
@@ -28,13 +22,10 @@ const QUERY = {
 export function usageEndpoints({ usage, now }: UsageOptions): Endpoint[] {
   return [
     get("/usage", QUERY, async ({ from, to, by, format }, request, response) => {
-      const query = { ...periodIn({ from, to }, now()), by };
-      const isCsv =
-        format === undefined
-          ? request.accepts(["application/json", "text/csv"]) === "text/csv"
-          : format === "csv";
+      const query = { ...periodIn(from, to, now()), by };
+      const wanted = format ?? request.accepts(["json", "csv"]);
       const report = await usage(query);
-      if (!isCsv) return jsonOf(query, report);
+      if (wanted !== "csv") return jsonOf(query, report);
       return send(response, "text/csv; charset=utf-8; header=present", csvOf(by, report), { Vary: "Accept" });
     }),
   ];
@@ -47,69 +38,55 @@ const FORMS =
   "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), a time ago (-24h, -7d), or epoch seconds";
 
 function periodIn(
-  given: { from?: string | undefined; to?: string | undefined },
+  from: string | undefined,
+  to: string | undefined,
   now: number,
 ): { from: number; to: number } {
-  const instant = (name: "from" | "to"): number | undefined => {
-    const text = given[name];
-    if (text === undefined) return undefined;
-    const at = instantIn(text, now);
-    if (at === undefined || at < 0) throw mistake(`The parameter ${name} must be ${FORMS}.`);
-    return at;
-  };
-  const to = instant("to") ?? now;
-  const from = instant("from") ?? to - DAY_MS;
-  if (from >= to) throw mistake("The parameter from must be before to.");
-  return { from, to };
+  const end = to === undefined ? now : instantIn("to", to, now);
+  const start = from === undefined ? end - DAY_MS : instantIn("from", from, now);
+  if (start >= end) throw mistake("The parameter from must be before to.");
+  return { from: start, to: end };
 }
 
 /**
  * Reads an instant. A day means its beginning in UTC.
  * @param text the decoded parameter. If the plus sign of an offset was not encoded, it is a space here.
- * @returns epoch milliseconds; `undefined` if the text is not an instant
+ * @returns epoch milliseconds
  */
-function instantIn(text: string, now: number): number | undefined {
-  const [, count, unit = ""] = /^-(\d{1,9})([smhd])$/.exec(text) ?? [];
-  if (count !== undefined) return now - Number(count) * (MS_PER_UNIT[unit] ?? Number.NaN);
-  // Only these lengths, because `2026` and `20261121` are dates, not epoch seconds.
-  if (/^(?:0|\d{9,11})$/.test(text)) return Number(text) * 1_000;
+function instantIn(name: string, text: string, now: number): number {
+  const [, ago, unit = ""] = /^-(\d{1,9})([smhd])$/.exec(text) ?? [];
   const encoded = text.toUpperCase().replace(/ (?=\d{2}:\d{2}$)/, "+");
   const written = encoded.replace(/(T\d{2}:\d{2})(?=Z|[+-])/, "$1:00");
-  const isInstant = z.union([z.iso.date(), z.iso.datetime({ offset: true })]).safeParse(written).success;
-  return isInstant ? Date.parse(written) : undefined;
+  let at = Number.NaN;
+  if (ago !== undefined) at = now - Number(ago) * (MS_PER_UNIT[unit] ?? Number.NaN);
+  // Only these lengths, because `2026` and `20261121` are dates, not epoch seconds.
+  else if (/^(?:0|\d{9,11})$/.test(text)) at = Number(text) * 1_000;
+  else if (INSTANT.safeParse(written).success) at = Date.parse(written);
+  if (at >= 0) return at;
+  throw mistake(`The parameter ${name} must be ${FORMS}.`);
 }
 
-function jsonOf(
-  { from, to, by }: UsageQuery,
-  { totals, rows, windows, completeSince, unrecorded }: UsageReport,
-): object {
+const INSTANT = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
+
+/** A `Date` becomes ISO 8601 in JSON. */
+function jsonOf({ from, to, by }: UsageQuery, report: UsageReport): object {
+  const { totals, rows, windows, completeSince, unrecorded } = report;
   return {
-    from: isoTime(from),
-    to: isoTime(to),
+    from: new Date(from),
+    to: new Date(to),
     by,
-    ...(completeSince !== undefined && { completeSince: isoTime(completeSince) }),
+    ...(completeSince !== undefined && { completeSince: new Date(completeSince) }),
     ...(unrecorded && {
-      unrecorded: { since: isoTime(unrecorded.since), until: isoTime(unrecorded.until) },
+      unrecorded: { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
     }),
-    totals: countsOf(totals),
-    rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
-    windows: windows.map(({ name, limit, maximum, reachedAt, kept, limits }) => ({
-      name,
-      limit,
-      maximum,
-      reachedAt: reachedAt === undefined ? null : isoTime(reachedAt),
-      kept,
+    totals,
+    rows: rows.map(({ key, ...counts }) => ({ [by]: key, ...counts })),
+    windows: windows.map(({ limits, ...window }) => ({
+      ...window,
+      reachedAt: window.reachedAt === undefined ? null : new Date(window.reachedAt),
       ...(limits && { limits: limits.map((one) => one ?? null) }),
     })),
   };
-}
-
-function isoTime(at: number): string {
-  return new Date(at).toISOString();
-}
-
-function countsOf(counts: SendCounts): object {
-  return Object.fromEntries(SEND_COUNTS.map((name) => [name, counts[name]]));
 }
 
 /**

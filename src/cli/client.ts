@@ -58,24 +58,18 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
     throw new CommandFailure("--admin-url must be an address such as http://127.0.0.1:9090.", EXIT.usage);
   const file = tokenFile ?? (env["ADMIN_TOKEN"] ? undefined : env["ADMIN_TOKEN_FILE"]);
   const token = file ? tokenIn(file) : (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal());
-  const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
+  const headers = {
+    Accept: "application/json",
+    "Content-Type": "application/json",
+    ...(token && { Authorization: `Bearer ${token}` }),
+  };
 
-  function send(
-    method: string,
-    path: string,
-    body?: object,
-    timeoutMs = TIMEOUT_MS,
-  ): Promise<IncomingMessage> {
-    const json = body && {
-      body: JSON.stringify(body),
-      headers: { ...headers, "Content-Type": "application/json" },
-    };
-    return begin(base + path, { ...trust, method, timeoutMs, headers, ...json }).catch(
-      ({ message }: Error) => {
-        const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
-        throw new CommandFailure(text, EXIT.unreachable);
-      },
-    );
+  async function send(method: string, path: string, body?: string, timeoutMs = TIMEOUT_MS) {
+    const options = { ...trust, method, timeoutMs, headers, body };
+    return await begin(base + path, options).catch(({ message }: Error) => {
+      const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
+      throw new CommandFailure(text, EXIT.unreachable);
+    });
   }
   return {
     async get(path, query = {}) {
@@ -83,7 +77,7 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
       const search = new URLSearchParams(given).toString();
       return await answerIn(await send("GET", search === "" ? path : `${path}?${search}`));
     },
-    post: async (path, body) => await answerIn(await send("POST", path, body)),
+    post: async (path, body) => await answerIn(await send("POST", path, JSON.stringify(body))),
     async save(path, file) {
       const response = await send("POST", path, undefined, SAVE_TIMEOUT_MS);
       if (response.statusCode !== 200) return void (await answerIn(response));

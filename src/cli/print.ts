@@ -1,5 +1,5 @@
 /** Writes any answer of the admin port for people: sentences as lines, objects as names and values, lists as tables. */
-import { inWords } from "../admin/words.ts";
+import { titleOf, valueText } from "../admin/page/format.js";
 
 export function print(line = ""): void {
   endQuietly();
@@ -30,33 +30,23 @@ export function printAnswer(answer: unknown, hidden: readonly string[] = []): vo
 
 /** @returns the parts of a value: its sentences (`says`), its single values, and then its lists and objects, each with a title */
 function sections(title: string, value: unknown): string[] {
-  if (Array.isArray(value)) {
-    const rows = value.filter(isObject);
-    return rows.length === 0 ? [] : [titled(title, table(rows))];
-  }
+  if (Array.isArray(value)) return [titled(title, table(value.filter(isObject)))];
   if (!isObject(value)) return [];
-  const { says, ...members } = value;
+  const { says = [], ...members } = value;
   const entries = Object.entries(members).filter(([, one]) => !Array.isArray(one) || one.length > 0);
+  const { single = [], parts = [] } = Object.groupBy(entries, ([, one]) =>
+    isShort(one) ? "single" : "parts",
+  );
   // An object of objects is a table, such as the state of each resource.
-  if (
-    title !== "" &&
-    entries.length > 0 &&
-    entries.every(([, one]) => isObject(one) && Object.values(one).every(isShort))
-  )
-    return [titled(title, table(entries.map(([name, one]) => ({ name, ...Object(one) }))))];
-  const single = entries.filter(([, one]) => isShort(one));
-  const parts = entries.filter(([, one]) => !isShort(one));
+  const isTable =
+    single.length === 0 && parts.every(([, one]) => isObject(one) && Object.values(one).every(isShort));
+  if (title !== "" && parts.length > 0 && isTable)
+    return [titled(title, table(parts.map(([name, one]) => ({ name, ...Object(one) }))))];
+  const sentences = [says].flat().map((line) => text("", line));
   return [
-    ...(says === undefined
-      ? []
-      : [
-          [says]
-            .flat()
-            .map((line) => valueText("", line))
-            .join("\n"),
-        ]),
+    ...(sentences.length === 0 ? [] : [sentences.join("\n")]),
     ...(single.length === 0 ? [] : [titled(title, fields(single))]),
-    ...parts.flatMap(([name, one]) => sections([title, titleOf(name)].filter(Boolean).join(": "), one)),
+    ...parts.flatMap(([name, one]) => sections([title, titleText(name)].filter(Boolean).join(": "), one)),
   ];
 }
 
@@ -74,17 +64,15 @@ function isShort(value: unknown): boolean {
 }
 
 function fields(entries: readonly (readonly [string, unknown])[]): string {
-  const width = Math.max(...entries.map(([name]) => titleOf(name).length));
-  return entries
-    .map(([name, value]) => `${titleOf(name).padEnd(width)}  ${valueText(name, value)}`)
-    .join("\n");
+  const width = Math.max(...entries.map(([name]) => titleText(name).length));
+  return entries.map(([name, value]) => `${titleText(name).padEnd(width)}  ${text(name, value)}`).join("\n");
 }
 
 /** @returns lines of aligned columns; columns that contain only numbers are aligned to the right */
 function table(rows: readonly Fields[]): string {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const columns = names.map((name) => {
-    const texts = [titleOf(name), ...rows.map((row) => valueText(name, row[name]))];
+    const texts = [titleText(name), ...rows.map((row) => text(name, row[name]))];
     const width = Math.max(...texts.map((text) => text.length));
     const isNumeric = rows.every((row) => typeof row[name] === "number");
     return texts.map((text) => (isNumeric ? text.padStart(width) : text.padEnd(width)));
@@ -100,28 +88,17 @@ const TITLES: Readonly<Record<string, string>> = {
   emptyInMs: "spent in",
 };
 
-/** @returns for example `calls per hour` for `callsPerHour`, and `wait` for `waitMs` */
-function titleOf(name: string): string {
-  const title = TITLES[name] ?? name;
-  return title
-    .replace(/(?<=[a-z])Ms$/, "")
-    .replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+function titleText(name: string): string {
+  return titleOf(TITLES[name] ?? name);
 }
 
-/** A name tells what a number is: `waitMs` is a duration, `lastAt` and `since` are instants. */
-function valueText(name: string, value: unknown): string {
-  if (value === null || value === undefined || value === "") return "-";
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  if (typeof value === "number" && name.endsWith("Ms")) return inWords(value);
-  if (typeof value === "number" && /^(?:at|since|until)$|(?:At|Since)$/.test(name))
-    return `${new Date(value).toISOString().slice(0, 19)}Z`;
+function text(name: string, value: unknown): string {
   if (Array.isArray(value))
-    return value.map((one) => valueText("", one)).join(value.some(isObject) ? "; " : ", ") || "-";
+    return value.map((one) => text("", one)).join(value.some(isObject) ? "; " : ", ") || "-";
   if (isObject(value)) {
-    const parts = Object.entries(value).map(([key, one]) => `${titleOf(key)} ${valueText(key, one)}`);
+    const parts = Object.entries(value).map(([key, one]) => `${titleText(key)} ${text(key, one)}`);
     return parts.join(", ") || "-";
   }
   // Replaces control characters, which could change what the terminal shows.
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.replaceAll(/(?!\n)\p{Cc}/gu, "?");
+  return valueText(name, value).replaceAll(/(?!\n)\p{Cc}/gu, "?");
 }

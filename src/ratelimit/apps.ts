@@ -34,7 +34,7 @@ export interface AppsConfig {
 }
 
 /** How an app identified itself when this process first saw it. */
-export interface AppIdentity {
+interface AppIdentity {
   readonly app: string;
   readonly isListed: boolean;
   /** `nothing`: the request had no name, or there were too many ids. */

@@ -33,7 +33,7 @@ export interface UsageOptions extends UsageQuery {
  * `uncompleted`: still in flight, or the process died before the end was recorded.
  */
 export const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
-export type SendCounts = Readonly<Record<(typeof SEND_COUNTS)[number], number>>;
+type SendCounts = Readonly<Record<(typeof SEND_COUNTS)[number], number>>;
 
 interface UsageRow extends SendCounts {
   /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */

@@ -162,7 +162,7 @@ describe("the status page", () => {
     await isLive(page);
     await before.stop();
     await page.locator("body[data-state=disconnected]").waitFor();
-    await shows(page, "#connection", /Disconnected since \d\d:\d\d:\d\d: the numbers below are old/);
+    await shows(page, "#connection", /Disconnected since \d\d:\d\d:\d\d UTC: the numbers below are old/);
     const after = await startGateway({ env: { ADMIN_PORT: new URL(before.adminUrl).port } });
     await isLive(page);
     await ask(after, 3, "/areas?q=Nacka");
@@ -189,7 +189,7 @@ describe("the status page", () => {
     );
     await expectAccessible(page);
     await page.click("text=Saved calls");
-    const query = page.locator("#asked button", { hasText: "villa" });
+    const query = page.locator("#asked a", { hasText: "villa" });
     await query.focus();
     await page.keyboard.press("Enter");
     await shows(page, ".facts", "objectType=villa,radhus");

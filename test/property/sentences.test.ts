@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 import type { Facts } from "../../src/admin/status/facts.ts";
-import type { RecentProblem } from "../../src/admin/status/shapes.ts";
-import { sentencesOf, shownOf } from "../../src/admin/status/sentences.ts";
+import type { RecentProblem } from "../../src/admin/status/problems.ts";
+import { sentencesOf, shownOf } from "../../src/admin/status/sentence-table.ts";
 import { PROBLEM_CODES } from "../../src/errors.ts";
 import { RESOURCES } from "../../src/interface/resources.ts";
 import { appWith, AT, factsWith, harmWith, originWith } from "../support/facts.ts";

@@ -85,7 +85,7 @@ describe("commands that ask the admin port", () => {
     expect(after.output).toMatch(
       /^Cached in memory, .* old, fresh for [^]*\n\nA request of the app web \(never seen\) is answered from the cache\. It costs no call/,
     );
-    expect(after.output).toMatch(/Z +other +miss +200 .* Nothing usable was cached\.$/m);
+    expect(after.output).toMatch(/UTC +other +miss +200 .* Nothing usable was cached\.$/m);
   });
 
   it("usage, budget and status count the calls, as tables and as JSON", async () => {

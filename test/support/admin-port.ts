@@ -22,7 +22,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     tryCircuits: () => [],
     warm: () => [],
     budget: () => ({}),
-    historyOf: () => [],
+    missesOf: () => [],
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
     readiness: () => ({ isReady: true, says: "ready" }),
     reload: () => ({ kind: "applied", changes: [] }),

@@ -2,7 +2,7 @@
 import uPlot from "./uplot.js";
 
 import { byId, h, show } from "./dom.js";
-import { clockTime, rate } from "./words.js";
+import { rate } from "./format.js";
 
 /** The kinds of requests, from the bottom of the stack to its top. Callers' own mistakes are not shown. */
 const KINDS = {
@@ -43,7 +43,7 @@ function optionsOf(place, legend, onCursor) {
     ticks: { show: false },
     font: `12px ${styleOf(place).fontFamily}`,
   };
-  const fillOf = (name) => styleOf(legend.querySelector(`.${name}`)).backgroundColor;
+  const fillOf = (name) => styleOf(legend.querySelector(`.${name}`)).color;
   return {
     width: place.clientWidth,
     height: HEIGHT,
@@ -55,7 +55,7 @@ function optionsOf(place, legend, onCursor) {
         ...axis,
         size: 24,
         incrs: [60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400],
-        values: (_, times) => times.map((at) => clockTime(at * 1_000).slice(0, 5)),
+        values: (_, times) => times.map((at) => new Date(at * 1_000).toISOString().slice(11, 16)),
       },
       { ...axis, size: 44, values: (_, values) => values.map(rate) },
     ],
@@ -76,7 +76,7 @@ export function createChart(place, legend) {
   function onCursor(at) {
     const items = NAMES.map((name, index) => {
       const perSecond = shown.rates[index][at ?? -1] ?? shown.perSecond[name];
-      return h("li", h(`i.${name}`), h("span", KINDS[name]), h("b", rate(perSecond)));
+      return h("li", h(`i.${name}`, "■"), ` ${KINDS[name]} `, h("b", rate(perSecond)));
     });
     show(legend, ...items);
   }

@@ -1,5 +1,5 @@
 // Makes and updates elements. Text is always set as text, so nothing that a caller sent can become markup.
-import { isInstant, titleOf, valueText } from "./words.js";
+import { isInstant, titleOf, valueText } from "./format.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -55,8 +55,7 @@ export function showRows(table, items, empty) {
     titleOf(name),
     ({ [name]: value }) => {
       const text = valueText(name, value);
-      if (name === "query" && text !== "")
-        return h("td.query", h("button.link", { type: "button", title: "Explain this query" }, text));
+      if (name === "query" && value !== null) return h("td", h("a", { href: "#explain" }, text));
       return typeof value === "number" && !isInstant(name) ? number(text) : cell(text, "", name);
     },
   ]);

@@ -7,12 +7,13 @@ byId("explain-form").addEventListener("submit", (event) => {
   event.preventDefault();
   void explain();
 });
-// Tables show queries as buttons.
-byId("folded").addEventListener("click", ({ target }) => {
-  if (!target.matches("button.link")) return;
+// Tables show queries as links.
+byId("folded").addEventListener("click", (event) => {
+  const { target } = event;
+  if (!target.matches("td a")) return;
+  event.preventDefault();
   byId("url").value = `/${target.textContent}`;
   byId("explain").open = true;
-  byId("explain").scrollIntoView();
   byId("url").focus();
   void explain();
 });

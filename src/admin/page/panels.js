@@ -1,7 +1,7 @@
 // Shows a status in the panels of the page.
 import { createChart } from "./chart.js";
 import { byId, cell, h, number, show, showRows, showTable } from "./dom.js";
-import { ago, clockTime, count, percent, rate, soon, sum } from "./words.js";
+import { clockText, count, duration, percent, rate, soon } from "./format.js";
 
 /** Apps that are shown before "more" is pressed. */
 const FEW_APPS = 8;
@@ -32,10 +32,11 @@ function showSentences({ sentences, scope, processes, sinceAt }) {
   show(byId("sentences"), ...lines);
   const from = scope === "all" ? `${processes.length} processes` : "one process";
   const hosts = [...new Set(processes.map(({ host }) => host))].join(", ");
-  const since = `counted since ${clockTime(sinceAt)} UTC`;
+  const since = `counted since ${clockText(sinceAt)}`;
   show(byId("scope"), `${from} · ${hosts} · version ${processes[0].version} · ${since}`);
 }
 
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 const orNothing = (amount) => (amount === 0 ? "" : count(amount));
 const HARM_LEVELS = { error: "bad", stale: "warn" };
 
@@ -49,7 +50,7 @@ function showApps({ apps, budget }) {
     [
       "State",
       ({ state, hurtSince, harm }) =>
-        cell(state, hurtSince === null ? "" : `since ${clockTime(hurtSince)} UTC`, HARM_LEVELS[harm]),
+        cell(state, hurtSince === null ? "" : `since ${clockText(hurtSince)}`, HARM_LEVELS[harm]),
     ],
     ["Refused", ({ refused }) => number(orNothing(refused), "", "bad")],
     ["Failed", ({ failed, failures }) => number(orNothing(failed), named(failures), "bad")],
@@ -74,47 +75,48 @@ function named(failures) {
   return all.map(([name, times]) => (all.length > 1 ? `${count(times)} ${name}` : name)).join(", ");
 }
 
+/** @returns the window with the smallest part left */
+const tightest = (windows) =>
+  windows.reduce((a, b) => (b.remaining / b.limit < a.remaining / a.limit ? b : a));
+
 function tilesOf({ perSecond, requests, saved, freshness, budget, upstream, queue, at }) {
   const { mistakes, ...answered } = requests;
   const all = sum(Object.values(answered));
   const savedCount = sum(Object.values(saved));
-  const { remaining, limit, name } = budget.api.windows.reduce((a, b) =>
-    b.remaining / b.limit < a.remaining / a.limit ? b : a,
-  );
+  const { remaining, limit, name } = tightest(budget.api.windows);
   const waiting = sum(Object.values(queue).flatMap((of) => Object.values(of)));
-  const isPaused = Object.values(budget).some(({ circuits }) => circuits.length > 0);
-  const states = Object.values(upstream);
-  const isFailing = states.some(({ failingSince }) => failingSince !== null);
-  const lastAt = Math.max(0, ...states.map(({ lastAnswerAt }) => lastAnswerAt ?? 0));
-  const api = isPaused ? "Paused" : isFailing ? "Failing" : lastAt === 0 ? "Not called" : "Answers";
-  const { expected } = freshness;
+  const perSecondNow = rate(sum(Object.values(perSecond)));
   const tile = (title, value, note, level = "") =>
     h("div", { className: level }, h("dt", title), h("dd.value", value), h("dd.note", note));
   return [
-    tile(
-      "Requests per second",
-      rate(sum(Object.values(perSecond))),
-      `${count(all + mistakes)} in the last hour`,
-    ),
+    tile("Requests per second", perSecondNow, `${count(all + mistakes)} in the last hour`),
     tile(
       "Needed no call",
       all === 0 ? "–" : percent(savedCount / all),
       `${count(savedCount)} of ${count(all)} requests`,
     ),
-    tile("Out of date", expected === null ? "–" : percent(expected), freshnessNote(freshness)),
+    tile(
+      "Out of date",
+      freshness.expected === null ? "–" : percent(freshness.expected),
+      freshnessNote(freshness),
+    ),
     tile(
       "Calls left",
       count(remaining),
       `of ${count(limit)} in ${name}; ${count(waiting)} waiting`,
       remaining < 1 ? "bad" : "",
     ),
-    tile(
-      "Property API",
-      api,
-      lastAt === 0 ? "no answer yet" : `last answer ${ago(lastAt, at)}`,
-      isPaused || isFailing ? "bad" : "",
-    ),
+    tile("Property API", ...apiState(budget, Object.values(upstream), at)),
   ];
+}
+
+/** @returns its state, since when, and the level */
+function apiState(budget, resources, at) {
+  const lastAt = Math.max(0, ...resources.map(({ lastAnswerAt }) => lastAnswerAt ?? 0));
+  const note = lastAt === 0 ? "no answer yet" : `last answer ${duration(at - lastAt)} ago`;
+  if (Object.values(budget).some(({ circuits }) => circuits.length > 0)) return ["Paused", note, "bad"];
+  if (resources.some(({ failingSince }) => failingSince !== null)) return ["Failing", note, "bad"];
+  return [lastAt === 0 ? "Not called" : "Answers", note];
 }
 
 function freshnessNote({ expected, expectedFixed, callsForHalf, measured }) {
@@ -148,10 +150,14 @@ function windowOf(title, { limit, spent, remaining, heldBack, comesBack, emptyIn
     ...(emptyInMs === null ? [] : [`spent in ${soon(emptyInMs)} at this rate`]),
   ];
   const ariaLabel = `${count(spent)} of ${count(limit)} spent`;
+  const left = h(
+    "span",
+    { className: remaining < 1 ? "bad" : "" },
+    `${count(remaining)} of ${count(limit)} left`,
+  );
   return h(
     "div.window",
-    h("h3", title),
-    h("p", { className: remaining < 1 ? "bad" : "" }, `${count(remaining)} of ${count(limit)} left`),
+    h("p", h("b", title), ": ", left),
     h("meter", { optimum: 0, max: limit, low: limit * 0.9, value: spent, ariaLabel }),
     h("p.note", notes.join(" · ")),
   );

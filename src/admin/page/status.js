@@ -3,7 +3,7 @@ import { ask } from "./ask.js";
 import { byId, show } from "./dom.js";
 import "./explain.js";
 import { showStatus } from "./panels.js";
-import { clockTime } from "./words.js";
+import { clockText } from "./format.js";
 
 const EVERY_MS = 1_000;
 const SILENT_MS = 5_000;
@@ -28,7 +28,7 @@ async function follow() {
     // The browser would ask for the token again and again.
     if (status === 401)
       return setState("disconnected", "The token is wrong or has changed. Load the page again.");
-    const since = lastAt === undefined ? "" : ` since ${clockTime(lastAt)}: the numbers below are old`;
+    const since = lastAt === undefined ? "" : ` since ${clockText(lastAt)}: the numbers below are old`;
     setState("disconnected", `Disconnected${since}. Trying again…`);
   }
   setTimeout(follow, EVERY_MS);

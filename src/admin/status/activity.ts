@@ -1,12 +1,49 @@
-/** Collects the activities of all processes, and adds them up. */
+/**
+ * What one process saw in the last hour, as a schema. Replicas show each other their activities through Redis, and each adds
+ * up those of all. An activity is checked and bounded before it is used: a program that can write to Redis must not be able
+ * to stop a gateway. Instants are epoch milliseconds.
+ */
 import { z } from "zod";
 
-import { type Resource, RESOURCES } from "../../interface/resources.ts";
+import { ORIGINS, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
 import { bySpan, sumCounts, sumOf } from "./counters.ts";
-import { mergeProblems } from "./problems.ts";
-import { slowestOf } from "./recent.ts";
-import { ACTIVITY, type Activity, type Health } from "./shapes.ts";
+import { count, instant, mergeProblems, MOST_PROBLEMS, name, PROBLEM } from "./problems.ts";
+
+const MOST_SLOW = 10;
+
+const counts = z.record(name, count);
+const series = z.record(z.string().regex(/^\d{1,9}$/), counts);
+
+/** How the latest calls for a resource ended. `failingSince`: the first failure after the latest answer. */
+const HEALTH = z.object({
+  lastAnswerAt: instant.nullable(),
+  lastFailureAt: instant.nullable(),
+  lastFailure: name.nullable(),
+  failingSince: instant.nullable(),
+});
+/** A request that waited for the upstream. */
+const SLOW = z.object({ query: name, app: name, durationMs: count, at: instant });
+
+const ACTIVITY = z.object({
+  process: z.object({ id: name, host: name, version: name, startedAt: instant }),
+  /** How far back the counts go: an hour, or less after a start. */
+  sinceAt: instant,
+  counts: z.record(name, counts),
+  /** By period of the chart. */
+  series: z.object({ "15m": series, "1h": series, "24h": series }),
+  health: z.partialRecord(z.enum(RESOURCES), HEALTH),
+  /** Waiting calls, by origin and priority. */
+  queue: z.record(z.enum(ORIGINS), counts),
+  /** What does not work. */
+  outages: z.array(z.object({ what: name, cause: name, meanwhile: name, since: instant })).max(MOST_PROBLEMS),
+  problems: z.array(PROBLEM).max(MOST_PROBLEMS),
+  slowest: z.array(SLOW).max(MOST_SLOW),
+});
+
+export type Activity = z.infer<typeof ACTIVITY>;
+export type Health = z.infer<typeof HEALTH>;
+export type SlowRequest = z.infer<typeof SLOW>;
 
 /** The activities of all processes, added up. */
 export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
@@ -108,4 +145,11 @@ function healthOf(resource: Resource, all: readonly Activity[]): [Resource, Heal
   const isFailing = lastFailureAt !== null && lastFailureAt > lastAnswerAt;
   const failingSince = isFailing ? Math.min(lastFailureAt, ...since) : null;
   return [[resource, { lastAnswerAt: lastAnswerAt || null, lastFailureAt, lastFailure, failingSince }]];
+}
+
+/** @returns the slowest requests, each query once */
+export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
+  const slowestLast = requests.toSorted((a, b) => a.durationMs - b.durationMs);
+  const byQuery = new Map(slowestLast.map((request) => [request.query, request]));
+  return [...byQuery.values()].toReversed().slice(0, MOST_SLOW);
 }

@@ -21,6 +21,8 @@ const HOUR_STEP_MS = 5 * 60_000;
 const HOUR_STEPS = 12;
 /** The most names of a group in a step. If there are more, the less frequent half is dropped. */
 const MOST_NAMES = 400;
+/** The most names of a group that are shown. */
+const MOST_SHOWN = 30;
 /** The most groups in a step. Counts of further groups are dropped. */
 const MOST_GROUPS = 2_000;
 
@@ -29,7 +31,7 @@ type Group = Map<string, number>;
 export interface Counters {
   /** @param at now, in epoch milliseconds */
   readonly add: (at: number, group: string, name: string, by?: number) => void;
-  /** The counts of the last hour, and how far back they go. */
+  /** The counts of the last hour, and how far back they go. Of each group, the most frequent names. */
   readonly hour: () => { readonly sinceAt: number; readonly counts: Counts };
   readonly series: () => Record<Span, Counts>;
 }
@@ -54,7 +56,8 @@ export function createCounters(now: () => number): Counters {
     },
     hour() {
       const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
-      const counts = sumCounts(hour.read(now()).map(([, groups]) => countsIn([...groups])));
+      const sums = sumCounts(hour.read(now()).map(([, groups]) => countsIn([...groups])));
+      const counts = Object.fromEntries(Object.entries(sums).map(([name, group]) => [name, mostOf(group)]));
       return { sinceAt: Math.max(startedAt, oldest * HOUR_STEP_MS), counts };
     },
     series: () => bySpan((span) => countsIn(spans[span].read(now()))),
@@ -105,6 +108,12 @@ function increase(group: Group, name: string, by: number): void {
 function dropRare(group: Group): void {
   const ranked = [...group].sort(([, a], [, b]) => b - a);
   for (const [name] of ranked.slice(MOST_NAMES / 2)) group.delete(name);
+}
+
+/** @returns the highest counts, in their order */
+export function mostOf(counts: Readonly<Record<string, number>> = {}): Record<string, number> {
+  const ranked = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  return Object.fromEntries(ranked.slice(0, MOST_SHOWN));
 }
 
 export function sumCounts(all: readonly Counts[]): Counts {

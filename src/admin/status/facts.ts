@@ -2,72 +2,37 @@
 import type { Freshness } from "../../cache/lifetimes/lifetimes.ts";
 import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
-import type { AppIdentity } from "../../ratelimit/apps.ts";
+import type { Apps } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
 import type { WindowOverview } from "../../ratelimit/overview.ts";
 import { OTHER_APP } from "../../telemetry/events.ts";
-import type { Board, Scope, Together } from "./activity.ts";
-import { type Kind, KINDS, MOST_STEPS, type Span, SPANS } from "./counters.ts";
-import type { Recorder } from "./recorder.ts";
-import type { Activity } from "./shapes.ts";
+import type { Scope, Together } from "./activity.ts";
+import { MOST_STEPS, mostOf, type Span, SPANS } from "./counters.ts";
 
 export type Facts = ReturnType<typeof factsOf>;
 export type AppStatus = ReturnType<typeof appsOf>[number];
 
-export interface StatusOptions {
-  readonly process: Activity["process"];
-  readonly recorder: Recorder;
-  readonly outages: () => Activity["outages"];
+export interface FactsOptions {
   readonly budgets: Readonly<Record<OriginName, Budget>>;
-  readonly apps: {
-    readonly isListed: (app: string) => boolean;
-    readonly weightOf: (app: string) => number;
-    readonly identities: () => readonly AppIdentity[];
-  };
+  readonly apps: Pick<Apps, "isListed" | "weightOf" | "identities">;
   readonly clock: Clock;
-  readonly board: Board | undefined;
   readonly mode: () => "enforce" | "observe";
   /** How many replicas share the budget (`budget.replicas`); `undefined`: there is no Redis. */
   readonly replicas: number | undefined;
   readonly freshness: () => Freshness;
 }
 
-const MOST_ASKED = 30;
-
-export function activityOf({ process, recorder, outages, budgets }: StatusOptions): Activity {
-  const { sinceAt, counts } = recorder.hour();
-  return {
-    process,
-    sinceAt,
-    counts: { ...counts, asked: mostOf(counts["asked"]) },
-    series: recorder.series(),
-    health: recorder.health(),
-    queue: { api: budgets.api.overview().queue, images: budgets.images.overview().queue },
-    slowest: recorder.slowest(),
-    outages: outages(),
-    problems: recorder.problems(),
-  };
-}
-
-/** @returns the queries that were asked most */
-function mostOf(asked: Readonly<Record<string, number>> = {}): Record<string, number> {
-  const ranked = Object.entries(asked).sort(([, a], [, b]) => b - a);
-  return Object.fromEntries(ranked.slice(0, MOST_ASKED));
-}
-
-/** @returns a function that makes the facts from the activities */
-export function createFacts(
-  options: StatusOptions,
-): (together: Together & { scope: Scope }, span: Span) => Facts {
-  return (together, span) => factsOf(options, together, span);
-}
-
-function factsOf(options: StatusOptions, together: Together & { scope: Scope }, span: Span) {
+/** @param together the activities of the processes that the status is about */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function factsOf(options: FactsOptions, together: Together & { scope: Scope }, span: Span) {
   const { budgets, clock, mode, replicas, freshness } = options;
   const { counts, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
   const at = clock.now();
   const recent = seriesOf("15m", together, at);
-  const latest = (kind: Kind): number[] => recent.counts[kind]?.slice(-RATE_STEPS) ?? [];
+  const latest = Object.entries(recent.counts).map(([kind, steps]) => [
+    kind,
+    sum(steps.slice(-RATE_STEPS)) / RATE_SECONDS,
+  ]);
   // The order is that of `/status`: the most important facts first.
   return {
     at,
@@ -85,8 +50,8 @@ function factsOf(options: StatusOptions, together: Together & { scope: Scope }, 
     outages,
     problems,
     /** Requests of the last hour by kind, and per second in the last seconds. */
-    requests: byKind((kind) => counts["requests"]?.[kind] ?? 0),
-    perSecond: byKind((kind) => sum(latest(kind)) / RATE_SECONDS),
+    requests: byKind(counts["requests"]),
+    perSecond: byKind(Object.fromEntries(latest)),
     /** Requests that needed no upstream call of their own, by reason. */
     saved: counts["saved"] ?? {},
     /** How many answers from the cache are out of date, as far as this process knows. */
@@ -106,10 +71,12 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-function byKind(of: (kind: Kind) => number): Record<Kind, number> {
-  const counts = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };
-  for (const kind of KINDS) counts[kind] = of(kind);
-  return counts;
+type Numbers = Readonly<Record<string, number>>;
+
+/** @returns the requests of each kind. Other counts are left out. */
+function byKind(counts: Numbers = {}) {
+  const { cached = 0, stale = 0, fetched = 0, refused = 0, failed = 0, mistakes = 0, gone = 0 } = counts;
+  return { cached, stale, fetched, refused, failed, mistakes, gone };
 }
 
 /** @returns the counts of the complete steps since the start, at most 180, by name. `lastStep` is the number of the last one. */
@@ -127,7 +94,7 @@ function seriesOf(span: Span, { series, processes }: Together, now: number) {
 }
 
 /** @returns the apps, the one that got the fewest answers first, then by calls and requests */
-function appsOf({ budgets, apps }: StatusOptions, counts: Together["counts"]) {
+function appsOf({ budgets, apps }: FactsOptions, counts: Together["counts"]) {
   const { windows } = budgets.api.overview();
   const prefix = "app ";
   const asking = Object.keys(counts).filter((group) => group.startsWith(prefix));
@@ -148,7 +115,7 @@ function appsOf({ budgets, apps }: StatusOptions, counts: Together["counts"]) {
         weight: apps.weightOf(app),
         /** The `User-Agent` with which this process saw the app first. */
         userAgent: agents.get(app) ?? null,
-        ...byKind((kind) => own[kind] ?? 0),
+        ...byKind(own),
         /** The failed requests by the code of their problem. */
         failures: counts[`failures ${app}`] ?? {},
         spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
@@ -228,12 +195,7 @@ export function ratePerMs(calls: readonly number[]): number {
 /** A shorter window is empty and full again before anybody could act. */
 const SHORTEST_WINDOW_MS = 3_600_000;
 
-interface Window {
-  readonly limit: number;
-  readonly spent: number;
-  readonly remaining: number;
-  readonly windowMs: number;
-}
+type Window = Pick<WindowOverview, "limit" | "spent" | "remaining" | "windowMs">;
 
 /**
  * Predicts when a rolling window is full if calls continue at this rate. In the long run it contains all calls of its

@@ -1,8 +1,33 @@
 /**
  * Remembers what went wrong lately in this process: errors and stale answers of each app with their causes, failed calls,
- * warnings and outages. The sentences are made from this.
+ * warnings and outages. The sentences are made of this.
  */
-import { MOST_PROBLEMS, type RecentProblem } from "./shapes.ts";
+import { z } from "zod";
+
+export const MOST_PROBLEMS = 500;
+
+export const name = z.string().max(10_000);
+export const count = z.number().nonnegative();
+/** Within the range of `Date`. */
+export const instant = z.number().min(0).max(8.64e15);
+
+/** A kind of problem, how often it occurred since `firstAt`, and the latest example. */
+export const PROBLEM = z.object({
+  /** `caller`: a request without a new answer; `upstream`: a call that failed; `gateway`: a warning in the log. */
+  from: z.enum(["caller", "upstream", "gateway"]),
+  /** The code of the problem, the failure of the call, or the text of the warning. */
+  what: name,
+  /** How the requests ended. */
+  ended: z.enum(["stale", "refused", "failed", "mistakes"]).nullable(),
+  app: name.nullable(),
+  resource: name.nullable(),
+  status: count.nullable(),
+  query: name.nullable(),
+  count,
+  firstAt: instant,
+  lastAt: instant,
+});
+export type RecentProblem = z.infer<typeof PROBLEM>;
 
 const HOUR_MS = 60 * 60_000;
 /** If a problem has not occurred for this long, its next occurrence starts a new episode, with a new `firstAt`. */
@@ -67,21 +92,4 @@ export function mergeProblems(problems: readonly RecentProblem[]): RecentProblem
     });
   }
   return [...sums.values()].toReversed().slice(0, MOST_PROBLEMS);
-}
-
-/** Errors or stale answers that an app got for one reason, from `firstAt` on. */
-export interface Harm extends Pick<RecentProblem, "what" | "count" | "firstAt" | "lastAt"> {
-  readonly app: string;
-  readonly resource: string;
-  /** 200: stale answers. */
-  readonly status: number;
-}
-
-/** @returns the harm of the last ten minutes, without the mistakes of the apps themselves */
-export function harmsIn(problems: readonly RecentProblem[], at: number): Harm[] {
-  return problems.flatMap(({ ended, app, resource, status, what, count, firstAt, lastAt }) =>
-    app === null || resource === null || status === null || ended === "mistakes" || at - lastAt >= GAP_MS
-      ? []
-      : [{ app, resource, status, what, count, firstAt, lastAt }],
-  );
 }

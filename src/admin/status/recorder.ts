@@ -5,19 +5,28 @@
 import { PROBLEM_CODES } from "../../errors.ts";
 import { originOf, type Resource } from "../../interface/resources.ts";
 import type { Observer, Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
-import type { Health } from "./shapes.ts";
-import { type Counters, createCounters, type Kind } from "./counters.ts";
-import { createProblems, type Problems } from "./problems.ts";
-import { createRecent, type Recent } from "./recent.ts";
+import { type Activity, type Health, slowestOf } from "./activity.ts";
+import { createCounters, type Kind } from "./counters.ts";
+import { createProblems } from "./problems.ts";
 
-export interface Recorder extends Pick<Counters, "hour" | "series">, Pick<Recent, "slowest" | "historyOf"> {
-  readonly problems: Problems["read"];
-  readonly health: () => Readonly<Partial<Record<Resource, Health>>>;
+/** A request that was not a hit, and when it ended. */
+export type Miss = RequestRecord & { readonly endedAt: number };
+
+export interface Recorder {
+  /** What this process saw in the last hour. */
+  readonly seen: () => Omit<Activity, "process" | "queue" | "outages">;
+  /** The latest requests for a query that were not hits, the newest first. */
+  readonly missesOf: (query: string) => readonly Miss[];
   readonly outageBegan: (outage: Outage) => void;
   /** Receives what else is recorded. */
   readonly listener: Pick<Observer, "request" | "upstreamCall" | "warn" | "error">;
 }
 
+const HOUR_MS = 60 * 60_000;
+/** The most requests that are remembered because they were not hits, of all queries together. */
+const MOST_MISSES = 2_000;
+/** The most requests that are shown of one query. */
+const MOST_SHOWN = 50;
 const UNKNOWN: Health = { lastAnswerAt: null, lastFailureAt: null, lastFailure: null, failingSince: null };
 
 /**
@@ -29,8 +38,8 @@ export function createRecorder(
   savingOf: (record: RequestRecord) => string | undefined,
 ): Recorder {
   const { add, hour, series } = createCounters(now);
-  const { request: remember, slowest, historyOf } = createRecent(now);
   const problems = createProblems(now);
+  const misses = createMisses(now);
   const health = new Map<Resource, Health>();
 
   function request(record: RequestRecord): void {
@@ -43,7 +52,7 @@ export function createRecorder(
     if (saving !== undefined && kind !== "mistakes") add(at, "saved", saving);
     if (query !== undefined) add(at, "asked", query);
     if (outcome === "hit") return;
-    remember(record);
+    misses.add(record);
     const why = kind === "stale" ? PROBLEM_CODES.find((code) => code === detail) : problem;
     if (why === undefined || kind === "cached" || kind === "fetched" || kind === "gone") return;
     problems.add({ from: "caller", what: why, ended: kind, app, resource, status }, query);
@@ -72,14 +81,39 @@ export function createRecorder(
 
   const warn = (what: string): void => problems.add({ from: "gateway", what });
   return {
-    hour,
-    series,
-    problems: problems.read,
-    slowest,
-    historyOf,
-    health: () => Object.fromEntries(health),
+    seen: () => ({
+      ...hour(),
+      series: series(),
+      health: Object.fromEntries(health),
+      slowest: misses.slowest(),
+      problems: problems.read(),
+    }),
+    missesOf: (query) => misses.of(query),
     outageBegan: ({ what, cause }) => warn(`${what} does not work: ${cause}.`),
     listener: { request, upstreamCall, warn, error: warn },
+  };
+}
+
+/** Remembers the latest requests that were not hits. */
+function createMisses(now: () => number) {
+  const misses: Miss[] = [];
+  return {
+    add(record: RequestRecord): void {
+      misses.push({ ...record, endedAt: now() });
+      if (misses.length > MOST_MISSES) misses.shift();
+    },
+    of(query: string): readonly Miss[] {
+      const asked = misses.filter((miss) => miss.query === query);
+      return asked.slice(-MOST_SHOWN).toReversed();
+    },
+    slowest() {
+      const fetched = misses.filter(
+        ({ outcome, endedAt }) => outcome === "miss" && now() - endedAt < HOUR_MS,
+      );
+      return slowestOf(
+        fetched.map(({ query = "", app, durationMs, endedAt: at }) => ({ query, app, durationMs, at })),
+      );
+    },
   };
 }
 

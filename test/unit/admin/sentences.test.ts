@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { createAnnounce } from "../../../src/admin/status/announce.ts";
+import { createSentenceLog } from "../../../src/admin/status/sentence-log.ts";
 import type { Facts } from "../../../src/admin/status/facts.ts";
-import { type Sentence, SENTENCES, sentencesOf, shownOf } from "../../../src/admin/status/sentences.ts";
+import { type Sentence, SENTENCES, sentencesOf, shownOf } from "../../../src/admin/status/sentence-table.ts";
 import { ALERTS } from "../../support/alert-rules.ts";
 import { appWith, AT, factsWith, harmWith, originWith, WINDOW } from "../../support/facts.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
@@ -230,7 +230,7 @@ describe("the log", () => {
     const clock = createFakeClock(AT);
     const lines: [string, string, object][] = [];
     let now: readonly Sentence[] = [];
-    const { start, stop } = createAnnounce({
+    const { start, stop } = createSentenceLog({
       clock,
       say: (level, text, fields) => lines.push([level, text, fields]),
       sentences: () => now.map((sentence) => ({ ...sentence, key: sentence.id })),

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createCollect, merge } from "../../../src/admin/status/activity.ts";
 import { createCounters } from "../../../src/admin/status/counters.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
-import type { Activity } from "../../../src/admin/status/shapes.ts";
+import type { Activity } from "../../../src/admin/status/activity.ts";
 import { emptyInMs, ratePerMs } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
@@ -49,13 +49,9 @@ function record(id = "one", startedAt = NOON): Recording {
     observer,
     activity: () => ({
       process: { id, host: "host", version: "1.2.3", startedAt },
-      ...recorder.hour(),
-      series: recorder.series(),
-      health: recorder.health(),
+      ...recorder.seen(),
       queue: { api: { interactive: 1 }, images: {} },
-      slowest: recorder.slowest(),
       outages: outages.current(),
-      problems: recorder.problems(),
     }),
   };
 }

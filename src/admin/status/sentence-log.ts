@@ -1,8 +1,8 @@
 /** Logs each sentence of the status twice: when it becomes true, and when it is over. */
 import { type Clock, every } from "../../process/clock.ts";
-import type { Sentence } from "./sentences.ts";
+import type { Sentence } from "./sentence-table.ts";
 
-export interface AnnounceOptions {
+export interface SentenceLogOptions {
   readonly clock: Clock;
   /** Writes a line to the log. */
   readonly say: (level: "info" | "warn", text: string, fields: object) => void;
@@ -13,7 +13,7 @@ const LOOK_EVERY_MS = 5_000;
 /** A sentence is over when it was not true for this long. Otherwise a window that is often spent would fill the log. */
 const OVER_AFTER_MS = 60_000;
 
-export function createAnnounce({ clock, say, sentences }: AnnounceOptions): {
+export function createSentenceLog({ clock, say, sentences }: SentenceLogOptions): {
   readonly start: () => void;
   readonly stop: () => void;
 } {

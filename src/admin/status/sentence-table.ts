@@ -3,8 +3,7 @@
  * `GET /status` and the log show them; docs/runbook.md lists them. Each row of the table `ROWS` has a condition and a
  * text. In the text, `{…}` stands for a current value.
  */
-import { OTHER_APP } from "../../telemetry/events.ts";
-import { clockText, listed, many } from "../words.ts";
+import { clockText } from "../page/format.js";
 import {
   budgetEmpty,
   budgetExceeded,
@@ -24,9 +23,9 @@ import {
   shareSpent,
   type Situation,
   unexplained,
-} from "./cases.ts";
-import type { AppStatus, Facts } from "./facts.ts";
-import { type Harm, harmsIn } from "./problems.ts";
+} from "./conditions.ts";
+import type { Facts } from "./facts.ts";
+import { type Harm, harmsIn, hurtText, isError } from "./harm.ts";
 
 export interface Sentence {
   readonly id: string;
@@ -44,7 +43,6 @@ interface Row {
 }
 
 const MOST = 3;
-const MOST_NAMED = 3;
 
 const LEDGER = "the ledger on disk";
 const ASK_OWNER = "Ask the API's owner if it lasts.";
@@ -230,9 +228,10 @@ export function shownOf(found: readonly Found[]): readonly Sentence[] {
 
 /** @returns all of them, the worst first. A good sentence appears only if there is no other. */
 export function sentencesOf(facts: Facts): readonly Found[] {
-  const harms = harmsIn(facts.problems, facts.at);
+  const { at } = facts;
+  const harms = harmsIn(facts.problems, at);
   let unexplained: readonly Harm[] = harms;
-  function explain(isCaused: (harm: Harm) => boolean, since = facts.at): readonly Harm[] {
+  function explain(isCaused: (harm: Harm) => boolean, since = at): readonly Harm[] {
     const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - RECENT_MS;
     const { own = [], others = [] } = Object.groupBy(unexplained, (harm) => (isOf(harm) ? "own" : "others"));
     unexplained = others;
@@ -240,84 +239,13 @@ export function sentencesOf(facts: Facts): readonly Found[] {
   }
   const situation = { ...facts, harms, explain };
   const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
-    when(situation).map(({ key = "", since, hurt = [], values = {} }) => ({
-      id,
-      key: `${id} ${key}`,
-      level,
-      hurt,
-      text: `${filled(says, { ...values, hurt: hurtText(hurt, since, facts.at) })} ${todo}`.trim(),
-    })),
+    when(situation).map(({ key = "", since, hurt = [], values = {} }) => {
+      const given: Readonly<Record<string, string>> = { ...values, hurt: hurtText(hurt, since, at) };
+      const sentence = says.replaceAll(/\{(\w+)\}/g, (_, name: string) => given[name] ?? "");
+      return { id, key: `${id} ${key}`, level, hurt, text: `${sentence} ${todo}`.trim() };
+    }),
   );
-  const isWrong = all.some(({ level }) => level !== "good");
+  const wrong = all.filter(({ level }) => level !== "good");
   const rank = ({ level, hurt }: Found): number => (level === "warn" ? 2 : hurt.some(isError) ? 0 : 1);
-  return all.filter(({ level }) => (level === "good") !== isWrong).sort((a, b) => rank(a) - rank(b));
-}
-
-function isError({ status }: Harm): boolean {
-  return status >= 400;
-}
-
-function filled(template: string, values: Readonly<Record<string, string>>): string {
-  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? "");
-}
-
-/** @returns for example `web and ios get 502 since 22:38:41 UTC:` */
-function hurtText(hurt: readonly Harm[], since: number | undefined, now: number): string {
-  if (hurt.length === 0)
-    return `No app is hurt so far, but${since === undefined ? "" : ` since ${clockText(since, now)}`}`;
-  const counts = new Map<string, number>();
-  for (const { app, count } of worstOf(hurt)) counts.set(app, (counts.get(app) ?? 0) + count);
-  const apps = [...counts].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([app]) => app);
-  const names = apps.slice(0, MOST_NAMED).map((app) => (app === OTHER_APP ? "apps without an id" : app));
-  const more = apps.length - MOST_NAMED;
-  const who = listed(more > 0 ? [...names, many(more, "more app")] : names, "and");
-  const verb = apps.length === 1 && apps[0] !== OTHER_APP ? "gets" : "get";
-  const { what, since: firstAt } = whatIn(hurt);
-  return `${who} ${verb} ${what} since ${clockText(firstAt, now)}:`;
-}
-
-/** @returns the errors, or the stale answers if there are no errors */
-function worstOf(hurt: readonly Harm[]): readonly Harm[] {
-  const errors = hurt.filter(isError);
-  return errors.length > 0 ? errors : hurt;
-}
-
-/** @returns for example `502 or 503`, and since when */
-function whatIn(hurt: readonly Harm[]): { readonly what: string; readonly since: number } {
-  const worst = worstOf(hurt);
-  const statuses = [...new Set(worst.map(({ status }) => String(status)))].sort();
-  return {
-    what: worst.some(isError) ? listed(statuses, "or") : "stale answers",
-    since: Math.min(...worst.map(({ firstAt }) => firstAt)),
-  };
-}
-
-/** An app, and the harm that the sentences explain. */
-export type HarmedApp = AppStatus & {
-  /** For example `gets 502`, `is answered`. */
-  readonly state: string;
-  readonly harm: keyof typeof RANKS;
-  readonly hurtSince: number | null;
-};
-
-/** @returns the apps that get errors first, then those that get stale answers */
-export function withHarm(apps: readonly AppStatus[], found: readonly Found[]): HarmedApp[] {
-  const all = found.flatMap(({ hurt }) => hurt);
-  return apps
-    .map(({ app, ...rest }) => {
-      const hurt = all.filter((harm) => harm.app === app);
-      const harm: HarmedApp["harm"] = hurt.some(isError) ? "error" : hurt.length > 0 ? "stale" : "none";
-      if (harm === "none") return { app, state: calmState(rest), hurtSince: null, harm, ...rest };
-      const { what, since } = whatIn(hurt);
-      return { app, state: `gets ${what}`, hurtSince: since, harm, ...rest };
-    })
-    .sort((a, b) => RANKS[a.harm] - RANKS[b.harm]);
-}
-
-const RANKS = { error: 0, stale: 1, none: 2 } as const;
-
-function calmState({ cached, stale, fetched, mistakes, refused, failed }: Omit<AppStatus, "app">): string {
-  if (cached + stale + fetched > 0) return "is answered";
-  if (refused + failed > 0) return "got no answer";
-  return mistakes > 0 ? "sends mistakes only" : "sends nothing";
+  return wrong.length === 0 ? all : wrong.sort((a, b) => rank(a) - rank(b));
 }

@@ -1,10 +1,10 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
 import { originOf, ORIGINS, type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
-import { inWords, listed, many, percentText, waitText } from "../words.ts";
+import { count, duration, listed, many, percent, soon } from "../page/format.js";
 import { KINDS } from "./counters.ts";
 import type { Facts } from "./facts.ts";
-import type { Harm } from "./problems.ts";
+import type { Harm } from "./harm.ts";
 
 /** A case in which the sentence of a row is true. */
 export interface Case {
@@ -38,7 +38,6 @@ export const isOfBudget = ({ what }: Harm): boolean =>
   ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(what);
 const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
   harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
-const soon = (ms: number): string => inWords(Math.max(LEAST_MS, ms));
 const originOfHarm = ({ resource }: Harm): OriginName => (resource === "images" ? "images" : "api");
 
 const NAMES: Readonly<Record<string, string>> = { sold: "sold records" };
@@ -139,7 +138,7 @@ export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
     at,
   );
   const others = areOthersWell ? " No other app is refused." : "";
-  const part = percentText(refused, sumOf(own.map(requestsOf)));
+  const part = percent(refused / Math.max(1, sumOf(own.map(requestsOf))));
   return [{ hurt, values: { part, whose: whose(hurt), others } }];
 }
 
@@ -199,12 +198,12 @@ function windowValues(
   return {
     budget: origin === "images" ? "image budget" : "budget",
     window: name,
-    spent: Math.floor(spent).toLocaleString("en"),
-    limit: limit.toLocaleString("en"),
-    remaining: Math.floor(remaining).toLocaleString("en"),
-    held: heldBack >= 1 ? `, ${Math.floor(heldBack)} kept for other processes` : "",
+    spent: count(spent),
+    limit: count(limit),
+    remaining: count(remaining),
+    held: heldBack >= 1 ? `, ${count(heldBack)} kept for other processes` : "",
     next: remaining >= 1 || next === undefined ? "" : ` The next call is free in ${soon(next.inMs)}.`,
-    in: inWords(emptyInMs ?? 0),
+    in: duration(emptyInMs ?? 0),
   };
 }
 
@@ -218,7 +217,7 @@ export function queue({ queue: waiting, budget, outages: all }: Situation): Case
   const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
   if (calls === 0 || predictedWaitMs < LEAST_MS || isOfOneApp || open.length > 0 || all.length > 0) return [];
   return [
-    { values: { wait: inWords(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
+    { values: { wait: duration(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
   ];
 }
 
@@ -253,4 +252,17 @@ function requestsOf(app: Facts["apps"][number]): number {
 
 function sumOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0);
+}
+
+const WAITS: Readonly<Record<string, string>> = {
+  budget: "the budget",
+  share: "the app's share",
+  "per-day": "the app's daily limit",
+  "cool-off": "a pause that the API needs",
+  "redis-away": "Redis, which does not answer",
+};
+
+/** @param why the reason of a wait for a permit */
+export function waitText(why: string | null): string {
+  return WAITS[why ?? ""] ?? why ?? "a call";
 }
