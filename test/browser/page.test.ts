@@ -188,7 +188,7 @@ describe("the status page", () => {
       "rgb(18, 18, 17)",
     );
     await expectAccessible(page);
-    await page.click("text=Saved calls");
+    await page.click("text=Most requested");
     const query = page.locator("#asked a", { hasText: "villa" });
     await query.focus();
     await page.keyboard.press("Enter");

@@ -170,13 +170,28 @@ const SAVINGS = {
   past_end: "a cached block says that there are no more records",
 };
 
-function showLists({ upstream, saved, asked, slowest, problems }) {
-  const resources = Object.entries(upstream).map(([name, state]) => ({ name, ...state }));
-  showRows(byId("upstream"), resources, "No calls in the last hour.");
-  const reasons = Object.entries(saved).sort(([, a], [, b]) => b - a);
-  const savings = reasons.map(([reason, requests]) => ({ why: SAVINGS[reason] ?? reason, requests }));
-  showRows(byId("saved"), savings, "No request was answered without a call yet.");
-  showRows(byId("asked"), asked.slice(0, FEW), "No searches in the last hour.");
-  showRows(byId("slowest"), slowest, "Nothing was fetched in the last hour.");
-  showRows(byId("problems"), problems.slice(0, MANY), "No problems in the last hour.");
+/** The folded lists: title, text without rows, and rows. */
+const LISTS = {
+  upstream: [
+    "Property API",
+    "No calls in the last hour.",
+    ({ upstream }) => Object.entries(upstream).map(([name, state]) => ({ name, ...state })),
+  ],
+  saved: [
+    "Saved calls",
+    "No request was answered without a call yet.",
+    ({ saved }) =>
+      Object.entries(saved).map(([reason, requests]) => ({ why: SAVINGS[reason] ?? reason, requests })),
+  ],
+  asked: ["Most requested", "No searches in the last hour.", ({ asked }) => asked.slice(0, FEW)],
+  slowest: ["Slowest", "Nothing was fetched in the last hour.", ({ slowest }) => slowest],
+  problems: ["Recent problems", "No problems in the last hour.", ({ problems }) => problems.slice(0, MANY)],
+};
+for (const [id, [title]] of Object.entries(LISTS)) {
+  const scroll = h("div.scroll", { tabIndex: 0, role: "group", ariaLabel: title }, h("table", { id }));
+  byId("folded").append(h("details", h("summary", title), scroll));
+}
+
+function showLists(status) {
+  for (const [id, [, empty, rowsOf]] of Object.entries(LISTS)) showRows(byId(id), rowsOf(status), empty);
 }

@@ -23,7 +23,6 @@ export interface Situation extends Facts {
   readonly explain: (isCaused: (harm: Harm) => boolean, since?: number) => readonly Harm[];
 }
 
-const LEAST_MS = 1_000;
 /** Older harm has ended, unless its cause lasts. A cause also explains harm that came up to this long before it was known. */
 export const RECENT_MS = 60_000;
 
@@ -32,22 +31,23 @@ function whose(hurt: readonly Harm[]): string {
   return new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
 }
 
-const isOfApi = ({ what }: Harm): boolean => what.startsWith("upstream-");
-const isOfKey = ({ what }: Harm): boolean => what === "upstream-authentication-failed";
 export const isOfBudget = ({ what }: Harm): boolean =>
   ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(what);
-const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
-  harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
-const originOfHarm = ({ resource }: Harm): OriginName => (resource === "images" ? "images" : "api");
-
-const NAMES: Readonly<Record<string, string>> = { sold: "sold records" };
 
 /** @returns for example `the API for listings and sold records` */
-function apiText(origin: OriginName, resources: readonly string[]): string {
+function apiText(origin: OriginName, resources: readonly Resource[], all: readonly Resource[]): string {
   if (origin === "images") return "the image server";
-  const all = RESOURCES.filter((one) => originOf(one) === origin);
-  const names = resources.map((one) => NAMES[one] ?? one);
+  const names = resources.map((one) => (one === "sold" ? "sold records" : one));
   return resources.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
+}
+
+/** @returns whether a failing API causes this harm: because it refuses our key, or for other reasons */
+function isOfApi({ what }: Harm, why: string | undefined): boolean {
+  const isOfKey = what === "upstream-authentication-failed";
+  return (
+    (what.startsWith("upstream-") || what.endsWith("-exceeded")) &&
+    (why === undefined || isOfKey === (why === "credentials"))
+  );
 }
 
 /**
@@ -58,28 +58,24 @@ export function failing({ budget, at, upstream, explain }: Situation, why?: stri
   return ORIGINS.flatMap((origin) => {
     const { circuits } = budget[origin];
     const open = circuits.filter(({ cause }) => cause === why);
-    const isIn = (of: typeof circuits, one: Resource): boolean =>
+    const stop = (of: typeof circuits, one: Resource): boolean =>
       of.some(({ scope }) => scope === "origin" || scope === one);
-    const sinceOf = (one: Resource): number[] => {
-      const since = upstream[one]?.failingSince ?? null;
-      return why !== undefined || since === null || isIn(circuits, one) ? [] : [since];
-    };
-    const resources = RESOURCES.filter(
-      (one) => originOf(one) === origin && (isIn(open, one) || sinceOf(one).length > 0),
+    const failingSince = (one: Resource): number | null => upstream[one]?.failingSince ?? null;
+    const all = RESOURCES.filter((one) => originOf(one) === origin);
+    const resources = all.filter((one) =>
+      why === undefined ? failingSince(one) !== null && !stop(circuits, one) : stop(open, one),
     );
     if (resources.length === 0) return [];
-    const since = Math.min(...open.map((one) => one.since), ...resources.flatMap(sinceOf));
+    const begins = why === undefined ? resources.map(failingSince) : open.map(({ since }) => since);
+    const since = Math.min(...begins.map((one) => one ?? at));
     const next = Math.min(...open.map(({ state, until }) => (state === "open" ? until : at)));
     const failures = new Set(resources.flatMap((one) => upstream[one]?.lastFailure ?? []));
     const hurt = explain(
-      (harm) =>
-        resources.some((one) => one === harm.resource) &&
-        (why === undefined || isOfKey(harm) === (why === "credentials")) &&
-        (isOfApi(harm) || harm.what.endsWith("-exceeded")),
+      (harm) => resources.some((one) => one === harm.resource) && isOfApi(harm, why),
       since,
     );
     const values = {
-      api: apiText(origin, resources),
+      api: apiText(origin, resources, all),
       next: next > at ? `The next try is in ${soon(next - at)}.` : "The next call is a try.",
       failure: failures.size === 0 ? "" : ` (${[...failures].join(", ")})`,
     };
@@ -133,13 +129,14 @@ export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   if (hurt.length === 0) return [];
   const own = apps.filter(({ app }) => hurt.some((harm) => harm.app === app));
   const refused = sumOf(own.map((app) => app.refused));
-  const areOthersWell = !isBudgetHarming(
-    harms.filter(({ app }) => own.every((one) => one.app !== app)),
-    at,
-  );
-  const others = areOthersWell ? " No other app is refused." : "";
+  const isOfOthers = (harm: Harm): boolean => own.every(({ app }) => app !== harm.app);
+  const others = isBudgetHarming(harms.filter(isOfOthers), at) ? "" : " No other app is refused.";
   const part = percent(refused / Math.max(1, sumOf(own.map(requestsOf))));
   return [{ hurt, values: { part, whose: whose(hurt), others } }];
+}
+
+function isBudgetHarming(harms: readonly Harm[], at: number): boolean {
+  return harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
 }
 
 type Window = Facts["budget"]["api"]["windows"][number];
@@ -148,7 +145,8 @@ type Window = Facts["budget"]["api"]["windows"][number];
 export function budgetSpent({ budget, explain }: Situation): Case[] {
   return ORIGINS.flatMap((origin) => {
     const hurt = explain(
-      (harm) => harm.what === "temporary-reduced-capacity" && originOfHarm(harm) === origin,
+      ({ what, resource }) =>
+        what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images"),
     );
     if (hurt.length === 0) return [];
     const tightest = budget[origin].windows.reduce((a, b) =>
@@ -207,6 +205,8 @@ function windowValues(
   };
 }
 
+const LEAST_WAIT_MS = 1_000;
+
 /**
  * Every call is in the queue for a moment, so a short wait causes no warning. The predicted wait is that of an app without a
  * share of its own. If such an app waits for its share, the other apps need not wait.
@@ -215,7 +215,8 @@ export function queue({ queue: waiting, budget, outages: all }: Situation): Case
   const { predictedWaitMs, waitsFor, circuits: open } = budget.api;
   const calls = sumOf(Object.values(waiting.api ?? {}));
   const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
-  if (calls === 0 || predictedWaitMs < LEAST_MS || isOfOneApp || open.length > 0 || all.length > 0) return [];
+  if (calls === 0 || predictedWaitMs < LEAST_WAIT_MS || isOfOneApp || open.length > 0 || all.length > 0)
+    return [];
   return [
     { values: { wait: duration(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
   ];

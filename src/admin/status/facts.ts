@@ -53,7 +53,7 @@ export function factsOf(options: FactsOptions, together: Together & { scope: Sco
     requests: byKind(counts["requests"]),
     perSecond: byKind(Object.fromEntries(latest)),
     /** Requests that needed no upstream call of their own, by reason. */
-    saved: counts["saved"] ?? {},
+    saved: mostOf(counts["saved"]),
     /** How many answers from the cache are out of date, as far as this process knows. */
     freshness: freshness(),
     slowest,

@@ -4,26 +4,7 @@
  * text. In the text, `{…}` stands for a current value.
  */
 import { clockText } from "../page/format.js";
-import {
-  budgetEmpty,
-  budgetExceeded,
-  budgetSpent,
-  type Case,
-  dataLost,
-  daySpent,
-  failing,
-  forecasts,
-  hasRequests,
-  isOfBudget,
-  joining,
-  KNOWN_OUTAGES,
-  outages,
-  queue,
-  RECENT_MS,
-  shareSpent,
-  type Situation,
-  unexplained,
-} from "./conditions.ts";
+import * as conditions from "./conditions.ts";
 import type { Facts } from "./facts.ts";
 import { type Harm, harmsIn, hurtText, isError } from "./harm.ts";
 
@@ -35,7 +16,7 @@ export interface Sentence {
 
 interface Row {
   /** @returns the cases that are true now */
-  readonly when: (situation: Situation) => readonly Case[];
+  readonly when: (situation: conditions.Situation) => readonly conditions.Case[];
   /** `{hurt}` names the apps, what they get, and since when. */
   readonly says: string;
   /** What to do. */
@@ -48,6 +29,8 @@ const LEDGER = "the ledger on disk";
 const ASK_OWNER = "Ask the API's owner if it lasts.";
 const WHO_SPENDS =
   "`usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.";
+
+const { failing, outages } = conditions;
 
 /** By level and id, the worst first. */
 const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> = {
@@ -88,42 +71,42 @@ const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> =
       todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
     },
     "budget-exceeded": {
-      when: budgetExceeded,
+      when: conditions.budgetExceeded,
       says: "{hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}).",
       todo: "If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.",
     },
     "redis-away": {
-      when: (now) => outages(now, (what) => what === "Redis", isOfBudget),
+      when: (now) => outages(now, (what) => what === "Redis", conditions.isOfBudget),
       says: "{hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget.",
       todo: "Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.",
     },
     "redis-refuses": {
-      when: (now) => outages(now, (what) => what.startsWith("the shared budget"), isOfBudget),
+      when: (now) => outages(now, (what) => what.startsWith("the shared budget"), conditions.isOfBudget),
       says: "{hurt} Redis refuses the commands of {what} ({cause}).",
       todo: "Check Redis' memory, and the access rules of its user.",
     },
     joining: {
-      when: joining,
+      when: conditions.joining,
       says: "{hurt} this process waits to join the shared budget.",
       todo: "It takes some seconds after a start. If it lasts, check Redis and REPLICAS.",
     },
     "day-spent": {
-      when: daySpent,
+      when: conditions.daySpent,
       says: "{hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}.",
       todo: "Raise perDay if more should be possible.",
     },
     "share-spent": {
-      when: shareSpent,
+      when: conditions.shareSpent,
       says: "{hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others}",
       todo: "Raise the weight, or ask the owners to spread their searches.",
     },
     "budget-spent": {
-      when: budgetSpent,
+      when: conditions.budgetSpent,
       says: "{hurt} the {budget} of {window} is not enough ({spent} of {limit} calls spent{held}).{next}",
       todo: WHO_SPENDS,
     },
     errors: {
-      when: unexplained,
+      when: conditions.unexplained,
       says: '{hurt} "{title}" ({problem}).',
       todo: "docs/runbook.md says more under GatewayErrors.",
     },
@@ -139,27 +122,27 @@ const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> =
       todo: "Make room in DATA_DIR, or repair the disk.",
     },
     outage: {
-      when: (now) => outages(now, (what) => !KNOWN_OUTAGES.test(what)),
+      when: (now) => outages(now, (what) => !conditions.KNOWN_OUTAGES.test(what)),
       says: "{hurt} {what} does not work ({cause}).",
       todo: "docs/runbook.md lists causes.",
     },
     "budget-empty": {
-      when: budgetEmpty,
+      when: conditions.budgetEmpty,
       says: "No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next}",
       todo: WHO_SPENDS,
     },
     "budget-ends": {
-      when: forecasts,
+      when: conditions.forecasts,
       says: "All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}.",
       todo: WHO_SPENDS,
     },
     queue: {
-      when: queue,
+      when: conditions.queue,
       says: "Requests wait {wait} for {why}: {calls} in the queue.",
       todo: "If it lasts, `usage` shows which app asks most.",
     },
     "data-lost": {
-      when: dataLost,
+      when: conditions.dataLost,
       says: "{hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window.",
       todo: "It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.",
     },
@@ -193,17 +176,18 @@ const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> =
   },
   good: {
     "nothing-yet": {
-      when: (now) => (hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }]),
+      when: (now) =>
+        conditions.hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }],
       says: "No app has sent a request since {from}.",
       todo: "`doctor --call` tries the key with one call.",
     },
     "not-called": {
-      when: (now) => (hasRequests(now) && Object.keys(now.upstream).length === 0 ? [{}] : []),
+      when: (now) => (conditions.hasRequests(now) && Object.keys(now.upstream).length === 0 ? [{}] : []),
       says: "All is well: the cache answers. The property API has not been called yet.",
       todo: "",
     },
     "all-well": {
-      when: (now) => (hasRequests(now) && Object.keys(now.upstream).length > 0 ? [{}] : []),
+      when: (now) => (conditions.hasRequests(now) && Object.keys(now.upstream).length > 0 ? [{}] : []),
       says: "All is well: the property API answers, and the budget has room.",
       todo: "",
     },
@@ -232,7 +216,7 @@ export function sentencesOf(facts: Facts): readonly Found[] {
   const harms = harmsIn(facts.problems, at);
   let unexplained: readonly Harm[] = harms;
   function explain(isCaused: (harm: Harm) => boolean, since = at): readonly Harm[] {
-    const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - RECENT_MS;
+    const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - conditions.RECENT_MS;
     const { own = [], others = [] } = Object.groupBy(unexplained, (harm) => (isOf(harm) ? "own" : "others"));
     unexplained = others;
     return own;
