@@ -39,7 +39,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
     names: ["lru-cache"],
     at: [
       "src/cache/store/**",
-      "src/cache/failures.ts",
+      "src/cache/recent-failures.ts",
       "src/pages/page-by-page.ts",
       "src/query/known-targets.ts",
       "src/ratelimit/limits/redis-ledger.ts",
@@ -130,7 +130,7 @@ const LAYERS: Layer[] = [
   }),
   // Last, because the last override that matches a file is the one that counts.
   layer(
-    ["src/cache/policy.ts", "src/cache/freshness.ts", "src/cache/same-meaning.ts"],
+    ["src/cache/serve-or-fetch.ts", "src/cache/ttl.ts", "src/cache/same-meaning.ts"],
     ["interface", "query"],
     { pure: true, typesOf: ["upstream"] },
   ),

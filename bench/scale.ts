@@ -4,10 +4,10 @@ import { runInNewContext } from "node:vm";
 
 import { createCache } from "../src/cache/cache.ts";
 import { createChecks } from "../src/cache/lifetimes/checks.ts";
-import { createFailures } from "../src/cache/failures.ts";
+import { createFailures } from "../src/cache/recent-failures.ts";
 import { createLifetimes } from "../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
-import { createTiers } from "../src/cache/store/tiered.ts";
+import { Tiers } from "../src/cache/store/tiered.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
 import { entryWith, keyOf } from "../test/support/entries.ts";
 import { questionWith, requestWith } from "../test/support/question.ts";
@@ -39,7 +39,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
   const rows: string[][] = [];
   for (const count of counts) {
     const memory = createMemoryStore(Number.MAX_SAFE_INTEGER, clock);
-    const tiers = createTiers({ memory, store: undefined, clock });
+    const tiers = new Tiers({ memory, store: undefined, clock });
     const { answerAtOnce } = createCache({
       tiers,
       load: () => Promise.reject(new Error("not in memory")),

@@ -123,7 +123,13 @@ function createParts(context: Context) {
   const { settings, clock, random, observer, secretFiles } = context;
   const stores = openStores(context);
   const budgets = openBudgets(context, stores);
-  const upstream = createUpstream({ ...context, budgets, checkKeyFile: secretFiles.check });
+  const upstream = createUpstream({
+    ...context,
+    upstream: context.config.upstream,
+    maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
+    budgets,
+    checkKeyFile: secretFiles.check,
+  });
   const { flights, ...cache } = createCacheStage(context, stores, budgets, upstream.ask);
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
   const repeatLastAnswered = async (): Promise<void> => {

@@ -11,11 +11,11 @@ import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
-import { createFailures, type Failures } from "./cache/failures.ts";
-import { isFailureOfUpstream } from "./cache/policy.ts";
+import { createFailures, type Failures } from "./cache/recent-failures.ts";
+import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
 import type { Store } from "./cache/store/port.ts";
-import { createTiers, type Tiers } from "./cache/store/tiered.ts";
+import { Tiers } from "./cache/store/tiered.ts";
 import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
@@ -83,7 +83,7 @@ export function openStores(context: Context): Stores {
   const failures = createFailures();
   const backend = openBackend(context, failures);
   const { store } = backend;
-  const tiers = createTiers({ memory, store, clock });
+  const tiers = new Tiers({ memory, store, clock });
   return { ...backend, memory, tiers, failures, all: store === undefined ? [memory] : [memory, store] };
 }
 

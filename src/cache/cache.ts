@@ -2,37 +2,24 @@
  * The cache stage: serves the cached answer if the rules allow it, and otherwise the result of one flight.
  */
 import { Problem } from "../errors.ts";
-import type {
-  Forwarded,
-  ServeNote,
-  Tier,
-  CacheOutcome,
-  WhyNotStored,
-  PageSaving,
-} from "../telemetry/events.ts";
+import type { Forwarded, ServeNote, CacheOutcome, PageSaving } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Checks } from "./lifetimes/checks.ts";
-import type { Failures } from "./failures.ts";
-import { type CacheRules, isFresh } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
-import type { Load } from "./load.ts";
-import { decide, type Decision } from "./policy.ts";
+import type { Load, LoadedEntry } from "./load.ts";
+import type { Failures } from "./recent-failures.ts";
 import type { Refresh } from "./refresh.ts";
+import { decide, type Decision } from "./serve-or-fetch.ts";
 import type { Found, Tiers } from "./store/tiered.ts";
+import { type CacheRules, isFresh } from "./ttl.ts";
 
 /** The answer of the cache stage. */
-export interface Answer {
-  readonly entry: Entry;
+export interface Answer extends LoadedEntry {
   readonly outcome: CacheOutcome;
-  /** The store that had the entry, if it was cached. */
-  readonly tier: Tier | undefined;
-  readonly stored: true | WhyNotStored;
   /** Why the gateway asked the upstream, if it did. */
   readonly forwarded: Forwarded | undefined;
-  /** The upstream's status if it differs from the entry's, which means 304. */
-  readonly forwardedStatus?: number | undefined;
   /** Why the answer is not newer. The code of a problem means that the caller would otherwise have got that problem. */
   readonly note: ServeNote | undefined;
   /** The key of the entry in memory, if it differs from that of the question. */
@@ -65,144 +52,140 @@ interface CacheStage {
 }
 
 export function createCache(options: CacheOptions): CacheStage {
-  const { tiers, failures, rules, clock } = options;
-  const { ruling, firstRuling } = createRulings(options);
-  const { serve, served } = createServe(options);
-
-  /** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
-  async function fetch(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
-    const { key, request } = question;
-    const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
-    const fallback = why === "stale" ? ruling(question, cached, NOT_CALLED) : undefined;
-    const hasFallback = cached !== undefined && fallback?.kind === "serve";
-    if (hasFallback && options.isCoolingOff(question)) return serve(question, cached, fallback.note, false);
-    const deadlineAt = hasFallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
-    try {
-      return await waitForFlight(options.load, question, cached, why, deadlineAt);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      // The cached answer may have been purged meanwhile.
-      const left = cached && tiers.judge(key, cached);
-      const decision = ruling(question, left, error);
-      if (left === undefined || decision.kind !== "serve") throw error;
-      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
-      return serve(question, left, decision.note, false);
-    }
-  }
-
+  const { tiers, clock } = options;
   return {
     async cache(question) {
       const span = question.request.trace?.begin("cache lookup", { query: question.canonicalQuery });
       const cached = await tiers.lookup(question.key);
       span?.end({ tier: cached?.tier ?? "none" });
       const now = clock.now();
-      const decision = firstRuling(question, cached, now);
+      const decision = firstRuling(options, question, cached, now);
       if (decision.kind === "refuse") throw decision.problem;
       const why = decision.kind === "fetch" ? decision.why : "miss";
-      return served(question, cached, decision, now) ?? (await fetch(question, cached, why));
+      return (
+        served(options, question, cached, decision, now) ?? (await fetched(options, question, cached, why))
+      );
     },
     answerAtOnce(question) {
       // The request arrived in this tick.
       const now = question.request.receivedAt;
       const cached = tiers.peek(question.key, now);
-      if (cached) question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
-      return cached && served(question, cached, firstRuling(question, cached, now), now);
+      if (cached === undefined) return undefined;
+      question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
+      return served(options, question, cached, firstRuling(options, question, cached, now), now);
     },
   };
 }
 
-function createServe(options: CacheOptions) {
-  const { refresh, checks, rules, clock } = options;
-  const check = createCheck(options);
-
-  /** Serves a cached answer, and counts the request. */
-  function serve(
-    question: Question,
-    { entry, tier, isPurged }: Found,
-    note: ServeNote | undefined,
-    isUpdating: boolean,
-    now = clock.now(),
-  ): Answer {
-    entry.served.count++;
-    const isHit = !isPurged && isFresh(entry, rules(), now);
-    if (isHit && checks.isDue("answer", question.query.resource)) check(question, entry);
-    const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
-    return { entry, tier, stored: true, outcome, forwarded: undefined, note };
-  }
-
-  /** @returns the cached answer, if the decision is to serve it */
-  function served(
-    question: Question,
-    cached: Found | undefined,
-    decision: Decision,
-    now: number,
-  ): Answer | undefined {
-    if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
-    const isUpdating = decision.kind === "serveAndRefresh";
-    if (isUpdating) void refresh(question, cached.entry, "refresh");
-    return serve(question, cached, decision.note, isUpdating, now);
-  }
-
-  return { serve, served };
+/** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
+function firstRuling(
+  { failures, rules, clock }: CacheOptions,
+  question: Question,
+  cached: Found | undefined,
+  now: number,
+): Decision {
+  const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
+  const decision = decide(cached, question, recent, rules(), now);
+  // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
+  return recent !== undefined && decision.kind === "refuse"
+    ? decide(cached, question, undefined, rules(), now)
+    : decision;
 }
 
-/** @returns a function that fetches a fresh answer again and compares the two, to measure the share of out-of-date answers */
-function createCheck({ tiers, refresh, checks, lifetimes }: CacheOptions) {
-  return (question: Question, { etag, status }: Entry): void => {
-    if (status !== 200) return;
-    void checks.run("answer", async (spend) => {
-      spend();
-      const found = await tiers.lookup(question.key);
-      if ((await refresh(question, found?.entry, "refresh")) !== "refreshed") return;
-      const now = await tiers.lookup(question.key);
-      if (now !== undefined) lifetimes.checked(now.entry.etag === etag);
-    });
-  };
+/** @returns the cached answer, if the decision is to serve it */
+function served(
+  options: CacheOptions,
+  question: Question,
+  cached: Found | undefined,
+  decision: Decision,
+  now: number,
+): Answer | undefined {
+  if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
+  const isUpdating = decision.kind === "serveAndRefresh";
+  if (isUpdating) void options.refresh(question, cached.entry, "refresh");
+  return serve(options, question, cached, decision.note, now, isUpdating);
 }
 
-function createRulings({ failures, rules, clock }: CacheOptions) {
-  /** Applies the rules to the cached answer. @param failed how fetching failed, if it did */
-  function ruling(
-    { query, request: { directives, mayForceRefresh } }: Question,
-    cached: Found | undefined,
-    failed: Problem | undefined,
-    now = clock.now(),
-  ): Decision {
-    return decide(cached, { query, directives, mayForceRefresh }, failed, rules(), now);
+/** Serves a cached answer, and counts the request. */
+function serve(
+  options: CacheOptions,
+  question: Question,
+  { entry, tier, isPurged }: Found,
+  note: ServeNote | undefined,
+  now: number,
+  isUpdating = false,
+): Answer {
+  entry.served.count++;
+  const isHit = !isPurged && isFresh(entry, options.rules(), now);
+  if (isHit && options.checks.isDue("answer", question.query.resource)) check(options, question, entry);
+  const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
+  return { entry, tier, stored: true, outcome, forwarded: undefined, note };
+}
+
+/** Fetches a fresh answer again and compares the two, to measure the share of out-of-date answers. */
+function check(
+  { tiers, refresh, checks, lifetimes }: CacheOptions,
+  question: Question,
+  { etag, status }: Entry,
+): void {
+  if (status !== 200) return;
+  void checks.run("answer", async (spend) => {
+    spend();
+    const found = await tiers.lookup(question.key);
+    if ((await refresh(question, found?.entry, "refresh")) !== "refreshed") return;
+    const now = await tiers.lookup(question.key);
+    if (now !== undefined) lifetimes.checked(now.entry.etag === etag);
+  });
+}
+
+/** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
+async function fetched(
+  options: CacheOptions,
+  question: Question,
+  cached: Found | undefined,
+  why: Forwarded,
+): Promise<Answer> {
+  const { tiers, rules, clock, failures } = options;
+  const { key, request } = question;
+  const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
+
+  /** @returns the answer that may be served after this failure. The cached one may have been purged meanwhile. */
+  function servable(failure: Problem): { left: Found; note: ServeNote | undefined } | undefined {
+    const left = cached && tiers.judge(key, cached);
+    const decision = decide(left, question, failure, rules(), clock.now());
+    return left && decision.kind === "serve" ? { left, note: decision.note } : undefined;
   }
 
-  /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
-  function firstRuling(question: Question, cached: Found | undefined, now: number): Decision {
-    const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
-    const decision = ruling(question, cached, recent, now);
-    // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
-    return recent !== undefined && decision.kind === "refuse"
-      ? ruling(question, cached, undefined, now)
-      : decision;
+  const fallback = why === "stale" ? servable(NOT_CALLED) : undefined;
+  if (fallback && options.isCoolingOff(question))
+    return serve(options, question, fallback.left, fallback.note, clock.now());
+  const deadlineAt = fallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
+  try {
+    return await waitForFlight(options.load, question, cached?.entry, why, deadlineAt);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const instead = servable(error);
+    if (instead === undefined) throw error;
+    if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
+    return serve(options, question, instead.left, instead.note, clock.now());
   }
-
-  return { ruling, firstRuling };
 }
 
 async function waitForFlight(
   load: Load,
   question: Question,
-  cached: Found | undefined,
+  cached: Entry | undefined,
   why: Forwarded,
   deadlineAt: number,
 ): Promise<Answer> {
   const { gone, priority, app } = question.request;
-  const { value, how, collapsed } = await load({
-    question,
-    cached: cached?.entry,
-    cause: why === "request" ? "forced" : "miss",
-    waiter: { app, deadlineAt, gone: gone(), priority },
-  });
-  const outcome = collapsed ? "collapsed" : OUTCOMES[how];
-  const isHit = outcome === "hit";
+  const cause = why === "request" ? "forced" : "miss";
+  const waiter = { app, deadlineAt, gone: gone(), priority };
+  const { value, how, collapsed } = await load({ question, cached, cause, waiter });
+  const isHit = how === "found" && !collapsed;
   return {
     ...value,
-    outcome,
+    outcome: isHit ? "hit" : collapsed || how === "followed" ? "collapsed" : "miss",
     tier: isHit ? value.tier : undefined,
     forwarded: isHit ? undefined : why,
     note: undefined,
@@ -219,5 +202,3 @@ function isTooSlowForAll({ code, details }: Problem): boolean {
 
 /** The problem that a caller gets if the gateway does not call the upstream. */
 const NOT_CALLED = new Problem("upstream-unavailable", { refusedHere: true });
-
-const OUTCOMES = { found: "hit", fetched: "miss", followed: "collapsed" } as const;

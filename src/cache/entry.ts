@@ -1,6 +1,7 @@
 import { entityTagOf } from "../http-fields.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
-import type { FetchedAnswer, Validators, ListPage } from "../upstream/fetched.ts";
+import type { Validators } from "../upstream/caching-headers.ts";
+import type { FetchedAnswer, ListPage } from "../upstream/verdict.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Rates } from "./lifetimes/learned-lifetime.ts";
@@ -81,14 +82,6 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
     ...(page && { page }),
     ...receipt,
   };
-}
-
-/**
- * Renews the cached entry after an answer with the same meaning. The body and its ETag stay, so that callers still
- * get 304.
- */
-export function confirmed(cached: Entry, validators: Validators, receipt: Receipt): Entry {
-  return { ...cached, validators, ...receipt };
 }
 
 /** The tag of answers that contain a record. */

@@ -2,9 +2,9 @@ import type { Entry } from "./entry.ts";
 import { NO_DIRECTIVES } from "../query/question.ts";
 import type { Tier } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
-import type { Failures } from "./failures.ts";
-import { ageMs, type CacheRules, isFresh, ttlMs } from "./freshness.ts";
-import { decide } from "./policy.ts";
+import type { Failures } from "./recent-failures.ts";
+import { ageMs, type CacheRules, isFresh, ttlMs } from "./ttl.ts";
+import { decide } from "./serve-or-fetch.ts";
 import type { LearnedAbout, Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
@@ -38,8 +38,8 @@ export function createInspect({ tiers, rules, lifetimes, failures, now }: Inspec
     const failure = message === undefined ? {} : { failure: message };
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null, ...failure };
     const { entry, tier, isPurged } = found;
-    const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
-    const decision = decide(found, asked, undefined, rules(), now());
+    const request = { directives: NO_DIRECTIVES, mayForceRefresh: false };
+    const decision = decide(found, { query, request }, undefined, rules(), now());
     return {
       key,
       next: NEXT[decision.kind],

@@ -9,17 +9,17 @@
 import { Problem } from "../errors.ts";
 import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
-import type { AskUpstream } from "../upstream/attempt.ts";
+import type { AskUpstream } from "../upstream/retry.ts";
 import type { FlightResult, Flights, Waiter } from "../singleflight/flight.ts";
 import type { LeadOrFollow } from "../singleflight/replicas.ts";
 import type { Question } from "../query/question.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Checks } from "./lifetimes/checks.ts";
-import type { Failures } from "./failures.ts";
-import { type CacheRules, isFresh } from "./freshness.ts";
+import type { Failures } from "./recent-failures.ts";
+import { type CacheRules, isFresh } from "./ttl.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
-import { isFailureOfUpstream, wasRefusedHere } from "./policy.ts";
+import { isFailureOfUpstream, wasRefusedHere } from "./serve-or-fetch.ts";
 import { receive } from "./receive.ts";
 import type { Tiers } from "./store/tiered.ts";
 
@@ -72,7 +72,6 @@ export type Load = (request: LoadRequest) => Promise<Loaded>;
 
 export function createLoad(options: LoadOptions): Load {
   const { tiers, clock } = options;
-  const loadOnce = createLoadOnce(options);
 
   return async function load(request) {
     const { question, waiter } = request;
@@ -80,7 +79,7 @@ export function createLoad(options: LoadOptions): Load {
     const wasPurged = ({ value: { entry } }: Loaded): boolean =>
       entry.purgeEpoch < purgeEpoch && isPurged(tiers, question.key, entry);
     for (;;) {
-      const loaded = await loadOnce(request).catch((error: unknown) => {
+      const loaded = await loadOnce(options, request).catch((error: unknown) => {
         if (isRefusalOfAnother(error, request)) return undefined;
         throw error;
       });
@@ -91,47 +90,47 @@ export function createLoad(options: LoadOptions): Load {
   };
 }
 
-/** @returns a function that joins the flight of a key, or starts it. It returns `undefined` if the flight had no result. */
-function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise<Loaded | undefined> {
-  const { tiers, joinFlight, leadOrFollow, failures, rules, clock } = options;
+/** Joins the flight of a key, or starts it. @returns `undefined` if the flight had no result */
+async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loaded | undefined> {
+  const { joinFlight, leadOrFollow, failures, clock } = options;
+  const { key } = request.question;
+  const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
+    try {
+      const result = await leadOrFollow(key, waiting, {
+        look: () => look(options, request),
+        fetch: () => fetchAndStore(options, request, waiting, (value) => answer({ value, how: "fetched" })),
+      });
+      if (result !== undefined) failures.succeeded(key);
+      return result;
+    } catch (error) {
+      // Counted once per flight, however many callers wait for it.
+      if (error instanceof Problem && isFailureOfUpstream(error))
+        failures.failed(key, error, clock.monotonic());
+      throw error;
+    }
+  });
+  return value && { ...value, collapsed };
+}
 
-  /** Looks for an answer that another flight may have stored meanwhile. */
-  async function look({ question: { key }, cached }: LoadRequest): Promise<LoadedEntry | undefined> {
-    const found = await tiers.lookup(key, cached?.storedAt);
-    if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now()))
-      return undefined;
-    const isNewer = cached === undefined || found.entry.storedAt > cached.storedAt;
-    return isNewer ? { entry: found.entry, stored: true, tier: found.tier } : undefined;
-  }
-
-  return async function loadOnce(request) {
-    const { key } = request.question;
-    const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
-      try {
-        const result = await leadOrFollow(key, waiting, {
-          look: () => look(request),
-          fetch: () => fetchAndStore(request, waiting, options, (value) => answer({ value, how: "fetched" })),
-        });
-        if (result !== undefined) failures.succeeded(key);
-        return result;
-      } catch (error) {
-        // Counted once per flight, however many callers wait for it.
-        if (error instanceof Problem && isFailureOfUpstream(error))
-          failures.failed(key, error, clock.monotonic());
-        throw error;
-      }
-    });
-    return value && { ...value, collapsed };
-  };
+/** Looks for an answer that another flight may have stored meanwhile. */
+async function look(
+  { tiers, rules, clock }: LoadOptions,
+  { question: { key }, cached }: LoadRequest,
+): Promise<LoadedEntry | undefined> {
+  const found = await tiers.lookup(key, cached?.storedAt);
+  if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now())) return undefined;
+  const isNewer = cached === undefined || found.entry.storedAt > cached.storedAt;
+  return isNewer ? { entry: found.entry, stored: true, tier: found.tier } : undefined;
 }
 
 /** @param answer gives the answer to the callers as soon as it is in memory */
 async function fetchAndStore(
+  { tiers, fetch, rules, lifetimes, replicas, checks, clock, observer }: LoadOptions,
   { question, cached, cause }: LoadRequest,
   waiting: Waiting,
-  { tiers, fetch, rules, lifetimes, replicas, checks, clock, observer }: LoadOptions,
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
+  const { key, query } = question;
   let purgeEpoch = tiers.purgeEpoch();
   const conditions = {
     cause,
@@ -144,29 +143,21 @@ async function fetchAndStore(
     throw isBackground(cause) ? asBackground(error) : error;
   });
   checks.called();
-  const before = cached ?? tiers.purgedHard(question.key);
-  const reception = {
-    query: question.query,
-    fetched,
-    now: clock.now(),
-    purgeEpoch,
-    cached,
-    before,
-    wasPurged: cached === undefined || isPurged(tiers, question.key, cached),
-    requests: (before?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1),
-  };
+  const before = cached ?? tiers.purgedHard(key);
+  const wasPurged = cached === undefined || isPurged(tiers, key, cached);
+  const requests = (before?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1);
+  const reception = { query, fetched, now: clock.now(), purgeEpoch, cached, before, wasPurged, requests };
   const { entry, mayStore, change } = await receive(reception, rules(), lifetimes);
-  if (change !== undefined) observer.refreshed({ resource: question.query.resource, change });
-  const forwardedStatus = fetched.status;
-  if (mayStore) {
-    const loaded = { entry, tier: undefined, forwardedStatus };
-    // Compressing the entry and writing it to the store takes time, and callers need not wait for that.
-    const stored = await tiers.keep(question.key, entry, () => answer({ ...loaded, stored: true }));
-    return { ...loaded, stored };
+  if (change !== undefined) observer.refreshed({ resource: query.resource, change });
+  const loaded = { entry, tier: undefined, forwardedStatus: fetched.status };
+  if (!mayStore) {
+    // Otherwise the outdated answer would be refreshed again and again, and never become newer.
+    if (cached !== undefined) await tiers.drop(key);
+    return { ...loaded, stored: "upstream-no-store" };
   }
-  // Otherwise the outdated answer would be refreshed again and again, and never become newer.
-  if (cached !== undefined) await tiers.drop(question.key);
-  return { entry, stored: "upstream-no-store", tier: undefined, forwardedStatus };
+  // Compressing the entry and writing it to the store takes time, and callers need not wait for that.
+  const stored = await tiers.keep(key, entry, () => answer({ ...loaded, stored: true }));
+  return { ...loaded, stored };
 }
 
 /** The validators for a conditional request. Only answers with status 200 are revalidated. */
@@ -175,8 +166,8 @@ function validatorsOf({ status, validators }: Entry): Entry["validators"] | unde
   return status === 200 && hasAny ? validators : undefined;
 }
 
-function isPurged({ judge }: Pick<Tiers, "judge">, key: string, entry: Entry): boolean {
-  return judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false;
+function isPurged(tiers: Tiers, key: string, entry: Entry): boolean {
+  return tiers.judge(key, { entry, tier: "memory" })?.isPurged !== false;
 }
 
 function isBackground(cause: Cause): boolean {

@@ -3,11 +3,11 @@
  */
 import { Problem } from "../errors.ts";
 import type { Change } from "../telemetry/events.ts";
-import type { Fetched } from "../upstream/fetched.ts";
+import type { Fetched } from "../upstream/verdict.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
-import { confirmed, entryOf, type Entry, type Receipt } from "./entry.ts";
-import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./freshness.ts";
+import { entryOf, type Entry, type Receipt } from "./entry.ts";
+import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./ttl.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import { changesSince, noteChanges } from "./lifetimes/record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
@@ -69,40 +69,36 @@ function lifetimeOf(
   rules: CacheRules,
   lifetimes: Learning,
 ): ReturnType<Learning["of"]> {
-  const head = { ...fetched, status: fetched.status === 304 ? (cached?.status ?? 200) : fetched.status };
-  const fixedMs = freshnessLifetimeMs(rules, query, head);
-  if (head.status !== 200) return { lifetimeMs: fixedMs, rates: undefined };
+  const { caching } = fetched;
+  const status = fetched.status === 304 ? (cached?.status ?? 200) : fetched.status;
+  const bound = (ms: number): number => freshnessLifetimeMs(rules, caching, ms);
+  const fixedMs = ttlMs(rules, query, status);
+  if (status !== 200) return { lifetimeMs: bound(fixedMs), rates: undefined };
   const own = wasPurged || change === "changed" ? 1 : 0;
-  return lifetimes.of({
-    ttlMs: ttlMs(rules, query, 200),
-    bound: (ms) => freshnessLifetimeMs(rules, query, head, ms),
-    known: before?.rates,
-    observation: before && {
-      sinceMs: now - fetched.caching.ageMs - before.bornAt,
-      changes: Math.max(own, changesSince(lifetimes.records, before)),
-      requests,
-    },
-  });
+  const observation = before && {
+    sinceMs: now - caching.ageMs - before.bornAt,
+    changes: Math.max(own, changesSince(lifetimes.records, before)),
+    requests,
+  };
+  return lifetimes.of({ ttlMs: fixedMs, bound, known: before?.rates, observation });
 }
 
+/** An answer with the same meaning renews the cached entry. The body and its ETag stay, so that callers still get 304. */
 function entryFrom(
   { query, fetched, cached }: Reception,
   change: Change | undefined,
   receipt: Receipt,
 ): Entry {
-  if (fetched.status !== 304)
+  if (fetched.status !== 304) {
     return cached !== undefined && change === "unchanged"
-      ? confirmed(cached, fetched.validators, receipt)
+      ? { ...cached, validators: fetched.validators, ...receipt }
       : entryOf(query, fetched, receipt);
+  }
   if (cached === undefined)
     throw new Problem("upstream-invalid-response", { internal: "a 304, and nothing is cached" });
   // A 304 need not repeat the validators (RFC 9111, section 4.3.4).
-  const { etag, lastModified } = fetched.validators;
-  const validators = {
-    etag: etag ?? cached.validators.etag,
-    lastModified: lastModified ?? cached.validators.lastModified,
-  };
-  return confirmed(cached, validators, receipt);
+  const { etag = cached.validators.etag, lastModified = cached.validators.lastModified } = fetched.validators;
+  return { ...cached, validators: { etag, lastModified }, ...receipt };
 }
 
 /** @returns `undefined` if nothing was cached before */

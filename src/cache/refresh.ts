@@ -8,9 +8,9 @@ import type { Observer, Priority, RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Failures } from "./failures.ts";
+import type { Failures } from "./recent-failures.ts";
 import type { Load } from "./load.ts";
-import { wasRefusedHere } from "./policy.ts";
+import { wasRefusedHere } from "./serve-or-fetch.ts";
 
 /** Why an answer is refreshed: a request found it stale or about to expire, or it is on the warm list. */
 type RefreshCause = "refresh" | "warm";
@@ -49,22 +49,17 @@ export function createRefresh(options: RefreshOptions): Refresh {
   // No caller can hang up.
   const gone = new AbortController().signal;
 
-  function holdOff(group: string): void {
-    if (heldOff.size === 0) forgetAt = clock.monotonic() + HOLD_OFF_MS;
-    heldOff.add(group);
-  }
-
-  async function refreshNow(
-    question: Question,
-    cached: Entry | undefined,
-    cause: RefreshCause,
-  ): Promise<RefreshEnd> {
-    const { app } = question.request;
-    const group = `${cause} ${originOf(question.query.resource)} ${app}`;
+  return async function refresh(question, cached, cause) {
+    const { key, query, request } = question;
+    const { app } = request;
+    const group = `${cause} ${originOf(query.resource)} ${app}`;
+    const now = clock.monotonic();
+    if (now >= forgetAt) heldOff.clear();
+    if (inFlight.has(key)) return "skipped";
     // It failed a moment ago, here or in another replica. No caller waits, so it can wait for its next try.
-    if (failures.recent(question.key, clock.monotonic()) !== undefined) return "failed";
-    if (clock.monotonic() >= forgetAt) heldOff.clear();
+    if (failures.recent(key, now) !== undefined) return "failed";
     if (heldOff.has(group)) return "refused";
+    inFlight.add(key);
     try {
       const queueDeadlineAt = clock.now() + QUEUE_DEADLINE_MS;
       const deadlineAt = queueDeadlineAt + totalTimeoutMs + STORE_MS;
@@ -80,17 +75,9 @@ export function createRefresh(options: RefreshOptions): Refresh {
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      holdOff(group);
+      if (heldOff.size === 0) forgetAt = clock.monotonic() + HOLD_OFF_MS;
+      heldOff.add(group);
       return "refused";
-    }
-  }
-
-  return async function refresh(question, cached, cause) {
-    const { key } = question;
-    if (inFlight.has(key)) return "skipped";
-    inFlight.add(key);
-    try {
-      return await refreshNow(question, cached, cause);
     } finally {
       inFlight.delete(key);
     }

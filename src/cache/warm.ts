@@ -12,7 +12,7 @@ import type { Query } from "../query/query.ts";
 import type { Question } from "../query/question.ts";
 import { type Clock, pause } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
-import { type CacheRules, isWithinBounds } from "./freshness.ts";
+import { type CacheRules, isWithinBounds } from "./ttl.ts";
 import type { Refresh } from "./refresh.ts";
 import type { Tiers } from "./store/tiered.ts";
 

@@ -3,9 +3,19 @@
  * let it answer 304 (RFC 9110, section 13). Pure.
  */
 import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
-import type { CachingHeaders, Validators } from "./fetched.ts";
 
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** The upstream's headers about caching an answer. Durations in milliseconds; `undefined`: absent. */
+export interface CachingHeaders {
+  readonly mayStore: boolean;
+  /** The age of the answer when it arrived. */
+  readonly ageMs: number;
+  /** How long the answer stays fresh; if negative, how long it has been stale. */
+  readonly freshForMs: number | undefined;
+  readonly staleWhileRevalidateMs: number | undefined;
+  readonly staleIfErrorMs: number | undefined;
+}
 
 /**
  * Reads the caching headers of an answer.
@@ -53,6 +63,12 @@ function lifetimeIn(
 
 function text(value: Headers[string]): string | undefined {
   return value === undefined ? undefined : String(value);
+}
+
+/** The upstream's validators of an answer, unchanged (RFC 9110, section 8.8). */
+export interface Validators {
+  readonly etag: string | undefined;
+  readonly lastModified: string | undefined;
 }
 
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;

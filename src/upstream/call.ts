@@ -1,22 +1,22 @@
 /**
- * One signed request to the upstream, as attempts and the pass-through make it: its address and headers, the verdict on its
- * answer, and the reports of how it went.
+ * One signed request to the upstream, as the retry loop and the pass-through make it: waits for a permit, signs, judges the
+ * answer, and reports how it went.
  */
 import type { Config } from "../config/config.ts";
 import type { PrivateKeys } from "../config/secrets/private-key.ts";
 import { httpDateMs } from "../http-fields.ts";
+import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
+import type { Random } from "../process/random.ts";
 import { upstreamTarget } from "../query/canonical.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Question } from "../query/question.ts";
 import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/throttled.ts";
-import type { Observer, UpstreamFaultKind } from "../telemetry/events.ts";
-import type { Agent } from "./agent.ts";
-import { conditionHeaders } from "./caching-headers.ts";
-import type { RawAnswer } from "./fetch.ts";
-import type { Validators } from "./fetched.ts";
-import { outgoingHeaders } from "./outgoing-headers.ts";
-import type { Sign } from "./sign.ts";
+import type { Observer } from "../telemetry/events.ts";
+import { conditionHeaders, type Validators } from "./caching-headers.ts";
+import type { Agent } from "./connections.ts";
+import type { RawAnswer } from "./send.ts";
+import { outgoingHeaders, type Sign } from "./sign.ts";
 import { judgeAnswer, REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
 
 /** One of the two addresses of the upstream, the JSON interface or the thumbnails (interface, section 1). */
@@ -24,69 +24,57 @@ export interface Origin {
   /** The address without a trailing slash. */
   readonly baseUrl: string;
   readonly agent: Agent;
+  readonly sign: Sign;
   /** Runs a job when the budget permits it. */
   readonly throttled: Throttled;
-  readonly sign: Sign;
 }
 
 export interface CallOptions {
   readonly upstream: Config["upstream"];
+  readonly originOf: (resource: Resource) => Origin;
   readonly keys: Pick<PrivateKeys, "currentNumber" | "refused" | "accepted" | "known">;
   /** Checks immediately whether there is a new private key. */
   readonly checkKeyFile: () => void;
   readonly maxCoolOffMs: () => number;
   readonly clock: Clock;
+  readonly random: Pick<Random, "fraction">;
   readonly observer: Pick<Observer, "upstreamCall" | "warn" | "error">;
 }
 
 /** What to request, why, and who waits for it. */
-export interface Asked extends Pick<UpstreamRequest, "cause" | "hasNewCredentials" | "waiting"> {
+export interface Wanted extends Pick<UpstreamRequest, "cause" | "hasNewCredentials" | "waiting"> {
   readonly question: Question<Query | StreamedQuery>;
   /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
   readonly cached?: Validators | undefined;
 }
 
-type CallStatus = number | UpstreamFaultKind;
-
-export interface Call {
-  /** The signed path and query. */
-  readonly target: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The values that nobody but the upstream may see. */
-  readonly signature: readonly string[];
-  /** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
-  readonly judge: (answer: RawAnswer) => Verdict;
-  /** The head has arrived, or never will: for the budget and the circuits. Only the first report counts. */
-  readonly begun: (status: CallStatus, verdict?: Verdict, headAt?: number) => void;
-  /** For log, metrics and traces. @param bytes the length of the body */
-  readonly over: (status: CallStatus, bytes: number, verdict?: Verdict) => void;
-}
-
 /** Waits for a permit. Then signs the request, and runs the job that sends it. */
 export function whenPermitted<T>(
-  asked: Asked,
-  origin: Origin,
+  wanted: Wanted,
   options: CallOptions,
   job: (call: Call, permit: SendPermit) => Promise<T>,
 ): Promise<T> {
-  const { question, cause, hasNewCredentials, waiting } = asked;
+  const { question, cached: _, ...why } = wanted;
   const { request, query, canonicalQuery } = question;
+  const origin = options.originOf(query.resource);
   const wait = request.trace?.begin("queue wait");
-  const order = { app: request.app, resource: query.resource, query: canonicalQuery, cause, waiting };
-  const sent = origin.throttled({ ...order, hasNewCredentials }, (ended, permit) => {
+  const order = { ...why, app: request.app, resource: query.resource, query: canonicalQuery };
+  const sent = origin.throttled(order, (ended, permit) => {
     wait?.end();
-    return job(startCall(asked, origin, ended, options), permit);
+    return job(startCall(wanted, origin, ended, options), permit);
   });
   return sent.finally(() => wait?.end());
 }
 
+export type Call = ReturnType<typeof startCall>;
+
 /** @param report tells the budget and the circuits how the call went */
 function startCall(
-  { question, cause, cached }: Asked,
+  { question, cause, cached }: Wanted,
   origin: Origin,
   report: (end: SendEnd) => void,
   options: CallOptions,
-): Call {
+) {
   const { upstream, keys, clock, observer } = options;
   const { request, query, canonicalQuery } = question;
   const { resource } = query;
@@ -96,11 +84,35 @@ function startCall(
   const signedWith = keys.currentNumber();
   const { target, signature } = origin.sign(upstreamTarget(query, upstream.recordPath));
   let isReported = false;
+
+  /** The head has arrived, or never will: for the budget and the circuits. Only the first report counts. */
+  function begun(status: SendEnd["status"], verdict?: Verdict, headAt = clock.monotonic()): void {
+    if (isReported) return;
+    isReported = true;
+    const slowDown = verdict?.slowDown;
+    const durationMs = clock.monotonic() - startedAt;
+    report({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
+  }
+
   return {
+    origin,
+    /** The signed path and query. */
     target,
-    signature,
     headers: { ...outgoingHeaders(request.format, upstream), ...conditionHeaders(cached) },
-    judge(answer) {
+    /** The values that nobody but the upstream may see. */
+    signature,
+    begun,
+    /** The call has ended: also for log, metrics and traces. @param bytes the length of the body */
+    over(status: SendEnd["status"], bytes: number, verdict?: Verdict, headAt?: number): void {
+      begun(status, verdict, headAt);
+      const note = verdict?.fetched ? undefined : verdict?.problem?.message;
+      if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource });
+      span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
+      const durationMs = clock.precise() - begunAt;
+      observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
+    },
+    /** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
+    judge(answer: RawAnswer): Verdict {
       const now = clock.now();
       const verdict = judgeAnswer(answer, {
         resource,
@@ -120,20 +132,6 @@ function startCall(
       const number = signature.length > 0 ? signedWith : undefined;
       const isTakenNow = mayBeTakenNow(answer, verdict.explanation, number, now, options);
       return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
-    },
-    begun(status, verdict, headAt = clock.monotonic()) {
-      if (isReported) return;
-      isReported = true;
-      const slowDown = verdict?.slowDown;
-      const durationMs = clock.monotonic() - startedAt;
-      report({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
-    },
-    over(status, bytes, verdict) {
-      const note = verdict?.fetched ? undefined : verdict?.problem?.message;
-      if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource });
-      span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
-      const durationMs = clock.precise() - begunAt;
-      observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
     },
   };
 }

@@ -16,11 +16,10 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import type { GatewayRequest, Question } from "../query/question.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
-import { type Agent, resetCall } from "./agent.ts";
-import type { AttemptOptions } from "./attempt.ts";
 import { validatorsIn } from "./caching-headers.ts";
-import { type Call, whenPermitted } from "./call.ts";
-import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./fetch.ts";
+import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
+import { resetCall } from "./connections.ts";
+import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./send.ts";
 import { StreamGuard } from "./stream-guard.ts";
 import { jsonContentType, judgeFault, type Verdict } from "./verdict.ts";
 
@@ -33,31 +32,27 @@ export interface StreamSink {
   readonly passed: (bytes: number) => void;
 }
 
-type StreamQuestion = Question<Query | StreamedQuery>;
-
 /**
  * Streams the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
  * sent to the caller.
  */
 export type PassThrough = (
-  question: StreamQuestion,
+  question: Question<Query | StreamedQuery>,
   message: IncomingMessage,
   sink: StreamSink,
 ) => Promise<void>;
 
-export function createPassThrough(options: AttemptOptions): PassThrough {
-  const proxies = new Map<string, RequestHandler>();
+export function createPassThrough(options: CallOptions): PassThrough {
+  const proxies = new Map<Origin, RequestHandler>();
 
   return async function passThrough(question, message, sink) {
-    const origin = options.originOf(question.query.resource);
-    const proxy = proxies.get(origin.baseUrl) ?? createProxy(origin);
-    proxies.set(origin.baseUrl, proxy);
-    const asked = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
-    await whenPermitted(asked, origin, options, (call, permit) => {
-      const exchange = new Exchange({ question, sink, call, permit }, options);
-      const headers = { ...call.headers, "accept-encoding": "identity", connection: "keep-alive" };
-      void proxy(bareMessage(message, headers, exchange), withoutDestroy(sink.response));
-      return exchange.begun;
+    const wanted = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
+    await whenPermitted(wanted, options, (call, permit) => {
+      const exchange = new Exchange({ ...options, request: question.request, sink, call, permit });
+      const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
+      proxies.set(call.origin, proxy);
+      void proxy(proxiedMessage(message, exchange), withoutDestroy(sink.response));
+      return exchange.begun.promise;
     });
   };
 }
@@ -74,13 +69,34 @@ function oneWaiter({ app, deadlineAt, priority, gone }: GatewayRequest): Waiting
   };
 }
 
+function createProxy({ baseUrl, agent }: Origin): RequestHandler {
+  return createProxyMiddleware({
+    target: baseUrl,
+    agent,
+    changeOrigin: true,
+    secure: true,
+    followRedirects: false,
+    selfHandleResponse: true,
+    pathRewrite: (_path, proxied) => exchangeOf(proxied).call.target,
+    on: {
+      proxyRes: (answer, proxied) => exchangeOf(proxied).answered(answer),
+      error: (error, proxied) => exchangeOf(proxied).failed(error),
+    },
+    // The other default plugins print URLs, which are signed.
+    ejectPlugins: true,
+    plugins: [proxyEventsPlugin],
+  });
+}
+
+function exchangeOf(proxied: IncomingMessage): Exchange {
+  const exchange: Exchange = Reflect.get(proxied, "exchange");
+  return exchange;
+}
+
 /** @returns the message that the proxy sees: without the caller's headers, content and method */
-function bareMessage(
-  message: IncomingMessage,
-  headers: Record<string, string>,
-  exchange: Exchange,
-): IncomingMessage {
-  const bare: IncomingMessage = Object.create(message, {
+function proxiedMessage(message: IncomingMessage, exchange: Exchange): IncomingMessage {
+  const headers = { ...exchange.call.headers, "accept-encoding": "identity", connection: "keep-alive" };
+  const proxied: IncomingMessage = Object.create(message, {
     exchange: { value: exchange },
     url: { value: "/", writable: true },
     // A HEAD also needs a GET, because the interface has no other method (section 4).
@@ -89,12 +105,7 @@ function bareMessage(
     // The proxy writes the content of the message in this way. A GET has none.
     pipe: { value: (outgoing: ClientRequest) => exchange.ready(outgoing) },
   });
-  return bare;
-}
-
-function exchangeOf(bare: IncomingMessage): Exchange {
-  const exchange: Exchange = Reflect.get(bare, "exchange");
-  return exchange;
+  return proxied;
 }
 
 /** @returns the response without `destroy`: the proxy would use it for a cut answer, before the problem is sent */
@@ -103,27 +114,8 @@ function withoutDestroy(response: ServerResponse): ServerResponse {
   return kept;
 }
 
-function createProxy({ baseUrl, agent }: { baseUrl: string; agent: Agent }): RequestHandler {
-  return createProxyMiddleware({
-    target: baseUrl,
-    agent,
-    changeOrigin: true,
-    secure: true,
-    followRedirects: false,
-    selfHandleResponse: true,
-    pathRewrite: (_path, bare) => exchangeOf(bare).target,
-    on: {
-      proxyRes: (answer, bare) => exchangeOf(bare).answered(answer),
-      error: (error, bare) => exchangeOf(bare).failed(error),
-    },
-    // The other default plugins print URLs, which are signed.
-    ejectPlugins: true,
-    plugins: [proxyEventsPlugin],
-  });
-}
-
-interface Passing {
-  readonly question: StreamQuestion;
+interface ExchangeOptions extends CallOptions {
+  readonly request: GatewayRequest;
   readonly sink: StreamSink;
   readonly call: Call;
   readonly permit: SendPermit;
@@ -131,52 +123,46 @@ interface Passing {
 
 /** One call that is passed through. */
 class Exchange {
-  readonly #passing: Passing;
-  readonly #options: AttemptOptions;
-  readonly #begun = Promise.withResolvers<void>();
+  readonly call: Call;
+  /** Resolves when the response has begun. Rejects with a `Problem` before that. */
+  readonly begun = Promise.withResolvers<void>();
+  readonly #options: ExchangeOptions;
   readonly #startedAt: number;
+  readonly #over = new AbortController();
   #outgoing: ClientRequest | undefined;
   #isAnswered = false;
-  #isOver = false;
   #cancelLimit: () => void = () => undefined;
 
-  constructor(passing: Passing, options: AttemptOptions) {
-    const { request } = passing.question;
-    const { connectTimeoutMs, headerTimeoutMs, totalTimeoutMs } = options.upstream;
-    this.#passing = passing;
+  constructor(options: ExchangeOptions) {
+    const { call, clock, request, upstream } = options;
+    this.call = call;
     this.#options = options;
-    this.#startedAt = options.clock.monotonic();
-    const headWithinMs = Math.min(connectTimeoutMs + headerTimeoutMs, totalTimeoutMs);
-    const callerWaitsMs = request.deadlineAt - options.clock.now();
+    this.#startedAt = clock.monotonic();
+    const headWithinMs = Math.min(
+      upstream.connectTimeoutMs + upstream.headerTimeoutMs,
+      upstream.totalTimeoutMs,
+    );
+    const callerWaitsMs = request.deadlineAt - clock.now();
     if (callerWaitsMs < headWithinMs) this.#limit(callerWaitsMs, "given-up");
     else this.#limit(headWithinMs, "header-timeout");
-    request.gone().addEventListener("abort", this.#onGone, { once: true });
-    if (request.gone().aborted) this.#onGone();
-  }
-
-  /** The signed path and query. */
-  get target(): string {
-    return this.#passing.call.target;
-  }
-
-  /** Resolves when the response has begun. Rejects with a `Problem` before that. */
-  get begun(): Promise<void> {
-    return this.#begun.promise;
+    const onGone = (): void => this.#fail(new UpstreamFault("given-up", "the caller hung up"));
+    request.gone().addEventListener("abort", onGone, { signal: this.#over.signal });
+    if (request.gone().aborted) onGone();
   }
 
   /** The request is ready to be sent. */
   ready(outgoing: ClientRequest): void {
     this.#outgoing = outgoing;
-    if (this.#isOver) return resetCall(outgoing);
-    const { clock } = this.#options;
-    sendWhenConnected(outgoing, { ...this.#passing.permit, clock }, (fault) => this.#fail(fault));
+    if (this.#over.signal.aborted) return resetCall(outgoing);
+    const { permit, clock } = this.#options;
+    sendWhenConnected(outgoing, { ...permit, clock }, (fault) => this.#fail(fault));
   }
 
   answered(answer: IncomingMessage): void {
     const { clock, upstream } = this.#options;
     const headAt = clock.monotonic();
     this.#isAnswered = true;
-    if (this.#isOver) return;
+    if (this.#over.signal.aborted) return;
     this.#limit(upstream.totalTimeoutMs - (headAt - this.#startedAt), "total-timeout");
     if (answer.statusCode === 200) this.#stream(answer, headAt);
     else void this.#refuse(answer, headAt);
@@ -189,47 +175,41 @@ class Exchange {
 
   /** Answers with a problem for any status but 200. */
   async #refuse(answer: IncomingMessage, headAt: number): Promise<void> {
-    const { call } = this.#passing;
     const { statusCode: status = 0, headers } = answer;
     const body = await collect(answer, this.#options.upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
-    if (this.#isOver) return;
-    const verdict = call.judge({ status, headers, headAt, body });
-    call.begun(status, verdict, headAt);
-    this.#finish(status, body.length, verdict);
+    if (this.#over.signal.aborted) return;
+    this.#end(status, body.length, this.call.judge({ status, headers, headAt, body }), headAt);
   }
 
   #stream(answer: IncomingMessage, headAt: number): void {
-    const { call, sink, question } = this.#passing;
-    const { resource } = question.query;
+    const { sink, request, clock, upstream } = this.#options;
+    const { route, method } = request;
     const { headers } = answer;
-    call.begun(200, undefined, headAt);
+    this.call.begun(200, undefined, headAt);
     const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
     if (coding !== "identity" && coding !== "gzip")
       return this.#fail(new UpstreamFault("bad-encoding", "the content coding is not gzip"));
     const unzip = coding === "gzip" ? [createGunzip()] : [];
     const guard = new StreamGuard({
-      resource,
-      signature: call.signature,
-      maxBytes: this.#options.upstream.maxBodyBytes,
+      resource: route.resource,
+      signature: this.call.signature,
+      maxBytes: upstream.maxBodyBytes,
       isWhole: () => answer.complete,
-      judge: (body) => call.judge({ status: 200, headers, headAt, body }),
+      judge: (body) => this.call.judge({ status: 200, headers, headAt, body }),
       onBegin: () => {
-        sink.start(passedHeaders(headers, resource, unzip.length > 0, this.#options.clock.now()));
+        sink.start(passedHeaders(headers, route.resource, unzip.length > 0, clock.now()));
         guard.pipe(sink.response);
-        this.#begun.resolve();
+        this.begun.resolve();
       },
     });
     pipeline([answer, ...unzip, guard], (error) => {
       if (error) this.#fail(streamFaultOf(error), guard.bytes);
     });
     guard.on("end", () => {
-      if (this.#isOver) return;
-      if (question.request.method !== "HEAD") sink.passed(guard.bytes);
-      this.#finish(200, guard.bytes);
+      if (method !== "HEAD" && !this.#over.signal.aborted) sink.passed(guard.bytes);
+      this.#end(200, guard.bytes);
     });
   }
-
-  readonly #onGone = (): void => this.#fail(new UpstreamFault("given-up", "the caller hung up"));
 
   #limit(ms: number, kind: UpstreamFaultKind): void {
     this.#cancelLimit();
@@ -237,22 +217,21 @@ class Exchange {
   }
 
   #fail(fault: UpstreamFault, bytes = 0): void {
-    if (this.#isOver) return;
-    const verdict = judgeFault(fault);
-    this.#passing.call.begun(fault.kind, verdict);
-    this.#finish(fault.kind, bytes, verdict);
+    if (this.#over.signal.aborted) return;
+    this.#end(fault.kind, bytes, judgeFault(fault));
     if (this.#outgoing) resetCall(this.#outgoing);
   }
 
-  #finish(status: number | UpstreamFaultKind, bytes: number, verdict?: Verdict): void {
-    const { call, sink, question } = this.#passing;
-    this.#isOver = true;
+  /** Only the first end counts. */
+  #end(status: number | UpstreamFaultKind, bytes: number, verdict?: Verdict, headAt?: number): void {
+    if (this.#over.signal.aborted) return;
+    const { response } = this.#options.sink;
+    this.#over.abort();
     this.#cancelLimit();
-    question.request.gone().removeEventListener("abort", this.#onGone);
-    call.over(status, bytes, verdict);
+    this.call.over(status, bytes, verdict, headAt);
     if (verdict?.problem === undefined) return;
-    this.#begun.reject(verdict.problem);
-    if (sink.response.headersSent) sink.response.destroy();
+    this.begun.reject(verdict.problem);
+    if (response.headersSent) response.destroy();
   }
 }
 

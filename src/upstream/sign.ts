@@ -1,7 +1,25 @@
 /**
- * Signs requests (interface, section 5).
+ * How the gateway identifies itself to the upstream: with headers in each request, and with a signature (interface, section 5).
  */
 import { hash } from "node:crypto";
+
+import { mediaTypeOf, type Format } from "../interface/media-types.ts";
+
+/**
+ * The request headers of every upstream call (terms of use, interface section 1). `Referrer` is the interface's spelling,
+ * `Referer` is the standard's (RFC 9110, section 10.1.3).
+ */
+export function outgoingHeaders(
+  format: Format,
+  identity: { readonly service: string; readonly userAgent: string; readonly referrer: string },
+): Record<string, string> {
+  return {
+    accept: mediaTypeOf(format, identity.service),
+    "user-agent": identity.userAgent,
+    referer: identity.referrer,
+    referrer: identity.referrer,
+  };
+}
 
 export interface SignerOptions {
   readonly callerId: string;
@@ -13,15 +31,11 @@ export interface SignerOptions {
   readonly unique16: () => string;
 }
 
-/** A path and query as they are sent. */
-interface Signed {
-  readonly target: string;
-  /** The values that prove who signed, `unique` and `hash`. Nobody but the upstream may see them. */
-  readonly signature: readonly string[];
-}
-
-/** Adds a signature to a path with or without a query. */
-export type Sign = (target: string) => Signed;
+/**
+ * Adds a signature to a path with or without a query. `signature`: the values that prove who signed, `unique` and `hash`. Nobody
+ * but the upstream may see them.
+ */
+export type Sign = (target: string) => { readonly target: string; readonly signature: readonly string[] };
 
 /** For an address without authentication. */
 export const unsigned: Sign = (target) => ({ target, signature: [] });

@@ -6,7 +6,7 @@
 import { Transform, type TransformCallback } from "node:stream";
 
 import type { Resource } from "../interface/resources.ts";
-import { UpstreamFault } from "./fetch.ts";
+import { UpstreamFault } from "./send.ts";
 import { REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
 
 /** Most answers are shorter. */

@@ -25,10 +25,32 @@ import { envelopeFault, pageIn, recordsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
-import { cachingHeadersIn, validatorsIn } from "./caching-headers.ts";
+import { type CachingHeaders, cachingHeadersIn, type Validators, validatorsIn } from "./caching-headers.ts";
 import { explanationIn } from "./explanation.ts";
-import type { RawAnswer, UpstreamFault } from "./fetch.ts";
-import type { Fetched, NotModified, Validators } from "./fetched.ts";
+import type { RawAnswer, UpstreamFault } from "./send.ts";
+
+/** What the headers of an answer say about caching it. */
+interface FetchedHead {
+  readonly validators: Validators;
+  readonly caching: CachingHeaders;
+}
+
+/** A page of a list, as its envelope describes it (interface, section 2.7). */
+export type ListPage = NonNullable<ReturnType<typeof pageIn>>;
+
+/** A valid body, or a 400 or 404 with its problem as the body. */
+export interface FetchedAnswer extends FetchedHead {
+  readonly status: 200 | 400 | 404;
+  /** The ids of the records in the body. */
+  readonly recordIds: readonly string[];
+  /** Absent if the answer is not a page of a list. */
+  readonly page?: ListPage | undefined;
+  readonly contentType: string;
+  readonly body: Buffer;
+}
+
+/** The result of an upstream call. 304: the cached answer is still current (RFC 9110, section 15.4.5). */
+export type Fetched = FetchedAnswer | (FetchedHead & { readonly status: 304 });
 
 /** The answer, the problem, or both if the answer is a 400 or 404. */
 export type Verdict = (
@@ -71,14 +93,8 @@ function unusable(internal: string, mayRetry = false): Verdict {
 
 /** Judges a complete answer. */
 export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
-  switch (answer.status) {
-    case 200:
-      return judgeBody(answer, asked);
-    case 304:
-      return judgeNotModified(answer, asked);
-    default:
-      return judgeError(answer, asked);
-  }
+  if (answer.status === 200) return judgeBody(answer, asked);
+  return answer.status === 304 ? judgeNotModified(answer, asked) : judgeError(answer, asked);
 }
 
 /** The problem of each error status. Any other status is no answer of the API. */
@@ -105,10 +121,13 @@ function judgeError(answer: RawAnswer, asked: Asked): Verdict {
   const isBusy = status === 429 || status === 503;
   // The condition itself failed, or made the headers too large. The retry has none.
   const isAboutCondition = (status === 412 || status === 431) && asked.cached !== undefined;
+  const seconds =
+    isBusy && waitMs !== undefined
+      ? Math.max(1, Math.ceil(Math.min(waitMs, asked.maxCoolOffMs) / 1000))
+      : DEFAULT_RETRY_AFTER_SECONDS;
   const problem = new Problem(code, {
     internal: `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`,
-    ...(isBusy && { retryAfterSeconds: shownSeconds(waitMs, asked.maxCoolOffMs) }),
-    ...(status === 500 && { retryAfterSeconds: DEFAULT_RETRY_AFTER_SECONDS }),
+    ...((isBusy || status === 500) && { retryAfterSeconds: seconds }),
   });
   return {
     problem,
@@ -120,11 +139,6 @@ function judgeError(answer: RawAnswer, asked: Asked): Verdict {
 
 /** The caller's `Retry-After` in seconds, if the upstream sends none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
-
-function shownSeconds(waitMs: number | undefined, maxCoolOffMs: number): number {
-  if (waitMs === undefined) return DEFAULT_RETRY_AFTER_SECONDS;
-  return Math.max(1, Math.ceil(Math.min(waitMs, maxCoolOffMs) / 1000));
-}
 
 /**
  * Whether the upstream asks for fewer requests: with a 429 (RFC 6585, section 4), or with a 503 and `Retry-After` (RFC 9110,
@@ -138,7 +152,7 @@ function slowDownIn(status: number, forMs: number | undefined): Verdict["slowDow
 /** For a body that the gateway makes itself. */
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
-function headOf({ headers, headAt }: RawAnswer, { sentAt, now }: Asked): Omit<NotModified, "status"> {
+function headOf({ headers, headAt }: RawAnswer, { sentAt, now }: Asked): FetchedHead {
   return {
     validators: validatorsIn(headers, now),
     caching: cachingHeadersIn(headers, headAt - sentAt, now),
@@ -214,16 +228,14 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
 /** Faults where the upstream sent nothing at all. Several in a row open the circuit. */
 const SILENT: ReadonlySet<UpstreamFaultKind> = new Set(["unreachable", "connect-timeout", "header-timeout"]);
 
+const NO_DESCRIPTOR = "this process has no file descriptor left (ulimit -n)";
+
 /** Judges a request that got no complete answer. */
 export function judgeFault({ kind, message }: UpstreamFault): Verdict & { readonly problem: Problem } {
-  const ours = { internal: `this process has no file descriptor left (ulimit -n): ${message}` };
+  const internal = `${kind}: ${message}`;
+  const ours = { internal: `${NO_DESCRIPTOR}: ${message}`, retryAfterSeconds: 1, refusedHere: true };
   return {
-    problem: new Problem(
-      FAULT_CODES[kind],
-      kind === "no-descriptor"
-        ? { ...ours, retryAfterSeconds: 1, refusedHere: true }
-        : { internal: `${kind}: ${message}` },
-    ),
+    problem: new Problem(FAULT_CODES[kind], kind === "no-descriptor" ? ours : { internal }),
     mayRetry: kind === "stale-connection",
     slowDown: SILENT.has(kind) ? { cause: "unreachable", forMs: undefined } : undefined,
   };

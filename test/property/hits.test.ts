@@ -11,10 +11,10 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { createCache, type Answer } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
 import { createChecks } from "../../src/cache/lifetimes/checks.ts";
-import { createFailures } from "../../src/cache/failures.ts";
+import { createFailures } from "../../src/cache/recent-failures.ts";
 import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
-import { createTiers, type Tiers } from "../../src/cache/store/tiered.ts";
+import { Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
 import { createAdmit } from "../../src/http/admit.ts";
 import { createArrivals, type OpenRequests } from "../../src/http/arrive.ts";
@@ -51,7 +51,7 @@ interface Gateway {
 
 /** @param isPlain nothing is remembered, and every answer takes the ordinary way through the stages */
 async function startGateway(isPlain: boolean): Promise<Gateway> {
-  const tiers = createTiers({ memory: createMemoryStore(10_000_000, clock), store: undefined, clock });
+  const tiers = new Tiers({ memory: createMemoryStore(10_000_000, clock), store: undefined, clock });
   const records: RequestRecord[] = [];
   const refreshed: string[] = [];
   let logged = (): void => undefined;

@@ -1,7 +1,8 @@
 import { zstdCompressSync } from "node:zlib";
 
 import { entryOf, type Receipt, type Entry, type PackedBody } from "../../src/cache/entry.ts";
-import type { FetchedAnswer, CachingHeaders } from "../../src/upstream/fetched.ts";
+import type { CachingHeaders } from "../../src/upstream/caching-headers.ts";
+import type { FetchedAnswer } from "../../src/upstream/verdict.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */

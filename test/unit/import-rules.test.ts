@@ -24,8 +24,8 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/http/c.ts", 'export * from "zod";', "'zod' import is restricted"],
   ["src/query/b.ts", 'export * from "node:fs";', "'node:fs' import is restricted"],
   ["src/interface/a.ts", 'export * from "node:http";', "'node:http' import is restricted"],
-  ["src/cache/policy.ts", 'export * from "node:net";', "'node:net' import is restricted"],
-  ["src/cache/freshness.ts", 'export * from "node:net";', "'node:net' import is restricted"],
+  ["src/cache/serve-or-fetch.ts", 'export * from "node:net";', "'node:net' import is restricted"],
+  ["src/cache/ttl.ts", 'export * from "node:net";', "'node:net' import is restricted"],
   [
     "src/ratelimit/limits/window-log.ts",
     'export * from "node:timers";',
@@ -34,7 +34,7 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/usage/rolling-maximum.ts", 'export * from "node:timers";', "'node:timers' import is restricted"],
   ["src/query/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/interface/b.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
-  ["src/cache/d.ts", 'export * from "../upstream/fetch.ts";', "'../upstream/fetch.ts' import is restricted"],
+  ["src/cache/d.ts", 'export * from "../upstream/send.ts";', "'../upstream/send.ts' import is restricted"],
   ["src/pages/a.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/pages/cut-page.ts", 'export * from "node:fs";', "'node:fs' import is restricted"],
   ["src/singleflight/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
@@ -68,7 +68,7 @@ const ALLOWED: readonly [file: string, code: string][] = [
   ["src/sqlite/database.ts", 'export * from "node:sqlite";'],
   ["src/pages/ok.ts", 'export * from "../query/key.ts";'],
   ["src/cache/ok.ts", 'export * from "../query/key.ts";'],
-  ["src/cache/ok-types.ts", 'export type { Fetched } from "../upstream/fetched.ts";'],
+  ["src/cache/ok-types.ts", 'export type { Fetched } from "../upstream/verdict.ts";'],
   ["src/upstream/ok-events.ts", 'export { CAUSES } from "../telemetry/events.ts";'],
   ["src/config/env.ts", "export const environment = process.env;"],
 ];

@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import { sizeOf, type Entry } from "../entry.ts";
-import { mayReplace } from "../policy.ts";
+import { mayReplace } from "../serve-or-fetch.ts";
 import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
 
 /** Entries in the memory of this process. */

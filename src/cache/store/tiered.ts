@@ -9,8 +9,8 @@ import type { Bodies, Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
-import { createPurges, type Purge, type PurgeScope, type Purges } from "./purges.ts";
-import { type Store, StoreUnavailable } from "./port.ts";
+import { createPurges, type Purge, type PurgeScope } from "./purges.ts";
+import { type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */
 export interface Found {
@@ -20,34 +20,6 @@ export interface Found {
   readonly isPurged: boolean;
 }
 
-export interface Tiers {
-  /**
-   * Never rejects: a store that does not work is a miss.
-   * @param since epoch milliseconds. If memory has nothing newer, the store is read: another replica may have
-   *   stored a newer entry whose announcement has not arrived yet
-   */
-  readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
-  /** The entry in memory, if it is known without waiting that no newer one exists. */
-  readonly peek: (key: string, now: number) => Found | undefined;
-  /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
-  readonly judge: (key: string, found: Found) => Found | undefined;
-  /**
-   * Stores an entry in every tier; memory is enough while the store does not work.
-   * @param onMemory called as soon as the entry is in memory
-   */
-  readonly keep: (key: string, entry: Entry, onMemory?: () => void) => Promise<true | WhyNotStored>;
-  /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
-  readonly drop: (key: string) => Promise<void>;
-  /** Replaces the bodies of an entry in memory, if memory still has this version of it. */
-  readonly keepInMemory: (key: string, entry: Entry, next: (bodies: Bodies) => Bodies) => void;
-  /** An entry that a lookup did not return because of a hard purge. Never serve it; use only what was learned about it. */
-  readonly purgedHard: (key: string) => Entry | undefined;
-  /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
-  readonly purgeEpoch: () => number;
-  /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
-  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
-}
-
 export interface TiersOptions {
   readonly memory: MemoryStore;
   /** Absent: memory only. */
@@ -55,113 +27,142 @@ export interface TiersOptions {
   readonly clock: Clock;
 }
 
-export function createTiers({ memory, store, clock }: TiersOptions): Tiers {
-  const purges = createPurges();
-  const trust = createTrust(memory, purges, store);
+export class Tiers {
+  readonly #memory: MemoryStore;
+  readonly #store: Store | undefined;
+  readonly #clock: Clock;
+  readonly #purges = createPurges();
+  /**
+   * The entries in memory that are the newest ones: those that this process stored or read from the store since the last gap in
+   * the events. A newer one would have been announced, and the announcement would have dropped them.
+   */
+  #confirmed = new WeakSet<Entry>();
+  /** Grows with each event. An entry is confirmed as the newest only if no event came while it was read from the store. */
+  #events = 0;
 
-  return {
-    lookup: createLookup({ memory, store, clock }, trust, purges),
-    peek(key, now) {
-      const cached = findInMemory(memory, key, now);
-      const isNewest = cached !== undefined && (store === undefined || trust.isConfirmed(cached));
-      return isNewest ? judged(purges, key, cached, "memory") : undefined;
-    },
-    judge: (key, { entry, tier }) => judged(purges, key, entry, tier),
-    purgedHard(key) {
-      // A lookup has put it into memory, if it was only in the store.
-      const entry = memory.find(key);
-      return entry && purges.verdict(key, entry) === "gone" ? entry : undefined;
-    },
-    async keep(key, entry, onMemory) {
-      trust.confirm(entry);
-      const inMemory = memory.put(key, entry);
-      if (inMemory === true) onMemory?.();
-      // The entry is too large to be stored, but the older one is out of date all the same.
-      if (inMemory === "too-large") memory.drop(key);
-      if (store === undefined) return inMemory;
-      const inStore = await orUnavailable(store.set(key, entry));
-      if (inStore === "too-large") await orUnavailable(store.remove(key));
-      if (inStore === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
-      // Another replica has stored a newer entry.
-      if (inStore === "newer-stored") memory.drop(key);
-      return inStore;
-    },
-    async drop(key) {
-      memory.drop(key);
-      await (store && orUnavailable(store.remove(key)));
-    },
-    keepInMemory(key, { storedAt, etag }, next) {
-      const current = memory.find(key);
-      if (current?.storedAt !== storedAt || current.etag !== etag) return;
-      const changed = { ...current, bodies: next(current.bodies) };
-      if (trust.isConfirmed(current)) trust.confirm(changed);
-      memory.put(key, changed);
-    },
-    purgeEpoch: () => purges.epoch,
-    async purge(scope, hard) {
-      const epoch = Math.max(purges.epoch + 1, clock.now());
-      const purge = store === undefined ? { epoch, scope, hard } : await store.purge(scope, hard);
-      purges.add([purge]);
-      return purge;
-    },
-  };
-}
+  constructor({ memory, store, clock }: TiersOptions) {
+    this.#memory = memory;
+    this.#store = store;
+    this.#clock = clock;
+    store?.onEvent((event) => this.#heard(event));
+  }
 
-/**
- * Which entries in memory are the newest ones: those that this process stored or read from the store since the last gap in the
- * events. A newer one would have been announced, and the announcement would have dropped them.
- */
-function createTrust(memory: MemoryStore, purges: Purges, store: Store | undefined) {
-  let confirmed = new WeakSet<Entry>();
-  let events = 0;
-  store?.onEvent((event) => {
-    events++;
-    if (event.kind === "gap") confirmed = new WeakSet();
-    else if (event.kind === "purged") purges.add(event.purges);
-    else {
-      const cached = memory.find(event.key);
-      if (cached !== undefined && cached.storedAt < event.storedAt) memory.drop(event.key);
-    }
-  });
-  return {
-    isConfirmed: (entry: Entry): boolean => confirmed.has(entry),
-    confirm: (entry: Entry): unknown => confirmed.add(entry),
-    /** Grows with each event. An entry is confirmed as the newest only if no event came while it was read from the store. */
-    events: (): number => events,
-  };
-}
-
-function createLookup(
-  { memory, store, clock }: TiersOptions,
-  trust: ReturnType<typeof createTrust>,
-  purges: Purges,
-): Tiers["lookup"] {
-  return async function lookup(key, since = Number.NEGATIVE_INFINITY) {
-    const cached = findInMemory(memory, key, clock.now());
-    const isEnough = cached !== undefined && trust.isConfirmed(cached) && cached.storedAt > since;
-    if (store === undefined || isEnough) return judged(purges, key, cached, "memory");
-    const before = trust.events();
-    const stored = await getFrom(store, key, clock.now());
-    if (stored === UNAVAILABLE) return judged(purges, key, cached, "memory");
+  /**
+   * Never rejects: a store that does not work is a miss.
+   * @param since epoch milliseconds. If memory has nothing newer, the store is read: another replica may have
+   *   stored a newer entry whose announcement has not arrived yet
+   */
+  async lookup(key: string, since = Number.NEGATIVE_INFINITY): Promise<Found | undefined> {
+    const now = this.#clock.now();
+    const cached = this.#find(key, now);
+    const isEnough = cached !== undefined && this.#confirmed.has(cached) && cached.storedAt > since;
+    if (this.#store === undefined || isEnough) return this.#judged(key, cached, "memory");
+    const before = this.#events;
+    const stored = await readFrom(this.#store, key, now);
+    if (stored === UNAVAILABLE) return this.#judged(key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
       // The store has lost the entry, or did not work when the entry was stored. Store it again.
-      trust.confirm(cached);
-      const found = judged(purges, key, cached, "memory");
-      if (found?.isPurged === false) void orUnavailable(store.set(key, cached));
+      this.#confirmed.add(cached);
+      const found = this.#judged(key, cached, "memory");
+      if (found?.isPurged === false) void orUnavailable(this.#store.set(key, cached));
       return found;
     }
-    if (stored !== undefined && trust.events() === before) {
-      trust.confirm(stored);
-      memory.put(key, stored);
+    if (stored !== undefined && this.#events === before) {
+      this.#confirmed.add(stored);
+      this.#memory.put(key, stored);
     }
-    return judged(purges, key, stored, store.tier);
-  };
-}
+    return this.#judged(key, stored, this.#store.tier);
+  }
 
-function judged(purges: Purges, key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
-  if (entry === undefined) return undefined;
-  const verdict = purges.verdict(key, entry);
-  return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
+  /** The entry in memory, if it is known without waiting that no newer one exists. */
+  peek(key: string, now: number): Found | undefined {
+    const cached = this.#find(key, now);
+    const isNewest = cached !== undefined && (this.#store === undefined || this.#confirmed.has(cached));
+    return isNewest ? this.#judged(key, cached, "memory") : undefined;
+  }
+
+  /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
+  judge(key: string, { entry, tier }: Pick<Found, "entry" | "tier">): Found | undefined {
+    return this.#judged(key, entry, tier);
+  }
+
+  /** An entry that a lookup did not return because of a hard purge. Never serve it; use only what was learned about it. */
+  purgedHard(key: string): Entry | undefined {
+    // A lookup has put it into memory, if it was only in the store.
+    const entry = this.#memory.find(key);
+    return entry && this.#purges.verdict(key, entry) === "gone" ? entry : undefined;
+  }
+
+  /**
+   * Stores an entry in every tier; memory is enough while the store does not work.
+   * @param onMemory called as soon as the entry is in memory
+   */
+  async keep(key: string, entry: Entry, onMemory?: () => void): Promise<true | WhyNotStored> {
+    this.#confirmed.add(entry);
+    const inMemory = this.#memory.put(key, entry);
+    if (inMemory === true) onMemory?.();
+    // The entry is too large to be stored, but the older one is out of date all the same.
+    if (inMemory === "too-large") this.#memory.drop(key);
+    if (this.#store === undefined) return inMemory;
+    const inStore = await orUnavailable(this.#store.set(key, entry));
+    if (inStore === "too-large") await orUnavailable(this.#store.remove(key));
+    if (inStore === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+    // Another replica has stored a newer entry.
+    if (inStore === "newer-stored") this.#memory.drop(key);
+    return inStore;
+  }
+
+  /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
+  async drop(key: string): Promise<void> {
+    this.#memory.drop(key);
+    await (this.#store && orUnavailable(this.#store.remove(key)));
+  }
+
+  /** Replaces the bodies of an entry in memory, if memory still has this version of it. */
+  readonly keepInMemory = (key: string, entry: Entry, next: (bodies: Bodies) => Bodies): void => {
+    const current = this.#memory.find(key);
+    if (current?.storedAt !== entry.storedAt || current.etag !== entry.etag) return;
+    const changed = { ...current, bodies: next(current.bodies) };
+    if (this.#confirmed.has(current)) this.#confirmed.add(changed);
+    this.#memory.put(key, changed);
+  };
+
+  /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
+  purgeEpoch(): number {
+    return this.#purges.epoch;
+  }
+
+  /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
+  readonly purge = async (scope: PurgeScope, hard: boolean): Promise<Purge> => {
+    const epoch = Math.max(this.#purges.epoch + 1, this.#clock.now());
+    const purge = this.#store === undefined ? { epoch, scope, hard } : await this.#store.purge(scope, hard);
+    this.#purges.add([purge]);
+    return purge;
+  };
+
+  #heard(event: StoreEvent): void {
+    this.#events++;
+    if (event.kind === "gap") this.#confirmed = new WeakSet();
+    else if (event.kind === "purged") this.#purges.add(event.purges);
+    else {
+      const cached = this.#memory.find(event.key);
+      if (cached !== undefined && cached.storedAt < event.storedAt) this.#memory.drop(event.key);
+    }
+  }
+
+  #judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
+    const verdict = entry && this.#purges.verdict(key, entry);
+    return entry === undefined || verdict === "gone"
+      ? undefined
+      : { entry, tier, isPurged: verdict === "stale" };
+  }
+
+  #find(key: string, now: number): Entry | undefined {
+    const cached = this.#memory.find(key, now);
+    if (cached === undefined || !isFromTheFuture(cached, now)) return cached;
+    this.#memory.drop(key);
+    return undefined;
+  }
 }
 
 const UNAVAILABLE = Symbol("unavailable");
@@ -186,14 +187,7 @@ function isFromTheFuture({ storedAt }: Entry, now: number): boolean {
   return storedAt > now + CLOCKS_DIFFER_MS;
 }
 
-function findInMemory(memory: MemoryStore, key: string, now: number): Entry | undefined {
-  const cached = memory.find(key, now);
-  if (cached === undefined || !isFromTheFuture(cached, now)) return cached;
-  memory.drop(key);
-  return undefined;
-}
-
-async function getFrom(
+async function readFrom(
   store: Store,
   key: string,
   now: number,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Fetched } from "../../../src/upstream/fetched.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { fetchedWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";

@@ -3,17 +3,18 @@ import { expect } from "vitest";
 
 import { createCache, type Answer } from "../../../src/cache/cache.ts";
 import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
-import { createFailures } from "../../../src/cache/failures.ts";
-import type { CacheRules } from "../../../src/cache/freshness.ts";
+import { createFailures } from "../../../src/cache/recent-failures.ts";
+import type { CacheRules } from "../../../src/cache/ttl.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
-import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
+import { Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow, type Claims } from "../../../src/singleflight/replicas.ts";
 import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";
-import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
+import type { Validators } from "../../../src/upstream/caching-headers.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import type { GatewayRequest } from "../../../src/query/question.ts";
 import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { cacheKey } from "../../../src/query/key.ts";
@@ -55,7 +56,7 @@ export function setup(
 ): Setup {
   const clock = createFakeClock();
   const asked: Asking[] = [];
-  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock });
+  const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store: undefined, clock });
   const failures = createFailures();
   const ruling = (): CacheRules => ({ ...RULES, ...rules });
   const lifetimes = createLifetimes(() => "fixed");

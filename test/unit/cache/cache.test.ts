@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Claim, Claims } from "../../../src/singleflight/replicas.ts";
-import type { Fetched } from "../../../src/upstream/fetched.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { FOUND, KEY, LIFETIME_MS, setup, type Setup } from "./cache-support.ts";
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { createEncoder as createEncode, inStoredCoding, isCompressible } from "../../../src/cache/encoder.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
-import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
+import { Tiers } from "../../../src/cache/store/tiered.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import type { ContentCoding } from "../../../src/interface/media-types.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
@@ -28,7 +28,7 @@ function createEncoder(
 
 function memoryOf(maxBytes = 1024 * 1024): MemoryStore & Pick<Tiers, "keepInMemory"> {
   const memory = createMemoryStore(maxBytes, clock);
-  return { ...memory, keepInMemory: createTiers({ memory, store: undefined, clock }).keepInMemory };
+  return { ...memory, keepInMemory: new Tiers({ memory, store: undefined, clock }).keepInMemory };
 }
 
 function stored(entry: Entry): ReturnType<typeof memoryOf> {

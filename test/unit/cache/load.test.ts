@@ -1,17 +1,18 @@
 import { describe, expect, it } from "vitest";
 
 import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
-import { createFailures } from "../../../src/cache/failures.ts";
+import { createFailures } from "../../../src/cache/recent-failures.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type Load, type LoadedEntry } from "../../../src/cache/load.ts";
-import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
+import { Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
-import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
+import type { Validators } from "../../../src/upstream/caching-headers.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { entryWith, fetchedWith } from "../../support/entries.ts";
 import { storeIn } from "../../support/store.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
@@ -46,7 +47,7 @@ function setup(
 ): Setup {
   const clock = createFakeClock();
   const store = shared && storeIn(shared, write === undefined ? {} : { set: write });
-  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), store, clock });
+  const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store, clock });
   const failures = createFailures();
   const askedBy: (Validators | undefined)[] = [];
   let withdraw: (() => Promise<void>) | undefined;

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import type { CacheRules } from "../../../src/cache/freshness.ts";
-import { type Asked, decide, type Decision, type Cached } from "../../../src/cache/policy.ts";
+import type { CacheRules } from "../../../src/cache/ttl.ts";
+import { type Asked, decide, type Decision, type Cached } from "../../../src/cache/serve-or-fetch.ts";
 import { Problem } from "../../../src/errors.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/question.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
@@ -77,7 +77,11 @@ function changing(changes: Partial<Entry>): (of: Case) => void {
 }
 
 function asking(changes: Partial<CallerDirectives>): (of: Case) => void {
-  return (of) => (of.asked = { ...of.asked, directives: { ...of.asked.directives, ...changes } });
+  return (of) => changeRequest(of, { directives: { ...of.asked.request.directives, ...changes } });
+}
+
+function changeRequest(of: Case, changes: Partial<Asked["request"]>): void {
+  of.asked = { ...of.asked, request: { ...of.asked.request, ...changes } };
 }
 
 function trying(failed: Problem | undefined): (of: Case) => void {
@@ -108,7 +112,7 @@ const WORDS: Record<string, (of: Case) => void> = {
   "max-stale it meets": asking({ maxStaleMs: 300 * SECOND }),
   "max-stale it exceeds": asking({ maxStaleMs: 299 * SECOND }),
   "stale-if-error=0": asking({ staleIfErrorMs: 0 }),
-  "may force": (of) => (of.asked = { ...of.asked, mayForceRefresh: true }),
+  "may force": (of) => changeRequest(of, { mayForceRefresh: true }),
   failed: trying(FAILURE),
   refused: trying(REFUSAL),
   "internal error": trying(MISTAKE),
@@ -132,7 +136,7 @@ function rowsOfTable(): Row[] {
 function caseOf({ words }: Row): Case {
   const of: Case = {
     cached: undefined,
-    asked: { query: QUERY, directives: NO_DIRECTIVES, mayForceRefresh: false },
+    asked: { query: QUERY, request: { directives: NO_DIRECTIVES, mayForceRefresh: false } },
     failed: undefined,
   };
   for (const word of words) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createWarm, type Warm, type WarmItem } from "../../../src/cache/warm.ts";
-import type { CacheRules } from "../../../src/cache/freshness.ts";
+import type { CacheRules } from "../../../src/cache/ttl.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import type { RefreshEnd } from "../../../src/telemetry/events.ts";
 import { entryWith } from "../../support/entries.ts";

@@ -7,7 +7,7 @@ import nock from "nock";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Fetched } from "../../../src/upstream/fetched.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import type { SendEnd, Throttled } from "../../../src/ratelimit/throttled.ts";
 import { type AskedOf, askedOf, attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
 

@@ -1,7 +1,7 @@
 /** What the conformance scenarios leave out of the upstream's caching headers. */
 import { expect, it } from "vitest";
 
-import type { CachingHeaders } from "../../../src/upstream/fetched.ts";
+import type { CachingHeaders } from "../../../src/upstream/caching-headers.ts";
 import { cachingHeadersIn } from "../../../src/upstream/caching-headers.ts";
 import { NO_CACHING_HEADERS } from "../../support/entries.ts";
 

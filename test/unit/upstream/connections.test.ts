@@ -5,8 +5,8 @@ import tls from "node:tls";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createAgent } from "../../../src/upstream/agent.ts";
-import type { fetchAnswer, RawAnswer } from "../../../src/upstream/fetch.ts";
+import { createAgent } from "../../../src/upstream/connections.ts";
+import type { fetchAnswer, RawAnswer } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { freePorts, portOf } from "../../support/ports.ts";

@@ -17,10 +17,11 @@ import type { Throttled, Waiting } from "../../../src/ratelimit/throttled.ts";
 import type { Clock } from "../../../src/process/clock.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { systemRandom } from "../../../src/process/random.ts";
-import { createAgent } from "../../../src/upstream/agent.ts";
-import { createAttempt } from "../../../src/upstream/attempt.ts";
-import { fetchAnswer, UpstreamFault, type RawAnswer } from "../../../src/upstream/fetch.ts";
-import type { Fetched, Validators } from "../../../src/upstream/fetched.ts";
+import { createAgent } from "../../../src/upstream/connections.ts";
+import { createAsk } from "../../../src/upstream/retry.ts";
+import { fetchAnswer, UpstreamFault, type RawAnswer } from "../../../src/upstream/send.ts";
+import type { Validators } from "../../../src/upstream/caching-headers.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { createSigner, unsigned } from "../../../src/upstream/sign.ts";
 import { portOf } from "../../support/ports.ts";
 import { questionWith, requestWith, SEARCH } from "../../support/question.ts";
@@ -112,7 +113,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   const agent = createAgent(baseUrl, upstream);
   onTestFinished(() => agent.destroy());
   const watcher = createWatcher();
-  const attempt = createAttempt({
+  const attempt = createAsk({
     originOf: (resource) => ({
       baseUrl,
       agent,

@@ -4,7 +4,7 @@ import type { Store, StoreEvent } from "../../../../src/cache/store/port.ts";
 import { entryOf, type Entry } from "../../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../../src/cache/store/memory.ts";
 import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
-import { createTiers, type Tiers } from "../../../../src/cache/store/tiered.ts";
+import { Tiers } from "../../../../src/cache/store/tiered.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 import { storeIn } from "../../../support/store.ts";
 import { fetchedWith, receiptAt } from "../../../support/entries.ts";
@@ -69,7 +69,7 @@ function setup(
 ): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
   const memory = createMemoryStore(room.memory ?? 1_000_000, clock);
   const parts = backendOf(room.behind ?? 1_000_000);
-  return { ...parts, memory, tiers: createTiers({ memory, store: parts.store, clock }) };
+  return { ...parts, memory, tiers: new Tiers({ memory, store: parts.store, clock }) };
 }
 
 describe("the tiers", () => {

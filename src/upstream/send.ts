@@ -12,7 +12,7 @@ import type { Config } from "../config/config.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../process/tls.ts";
-import { type Agent, resetCall } from "./agent.ts";
+import { type Agent, resetCall } from "./connections.ts";
 
 /** Thrown if a request got no complete answer. */
 export class UpstreamFault extends Error {
@@ -33,11 +33,6 @@ export interface RawAnswer {
   readonly headAt: number;
 }
 
-export type FetchLimits = Pick<
-  Config["upstream"],
-  "connectTimeoutMs" | "headerTimeoutMs" | "bodyTimeoutMs" | "maxBodyBytes"
-> & { readonly clock: Clock };
-
 interface OutgoingRequest {
   /** The address with the signed path and query. */
   readonly url: string;
@@ -48,11 +43,22 @@ interface OutgoingRequest {
   readonly sendBy?: number | undefined;
 }
 
+type Limits = Pick<
+  Config["upstream"],
+  "connectTimeoutMs" | "headerTimeoutMs" | "bodyTimeoutMs" | "maxBodyBytes"
+>;
+
 /** Makes one request. Rejects only with an `UpstreamFault`. */
 export async function fetchAnswer(
   { url, headers, timedOut, sendBy }: OutgoingRequest,
   agent: Agent,
-  { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, maxBodyBytes }: FetchLimits,
+  {
+    clock,
+    connectTimeoutMs,
+    headerTimeoutMs,
+    bodyTimeoutMs,
+    maxBodyBytes,
+  }: Limits & { readonly clock: Clock },
 ): Promise<RawAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>();
   const outgoing = (url.startsWith("https:") ? https : http).request(url, {
@@ -127,28 +133,26 @@ export function sendWhenConnected(
 }
 
 /** @returns the complete body, still encoded; rejects with `cut-body` or `too-large` */
-export function collect(
+export async function collect(
   response: http.IncomingMessage,
   maxBytes: number,
   onChunk: () => void = () => undefined,
 ): Promise<Buffer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const failIncomplete = (): void => reject(new UpstreamFault("cut-body"));
   const chunks: Buffer[] = [];
   let bytes = 0;
-  response.on("data", (chunk: Buffer) => {
-    onChunk();
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes > maxBytes) reject(new UpstreamFault("too-large"));
-  });
-  response.on("error", failIncomplete);
-  response.on("end", () => {
-    // A body without its last chunk also ends with `end`. Only `complete` shows the difference.
-    if (response.complete) resolve(Buffer.concat(chunks, bytes));
-    else failIncomplete();
-  });
-  return promise;
+  try {
+    for await (const chunk of response) {
+      onChunk();
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw new UpstreamFault("too-large");
+    }
+  } catch (error) {
+    throw error instanceof UpstreamFault ? error : new UpstreamFault("cut-body");
+  }
+  // A body without its last chunk also ends without an error.
+  if (!response.complete) throw new UpstreamFault("cut-body");
+  return Buffer.concat(chunks, bytes);
 }
 
 /** This process, or this machine, cannot open another connection. The upstream knows nothing of it. */
@@ -163,15 +167,11 @@ export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
   if (NO_DESCRIPTOR.has(code)) return new UpstreamFault("no-descriptor", code);
-  if (!CLOSED.has(code)) return new UpstreamFault("unreachable", explained(code));
   // The upstream closed an idle connection just as the gateway used it. The request can be sent again.
-  return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
-}
-
-/** Adds plain words to OpenSSL's error codes, because operators must fix a refused certificate. */
-function explained(code: string): string {
+  if (CLOSED.has(code)) return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
+  // Operators must fix a refused certificate, so OpenSSL's codes get plain words.
   const reason = tlsReason(code);
-  return reason === undefined ? code : `${reason} (${code})`;
+  return new UpstreamFault("unreachable", reason === undefined ? code : `${reason} (${code})`);
 }
 
 /** Decodes the body of an answer. Rejects with an `UpstreamFault`. */

@@ -2,7 +2,7 @@
  * How long an answer is fresh, and how long it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
 import type { Entry } from "./entry.ts";
-import type { FetchedAnswer, NotModified } from "../upstream/fetched.ts";
+import type { CachingHeaders } from "../upstream/caching-headers.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
 
@@ -38,23 +38,13 @@ export function ttlMs(rules: CacheRules, query: Query, status: Entry["status"]):
 }
 
 /**
- * How long an answer is fresh, in milliseconds after it was received: the lifetime from the settings, or
- * the upstream's if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
- * promises a caller more than the cache keeps. Below zero: the answer was already stale when it arrived.
- * @param status the status of the answer; for a 304, the status of the entry that it confirms
- * @param ours the gateway's own lifetime, if it was learned
+ * How long an answer is fresh, in milliseconds after it was received: the gateway's own lifetime, or the upstream's if that is
+ * shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never promises a caller more than the cache keeps. Below
+ * zero: the answer was already stale when it arrived.
  */
-export function freshnessLifetimeMs(
-  rules: CacheRules,
-  query: Query,
-  {
-    status,
-    caching,
-  }: { readonly status: Entry["status"]; readonly caching: (FetchedAnswer | NotModified)["caching"] },
-  ours = ttlMs(rules, query, status),
-): number {
-  const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? ours) : ours;
-  return Math.min(ours, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
+export function freshnessLifetimeMs(rules: CacheRules, caching: CachingHeaders, oursMs: number): number {
+  const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? oursMs) : oursMs;
+  return Math.min(oursMs, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
 }
 
 /** The age of an answer, in milliseconds (RFC 9111, section 4.2.3). */

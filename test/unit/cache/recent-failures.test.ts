@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createFailures, type Failures } from "../../../src/cache/failures.ts";
+import { createFailures, type Failures } from "../../../src/cache/recent-failures.ts";
 import { Problem } from "../../../src/errors.ts";
 
 const FAILED = new Problem("upstream-error");

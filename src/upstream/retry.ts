@@ -1,30 +1,22 @@
 /**
- * Makes an upstream call: waits for a permit, signs, fetches and judges the answer. If the verdict allows a retry, it makes
- * one more attempt with a new permit and a new signature.
+ * Asks the upstream: one call, and one more if the verdict allows a retry. The retry has a new permit and a new signature.
  */
 import { Problem } from "../errors.ts";
-import type { Resource } from "../interface/resources.ts";
 import { pause } from "../process/clock.ts";
-import type { Random } from "../process/random.ts";
 import type { Question } from "../query/question.ts";
-import type { Waiting } from "../ratelimit/throttled.ts";
+import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { Cause } from "../telemetry/events.ts";
-import { type Asked, type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
-import { fetchAnswer, UpstreamFault } from "./fetch.ts";
-import type { Fetched, Validators } from "./fetched.ts";
-import { judgeFault, type Verdict } from "./verdict.ts";
-
-export interface AttemptOptions extends CallOptions {
-  readonly originOf: (resource: Resource) => Origin;
-  readonly random: Pick<Random, "fraction">;
-}
+import type { Validators } from "./caching-headers.ts";
+import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.ts";
+import { fetchAnswer, UpstreamFault } from "./send.ts";
+import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
 
 /** Resolves with the upstream's answer. Rejects with a `Problem` if there is no usable answer. */
 export type AskUpstream = (
   question: Question,
   waiting: Waiting,
   conditions: {
-    /** Why the first attempt is made. */
+    /** Why the first call is made. */
     readonly cause: Cause;
     /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
     readonly cached: Validators | undefined;
@@ -33,19 +25,18 @@ export type AskUpstream = (
   },
 ) => Promise<Fetched>;
 
-export function createAttempt(options: AttemptOptions): AskUpstream {
-  const { originOf, clock, random, upstream } = options;
+export function createAsk(options: CallOptions): AskUpstream {
+  const { clock, random, upstream } = options;
 
-  return async function attempt(question, waiting, { cause, cached, departing }) {
-    const origin = originOf(question.query.resource);
-    // The time limit of both attempts. It starts when the first request has its permit.
+  return async function ask(question, waiting, { cause, cached, departing }) {
+    // The time limit of both calls. It starts when the first one has its permit.
     const total = new AbortController();
     let stopTotal: (() => void) | undefined;
-    const send = (asked: Asked): Promise<Verdict> =>
-      whenPermitted(asked, origin, options, (call, { sendBy }) => {
+    const send = (wanted: Wanted): Promise<Verdict> =>
+      whenPermitted(wanted, options, (call, permit) => {
         stopTotal ??= clock.after(upstream.totalTimeoutMs, () => total.abort());
         departing();
-        return sendCall(call, origin, { timedOut: total.signal, sendBy }, options);
+        return sendCall(call, permit, total.signal, options);
       });
     try {
       const first = await send({ question, cause, cached, waiting });
@@ -59,7 +50,7 @@ export function createAttempt(options: AttemptOptions): AskUpstream {
       const inTime = refusingWith(problem, { ...waiting, abandoned });
       const second = await send({ question, cause: "retry", hasNewCredentials, waiting: inTime }).catch(
         (error: unknown) => {
-          // The retry got no permit within the time limit, so the caller gets the problem of the first attempt.
+          // The retry got no permit within the time limit, so the caller gets the problem of the first call.
           if (error instanceof Problem) return first;
           throw error;
         },
@@ -83,21 +74,20 @@ function refusingWith(failed: Problem, waiting: Waiting): Waiting {
 
 async function sendCall(
   call: Call,
-  { baseUrl, agent }: Origin,
-  limits: { readonly timedOut: AbortSignal; readonly sendBy: number | undefined },
+  { sendBy }: SendPermit,
+  timedOut: AbortSignal,
   { upstream, clock }: CallOptions,
 ): Promise<Verdict> {
+  const { baseUrl, agent } = call.origin;
+  const request = { url: baseUrl + call.target, headers: call.headers, timedOut, sendBy };
   try {
-    const request = { url: baseUrl + call.target, headers: call.headers, ...limits };
     const answer = await fetchAnswer(request, agent, { ...upstream, clock });
     const verdict = call.judge(answer);
-    call.begun(answer.status, verdict, answer.headAt);
-    call.over(answer.status, answer.body.length, verdict);
+    call.over(answer.status, answer.body.length, verdict, answer.headAt);
     return verdict;
   } catch (error) {
     if (!(error instanceof UpstreamFault)) throw error;
     const verdict = judgeFault(error);
-    call.begun(error.kind, verdict);
     call.over(error.kind, 0, verdict);
     return verdict;
   }

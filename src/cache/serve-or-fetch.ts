@@ -4,11 +4,11 @@
  * and the tests read that table.
  */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { CallerDirectives } from "../query/question.ts";
+import type { CallerDirectives, GatewayRequest } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Forwarded, ServeNote } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
-import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
+import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./ttl.ts";
 
 /** The cached entry of a key. */
 export interface Cached {
@@ -17,11 +17,10 @@ export interface Cached {
   readonly isPurged: boolean;
 }
 
-/** The parts of a request that the rules need. */
+/** The parts of a question that the rules need. */
 export interface Asked {
   readonly query: Query;
-  readonly directives: CallerDirectives;
-  readonly mayForceRefresh: boolean;
+  readonly request: Pick<GatewayRequest, "directives" | "mayForceRefresh">;
 }
 
 export type Decision =
@@ -44,33 +43,25 @@ export function decide(
   rules: CacheRules,
   now: number,
 ): Decision {
-  if (cached === undefined || !isWithinBounds(cached.entry, rules, now))
-    return withNothing(cached, asked, failed);
-  return !cached.isPurged && isFresh(cached.entry, rules, now)
-    ? withFresh(cached.entry, asked, failed, rules, now)
-    : withStale(cached, asked, failed, rules, now);
-}
-
-function withNothing(
-  cached: Cached | undefined,
-  { directives }: Asked,
-  failed: Problem | undefined,
-): Decision {
-  if (directives.onlyIfCached) return NOT_IN_CACHE;
+  if (cached !== undefined && isWithinBounds(cached.entry, rules, now)) {
+    return !cached.isPurged && isFresh(cached.entry, rules, now)
+      ? withFresh(cached.entry, asked, failed, rules, now)
+      : withStale(cached, asked, failed, rules, now);
+  }
+  if (asked.request.directives.onlyIfCached) return NOT_IN_CACHE;
   if (failed !== undefined) return { kind: "refuse", problem: failed };
   return { kind: "fetch", why: cached === undefined ? "miss" : "stale" };
 }
 
 function withFresh(
   entry: Entry,
-  { directives, mayForceRefresh }: Asked,
+  { request: { directives, mayForceRefresh } }: Asked,
   failed: Problem | undefined,
   rules: CacheRules,
   now: number,
 ): Decision {
-  const isNewEnough =
-    isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
-  if (isNewEnough) {
+  const leftMs = entry.freshUntil - now;
+  if (isYoungEnough(entry, directives, now) && leftMs >= (directives.minFreshMs ?? 0)) {
     const isDue = entry.status === 200 && failed === undefined && isLastChance(entry, rules, now);
     return { kind: isDue ? "serveAndRefresh" : "serve", note: undefined };
   }
@@ -88,7 +79,8 @@ function withStale(
   rules: CacheRules,
   now: number,
 ): Decision {
-  const { query, directives } = asked;
+  const { query, request } = asked;
+  const { directives } = request;
   // A purged answer is known to be wrong, and a record that did not exist may exist by now.
   const isGood = !isPurged && entry.status === 200 && isAcceptable(entry, directives, now);
   const staleMs = now - entry.freshUntil;
@@ -99,7 +91,9 @@ function withStale(
   }
   if (isGood && staleMs <= (directives.maxStaleMs ?? -1) && !mustBeRevalidated(entry))
     return { kind: "serve", note: "max-stale" };
-  if (failed !== undefined && mayServeStale(entry, asked, failed, rules, now))
+  const errorMs = ifErrorMs(entry, asked, rules);
+  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
+  if (failed !== undefined && allowsStale(failed) && errorMs > 0 && staleMs <= errorMs)
     return { kind: "serve", note: failed.code };
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
@@ -118,6 +112,20 @@ function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheR
   return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], upstreamMs);
 }
 
+/** How long an answer may be served instead of a problem: the least of the setting, the upstream's and the caller's limit. */
+function ifErrorMs({ upstreamStale }: Entry, { query, request }: Asked, rules: CacheRules): number {
+  return Math.min(
+    rules.staleIfErrorMs[kindOf(query)],
+    upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,
+    request.directives.staleIfErrorMs ?? Number.POSITIVE_INFINITY,
+  );
+}
+
+/** Whether the upstream sent `must-revalidate` or an equivalent. */
+function mustBeRevalidated({ upstreamStale }: Entry): boolean {
+  return upstreamStale.whileRevalidateMs === 0 && upstreamStale.ifErrorMs === 0;
+}
+
 /** The last part of an entry's time in the cache in which `isLastChance` refreshes it. */
 const LAST_CHANCE = 0.1;
 
@@ -134,23 +142,14 @@ function isLastChance(
 
 const NOT_IN_CACHE: Decision = { kind: "refuse", problem: new Problem("not-in-cache") };
 
-function leftMs({ freshUntil }: Entry, now: number): number {
-  return freshUntil - now;
-}
-
 /** Whether an entry is young enough for the caller. */
 function isYoungEnough(entry: Entry, { noCache, maxAgeMs }: CallerDirectives, now: number): boolean {
   return !noCache && ageMs(entry, now) <= (maxAgeMs ?? Number.POSITIVE_INFINITY);
 }
 
-/** Whether the upstream sent `must-revalidate` or an equivalent. */
-function mustBeRevalidated({ upstreamStale }: Entry): boolean {
-  return upstreamStale.whileRevalidateMs === 0 && upstreamStale.ifErrorMs === 0;
-}
-
 /**
- * Whether a stale entry may be served instead of a problem. A soft purge only makes an entry stale; after a
- * hard purge there is none.
+ * Whether a stale entry may be served instead of a problem. A soft purge only makes an entry stale; after a hard purge there is
+ * none.
  *
  * | why there is no new answer                                | may it be served                                 |
  * |-----------------------------------------------------------|--------------------------------------------------|
@@ -159,23 +158,6 @@ function mustBeRevalidated({ upstreamStale }: Entry): boolean {
  * | the upstream answered 400 or 404                          | no: that is the answer                           |
  * | the gateway has a bug                                     | no: the bug must be visible                      |
  */
-function mayServeStale(
-  entry: Entry,
-  { query, directives }: Asked,
-  problem: Problem,
-  rules: CacheRules,
-  now: number,
-): boolean {
-  if (!allowsStale(problem)) return false;
-  const longestMs = Math.min(
-    rules.staleIfErrorMs[kindOf(query)],
-    entry.upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,
-    directives.staleIfErrorMs ?? Number.POSITIVE_INFINITY,
-  );
-  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
-  return longestMs > 0 && now - entry.freshUntil <= longestMs;
-}
-
 function allowsStale(problem: Problem): boolean {
   return wasRefusedHere(problem) || isFailureOfUpstream(problem) || problem.code === "deadline-exceeded";
 }
