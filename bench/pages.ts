@@ -3,7 +3,7 @@ import { isCompressible, transcode } from "../src/cache/encoder.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { indexBlock } from "../src/pages/block-index.ts";
 import { cutPage } from "../src/pages/cut-page.ts";
-import { createPageEntries, type Page } from "../src/pages/page-entries.ts";
+import { type Page, PageEntries } from "../src/pages/page-entries.ts";
 import { packBlock } from "../src/pages/packed-block.ts";
 import type { PagedQuery } from "../src/pages/search.ts";
 import { systemClock } from "../src/process/clock.ts";
@@ -34,7 +34,7 @@ export async function benchCutting(forMs: number): Promise<void> {
   const block: Entry = { ...raw, bodies: { packed: packedBody } };
   const memory = createMemoryStore(100_000_000, systemClock);
   const ignore = (): void => undefined;
-  const cutter = createPageEntries({
+  const cutter = new PageEntries({
     memory,
     keepInMemory: ignore,
     transcode,

@@ -2,7 +2,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-import { createCache } from "../src/cache/cache.ts";
+import { Cache } from "../src/cache/cache.ts";
 import { createChecks } from "../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../src/cache/recent-failures.ts";
 import { createLifetimes } from "../src/cache/lifetimes/lifetimes.ts";
@@ -40,7 +40,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
   for (const count of counts) {
     const memory = createMemoryStore(Number.MAX_SAFE_INTEGER, clock);
     const tiers = new Tiers({ memory, store: undefined, clock });
-    const { answerAtOnce } = createCache({
+    const { answerAtOnce } = new Cache({
       tiers,
       load: () => Promise.reject(new Error("not in memory")),
       refresh: async () => "skipped",

@@ -23,7 +23,7 @@ import { createStatus, type StatusSource } from "./admin/status/status.ts";
 import { createCallers } from "./callers.ts";
 import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
-import { type CacheOptions, createCache } from "./cache/cache.ts";
+import { Cache, type CacheOptions } from "./cache/cache.ts";
 import { createInspect } from "./cache/inspect.ts";
 import { createChecks } from "./cache/lifetimes/checks.ts";
 import { createLifetimes } from "./cache/lifetimes/lifetimes.ts";
@@ -37,7 +37,7 @@ import { settingWarnings } from "./config/combinations.ts";
 import { watchFile } from "./config/watch-file.ts";
 import type { SecretFiles } from "./config/secrets/secret-files.ts";
 import { renewCertificate } from "./http/edge/http-server.ts";
-import { createPages, type Pages } from "./pages/pages.ts";
+import { Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { atMostEvery, type Clock, pause } from "./process/clock.ts";
@@ -218,8 +218,13 @@ function createCacheStage(
     fetch,
   });
   const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
-  const stage = createCache({ ...shared, load, refresh, isCoolingOff: createIsCoolingOff(budgets) });
-  return { ...stage, refresh, lifetimes, checks, flights };
+  const { answer, answerAtOnce } = new Cache({
+    ...shared,
+    load,
+    refresh,
+    isCoolingOff: createIsCoolingOff(budgets),
+  });
+  return { answer, answerAtOnce, refresh, lifetimes, checks, flights };
 }
 
 const REPLICAS_COUNTED_EVERY_MS = 10_000;
@@ -243,10 +248,10 @@ function createReplicaCount(replicas: Stores["replicas"], clock: Clock): () => n
 function createPageStage(
   { settings, metrics, observer, clock }: Context,
   { memory, tiers }: Stores,
-  { cache, answerAtOnce, refresh, checks }: Omit<CacheStage, "flights">,
+  { answer, answerAtOnce, refresh, checks }: Omit<CacheStage, "flights">,
 ): Pages {
-  return createPages({
-    ask: cache,
+  return new Pages({
+    ask: answer,
     askAtOnce: answerAtOnce,
     refresh,
     memory,

@@ -41,155 +41,139 @@ export interface CacheOptions {
   readonly clock: Clock;
 }
 
-interface CacheStage {
+export class Cache {
+  readonly #options: CacheOptions;
+
+  constructor(options: CacheOptions) {
+    this.#options = options;
+  }
+
   /** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
-  readonly cache: (question: Question) => Promise<Answer>;
+  readonly answer = async (question: Question): Promise<Answer> => {
+    const { tiers, clock } = this.#options;
+    const span = question.request.trace?.begin("cache lookup", { query: question.canonicalQuery });
+    const cached = await tiers.lookup(question.key);
+    span?.end({ tier: cached?.tier ?? "none" });
+    const now = clock.now();
+    const decision = this.#firstRuling(question, cached, now);
+    if (decision.kind === "refuse") throw decision.problem;
+    const why = decision.kind === "fetch" ? decision.why : "miss";
+    return this.#served(question, cached, decision, now) ?? (await this.#fetched(question, cached, why));
+  };
+
   /**
    * Answers a question without waiting. Call it in the tick in which the request arrived.
-   * @returns the answer, if it is in memory and the rules allow serving it; `undefined`: use `cache` instead
+   * @returns the answer, if it is in memory and the rules allow serving it; `undefined`: use `answer` instead
    */
-  readonly answerAtOnce: (question: Question) => Answer | undefined;
-}
-
-export function createCache(options: CacheOptions): CacheStage {
-  const { tiers, clock } = options;
-  return {
-    async cache(question) {
-      const span = question.request.trace?.begin("cache lookup", { query: question.canonicalQuery });
-      const cached = await tiers.lookup(question.key);
-      span?.end({ tier: cached?.tier ?? "none" });
-      const now = clock.now();
-      const decision = firstRuling(options, question, cached, now);
-      if (decision.kind === "refuse") throw decision.problem;
-      const why = decision.kind === "fetch" ? decision.why : "miss";
-      return (
-        served(options, question, cached, decision, now) ?? (await fetched(options, question, cached, why))
-      );
-    },
-    answerAtOnce(question) {
-      // The request arrived in this tick.
-      const now = question.request.receivedAt;
-      const cached = tiers.peek(question.key, now);
-      if (cached === undefined) return undefined;
-      question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
-      return served(options, question, cached, firstRuling(options, question, cached, now), now);
-    },
+  readonly answerAtOnce = (question: Question): Answer | undefined => {
+    // The request arrived in this tick.
+    const now = question.request.receivedAt;
+    const cached = this.#options.tiers.peek(question.key, now);
+    if (cached === undefined) return undefined;
+    question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
+    return this.#served(question, cached, this.#firstRuling(question, cached, now), now);
   };
-}
 
-/** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
-function firstRuling(
-  { failures, rules, clock }: CacheOptions,
-  question: Question,
-  cached: Found | undefined,
-  now: number,
-): Decision {
-  const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
-  const decision = decide(cached, question, recent, rules(), now);
-  // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
-  return recent !== undefined && decision.kind === "refuse"
-    ? decide(cached, question, undefined, rules(), now)
-    : decision;
-}
+  /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
+  #firstRuling(question: Question, cached: Found | undefined, now: number): Decision {
+    const { failures, rules, clock } = this.#options;
+    const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
+    const decision = decide(cached, question, recent, rules(), now);
+    // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
+    return recent !== undefined && decision.kind === "refuse"
+      ? decide(cached, question, undefined, rules(), now)
+      : decision;
+  }
 
-/** @returns the cached answer, if the decision is to serve it */
-function served(
-  options: CacheOptions,
-  question: Question,
-  cached: Found | undefined,
-  decision: Decision,
-  now: number,
-): Answer | undefined {
-  if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
-  const isUpdating = decision.kind === "serveAndRefresh";
-  if (isUpdating) void options.refresh(question, cached.entry, "refresh");
-  return serve(options, question, cached, decision.note, now, isUpdating);
-}
+  /** @returns the cached answer, if the decision is to serve it */
+  #served(
+    question: Question,
+    cached: Found | undefined,
+    decision: Decision,
+    now: number,
+  ): Answer | undefined {
+    if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
+    const isUpdating = decision.kind === "serveAndRefresh";
+    if (isUpdating) void this.#options.refresh(question, cached.entry, "refresh");
+    return this.#serve(question, cached, decision.note, now, isUpdating);
+  }
 
-/** Serves a cached answer, and counts the request. */
-function serve(
-  options: CacheOptions,
-  question: Question,
-  { entry, tier, isPurged }: Found,
-  note: ServeNote | undefined,
-  now: number,
-  isUpdating = false,
-): Answer {
-  entry.served.count++;
-  const isHit = !isPurged && isFresh(entry, options.rules(), now);
-  if (isHit && options.checks.isDue("answer", question.query.resource)) check(options, question, entry);
-  const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
-  return { entry, tier, stored: true, outcome, forwarded: undefined, note };
-}
+  /** Serves a cached answer, and counts the request. */
+  #serve(
+    question: Question,
+    { entry, tier, isPurged }: Found,
+    note: ServeNote | undefined,
+    now: number,
+    isUpdating = false,
+  ): Answer {
+    const { rules, checks } = this.#options;
+    entry.served.count++;
+    const isHit = !isPurged && isFresh(entry, rules(), now);
+    if (isHit && checks.isDue("answer", question.query.resource)) this.#check(question, entry);
+    const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
+    return { entry, tier, stored: true, outcome, forwarded: undefined, note };
+  }
 
-/** Fetches a fresh answer again and compares the two, to measure the share of out-of-date answers. */
-function check(
-  { tiers, refresh, checks, lifetimes }: CacheOptions,
-  question: Question,
-  { etag, status }: Entry,
-): void {
-  if (status !== 200) return;
-  void checks.run("answer", async (spend) => {
-    spend();
-    const found = await tiers.lookup(question.key);
-    if ((await refresh(question, found?.entry, "refresh")) !== "refreshed") return;
-    const now = await tiers.lookup(question.key);
-    if (now !== undefined) lifetimes.checked(now.entry.etag === etag);
-  });
-}
+  /** Fetches a fresh answer again and compares the two, to measure the share of out-of-date answers. */
+  #check(question: Question, { etag, status }: Entry): void {
+    const { tiers, refresh, checks, lifetimes } = this.#options;
+    if (status !== 200) return;
+    void checks.run("answer", async (spend) => {
+      spend();
+      const found = await tiers.lookup(question.key);
+      if ((await refresh(question, found?.entry, "refresh")) !== "refreshed") return;
+      const now = await tiers.lookup(question.key);
+      if (now !== undefined) lifetimes.checked(now.entry.etag === etag);
+    });
+  }
 
-/** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
-async function fetched(
-  options: CacheOptions,
-  question: Question,
-  cached: Found | undefined,
-  why: Forwarded,
-): Promise<Answer> {
-  const { tiers, rules, clock, failures } = options;
-  const { key, request } = question;
-  const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
+  /** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
+  async #fetched(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
+    const { rules, clock, failures, isCoolingOff } = this.#options;
+    const { key, request } = question;
+    const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
+    const fallback = why === "stale" ? this.#instead(question, cached, NOT_CALLED) : undefined;
+    if (fallback && isCoolingOff(question)) return fallback();
+    const deadlineAt = fallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
+    try {
+      return await this.#waitForFlight(question, cached?.entry, why, deadlineAt);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      const instead = this.#instead(question, cached, error);
+      if (instead === undefined) throw error;
+      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
+      return instead();
+    }
+  }
 
-  /** @returns the answer that may be served after this failure. The cached one may have been purged meanwhile. */
-  function servable(failure: Problem): { left: Found; note: ServeNote | undefined } | undefined {
-    const left = cached && tiers.judge(key, cached);
+  /** @returns what serves the cached answer, if the rules allow that after this failure. It may have been purged meanwhile. */
+  #instead(question: Question, cached: Found | undefined, failure: Problem): (() => Answer) | undefined {
+    const { tiers, rules, clock } = this.#options;
+    const left = cached && tiers.judge(question.key, cached);
     const decision = decide(left, question, failure, rules(), clock.now());
-    return left && decision.kind === "serve" ? { left, note: decision.note } : undefined;
+    if (left === undefined || decision.kind !== "serve") return undefined;
+    return () => this.#serve(question, left, decision.note, clock.now());
   }
 
-  const fallback = why === "stale" ? servable(NOT_CALLED) : undefined;
-  if (fallback && options.isCoolingOff(question))
-    return serve(options, question, fallback.left, fallback.note, clock.now());
-  const deadlineAt = fallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
-  try {
-    return await waitForFlight(options.load, question, cached?.entry, why, deadlineAt);
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    const instead = servable(error);
-    if (instead === undefined) throw error;
-    if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
-    return serve(options, question, instead.left, instead.note, clock.now());
+  async #waitForFlight(
+    question: Question,
+    cached: Entry | undefined,
+    why: Forwarded,
+    deadlineAt: number,
+  ): Promise<Answer> {
+    const { gone, priority, app } = question.request;
+    const cause = why === "request" ? "forced" : "miss";
+    const waiter = { app, deadlineAt, gone: gone(), priority };
+    const { value, how, collapsed } = await this.#options.load({ question, cached, cause, waiter });
+    const isHit = how === "found" && !collapsed;
+    return {
+      ...value,
+      outcome: isHit ? "hit" : collapsed || how === "followed" ? "collapsed" : "miss",
+      tier: isHit ? value.tier : undefined,
+      forwarded: isHit ? undefined : why,
+      note: undefined,
+    };
   }
-}
-
-async function waitForFlight(
-  load: Load,
-  question: Question,
-  cached: Entry | undefined,
-  why: Forwarded,
-  deadlineAt: number,
-): Promise<Answer> {
-  const { gone, priority, app } = question.request;
-  const cause = why === "request" ? "forced" : "miss";
-  const waiter = { app, deadlineAt, gone: gone(), priority };
-  const { value, how, collapsed } = await load({ question, cached, cause, waiter });
-  const isHit = how === "found" && !collapsed;
-  return {
-    ...value,
-    outcome: isHit ? "hit" : collapsed || how === "followed" ? "collapsed" : "miss",
-    tier: isHit ? value.tier : undefined,
-    forwarded: isHit ? undefined : why,
-    note: undefined,
-  };
 }
 
 /**

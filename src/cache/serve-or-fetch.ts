@@ -91,9 +91,7 @@ function withStale(
   }
   if (isGood && staleMs <= (directives.maxStaleMs ?? -1) && !mustBeRevalidated(entry))
     return { kind: "serve", note: "max-stale" };
-  const errorMs = ifErrorMs(entry, asked, rules);
-  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
-  if (failed !== undefined && allowsStale(failed) && errorMs > 0 && staleMs <= errorMs)
+  if (failed !== undefined && allowsStale(failed) && isWithinError(entry, asked, rules, staleMs))
     return { kind: "serve", note: failed.code };
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
@@ -112,13 +110,20 @@ function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheR
   return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], upstreamMs);
 }
 
-/** How long an answer may be served instead of a problem: the least of the setting, the upstream's and the caller's limit. */
-function ifErrorMs({ upstreamStale }: Entry, { query, request }: Asked, rules: CacheRules): number {
-  return Math.min(
+/** Whether the setting, the upstream and the caller allow an answer that is this stale instead of a problem. */
+function isWithinError(
+  { upstreamStale }: Entry,
+  { query, request }: Asked,
+  rules: CacheRules,
+  staleMs: number,
+): boolean {
+  const longestMs = Math.min(
     rules.staleIfErrorMs[kindOf(query)],
     upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,
     request.directives.staleIfErrorMs ?? Number.POSITIVE_INFINITY,
   );
+  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
+  return longestMs > 0 && staleMs <= longestMs;
 }
 
 /** Whether the upstream sent `must-revalidate` or an equivalent. */

@@ -5,7 +5,7 @@
  * that costs a call is better than a wrong one.
  */
 import { PARAMETERS } from "../interface/parameters.ts";
-import { eachElement, eachMember, MALFORMED, type Range, skipSpace, textAt } from "./json-ranges.ts";
+import { eachElement, eachMember, type Range, skipSpace, textAt, Unreadable } from "./json-ranges.ts";
 
 /** The resources whose pages are cut from blocks: those whose searches have an offset. */
 export type PagedResource = "listings" | "sold";
@@ -17,14 +17,7 @@ export interface Stretch {
 }
 
 /** Why no page can be cut from an answer. */
-export type Unfit =
-  | "malformed"
-  | "a field of the envelope is missing"
-  | "a field of the envelope is not known"
-  | "the numbers of the envelope do not fit"
-  | "a record has no id, or several"
-  | "two records have the same id"
-  | "searchParams has an undocumented parameter, or one twice";
+export type Unfit = string;
 
 export interface BlockIndex extends Stretch {
   readonly totalCount: number;
@@ -46,41 +39,43 @@ export interface PageNumber {
   readonly at: Range;
 }
 
+function orUnfit<T>(read: () => T): T | Unfit {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Unreadable) return error.message;
+    throw error;
+  }
+}
+
 /**
  * Finds the records and the page's numbers in a list answer.
  * @param asked the offset and limit of the request to the upstream
  */
 export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch): BlockIndex | Unfit {
-  const envelope = readEnvelope(body, resource);
-  if (typeof envelope === "string") return envelope;
-  const { totalCount, count, limit, offset, records: recordsAt, echo: echoAt } = envelope;
-  const records = readRecords(body, recordsAt);
-  if (typeof records === "string") return records;
-  const echo = echoAt === undefined ? [] : readEcho(body, echoAt, resource);
-  if (typeof echo === "string") return echo;
-  const numberOf = (at: Range): number => integerIn(body, at) ?? Number.NaN;
-  const total = numberOf(totalCount);
-  const expected = Math.max(0, Math.min(asked.limit, total - asked.offset));
-  const fits =
-    numberOf(limit) === asked.limit &&
-    numberOf(offset) === asked.offset &&
-    numberOf(count) === expected &&
-    records.ids.length === expected &&
-    echo.every(({ what, at }) => what !== "count" && numberOf(at) === asked[what]);
-  if (!fits) return "the numbers of the envelope do not fit";
-  const numbers: PageNumber[] = [
-    { what: "count", at: count },
-    { what: "limit", at: limit },
-    { what: "offset", at: offset },
-    ...echo,
-  ];
-  return {
-    ...asked,
-    ...records,
-    totalCount: total,
-    numbers: numbers.toSorted((one, other) => one.at.start - other.at.start),
-    echoesLimit: echo.some(({ what }) => what === "limit"),
-  };
+  return orUnfit(() => {
+    const envelope = readEnvelope(body, resource);
+    const records = readRecords(body, envelope.records);
+    const echo = envelope.echo === undefined ? [] : readEcho(body, envelope.echo, resource);
+    const totalCount = integerIn(body, envelope.totalCount) ?? Number.NaN;
+    const count = Math.max(0, Math.min(asked.limit, totalCount - asked.offset));
+    const expected = { ...asked, count };
+    const numbers: PageNumber[] = [
+      { what: "count", at: envelope.count },
+      { what: "limit", at: envelope.limit },
+      { what: "offset", at: envelope.offset },
+      ...echo,
+    ];
+    const fits = numbers.every(({ what, at }) => integerIn(body, at) === expected[what]);
+    if (!fits || records.ids.length !== count) throw new Unreadable("the numbers of the envelope do not fit");
+    return {
+      ...asked,
+      ...records,
+      totalCount,
+      numbers: numbers.toSorted((one, other) => one.at.start - other.at.start),
+      echoesLimit: echo.some(({ what }) => what === "limit"),
+    };
+  });
 }
 
 /** @returns where each field of a list answer is (interface, section 2.7); `searchParams` may be missing */
@@ -91,15 +86,15 @@ function readEnvelope(body: Buffer, resource: PagedResource) {
     const name = textAt(body, nameAt);
     // The interface calls it `offset` in its text and `offSet` in its samples.
     const field = name === "offSet" ? "offset" : name;
-    if (!ENVELOPE_FIELDS.has(field) && field !== resource) isStrange = true;
-    if (fields.has(field)) isStrange = true;
+    isStrange ||= fields.has(field) || (!ENVELOPE_FIELDS.has(field) && field !== resource);
     fields.set(field, value);
   });
-  if (end === MALFORMED || skipSpace(body, end) !== body.length) return "malformed";
-  if (isStrange) return "a field of the envelope is not known";
+  if (skipSpace(body, end) !== body.length) throw new Unreadable();
+  if (isStrange) throw new Unreadable("a field of the envelope is not known");
   const [totalCount, count, limit, offset] = NUMBERS.map((name) => fields.get(name));
   const records = fields.get(resource);
-  if (!totalCount || !count || !limit || !offset || !records) return "a field of the envelope is missing";
+  if (!totalCount || !count || !limit || !offset || !records)
+    throw new Unreadable("a field of the envelope is missing");
   return { totalCount, count, limit, offset, records, echo: fields.get("searchParams") };
 }
 
@@ -118,9 +113,9 @@ function readRecords(body: Buffer, { start, end }: Range) {
     hasOneIdEach &&= ids.length === starts.length;
     return end;
   });
-  if (arrayEnd !== end) return "malformed";
-  if (!hasOneIdEach) return "a record has no id, or several";
-  if (new Set(ids).size !== ids.length) return "two records have the same id";
+  if (arrayEnd !== end) throw new Unreadable();
+  if (!hasOneIdEach) throw new Unreadable("a record has no id, or several");
+  if (new Set(ids).size !== ids.length) throw new Unreadable("two records have the same id");
   return {
     starts: Uint32Array.from(starts),
     ends: Uint32Array.from(ends),
@@ -145,7 +140,7 @@ function readIds(body: Buffer, at: number, ids: string[]): number {
 }
 
 /** Finds the limit and offset that `searchParams` repeats. All other members must be documented parameters. */
-function readEcho(body: Buffer, echo: Range, resource: PagedResource): PageNumber[] | Unfit {
+function readEcho(body: Buffer, echo: Range, resource: PagedResource): PageNumber[] {
   // PHP writes an object without members as an empty array.
   if (/^\[\s*\]$/.test(textAt(body, echo))) return [];
   const numbers: PageNumber[] = [];
@@ -156,9 +151,10 @@ function readEcho(body: Buffer, echo: Range, resource: PagedResource): PageNumbe
     if (what === "limit" || what === "offset") numbers.push({ what, at: withoutQuotes(body, value) });
     else if (!PARAMETERS[resource].some((parameter) => parameter.name === name)) isStrange = true;
   });
-  if (objectEnd !== echo.end) return "malformed";
+  if (objectEnd !== echo.end) throw new Unreadable();
   const isDouble = new Set(numbers.map(({ what }) => what)).size !== numbers.length;
-  return isStrange || isDouble ? "searchParams has an undocumented parameter, or one twice" : numbers;
+  if (isStrange || isDouble) throw new Unreadable("searchParams has an undocumented parameter, or one twice");
+  return numbers;
 }
 
 function withoutQuotes(body: Buffer, { start, end }: Range): Range {
@@ -173,8 +169,8 @@ function integerIn(body: Buffer, at: Range): number | undefined {
 
 /** @returns the limit that a list answer names as applied */
 export function limitIn(body: Buffer, resource: PagedResource): number | undefined {
-  const envelope = readEnvelope(body, resource);
-  return typeof envelope === "string" ? undefined : integerIn(body, envelope.limit);
+  const limit = orUnfit(() => integerIn(body, readEnvelope(body, resource).limit));
+  return typeof limit === "number" ? limit : undefined;
 }
 
 /** The number of records in a block: the most that the API allows. */

@@ -54,30 +54,25 @@ export function blocksOf(query: PagedQuery, format: Format): readonly Block[] {
   return [...offsets].map((offset) => blockOf(query, format, blockAt(offset)));
 }
 
-/** @returns a function that chooses the block to cut a page from; `undefined` if the page must be fetched by itself */
-export function createChoose(
+/** @returns the block to cut a page from; `undefined` if the page must be fetched by itself */
+export async function chooseBlock(
+  { query, offset, limit, blocks }: CuttablePage,
   peek: (key: string) => Promise<Entry | undefined>,
-  { indexOf }: Pick<PageEntries, "indexOf">,
-): (page: CuttablePage) => Promise<Block | undefined> {
+  pageEntries: Pick<PageEntries, "indexOf">,
+): Promise<Block | undefined> {
   /** The index of a cached block. It may be out of date, so it is only a hint. */
-  async function hint({ asked, stretch }: Block, query: PagedQuery): Promise<BlockIndex | undefined> {
+  async function hint({ asked, stretch }: Block): Promise<BlockIndex | undefined> {
     const entry = await peek(asked.key);
-    if (entry?.status !== 200) return undefined;
-    const index = await indexOf(entry, query, stretch);
+    const index = entry?.status === 200 ? await pageEntries.indexOf(entry, query, stretch) : undefined;
     return typeof index === "string" ? undefined : index;
   }
 
-  return async function choose(page) {
-    const { query, offset, blocks } = page;
-    const [first, block] = [blocks[0], blocks.at(-1)];
-    if (first === undefined || block === undefined) return undefined;
-    if (block !== first) {
-      const known = await hint(first, query);
-      if (known !== undefined && known.totalCount <= offset) return first;
-    }
-    if (blockAround(page) !== undefined) return block;
-    // The page extends into the next block, which may be empty.
-    const known = await hint(block, query);
-    return known !== undefined && holdsPage(known, page) ? block : undefined;
-  };
+  const [first, block] = [blocks[0], blocks.at(-1)];
+  if (first === undefined || block === undefined) return undefined;
+  const known = block === first ? undefined : await hint(first);
+  if (known !== undefined && known.totalCount <= offset) return first;
+  if (blockAround({ offset, limit }) !== undefined) return block;
+  // The page extends into the next block, which may be empty.
+  const index = await hint(block);
+  return index !== undefined && holdsPage(index, { offset, limit }) ? block : undefined;
 }

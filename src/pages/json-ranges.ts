@@ -11,8 +11,12 @@ export interface Range {
   readonly end: number;
 }
 
-/** Returned instead of a position if the bytes are not as expected. */
-export const MALFORMED = -1;
+/** Thrown if the bytes are not as expected. The message says why. */
+export class Unreadable extends Error {
+  constructor(why = "malformed") {
+    super(why);
+  }
+}
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -41,7 +45,7 @@ function endOfString(bytes: Buffer, at: number): number {
     if (byte === QUOTE) return position + 1;
     if (byte === BACKSLASH) position += 1;
   }
-  return MALFORMED;
+  throw new Unreadable();
 }
 
 /** @param at the position of the opening bracket or brace */
@@ -49,26 +53,16 @@ function endOfNested(bytes: Buffer, at: number): number {
   let depth = 0;
   for (let position = at; position < bytes.length; position += 1) {
     const byte = bytes[position];
-    if (byte === QUOTE) {
-      position = endOfString(bytes, position) - 1;
-      if (position < at) return MALFORMED;
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth += 1;
-    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-      depth -= 1;
-      if (depth === 0) return position + 1;
-    }
+    if (byte === QUOTE) position = endOfString(bytes, position) - 1;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth += 1;
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1;
+    if (depth === 0) return position + 1;
   }
-  return MALFORMED;
+  throw new Unreadable();
 }
 
 function endsScalar(byte: number): boolean {
   return isSpace(byte) || byte === COMMA || byte === COLON || byte === CLOSE_BRACE || byte === CLOSE_BRACKET;
-}
-
-function endOfScalar(bytes: Buffer, at: number): number {
-  let position = at;
-  while (position < bytes.length && !endsScalar(bytes[position] ?? COMMA)) position += 1;
-  return position === at ? MALFORMED : position;
 }
 
 /** @returns the end of the value that begins at `at` */
@@ -76,11 +70,11 @@ function endOfValue(bytes: Buffer, at: number): number {
   const byte = bytes[at];
   if (byte === QUOTE) return endOfString(bytes, at);
   if (byte === OPEN_BRACE || byte === OPEN_BRACKET) return endOfNested(bytes, at);
-  return endOfScalar(bytes, at);
+  let position = at;
+  while (position < bytes.length && !endsScalar(bytes[position] ?? COMMA)) position += 1;
+  if (position === at) throw new Unreadable();
+  return position;
 }
-
-/** Called with the range of a member's name, without its quotes, and the range of its value. */
-type VisitMember = (name: Range, value: Range) => void;
 
 /** @returns the bytes as text, one character each */
 export function textAt(bytes: Buffer, { start, end }: Range): string {
@@ -90,18 +84,18 @@ export function textAt(bytes: Buffer, { start, end }: Range): string {
 /**
  * Visits the members of an object.
  * @param at the position of its opening brace
+ * @param visit called with the range of each member's name, without its quotes, and the range of its value
  * @returns its end
  */
-export function eachMember(bytes: Buffer, at: number, visit: VisitMember): number {
+export function eachMember(bytes: Buffer, at: number, visit: (name: Range, value: Range) => void): number {
   return eachItem(bytes, at, OPEN_BRACE, CLOSE_BRACE, (position) => {
-    if (bytes[position] !== QUOTE) return MALFORMED;
+    if (bytes[position] !== QUOTE) throw new Unreadable();
     const nameEnd = endOfString(bytes, position);
-    if (nameEnd === MALFORMED) return MALFORMED;
     const colon = skipSpace(bytes, nameEnd);
-    if (bytes[colon] !== COLON) return MALFORMED;
+    if (bytes[colon] !== COLON) throw new Unreadable();
     const start = skipSpace(bytes, colon + 1);
     const end = endOfValue(bytes, start);
-    if (end !== MALFORMED) visit({ start: position + 1, end: nameEnd - 1 }, { start, end });
+    visit({ start: position + 1, end: nameEnd - 1 }, { start, end });
     return end;
   });
 }
@@ -124,15 +118,13 @@ function eachItem(
   close: number,
   endOf: (start: number) => number,
 ): number {
-  if (bytes[at] !== open) return MALFORMED;
+  if (bytes[at] !== open) throw new Unreadable();
   let position = skipSpace(bytes, at + 1);
   if (bytes[position] === close) return position + 1;
   for (;;) {
-    const end = endOf(position);
-    if (end === MALFORMED) return MALFORMED;
-    const next = skipSpace(bytes, end);
+    const next = skipSpace(bytes, endOf(position));
     if (bytes[next] === close) return next + 1;
-    if (bytes[next] !== COMMA) return MALFORMED;
+    if (bytes[next] !== COMMA) throw new Unreadable();
     position = skipSpace(bytes, next + 1);
   }
 }

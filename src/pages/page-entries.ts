@@ -8,7 +8,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { entityTagOf } from "../http-fields.ts";
 import { createJobs } from "../process/jobs.ts";
-import type { Bodies, Entry, PackedBody } from "../cache/entry.ts";
+import type { Bodies, Entry } from "../cache/entry.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
@@ -37,98 +37,92 @@ export interface Page extends Stretch {
   keptAs?: { readonly etag: string; readonly key: string } | undefined;
 }
 
-export interface PageEntries {
-  /** The index of a block, or why no page can be cut from it. */
-  readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
+interface CutEntry {
+  readonly entry: Entry;
+  /** The key under which memory keeps it. */
+  readonly keptAs: string;
+}
+
+export class PageEntries {
+  readonly #options: CutterOptions;
+  /** Keyed by a block's bytes, so that an index is freed together with them. */
+  readonly #indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
+  // One at a time, because cutting is synchronous.
+  readonly #cuts = createJobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
+  readonly #packing = new Set<string>();
+
+  constructor(options: CutterOptions) {
+    this.#options = options;
+  }
+
   /** All bytes of a block. */
-  readonly bytesOf: (block: Entry) => Promise<Buffer>;
+  async bytesOf(block: Entry): Promise<Buffer> {
+    return block.bodies.identity ?? (await this.#options.transcode(block, "identity"));
+  }
+
+  /** The index of a block, or why no page can be cut from it. */
+  async indexOf(block: Entry, query: PagedQuery, stretch: Stretch): Promise<BlockIndex | Unfit> {
+    const known = this.#indexes.get(identifyingBody(block));
+    if (known !== undefined) return known;
+    const index = indexBlock(await this.bytesOf(block), query.resource, stretch);
+    this.#indexes.set(identifyingBody(block), index);
+    return index;
+  }
+
   /** Cuts a page out of a block. */
-  readonly cut: (block: Entry, index: BlockIndex, page: Stretch) => Promise<CutPage>;
+  async cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
+    const { identity, packed } = block.bodies;
+    const isPacked = identity === undefined && packed !== undefined;
+    return cutPage(isPacked ? bytesIn(packed, block.bodyBytes) : await this.bytesOf(block), index, page);
+  }
+
   /** A page's entry, if memory has one that was cut from this very block. */
-  readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
+  find(page: Page, block: Entry): CutEntry | undefined {
+    const keptAs = keyFor(page, block);
+    const entry = this.#options.memory.find(keptAs);
+    return entry && isAsOld(entry, block) ? { entry, keptAs } : undefined;
+  }
+
   /**
    * A page's entry. It is kept in memory if its block may be kept. `isNew`: it was not in memory before. Rejects with
    * `JobDropped` if no caller waits for the page any more.
    */
-  readonly entryOf: (
+  async entryOf(
     page: Page,
     block: Entry,
     index: BlockIndex,
     mayKeep: boolean,
     isWanted: () => boolean,
-  ) => Promise<CutEntry>;
-  /** Packs a block in memory, in the background. */
-  readonly pack: (asked: Asked, block: Entry, index: BlockIndex) => void;
-}
-
-interface CutEntry {
-  readonly entry: Entry;
-  /** The key under which memory keeps it. */
-  readonly keptAs: string;
-  readonly isNew: boolean;
-}
-
-export function createPageEntries(options: CutterOptions): PageEntries {
-  const { memory } = options;
-  /** Keyed by a block's bytes, so that an index is freed together with them. */
-  const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
-  // One at a time, because cutting is synchronous.
-  const cuts = createJobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
-  const bytesOf = async (block: Entry): Promise<Buffer> =>
-    block.bodies.identity ?? (await options.transcode(block, "identity"));
-
-  async function cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
-    const { identity, packed } = block.bodies;
-    const isPacked = identity === undefined && packed !== undefined;
-    return cutPage(isPacked ? bytesIn(packed, block.bodyBytes) : await bytesOf(block), index, page);
-  }
-
-  function cutOnce(
-    key: string,
-    page: Page,
-    block: Entry,
-    index: BlockIndex,
-    isWanted: () => boolean,
-  ): Promise<Entry> {
-    return cuts.run(key, isWanted, async () => {
+  ): Promise<CutEntry & { readonly isNew: boolean }> {
+    const { memory } = this.#options;
+    const keptAs = keyFor(page, block);
+    const remembered = memory.find(keptAs);
+    const cutNow = async (): Promise<Entry> => {
       // A cut takes up to 2 ms. Between two of them, other requests get a turn.
       await setImmediate();
-      return pageEntry(await cut(block, index, page), page, block, index);
-    });
+      return pageEntry(await this.cut(block, index, page), page, block, index);
+    };
+    const found = remembered ?? (await this.#cuts.run(keptAs, isWanted, cutNow));
+    const entry = isAsOld(found, block) ? found : { ...found, ...timesOf(block) };
+    if (mayKeep && entry !== remembered) memory.put(keptAs, entry);
+    return { entry, keptAs, isNew: remembered === undefined };
   }
 
-  return {
-    bytesOf,
-    cut,
-    async indexOf(block, query, stretch) {
-      const known = indexes.get(identifyingBody(block));
-      if (known !== undefined) return known;
-      const index = indexBlock(await bytesOf(block), query.resource, stretch);
-      indexes.set(identifyingBody(block), index);
-      return index;
-    },
+  /** Packs a block in memory, in the background. */
+  pack({ key }: Asked, block: Entry, index: BlockIndex): void {
+    const { isCompressible, observer } = this.#options;
+    if (block.bodies.packed !== undefined || this.#packing.has(key) || !isCompressible(block)) return;
+    this.#packing.add(key);
+    this.#packNow(key, block, index)
+      .catch((error: unknown) => observer.error("A block could not be compressed.", { key, err: error }))
+      .finally(() => this.#packing.delete(key));
+  }
 
-    find(page, block) {
-      const keptAs = keyFor(page, block);
-      const entry = memory.find(keptAs);
-      return entry && isAsOld(entry, block) ? { entry, keptAs } : undefined;
-    },
-
-    async entryOf(page, block, index, mayKeep, isWanted) {
-      const keptAs = keyFor(page, block);
-      const remembered = memory.find(keptAs);
-      const found = remembered ?? (await cutOnce(keptAs, page, block, index, isWanted));
-      const entry = isAsOld(found, block) ? found : { ...found, ...timesOf(block) };
-      if (mayKeep && entry !== remembered) memory.put(keptAs, entry);
-      return { entry, keptAs, isNew: remembered === undefined };
-    },
-
-    pack: createPack(options, async (block, index) => {
-      const body = await packBlock(await bytesOf(block), index);
-      indexes.set(body.zstd, index);
-      return body;
-    }),
-  };
+  async #packNow(key: string, block: Entry, index: BlockIndex): Promise<void> {
+    const packed = await packBlock(await this.bytesOf(block), index);
+    this.#indexes.set(packed.zstd, index);
+    this.#options.keepInMemory(key, block, () => ({ packed }));
+  }
 }
 
 function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: BlockIndex): Entry {
@@ -141,26 +135,6 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
     validators: { etag: undefined, lastModified: undefined },
     page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
     tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
-  };
-}
-
-function createPack(
-  { keepInMemory, isCompressible, observer }: CutterOptions,
-  packedBodyOf: (block: Entry, index: BlockIndex) => Promise<PackedBody>,
-): PageEntries["pack"] {
-  const packing = new Set<string>();
-
-  async function pack(key: string, block: Entry, index: BlockIndex): Promise<void> {
-    const bodies: Bodies = { packed: await packedBodyOf(block, index) };
-    keepInMemory(key, block, () => bodies);
-  }
-
-  return ({ key }, block, index) => {
-    if (block.bodies.packed !== undefined || packing.has(key) || !isCompressible(block)) return;
-    packing.add(key);
-    pack(key, block, index)
-      .catch((error: unknown) => observer.error("A block could not be compressed.", { key, err: error }))
-      .finally(() => packing.delete(key));
   };
 }
 

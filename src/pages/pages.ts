@@ -12,11 +12,11 @@ import type { Clock } from "../process/clock.ts";
 import type { Question } from "../query/question.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { blockAround, type BlockIndex } from "./block-index.ts";
-import { blocksOf, createChoose, createCuttable, type CuttablePage } from "./choose-block.ts";
+import { blocksOf, chooseBlock, createCuttable, type CuttablePage } from "./choose-block.ts";
 import { holdsPage } from "./cut-page.ts";
 import { createLimitDefaults, type LimitDefaults } from "./limit-defaults.ts";
 import { createPageByPage, type PageByPage } from "./page-by-page.ts";
-import { createPageEntries, type PageEntries, type CutterOptions } from "./page-entries.ts";
+import { type CutterOptions, PageEntries } from "./page-entries.ts";
 import { type Asked, type Block, blockOf, isPaged } from "./search.ts";
 import { createVerify, type Verify, type VerifyOptions } from "./verify-pages.ts";
 
@@ -37,135 +37,124 @@ export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "checks
   readonly observer: Pick<Observer, "info" | "warn" | "error"> & VerifyOptions["observer"];
 }
 
-interface Parts extends PagesOptions {
-  readonly pageEntries: PageEntries;
-  readonly meaning: LimitDefaults;
-  readonly pageByPage: PageByPage;
-  readonly verify: Verify;
-}
+export class Pages {
+  readonly #options: PagesOptions;
+  readonly #pageEntries: PageEntries;
+  readonly #meaning: LimitDefaults;
+  readonly #pageByPage: PageByPage;
+  readonly #verify: Verify;
+  readonly #cuttable: ReturnType<typeof createCuttable>;
 
-export interface Pages {
-  readonly answer: Ask;
+  constructor(options: PagesOptions) {
+    this.#options = options;
+    this.#pageEntries = new PageEntries(options);
+    this.#meaning = createLimitDefaults(options);
+    this.#pageByPage = createPageByPage(options);
+    this.#verify = createVerify({ ...options, pageEntries: this.#pageEntries, pageByPage: this.#pageByPage });
+    this.#cuttable = createCuttable(options.isOn, this.#meaning, this.#pageByPage);
+  }
+
+  readonly answer: Ask = async (question) => {
+    const page = this.#cuttable(question, question.request.format);
+    const block = page && (await this.#choose(page));
+    return page === undefined || block === undefined || block.asked.key === question.key
+      ? await this.#askExactly(question)
+      : await this.#answerPage(question, page, block);
+  };
+
   /** Answers from memory: with a page that was cut before, or with the cache stage's answer. */
-  readonly answerAtOnce: AskAtOnce;
+  readonly answerAtOnce: AskAtOnce = (question) => {
+    const page = this.#cuttable(question, question.request.format);
+    const isItself = page === undefined || page.blocks.some(({ asked }) => asked.key === question.key);
+    return isItself ? this.#options.askAtOnce(question) : this.#findCut(question, page);
+  };
+
   /** The question whose answer would be used now: that of the block, or the question itself. */
-  readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked>;
+  readonly sourceOf = async (asked: Asked, format: Format): Promise<Asked> => {
+    const page = this.#cuttable(asked, format);
+    const block = page && (await this.#choose(page));
+    return block?.asked ?? asked;
+  };
+
   /** Keys of all blocks from which a question's answer may have been cut. */
-  readonly blockKeysOf: (asked: Asked, format: Format) => readonly string[];
-}
+  readonly blockKeysOf = ({ query }: Asked, format: Format): readonly string[] =>
+    isPaged(query) && this.#options.isOn() ? blocksOf(query, format).map(({ asked }) => asked.key) : [];
 
-export function createPages(options: PagesOptions): Pages {
-  const { askAtOnce, isOn, peek } = options;
-  const pageEntries = createPageEntries(options);
-  const meaning = createLimitDefaults(options);
-  const pageByPage = createPageByPage(options);
-  const verify = createVerify({ ...options, pageEntries, pageByPage });
-  const cuttable = createCuttable(isOn, meaning, pageByPage);
-  const choose = createChoose(peek, pageEntries);
-  const parts: Parts = { ...options, pageEntries, meaning, pageByPage, verify };
+  #choose(page: CuttablePage): Promise<Block | undefined> {
+    return chooseBlock(page, this.#options.peek, this.#pageEntries);
+  }
 
-  return {
-    async answer(question) {
-      const page = cuttable(question, question.request.format);
-      const block = page && (await choose(page));
-      if (page === undefined || block === undefined || block.asked.key === question.key)
-        return await askExactly(question, parts);
-      return await answerPage(question, page, block, parts);
-    },
-    answerAtOnce(question) {
-      const page = cuttable(question, question.request.format);
-      const isItself = page === undefined || page.blocks.some(({ asked }) => asked.key === question.key);
-      return isItself ? askAtOnce(question) : findCut(question, page, parts);
-    },
-    async sourceOf(asked, format) {
-      const page = cuttable(asked, format);
-      const block = page && (await choose(page));
-      return block?.asked ?? asked;
-    },
-    blockKeysOf: ({ query }, format) =>
-      isPaged(query) && isOn() ? blocksOf(query, format).map(({ asked }) => asked.key) : [],
-  };
-}
+  /** @returns the page if it was cut from one of its blocks before, and memory still has the page and the block */
+  #findCut(question: Question, page: CuttablePage): Answer | undefined {
+    const { memory, askAtOnce } = this.#options;
+    const { blocks } = page;
+    const isSource = ({ asked }: Block): boolean => {
+      const cached = memory.find(asked.key);
+      return cached !== undefined && this.#pageEntries.find(page, cached) !== undefined;
+    };
+    // Looking up a block may refresh it early. So look up only the block that the page was cut from.
+    const block = blocks.length === 1 ? blocks[0] : blocks.find(isSource);
+    const answer = block && askAtOnce({ request: question.request, ...block.asked });
+    const cut = answer?.entry.status === 200 ? this.#pageEntries.find(page, answer.entry) : undefined;
+    return answer && cut && { ...answer, ...cut };
+  }
 
-/** @returns the page if it was cut from one of its blocks before, and memory still has the page and the block */
-function findCut(
-  question: Question,
-  page: CuttablePage,
-  { memory, askAtOnce, pageEntries }: Parts,
-): Answer | undefined {
-  const { blocks } = page;
-  const isSource = ({ asked }: Block): boolean => {
-    const cached = memory.find(asked.key);
-    return cached !== undefined && pageEntries.find(page, cached) !== undefined;
-  };
-  // Looking up a block may refresh it early. So look up only the block that the page was cut from.
-  const block = blocks.length === 1 ? blocks[0] : blocks.find(isSource);
-  const answer = block && askAtOnce({ request: question.request, ...block.asked });
-  const cut = answer?.entry.status === 200 ? pageEntries.find(page, answer.entry) : undefined;
-  return answer && cut && { ...answer, ...cut };
-}
-
-/** Answers with the page fetched by itself, and learns from the answer. */
-async function askExactly(question: Question, { ask, transcode, meaning }: Parts): Promise<Answer> {
-  const answer = await ask(question);
-  const { query, key } = question;
-  const { entry, outcome } = answer;
-  if (outcome === "miss" && entry.status === 200 && isPaged(query) && meaning.isSample(query))
-    meaning.learn(query, key, await transcode(entry, "identity"));
-  return answer;
-}
-
-/** Answers with the page cut from a block; if the block cannot be used, with the page fetched by itself. */
-async function answerPage(
-  question: Question,
-  page: CuttablePage,
-  block: Block,
-  parts: Parts,
-): Promise<Answer> {
-  const { pageEntries, pageByPage, verify } = parts;
-  const { request } = question;
-
-  /** Fetches the page by itself after its block failed. If that succeeds, the block was the problem. */
-  async function fetchInstead(why: string): Promise<Answer> {
-    const answer = await askExactly(question, parts);
-    if (answer.entry.status === 200) pageByPage.add(page.search, page.query.resource, why);
+  /** Answers with the page fetched by itself, and learns from the answer. */
+  async #askExactly(question: Question): Promise<Answer> {
+    const { ask, transcode } = this.#options;
+    const answer = await ask(question);
+    const { query, key } = question;
+    const { entry, outcome } = answer;
+    if (outcome === "miss" && entry.status === 200 && isPaged(query) && this.#meaning.isSample(query))
+      this.#meaning.learn(query, key, await transcode(entry, "identity"));
     return answer;
   }
 
-  const answer = await parts.ask({ request, ...block.asked }).catch(failureOfBlock);
-  if (answer instanceof Problem) return await fetchInstead(answer.code);
-  const { entry, stored, forwarded } = answer;
-  if (entry.status !== 200) return await fetchInstead(`status ${entry.status}`);
-  const index = await indexOf(answer, page, block, parts);
-  if (index === undefined) return await askExactly(question, parts);
-  if (!holdsPage(index, page)) {
-    // The index that `choose` used was out of date: there are more records now.
-    const around = blockAround(page);
-    if (around === undefined) return await askExactly(question, parts);
-    return await answerPage(question, page, blockOf(page.query, page.format, around), parts);
+  /** Answers with the page cut from a block; if the block cannot be used, with the page fetched by itself. */
+  async #answerPage(question: Question, page: CuttablePage, block: Block): Promise<Answer> {
+    const { request } = question;
+    const answer = await this.#options.ask({ request, ...block.asked }).catch(failureOfBlock);
+    if (answer instanceof Problem) return await this.#askInstead(question, page, answer.code);
+    const { entry, stored, forwarded } = answer;
+    if (entry.status !== 200) return await this.#askInstead(question, page, `status ${entry.status}`);
+    const index = await this.#indexOf(answer, page, block);
+    if (index === undefined) return await this.#askExactly(question);
+    if (!holdsPage(index, page)) {
+      // The index that `chooseBlock` used was out of date: there are more records now.
+      const around = blockAround(page);
+      if (around === undefined) return await this.#askExactly(question);
+      return await this.#answerPage(question, page, blockOf(page.query, page.format, around));
+    }
+    const isWanted = (): boolean => !request.gone().aborted;
+    const mayKeep = stored !== "upstream-no-store";
+    const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
+    if (stored === true) this.#pageEntries.pack(block.asked, entry, index);
+    this.#verify(question, page, block, entry);
+    const saved = page.offset >= index.totalCount ? "past_end" : "folded";
+    const isSaved = cut.isNew && forwarded === undefined;
+    return { ...answer, entry: cut.entry, keptAs: cut.keptAs, ...(isSaved && { saved }) };
   }
-  const isWanted = (): boolean => !request.gone().aborted;
-  const mayKeep = stored !== "upstream-no-store";
-  const { isNew, keptAs, entry: cut } = await pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
-  if (stored === true) pageEntries.pack(block.asked, entry, index);
-  verify(question, page, block, entry);
-  const saved = page.offset >= index.totalCount ? "past_end" : "folded";
-  return { ...answer, entry: cut, keptAs, ...(isNew && forwarded === undefined && { saved }) };
-}
 
-/** @returns a block's index; `undefined` if no page can be cut from the block */
-async function indexOf(
-  { entry, stored }: Answer,
-  { search, query, isImplied }: CuttablePage,
-  { stretch }: Block,
-  { pageEntries, pageByPage }: Parts,
-): Promise<BlockIndex | undefined> {
-  const index = await pageEntries.indexOf(entry, query, stretch);
-  const isUseless = typeof index === "string" || (isImplied && index.echoesLimit);
-  const why = typeof index === "string" ? index : isUseless ? "the limit is echoed" : stored;
-  if (isUseless || why === "upstream-no-store" || why === "too-large")
-    pageByPage.add(search, query.resource, String(why));
-  return isUseless ? undefined : index;
+  /** Fetches the page by itself after its block failed. If that succeeds, the block was the problem. */
+  async #askInstead(question: Question, page: CuttablePage, why: string): Promise<Answer> {
+    const answer = await this.#askExactly(question);
+    if (answer.entry.status === 200) this.#pageByPage.add(page.search, page.query.resource, why);
+    return answer;
+  }
+
+  /** @returns a block's index; `undefined` if no page can be cut from the block */
+  async #indexOf(
+    { entry, stored }: Answer,
+    { search, query, isImplied }: CuttablePage,
+    { stretch }: Block,
+  ): Promise<BlockIndex | undefined> {
+    const index = await this.#pageEntries.indexOf(entry, query, stretch);
+    const isUseless = typeof index === "string" || (isImplied && index.echoesLimit);
+    const why = typeof index === "string" ? index : isUseless ? "the limit is echoed" : stored;
+    if (isUseless || why === "upstream-no-store" || why === "too-large")
+      this.#pageByPage.add(search, query.resource, String(why));
+    return isUseless ? undefined : index;
+  }
 }
 
 /** Failures of a block after which its page may still succeed. */

@@ -34,15 +34,6 @@ export type Verify = (question: Question, page: CuttablePage, source: Block, blo
 export function createVerify(options: VerifyOptions): Verify {
   const { pageEntries, pageByPage, checks, peek, refresh, observer } = options;
 
-  /** Fetches a question's answer again. */
-  async function fetchAgain(question: Question): Promise<Entry | undefined> {
-    const cached = await peek(question.key);
-    const end = await refresh(question, cached, "refresh");
-    const entry = end === "refreshed" ? await peek(question.key) : undefined;
-    // Another replica may have just stored a newer entry, which is as good. An older one is useless.
-    return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
-  }
-
   async function check(
     question: Question,
     page: CuttablePage,
@@ -50,10 +41,15 @@ export function createVerify(options: VerifyOptions): Verify {
     block: Entry,
     spend: () => void,
   ): Promise<PageCheck> {
-    const fetched = async (one: Question): Promise<Entry | undefined> => {
+    /** Fetches a question's answer again. */
+    async function fetched(one: Question): Promise<Entry | undefined> {
       spend();
-      return await fetchAgain(one);
-    };
+      const cached = await peek(one.key);
+      const end = await refresh(one, cached, "refresh");
+      const entry = end === "refreshed" ? await peek(one.key) : undefined;
+      // Another replica may have just stored a newer entry, which is as good. An older one is useless.
+      return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
+    }
     const isSame = async (from: Entry, own: Entry): Promise<boolean> => {
       const index = await pageEntries.indexOf(from, page.query, source.stretch);
       if (typeof index === "string" || !holdsPage(index, page)) return false;

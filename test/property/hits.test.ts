@@ -8,7 +8,7 @@ import http from "node:http";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 
-import { createCache, type Answer } from "../../src/cache/cache.ts";
+import { type Answer, Cache } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
 import { createChecks } from "../../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../../src/cache/recent-failures.ts";
@@ -62,7 +62,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     },
     error: (message: string) => expect.unreachable(message),
   };
-  const { cache, answerAtOnce } = createCache({
+  const { answer: cache, answerAtOnce } = new Cache({
     tiers,
     load: () => Promise.reject(new Problem("upstream-unreachable")),
     refresh: async ({ key }) => {

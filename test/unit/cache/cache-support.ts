@@ -1,7 +1,7 @@
 /** The cache stage with all that is behind it, but for the upstream, which a test makes up. */
 import { expect } from "vitest";
 
-import { createCache, type Answer } from "../../../src/cache/cache.ts";
+import { type Answer, Cache } from "../../../src/cache/cache.ts";
 import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 import { createFailures } from "../../../src/cache/recent-failures.ts";
 import type { CacheRules } from "../../../src/cache/ttl.ts";
@@ -82,7 +82,7 @@ export function setup(
     clock,
     observer: { error: (message) => expect.unreachable(message) },
   });
-  const { cache } = createCache({
+  const { answer: cache } = new Cache({
     tiers,
     load,
     refresh,

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 import { isCompressible, transcode } from "../../../src/cache/encoder.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
-import { createPages, type Pages } from "../../../src/pages/pages.ts";
+import { Pages } from "../../../src/pages/pages.ts";
 import { canonicalForm } from "../../../src/query/canonical.ts";
 import type { Pair, Query } from "../../../src/query/query.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
@@ -52,7 +52,7 @@ function start(): Stage {
     const entry = memory.find(key);
     return entry && { ...FROM_MEMORY, entry };
   };
-  const pages = createPages({
+  const pages = new Pages({
     ask: async (question) =>
       askAtOnce(question) ?? { ...FROM_MEMORY, entry: put(question), outcome: "miss", forwarded: "miss" },
     askAtOnce,

@@ -9,7 +9,7 @@ import { sizeOf, type Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
 import { cutPage } from "../../../src/pages/cut-page.ts";
-import { type PageEntries, createPageEntries, type Page } from "../../../src/pages/page-entries.ts";
+import { type Page, PageEntries } from "../../../src/pages/page-entries.ts";
 import { packBlock } from "../../../src/pages/packed-block.ts";
 import type { PagedQuery } from "../../../src/pages/search.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
@@ -53,7 +53,7 @@ beforeEach(() => {
   node.stopsAfterFrame = false;
   const clock = createFakeClock();
   memory = createMemoryStore(100_000_000, clock);
-  pageEntries = createPageEntries({
+  pageEntries = new PageEntries({
     memory,
     keepInMemory: (key, entry, next) => void memory.put(key, { ...entry, bodies: next() }),
     transcode: spiedTranscode,
