@@ -34,8 +34,7 @@ import { createSweep } from "./cache/sweep.ts";
 import { createWarm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
-import { watchFile } from "./config/watch-file.ts";
-import type { SecretFiles } from "./config/secrets/secret-files.ts";
+import type { SecretFiles } from "./config/secrets/reread-secret-files.ts";
 import { renewCertificate } from "./http/edge/http-server.ts";
 import { Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
@@ -54,7 +53,7 @@ import {
   describeBudgets,
   tryCircuits,
 } from "./ratelimit/budgets.ts";
-import { createReload, type ReloadNow } from "./reload.ts";
+import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
 import { createFlights, type FlightResult } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { build } from "./telemetry/build.ts";
@@ -153,13 +152,6 @@ function createParts(context: Context) {
   });
   const { lifetimes } = cache;
   return { stores, budgets, flights, lifetimes, pages, warm, passThrough: upstream.passThrough };
-}
-
-/** @returns a function that ends it */
-function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {
-  const { readFile, file } = source;
-  if (!config.watchSettings || file === undefined) return () => undefined;
-  return watchFile(file, readFile, clock, () => reload("file"));
 }
 
 /** Gives the servers their new certificates when the files change. */

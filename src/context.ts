@@ -7,7 +7,7 @@ import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings } from "./config/live.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { PrivateKeys } from "./config/secrets/private-key.ts";
-import { followSecretFiles } from "./config/secrets/secret-files.ts";
+import { followSecretFiles } from "./config/secrets/reread-secret-files.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";

@@ -12,7 +12,7 @@ import { systemRandom } from "./process/random.ts";
 import { createPrivateKeys } from "./config/secrets/private-key.ts";
 import { secretsIn } from "./config/secrets/secret.ts";
 import { readSettings } from "./config/load.ts";
-import { tracingSettings } from "./config/tracing.ts";
+import { readTracing } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
 import { logPlainText } from "./process/plain-text.ts";
 import { describePortInUse, gatewayPorts } from "./process/listen.ts";
@@ -77,11 +77,11 @@ export async function main(
 
 /** OpenTelemetry is loaded only if the environment asks for it. */
 async function tracingFor(env: Environment): Promise<GatewayOptions["createTracing"]> {
-  const settings = tracingSettings(env);
-  if (settings === undefined) return undefined;
+  const { protocol } = readTracing(env);
+  if (protocol === undefined) return undefined;
   try {
     const { loadTracing } = await import("./telemetry/tracing.ts");
-    return await loadTracing(settings.protocol);
+    return await loadTracing(protocol);
   } catch (error) {
     if (!(error instanceof Error && Reflect.get(error, "code") === "ERR_MODULE_NOT_FOUND")) throw error;
     throw new ConfigError([

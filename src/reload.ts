@@ -3,8 +3,10 @@
  */
 import type { Warm } from "./cache/warm.ts";
 import { readWarmItems } from "./cache/warm-list.ts";
+import { REREAD_EVERY_MS } from "./config/secrets/reread-secret-files.ts";
 import { changesBetween, describeChange, type ReloadOutcome } from "./config/live.ts";
 import type { Context } from "./context.ts";
+import { every } from "./process/clock.ts";
 import { type Budgets, configureBudgets, restartReasons } from "./ratelimit/budgets.ts";
 
 /** @param by what triggered the reload, for the log */
@@ -57,4 +59,28 @@ export function createReload(
     }
     return outcome;
   };
+}
+
+/**
+ * Reloads when the text of the settings file has changed, if `watchSettings` says so. A file that cannot be read is not a
+ * change.
+ * @returns a function that ends it
+ */
+export function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {
+  const { readFile, file } = source;
+  if (!config.watchSettings || file === undefined) return () => undefined;
+  const read = (): string | undefined => {
+    try {
+      return readFile(file);
+    } catch {
+      return undefined;
+    }
+  };
+  let seen = read();
+  return every(clock, REREAD_EVERY_MS, () => {
+    const text = read() ?? seen;
+    if (text === seen) return;
+    seen = text;
+    reload("file");
+  });
 }

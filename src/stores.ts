@@ -40,7 +40,7 @@ import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import { createCopier, type WithCopy } from "./sqlite/backup.ts";
 import { UnusableData } from "./sqlite/files.ts";
-import { identityOf } from "./config/identity.ts";
+import { dataOwnerOf } from "./config/data-owner.ts";
 import { type RedisNamespaces, redisNamespaces } from "./query/key.ts";
 
 /** The store behind the memory of this process. */
@@ -146,7 +146,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   // Sets the metric, so that it exists before the first fault.
   onBreaker(state);
   const replica = random.unique16();
-  const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
+  const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
   const seal = createSeal(context.keys.newest);
   const service = createRedisService({
@@ -242,7 +242,7 @@ function openSqlite(dataDir: string, context: Context): SqliteStore {
   return refusing(() =>
     createSqliteStore({
       dataDir,
-      owner: identityOf(config.upstream),
+      owner: dataOwnerOf(config.upstream),
       maxBytes: config.cache.maxDiskBytes,
       retentionMs: config.cache.retentionMs,
       clock,

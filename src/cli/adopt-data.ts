@@ -1,6 +1,6 @@
 import type { Environment } from "../config/env.ts";
 import { readSettings } from "../config/load.ts";
-import { identityOf } from "../config/identity.ts";
+import { dataOwnerOf } from "../config/data-owner.ts";
 import { openDatabase } from "../sqlite/database.ts";
 import { LAYOUT } from "../sqlite/tables.ts";
 import { adopt } from "../sqlite/owner.ts";
@@ -19,7 +19,7 @@ export function adoptData(env: Environment): void {
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   try {
     const database = openDatabase({ directory: dataDir, layout: LAYOUT, warn });
-    adopt(database, identityOf(config.upstream));
+    adopt(database, dataOwnerOf(config.upstream));
     database.close();
   } catch (error) {
     throw new CommandFailure(`${dataDir}: ${error instanceof Error ? error.message : String(error)}`);

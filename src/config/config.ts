@@ -4,7 +4,7 @@
 import type { Constants } from "./constants.ts";
 import type { Settings } from "./schema.ts";
 import type { Secret } from "./secrets/secret.ts";
-import type { SecretValues } from "./secrets/secrets.ts";
+import type { SecretValues } from "./secrets/read-secret-files.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings and constants, with every value resolved that depends on other settings or on files. Deeply frozen. */
@@ -27,7 +27,7 @@ const LOOPBACK = "127.0.0.1";
 /** @throws if there is no private key, which the check of the settings has already reported */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function toConfig(settings: Settings, secrets: SecretValues, constants: Constants) {
-  const { privateKey, adminToken: token } = secrets;
+  const { "upstream.privateKey": privateKey, adminToken: token } = secrets;
   if (privateKey === null) throw new Error("there is no private key");
   const { server, admin, upstream, cache, budget, log, apps, redis, warm: _warm, ...rest } = settings;
   return deepFreeze({
@@ -37,18 +37,18 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
     budget: { ...constants.budget, ...budget },
     log: { ...constants.log, ...log },
     /** `tls`: `null` for plain HTTP. */
-    server: { ...constants.server, ...server, tls: secrets.serverPair },
+    server: { ...constants.server, ...server, tls: secrets["server.tls"] },
     /** `token`: `null` if the port needs none. */
     admin: {
       ...admin,
       token,
-      tls: secrets.adminPair,
+      tls: secrets["admin.tls"],
       host: admin.host ?? (token === null ? LOOPBACK : server.host),
     },
     /** `ca`: the certificate authorities to trust, as PEM; `null`: Node's own. */
     upstream: { ...constants.upstream, ...upstream, ca: secrets.upstreamCa, privateKey },
     /** The listed apps. `token`: `null` if requests need none to use the id. */
-    apps: apps.listed.map((app) => ({ ...app, token: secrets.appTokens.get(app.id) ?? null })),
+    apps: apps.listed.map((app) => ({ ...app, token: secrets.apps.get(app.id) ?? null })),
     /** The weight of each unlisted app, and how many of them can have their own share at the same time. */
     unlistedApps: { ...constants.unlistedApps, share: apps.unlistedShare },
     /** `null`: no Redis. */
@@ -62,11 +62,13 @@ function toRedis(redis: Settings["redis"], url: Secret, secrets: SecretValues) {
   return {
     ...redis,
     url,
-    password: secrets.redisPassword,
+    password: secrets.redis.password,
     sentinel:
-      redis.mode === "sentinel" && name !== null ? { name, nodes, password: secrets.sentinelPassword } : null,
+      redis.mode === "sentinel" && name !== null
+        ? { name, nodes, password: secrets.redis.sentinelPassword }
+        : null,
     ca: secrets.redisCa,
-    pair: secrets.redisPair,
+    pair: secrets.redis.pair,
   };
 }
 

@@ -15,8 +15,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export const CONFIG_FILE = "CONFIG_FILE";
 
 /** The settings with a variable, in their order. */
-const VARIABLES = SETTINGS.flatMap((setting) =>
-  setting.env === undefined ? [] : [{ ...setting, variable: setting.env }],
+const VARIABLES = SETTINGS.flatMap(({ env: variable, ...setting }) =>
+  variable === undefined ? [] : [{ ...setting, variable }],
 );
 
 /** The variables that hold a secret, which the settings file cannot hold. */
@@ -27,17 +27,12 @@ export function processEnvironment(): Environment {
   return process.env;
 }
 
-/** What the environment sets. */
-export interface EnvironmentSettings {
-  /** In the order of {@link VARIABLES}. */
+/** @returns what the environment sets; `given`: the secrets by the names of their variables; one line for each problem */
+export function readEnvironment(env: Environment): {
   readonly assignments: readonly Assignment[];
-  /** The secrets by the names of their variables. */
   readonly given: ReadonlyMap<string, string>;
-  /** One line for each mistake. */
   readonly problems: readonly string[];
-}
-
-export function readEnvironment(env: Environment): EnvironmentSettings {
+} {
   const assignments: Assignment[] = [];
   const problems: string[] = [];
   for (const { variable, path, shape, emptyEnv } of VARIABLES) {
@@ -45,16 +40,19 @@ export function readEnvironment(env: Environment): EnvironmentSettings {
     const otherName = variable.endsWith("_PROXY") ? variable.toLowerCase() : variable;
     const value = env[variable] ?? env[otherName];
     if (value === undefined || (value === "" && emptyEnv !== true)) continue;
+    const source = `environment variable ${variable}`;
     if (shape instanceof z.ZodObject) {
-      for (const pair of readPairs(value)) {
-        if ("key" in pair) assignments.push({ variable, path: [...path, pair.key], value: pair.text });
-        else problems.push(`environment variable ${variable}: ${path.join(".")}: ${pair.fault}`);
+      for (const { key, text, fault } of readPairs(value)) {
+        if (fault === undefined) assignments.push({ source, path: [...path, key], value: text });
+        else problems.push(`${source}: ${path.join(".")}: ${fault}`);
       }
-    } else assignments.push({ variable, path, value: readText(value, shape) });
+    } else assignments.push({ source, path, value: readText(value, shape) });
   }
   problems.push(...unsafe(env), ...removedIn(env), ...misspelled(env));
-  const given = SECRET_VARIABLES.map((name): [string, string] => [name, env[name] ?? ""]);
-  return { assignments, problems, given: new Map(given.filter(([, value]) => value !== "")) };
+  const given = SECRET_VARIABLES.flatMap((name): [string, string][] =>
+    env[name] ? [[name, env[name]]] : [],
+  );
+  return { assignments, problems, given: new Map(given) };
 }
 
 /** @returns a number or boolean if the setting needs one and the text is one; otherwise the text, which the check refuses */
@@ -65,7 +63,7 @@ function readText(text: string, shape: z.core.$ZodType): string | number | boole
 }
 
 /** Reads `a=…,b=…`, which sets single keys of a section. */
-function readPairs(value: string): ({ key: string; text: string } | { fault: string })[] {
+function readPairs(value: string): { key: string; text: string; fault?: string }[] {
   const seen = new Set<string>();
   return value.split(",").map((item) => {
     const [, key = "", text = ""] = /^\s*([A-Za-z]+)\s*=\s*(\S+)\s*$/.exec(item) ?? [];
@@ -74,7 +72,8 @@ function readPairs(value: string): ({ key: string; text: string } | { fault: str
       return { key, text };
     }
     const found = `${key === "" ? "found" : "given twice:"} ${JSON.stringify(item)}`;
-    return { fault: `${found}; expected key=value pairs, each key once, such as listings=5m,sold=1h` };
+    const fault = `${found}; expected key=value pairs, each key once, such as listings=5m,sold=1h`;
+    return { key, text, fault };
   });
 }
 

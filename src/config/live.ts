@@ -9,19 +9,15 @@ import { SETTINGS } from "./schema.ts";
 import { leavesOf } from "./sources.ts";
 import { describeValue } from "./validate.ts";
 
-export interface LiveSettings {
-  readonly current: () => Config;
-  /** Makes a value from the settings. After a reload, the next read makes it again. */
-  readonly derive: <T>(make: (config: Config) => T) => () => T;
-  /** Brings other settings into force. */
-  readonly use: (config: Config) => void;
-}
+export type LiveSettings = ReturnType<typeof createLiveSettings>;
 
-export function createLiveSettings(first: Config): LiveSettings {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createLiveSettings(first: Config) {
   let inForce = first;
   return {
     current: () => inForce,
-    derive(make) {
+    /** Makes a value from the settings. After a reload, the next read makes it again. */
+    derive<T>(make: (config: Config) => T): () => T {
       let source = inForce;
       let made = make(source);
       return () => {
@@ -31,7 +27,8 @@ export function createLiveSettings(first: Config): LiveSettings {
         return made;
       };
     },
-    use: (config) => void (inForce = config),
+    /** Brings other settings into force. */
+    use: (config: Config) => void (inForce = config),
   };
 }
 

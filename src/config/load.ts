@@ -9,11 +9,11 @@ import { CONSTANTS, type Constants } from "./constants.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeMistake, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./schema.ts";
-import { readSecrets, type SecretValues } from "./secrets/secrets.ts";
-import { type Assignment, mergeSources, type SettingSources } from "./sources.ts";
-import { tracingProblems } from "./tracing.ts";
+import { readSecrets, type SecretValues } from "./secrets/read-secret-files.ts";
+import { mergeSources, type SettingSources } from "./sources.ts";
+import { readTracing } from "./tracing.ts";
 import { validateSettings } from "./validate.ts";
-import { readSettingsFile, type SettingsFile } from "./yaml-file.ts";
+import { readSettingsFile } from "./yaml-file.ts";
 
 /** Where the settings come from. */
 export interface ConfigInput {
@@ -22,19 +22,6 @@ export interface ConfigInput {
   readonly readFile: (path: string) => string;
   /** Tests and benches pass others. */
   readonly constants?: Constants;
-}
-
-/** The settings, their problems, and the source of each setting. */
-export interface ExaminedConfig {
-  /** Absent if there are problems. */
-  readonly usable?: UsableSettings;
-  /** The sections without a mistake; none if the settings file could not be read. */
-  readonly readable: Partial<Settings>;
-  /** One line for each problem. */
-  readonly problems: readonly string[];
-  readonly file: SettingsFile | undefined;
-  readonly sources: SettingSources;
-  readonly assignments: readonly Assignment[];
 }
 
 /** Valid settings. */
@@ -49,6 +36,17 @@ export interface UsableSettings {
   readonly written: Readonly<Record<string, unknown>>;
 }
 
+/** The settings, their problems, and the source of each setting. */
+export interface ExaminedConfig {
+  /** Absent if there are problems. */
+  readonly usable?: UsableSettings;
+  /** The sections without a mistake; none if the settings file could not be read. */
+  readonly readable: Partial<Settings>;
+  /** One line for each problem. */
+  readonly problems: readonly string[];
+  readonly sources: SettingSources;
+}
+
 /** Loads the settings and reports all problems instead of throwing. */
 export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput): ExaminedConfig {
   const { assignments, given, problems: ofEnvironment } = readEnvironment(env);
@@ -56,30 +54,22 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
   const file = path ? readSettingsFile(path, `environment variable ${CONFIG_FILE}`, readFile) : undefined;
   const unreadable = file?.problems ?? [];
   const sources = mergeSources(DEFAULTS, file, assignments);
-  const { readable, mistakes } = validateSettings(sources);
-  const secrets = readSecrets({ settings: readable, given, readFile });
-  const all = [...mistakes, ...secrets.mistakes, ...checkCombinations(readable, sources, given)];
+  const { readable: settings, mistakes } = validateSettings(sources);
+  const { values: secrets, mistakes: ofSecrets } = readSecrets({ settings, given, readFile });
+  const all = [...mistakes, ...ofSecrets, ...checkCombinations(settings, sources, given)];
   // A missing setting may be in the file that could not be read.
   const reported = unreadable.length > 0 ? all.filter(({ isMissing }) => isMissing !== true) : all;
   const problems = [
     ...unreadable,
     ...ofEnvironment,
-    ...tracingProblems(env),
+    ...readTracing(env).problems,
     ...reported.map((mistake) => describeMistake(mistake, sources)),
   ].map((line) => maskSecrets(line, given.values()));
-  const examined = { problems, file, sources, assignments };
-  if (problems.length > 0 || !isComplete(readable))
-    return { ...examined, readable: unreadable.length > 0 ? {} : readable };
-  const config = toConfig(readable, secrets.values, constants);
-  const usable = {
-    config,
-    settings: readable,
-    constants,
-    secrets: secrets.values,
-    given,
-    written: sources.merged,
-  };
-  return { ...examined, readable, usable };
+  const readable = unreadable.length > 0 ? {} : settings;
+  if (problems.length > 0 || !isComplete(settings)) return { problems, readable, sources };
+  const config = toConfig(settings, secrets, constants);
+  const usable = { config, settings, constants, secrets, given, written: sources.merged };
+  return { problems, readable, sources, usable };
 }
 
 /** Without mistakes, every section is there. */
@@ -87,23 +77,25 @@ function isComplete(settings: Partial<Settings>): settings is Settings {
   return Object.keys(DEFAULTS).every((name) => Object.hasOwn(settings, name));
 }
 
-/** Valid settings, and how to load them again. */
-export interface SettingsSource {
-  readonly first: UsableSettings;
-  /** Loads the settings again. Never throws: the result contains the problems. */
-  readonly reread: () => ExaminedConfig;
-  /** Reads a file that the settings name as UTF-8 text, or throws. */
-  readonly readFile: (path: string) => string;
-  /** The path of the settings file, if there is one. */
-  readonly file: string | undefined;
-}
+export type SettingsSource = ReturnType<typeof openSettings>;
 
-/** @throws {ConfigError} with every problem */
-export function openSettings(input: ConfigInput): SettingsSource {
-  const { usable, problems } = examineConfig(input);
-  if (!usable) throw new ConfigError(problems);
-  const { env, readFile } = input;
-  return { first: usable, reread: () => examineConfig(input), readFile, file: env[CONFIG_FILE] };
+/**
+ * @returns valid settings, and how to load them again
+ * @throws {ConfigError} with every problem
+ */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function openSettings(input: ConfigInput) {
+  const { usable: first, problems } = examineConfig(input);
+  if (!first) throw new ConfigError(problems);
+  return {
+    first,
+    /** Loads the settings again. Never throws: the result contains the problems. */
+    reread: () => examineConfig(input),
+    /** Reads a file that the settings name as UTF-8 text, or throws. */
+    readFile: input.readFile,
+    /** The path of the settings file, if there is one. */
+    file: input.env[CONFIG_FILE],
+  };
 }
 
 /**

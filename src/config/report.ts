@@ -5,7 +5,7 @@ import { settingWarnings } from "./combinations.ts";
 import type { ExaminedConfig } from "./load.ts";
 import { SETTINGS } from "./schema.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
-import { formatPath, leavesOf, type Mistake, type SettingPath, type SettingSources } from "./sources.ts";
+import { formatPath, type Mistake, type SettingPath, type SettingSources } from "./sources.ts";
 import { describeValue } from "./validate.ts";
 
 /** @returns one line that names all settings of a mistake, and their places */
@@ -25,20 +25,15 @@ export function maskSecrets(line: string, secrets: Iterable<string>): string {
 }
 
 /** @returns what `config:check` prints for valid settings: one line for each setting that is not at its default */
-export function report({ file, sources, assignments, usable }: ExaminedConfig): string[] {
-  const wins = new Set(assignments.map(({ path }) => formatPath(path)));
-  const inFile = leavesOf(file?.settings ?? {}).filter(([path]) => !wins.has(formatPath(path)));
+export function report({ sources, usable }: ExaminedConfig): string[] {
+  const given = [...(usable?.given.keys() ?? [])];
   return [
     "configuration is valid",
     "  All other settings have their defaults, which config/default.yaml shows.",
-    ...inFile.map(([path, value]) => `  ${sources.nameOf(path)}: ${formatPath(path)} = ${show(path, value)}`),
-    ...assignments.map(
-      ({ variable, path, value }) =>
-        `  environment variable ${variable}: ${formatPath(path)} = ${show(path, value)}`,
+    ...sources.set.map(
+      ({ source, path, value }) => `  ${source}: ${formatPath(path)} = ${show(path, value)}`,
     ),
-    ...[...(usable?.given.keys() ?? [])].map(
-      (variable) => `  environment variable ${variable} = ${SECRET_TEXT}`,
-    ),
+    ...given.map((variable) => `  environment variable ${variable} = ${SECRET_TEXT}`),
     ...(usable ? settingWarnings(usable.config) : []).map((warning) => `  warning: ${warning}`),
   ];
 }

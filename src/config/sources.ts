@@ -2,6 +2,7 @@
  * Merges the sources of settings (defaults, a file, the environment), and finds the source of each setting.
  */
 import { DURATION_PATTERN } from "./schema/units.ts";
+import type { SettingsFile } from "./yaml-file.ts";
 
 /** The place of a setting: keys of mappings and positions in lists. */
 export type SettingPath = readonly (string | number)[];
@@ -46,60 +47,65 @@ export function leavesOf(value: unknown, path: readonly string[] = []): [readonl
   return items.flatMap((item, index) => leavesOf(item, [...path, String(ids[index])]));
 }
 
-/** A setting as an environment variable sets it. */
+/** A setting as a source sets it. */
 export interface Assignment {
-  readonly variable: string;
+  /** For people: `environment variable PORT`, `gateway.yaml:12`. */
+  readonly source: string;
   readonly path: SettingPath;
-  readonly value: string | number | boolean;
+  readonly value: unknown;
 }
 
-/** The settings in a file. */
-export interface SettingsLayer {
-  readonly name: string;
-  readonly settings: Readonly<Record<string, unknown>>;
-  /** The line of a setting, from 1; `undefined` if it is not in this file. */
-  readonly lineOf: (path: SettingPath) => number | undefined;
-}
-
-export interface SettingSources {
-  readonly merged: Readonly<Record<string, unknown>>;
-  /** Whether the file or the environment has the setting. */
-  readonly isSet: (path: SettingPath) => boolean;
-  /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
-  readonly nameOf: (path: SettingPath) => string;
-  /** The path as its source writes it: `apps[2].id` if the source has a plain list instead of `apps.listed`. */
-  readonly pathOf: (path: SettingPath) => string;
-}
+export type SettingSources = ReturnType<typeof mergeSources>;
 
 /**
  * Merges the sources: the file wins over the defaults, and the environment over both. Mappings are merged key by key. All
  * other values, lists included, are replaced. One duration in place of a mapping of durations sets each of them:
  * `ttl: 5m` is the lifetime of every kind of answer. A list in place of a mapping with the key `listed` replaces that list:
  * `apps: [...]` means `apps: { listed: [...] }`.
+ * @param environment what variables set
  */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function mergeSources(
   defaults: Readonly<Record<string, unknown>>,
-  file: SettingsLayer | undefined,
-  assignments: readonly Assignment[],
-): SettingSources {
+  file: SettingsFile | undefined,
+  environment: readonly Assignment[],
+) {
   // A copy, because the assignments are written into it.
   const merged = mergeMappings(structuredClone(defaults), file?.settings ?? {});
-  for (const { path, value } of assignments) {
+  for (const { path, value } of environment) {
     // A section that is not a mapping stays as it is, so that the check refuses it.
     const section = valueAt(merged, path.slice(0, -1));
     if (isMapping(section)) section[String(path.at(-1))] = value;
   }
-  const asWritten = ([section = "", key, ...rest]: SettingPath): SettingPath => {
+  const variables = new Map(environment.map(({ path, source }) => [formatPath(path), source]));
+
+  /** The path as its source writes it: `apps[2].id` if the source has a plain list instead of `apps.listed`. */
+  function asWritten([section = "", key, ...rest]: SettingPath): SettingPath {
     const isPlainList = key === LISTED && Array.isArray(file?.settings[section]);
     return [section, ...(isPlainList || key === undefined ? [] : [key]), ...rest];
-  };
+  }
+
+  /** The source of a setting, or of the section around it. */
+  function sourceOf(path: SettingPath): string {
+    const variable = variables.get(formatPath(path));
+    if (variable !== undefined) return variable;
+    const line = file?.lineOf(path);
+    if (line !== undefined) return `${file?.name}:${line}`;
+    return path.length > 1 ? sourceOf(path.slice(0, -1)) : (file?.name ?? "default");
+  }
+
+  const inFile = leavesOf(file?.settings ?? {})
+    .filter(([path]) => !variables.has(formatPath(path)))
+    .map(([path, value]): Assignment => ({ source: sourceOf(path), path, value }));
   return {
+    /** The settings as they are written, from all sources. */
     merged,
-    isSet: (path) =>
-      valueAt(file?.settings, path) !== undefined ||
-      assignments.some((one) => formatPath(one.path) === formatPath(path)),
-    nameOf: (path) => sourceOf(asWritten(path), file, assignments),
-    pathOf: (path) => formatPath(asWritten(path)),
+    /** What the file and the environment set. */
+    set: [...inFile, ...environment],
+    /** @returns the source of a setting for people */
+    nameOf: (path: SettingPath) => sourceOf(asWritten(path)),
+    /** @returns the path for people, as its source writes it */
+    pathOf: (path: SettingPath) => formatPath(asWritten(path)),
   };
 }
 
@@ -126,19 +132,4 @@ function mergeMappings(
 
 function isDuration(value: unknown): boolean {
   return typeof value === "string" && DURATION_PATTERN.test(value);
-}
-
-function sourceOf(
-  path: SettingPath,
-  file: SettingsLayer | undefined,
-  assignments: readonly Assignment[],
-): string {
-  for (const [index] of path.entries()) {
-    const part = path.slice(0, path.length - index);
-    const assignment = assignments.find((one) => formatPath(one.path) === formatPath(part));
-    if (assignment) return `environment variable ${assignment.variable}`;
-    const line = file?.lineOf(part);
-    if (line !== undefined) return `${file?.name}:${line}`;
-  }
-  return file?.name ?? "default";
 }

@@ -5,48 +5,30 @@
 import type { Environment } from "./env.ts";
 
 const PROTOCOLS = ["http/protobuf", "http/json"] as const;
-
-export interface TracingSettings {
-  /** The protocol in which spans are sent. */
-  readonly protocol: (typeof PROTOCOLS)[number];
-}
-
-const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const EXPORTER = "OTEL_TRACES_EXPORTER";
-const PROTOCOL_NAMES = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const PROTOCOL_NAMES = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const;
 
-/** @returns the settings; `undefined` if tracing is off, or if {@link tracingProblems} reports a problem */
-export function tracingSettings(env: Environment): TracingSettings | undefined {
-  if (!isWanted(env)) return undefined;
-  const { value } = protocolIn(env);
-  const protocol = PROTOCOLS.find((one) => one === value);
-  return protocol && { protocol };
-}
-
-/** @returns one line for each variable with a value that the gateway does not support */
-export function tracingProblems(env: Environment): string[] {
+/**
+ * @returns the protocol in which spans are sent, absent if tracing is off; and one line for each variable with a value that the
+ *   gateway does not support
+ */
+export function readTracing(env: Environment): {
+  readonly protocol?: (typeof PROTOCOLS)[number];
+  readonly problems: readonly string[];
+} {
   const exporter = env[EXPORTER]?.trim() ?? "";
-  if (!["", "otlp", "none"].includes(exporter) && !isDisabled(env))
-    return [`environment variable ${EXPORTER}: found ${JSON.stringify(exporter)}; expected otlp or none`];
-  const { name, value } = protocolIn(env);
-  if (!isWanted(env) || PROTOCOLS.some((one) => one === value)) return [];
-  return [
-    `environment variable ${name}: found ${JSON.stringify(value)}; expected ${PROTOCOLS.join(" or ")}, ` +
-      `or ${EXPORTER}=none to switch tracing off`,
-  ];
-}
-
-function isDisabled(env: Environment): boolean {
-  return env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true";
-}
-
-function isWanted(env: Environment): boolean {
-  const exporter = env[EXPORTER]?.trim() ?? "";
-  if (isDisabled(env) || exporter === "none") return false;
-  return exporter === "otlp" || ENDPOINTS.some((name) => (env[name] ?? "") !== "");
-}
-
-function protocolIn(env: Environment): { readonly name: string; readonly value: string } {
-  const name = PROTOCOL_NAMES.find((one) => (env[one] ?? "") !== "") ?? PROTOCOL_NAMES[0] ?? "";
-  return { name, value: env[name]?.trim() || PROTOCOLS[0] };
+  if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true" || exporter === "none")
+    return { problems: [] };
+  if (exporter !== "" && exporter !== "otlp") {
+    const found = JSON.stringify(exporter);
+    return { problems: [`environment variable ${EXPORTER}: found ${found}; expected otlp or none`] };
+  }
+  if (exporter === "" && !ENDPOINTS.some((name) => env[name])) return { problems: [] };
+  const name = PROTOCOL_NAMES.find((one) => env[one]) ?? PROTOCOL_NAMES[0];
+  const written = env[name]?.trim() || PROTOCOLS[0];
+  const protocol = PROTOCOLS.find((one) => one === written);
+  if (protocol !== undefined) return { protocol, problems: [] };
+  const expected = `expected ${PROTOCOLS.join(" or ")}, or ${EXPORTER}=none to switch tracing off`;
+  return { problems: [`environment variable ${name}: found ${JSON.stringify(written)}; ${expected}`] };
 }

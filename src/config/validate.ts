@@ -3,7 +3,7 @@ import * as z from "zod";
 import { nearest } from "../interface/intended-name.ts";
 import { REMOVED } from "./schema/removed.ts";
 import { type Settings, SETTINGS, settingsSchema } from "./schema.ts";
-import { metaOf, partsOf, type SettingMeta } from "./schema/setting.ts";
+import { metaOf, nameOf, partsOf, type SettingMeta } from "./schema/setting.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
 import {
   formatPath,
@@ -14,15 +14,6 @@ import {
   valueAt,
 } from "./sources.ts";
 
-/** A value that was checked, with its name in the file. */
-interface Checked {
-  readonly path: SettingPath;
-  readonly value: unknown;
-  readonly meta: SettingMeta;
-}
-
-const SECTION: SettingMeta = { expected: "a section with settings below it" };
-
 /**
  * Checks every section separately.
  * @returns the sections without a mistake, and all mistakes
@@ -31,72 +22,70 @@ export function validateSettings({ merged, pathOf }: SettingSources): {
   readonly readable: Partial<Settings>;
   readonly mistakes: readonly Mistake[];
 } {
-  const mistakes: Mistake[] = [];
-  /** By the path in `Config`, because zod reports this one. */
-  const checked = new Map<string, Checked>();
+  const removed = REMOVED.filter(({ path }) => valueAt(merged, path.split(".")) !== undefined);
+  const mistakes: Mistake[] = removed.map(({ path, instead }) => ({
+    paths: [path.split(".")],
+    says: `this setting no longer exists. ${instead}`,
+  }));
+  function report(path: SettingPath, mistake: Mistake): void {
+    // A removed setting is also unknown, and a section that is a list now is also wrong.
+    const isRemoved = removed.some((one) => `${one.path}.`.startsWith(`${formatPath(path)}.`));
+    if (!isRemoved) mistakes.push(mistake);
+  }
 
   /** Gives settings the names that they have in `Config`. Reports unknown names, and omits them. */
-  function rename(shape: z.core.$ZodType, value: unknown, path: SettingPath, keys: SettingPath): unknown {
-    checked.set(formatPath(keys), { path, value, meta: metaOf(shape) ?? SECTION });
+  function rename(shape: z.core.$ZodType, value: unknown, path: SettingPath): unknown {
     if (shape instanceof z.ZodArray && Array.isArray(value))
-      return value.map((item, at) => rename(shape.element, item, [...path, at], [...keys, at]));
+      return value.map((item, at) => rename(shape.element, item, [...path, at]));
     if (!(shape instanceof z.ZodObject) || !isMapping(value)) return value;
     const parts = partsOf(shape);
     const names = parts.map(({ name }) => name);
-    for (const name of Object.keys(value))
-      if (!names.includes(name))
-        mistakes.push({
-          paths: [[...path, name]],
-          says: `unknown setting; ${hint(name, pathOf(path), names)}`,
-        });
+    for (const name of Object.keys(value)) {
+      if (names.includes(name)) continue;
+      const unknown = [...path, name];
+      report(unknown, { paths: [unknown], says: `unknown setting; ${hint(name, pathOf(path), names)}` });
+    }
     return Object.fromEntries(
-      parts.map(({ key, name, shape: inner }) => [
-        key,
-        rename(inner, valueAt(value, [name]), [...path, name], [...keys, key]),
-      ]),
+      parts.map(({ key, name, shape: part }) => [key, rename(part, valueAt(value, [name]), [...path, name])]),
     );
   }
 
-  const renamed = rename(settingsSchema, merged, [], []);
+  const renamed = rename(settingsSchema, merged, []);
   const readable = Object.entries(settingsSchema.shape).flatMap(([key, shape]): [string, unknown][] => {
     const read = z.safeParse(shape, valueAt(renamed, [key]));
     if (read.success) return [[key, read.data]];
-    const wrong = read.error.issues.map(({ path }) => {
-      const keys = path.map((part) => (typeof part === "number" ? part : String(part)));
-      return checked.get(formatPath([key, ...keys])) ?? checked.get(key);
-    });
-    for (const one of new Set(wrong)) if (one !== undefined) mistakes.push(mistakeIn(one));
+    const wrong = read.error.issues.map(({ path }) => [key, ...path].map(writtenName));
+    for (const path of new Map(wrong.map((one) => [formatPath(one), one])).values())
+      report(path, mistakeAt(path, valueAt(merged, path)));
     return [];
   });
-  const removed = REMOVED.map(({ path, instead }) => ({ path: path.split("."), instead })).filter(
-    ({ path }) => valueAt(merged, path) !== undefined,
-  );
-  // A removed setting is also unknown, and a section that is a list now is also wrong.
-  const isRemoved = ({ paths: [path = []] }: Mistake): boolean =>
-    removed.some((one) => `${formatPath(one.path)}.`.startsWith(`${formatPath(path)}.`));
-  return {
-    readable: Object.fromEntries(readable),
-    mistakes: [
-      ...removed.map(({ path, instead }) => ({
-        paths: [path],
-        says: `this setting no longer exists. ${instead}`,
-      })),
-      ...mistakes.filter((mistake) => !isRemoved(mistake)),
-    ],
-  };
+  return { readable: Object.fromEntries(readable), mistakes };
 }
 
-function mistakeIn({ path, value, meta }: Checked): Mistake {
+const SECTION: SettingMeta = { expected: "a section with settings below it" };
+
+function writtenName(part: PropertyKey): string | number {
+  return typeof part === "number" ? part : nameOf(String(part));
+}
+
+function mistakeAt(path: SettingPath, value: unknown): Mistake {
+  const { required, secret, env, expected } = metaOf(shapeAt(settingsSchema, path)) ?? SECTION;
   const isUnset = value === undefined || value === null || value === "";
-  if (!isUnset || meta.required !== true) {
-    const found = meta.secret === true ? SECRET_TEXT : describeValue(value);
-    return { paths: [path], says: `found ${found}; expected ${meta.expected}` };
+  if (!isUnset || required !== true) {
+    const found = secret === true ? SECRET_TEXT : describeValue(value);
+    return { paths: [path], says: `found ${found}; expected ${expected}` };
   }
   const name = formatPath(path);
-  if (meta.env === undefined)
-    return { paths: [path], says: `missing; expected ${meta.expected}`, isMissing: true };
-  const says = `${name} is missing: set ${meta.env}, or ${name} in the configuration file; expected ${meta.expected}`;
+  if (env === undefined) return { paths: [path], says: `missing; expected ${expected}`, isMissing: true };
+  const says = `${name} is missing: set ${env}, or ${name} in the configuration file; expected ${expected}`;
   return { paths: [], says, isMissing: true };
+}
+
+function shapeAt(shape: z.core.$ZodType, [name, ...below]: SettingPath): z.core.$ZodType {
+  if (name === undefined) return shape;
+  if (shape instanceof z.ZodArray) return shapeAt(shape.element, below);
+  const part = shape instanceof z.ZodObject ? partsOf(shape).find((one) => one.name === name) : undefined;
+  return part === undefined ? shape : shapeAt(part.shape, below);
 }
 
 /** @param section has an unknown setting of this name */
@@ -115,8 +104,7 @@ export function describeValue(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "a section";
-  if (typeof value === "number" || typeof value === "boolean") return String(value);
-  if (typeof value !== "string") return typeof value;
+  if (typeof value !== "string") return String(value);
   // This also matches URLs without a scheme: `user:password@host`.
   const shown = value.replace(/^(.*?:\/\/)?.*@/s, `$1${SECRET_TEXT}@`).replace(/\?.*$/s, "?…");
   return JSON.stringify(shown.length > LONGEST_FOUND ? `${shown.slice(0, LONGEST_FOUND)}…` : shown);

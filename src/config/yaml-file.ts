@@ -1,11 +1,15 @@
-import { isMap, isNode, isScalar, LineCounter, parseDocument, type YAMLError } from "yaml";
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument, type YAMLError } from "yaml";
 
-import { isMapping, type SettingPath, type SettingsLayer } from "./sources.ts";
+import { isMapping, type SettingPath } from "./sources.ts";
 
 /** A YAML file of settings. It has no settings if it cannot be read. */
-export interface SettingsFile extends SettingsLayer {
+export interface SettingsFile {
+  readonly name: string;
+  readonly settings: Readonly<Record<string, unknown>>;
   /** Why the file cannot be read, one line for each problem. */
   readonly problems: readonly string[];
+  /** The line of a setting, from 1; `undefined` if it is not in this file. */
+  readonly lineOf: (path: SettingPath) => number | undefined;
 }
 
 /** Own texts for the parser's errors, because the parser's texts quote the file and may show a secret. */
@@ -19,20 +23,21 @@ const FAULTS: Partial<Record<YAMLError["code"], string>> = {
   TAG_RESOLVE_FAILED: "a tag (!…) is unknown",
 };
 
-/** Reads and parses a settings file. Never throws: `problems` lists what is wrong. */
+/**
+ * Reads and parses a settings file. Never throws: `problems` lists what is wrong.
+ * @param role what names the file, for messages
+ */
 export function readSettingsFile(
   path: string,
   role: string,
   readFile: (path: string) => string,
 ): SettingsFile {
-  let text: string;
   try {
-    text = readFile(path);
+    return parseSettingsFile(path, readFile(path));
   } catch (error) {
     const fault = `${role}: ${JSON.stringify(path)} cannot be read${codeOf(error)}; expected a YAML file of settings`;
     return { name: path, settings: {}, problems: [fault], lineOf: () => undefined };
   }
-  return parseSettingsFile(path, text);
 }
 
 /** @returns the code of a failed read, such as ` (ENOENT)`; empty if there is none */
@@ -46,24 +51,26 @@ export function parseSettingsFile(name: string, text: string): SettingsFile {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent" });
   const lineOf = (path: SettingPath): number | undefined => {
     const parent = document.getIn(path.slice(0, -1), true);
-    const items = isMap(parent) ? parent.items : [];
-    const key = items
-      .map((item) => item.key)
-      .find((one) => isScalar(one) && String(one.value) === path.at(-1));
-    const node = key ?? document.getIn(path, true);
+    const pair = isMap(parent)
+      ? parent.items.find(({ key }) => isScalar(key) && String(key.value) === path.at(-1))
+      : undefined;
+    const node = pair?.key ?? document.getIn(path, true);
     return isNode(node) && node.range ? lines.linePos(node.range[0]).line : undefined;
   };
   const invalid = [...document.errors, ...document.warnings].map(
     ({ pos, code }) => `${name}:${lines.linePos(pos[0]).line}: not valid YAML: ${FAULTS[code] ?? code}`,
   );
-  if (invalid.length > 0) return { name, settings: {}, problems: invalid, lineOf };
+  const settings = invalid.length === 0 ? contentOf(document) : {};
+  const problems = typeof settings === "string" ? [`${name}: ${settings}`] : invalid;
+  return { name, settings: isMapping(settings) ? settings : {}, problems, lineOf };
+}
+
+/** @returns the settings, or why there are none */
+function contentOf(document: Document): Record<string, unknown> | string {
   try {
     const settings: unknown = document.toJS() ?? {};
-    if (isMapping(settings)) return { name, settings, problems: [], lineOf };
-    const problem = `${name}: expected settings, as in "server:" and below it "port: 8080"`;
-    return { name, settings: {}, problems: [problem], lineOf };
+    return isMapping(settings) ? settings : 'expected settings, as in "server:" and below it "port: 8080"';
   } catch {
-    const problem = `${name}: not valid YAML: an alias (*name) has no anchor, or there are too many`;
-    return { name, settings: {}, problems: [problem], lineOf };
+    return "not valid YAML: an alias (*name) has no anchor, or there are too many";
   }
 }

@@ -5,11 +5,14 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 
 import { atMostEvery, type Clock } from "../process/clock.ts";
+import type { Secret } from "../config/secrets/secret.ts";
 import { OTHER_APP, type Observer } from "../telemetry/events.ts";
+
+type Token = Pick<Secret, "reveal">;
 
 export interface AppTokensOptions {
   /** The tokens by app id. A change of the tokens makes a new map. */
-  readonly tokens: () => ReadonlyMap<string, string>;
+  readonly tokens: () => ReadonlyMap<string, Token>;
   readonly now: Clock["now"];
   readonly warn: Observer["warn"];
   /** Counts a request without the right token. */
@@ -26,7 +29,7 @@ export type CheckAppToken = (app: string, authorization: string | undefined) => 
 const WARN_EVERY_MS = 60_000;
 
 export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions): CheckAppToken {
-  let digested: ReadonlyMap<string, string> | undefined;
+  let digested: ReadonlyMap<string, Token> | undefined;
   let digests: ReadonlyMap<string, Buffer> = new Map();
   const warnings = new Map<string, () => void>();
 
@@ -34,7 +37,7 @@ export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions
     const current = tokens();
     if (digested !== current) {
       digested = current;
-      digests = new Map([...current].map(([id, token]) => [id, digest(token)]));
+      digests = new Map([...current].map(([id, token]) => [id, digest(token.reveal())]));
     }
     return digests.get(app);
   }

@@ -26,7 +26,7 @@ export interface RedisNamespaces {
 }
 
 /**
- * @param identity short hashes of the account, and of the account with its upstream (config/identity.ts)
+ * @param identity short hashes of the account, and of the account with its upstream (config/data-owner.ts)
  * @param keyPrefix the setting `redis.keyPrefix`
  */
 export function redisNamespaces(

@@ -6,7 +6,7 @@ import { Socket } from "node:net";
 
 import { AbstractConnector, Cluster, Redis, type RedisOptions } from "ioredis";
 
-import type { CertificatePair } from "../config/secrets/secrets.ts";
+import type { CertificatePair } from "../config/secrets/read-secret-files.ts";
 import type { Secret } from "../config/secrets/secret.ts";
 import { verifiedTls } from "../process/tls.ts";
 

@@ -4,7 +4,7 @@
 import type { Database } from "./database.ts";
 import { UnusableData } from "./files.ts";
 
-/** The fingerprints from src/config/identity.ts. */
+/** The fingerprints from src/config/data-owner.ts. */
 export interface Owner {
   readonly account: string;
   readonly upstream: string;

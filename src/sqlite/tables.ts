@@ -45,6 +45,6 @@ export const LAYOUT: DatabaseLayout = {
     CREATE TRIGGER ledger_dropped AFTER DELETE ON ledger BEGIN
       UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
     END;
-    -- One row: the owner of the data (src/config/identity.ts).
+    -- One row: the owner of the data (src/config/data-owner.ts).
     CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT`,
 };

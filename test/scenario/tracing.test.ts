@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage } from "node:http";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { tracingProblems, tracingSettings } from "../../src/config/tracing.ts";
+import { readTracing } from "../../src/config/tracing.ts";
 import { ask } from "../support/ask.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startFleet } from "../support/fleet.ts";
@@ -154,8 +154,8 @@ describe("tracing", () => {
     [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: "none" }, undefined],
     [{ ...ENDPOINT, OTEL_SDK_DISABLED: "true" }, undefined],
   ])("with %o uses %s", (env, protocol) => {
-    expect(tracingProblems(env)).toEqual([]);
-    expect(tracingSettings(env)?.protocol).toBe(protocol);
+    expect(readTracing(env).problems).toEqual([]);
+    expect(readTracing(env).protocol).toBe(protocol);
   });
 
   it.each([
@@ -165,6 +165,6 @@ describe("tracing", () => {
       'PROTOCOL: found "grpc"; expected http/protobuf or',
     ],
   ])("with %o prevents the start", (env, problem) => {
-    expect(tracingProblems(env)).toEqual([expect.stringContaining(problem)]);
+    expect(readTracing(env).problems).toEqual([expect.stringContaining(problem)]);
   });
 });

@@ -76,7 +76,12 @@ interface Part {
 }
 
 export function partsOf(section: z.ZodObject): Part[] {
-  return Object.entries(section.shape).map(([key, shape]) => ({ key, name: key.replace(/Ms$/, ""), shape }));
+  return Object.entries(section.shape).map(([key, shape]) => ({ key, name: nameOf(key), shape }));
+}
+
+/** @param key a name in `Config`. @returns the name in files */
+export function nameOf(key: string): string {
+  return key.replace(/Ms$/, "");
 }
 
 /** A setting. Sections, the fields of list items, and the kinds of answers in a lifetime are not settings. */

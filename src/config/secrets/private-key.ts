@@ -1,55 +1,53 @@
 import type { Secret } from "./secret.ts";
 
-/**
- * Keeps the newest private key and the previous one, and masks all earlier ones. The API may switch keys before or after our
- * file does. So when the API refuses one of the two keys, the gateway uses the other one.
- */
-export interface PrivateKeys {
-  /** @returns the key that signs requests now */
-  readonly current: () => string;
-  /** @returns the key that was set last, even while the previous key signs requests */
-  readonly newest: () => string;
-  /** @returns the number of the key that signs requests now. Messages may show it. */
-  readonly currentNumber: () => number;
-  /** Changes when another key is set, and when the API refuses a key that it accepted before. */
-  readonly version: () => number;
-  /** The API refused a call that this key signed. @returns whether to repeat the call with the key that is in use now */
-  readonly refused: (number: number) => boolean;
-  /** The API accepted this key. @returns which key it is, if the API had refused the other one before */
-  readonly accepted: (number: number) => "new" | "previous" | undefined;
-  /** Every key so far and every other secret, for masking. A new key is added at the end. */
-  readonly known: readonly string[];
-  /** @returns whether the key differs from the newest one */
-  readonly replace: (key: Secret) => boolean;
-  /** From now on, the gateway uses only the newest key. */
-  readonly forgetPrevious: () => void;
-  /** Adds a secret to mask, for example a password or a token that was read while the process runs. */
-  readonly mask: (secret: string) => void;
-}
-
+/** A key, and its number, which messages may show. */
 interface NumberedKey {
   readonly number: number;
   readonly key: string;
 }
 
-/** @param others further secrets to mask */
-export function createPrivateKeys(first: Secret, others: readonly string[] = []): PrivateKeys {
+export type PrivateKeys = ReturnType<typeof createPrivateKeys>;
+
+/**
+ * Keeps the newest private key and the previous one, and masks all earlier ones. The API may switch keys before or after our
+ * file does. So when the API refuses one of the two keys, the gateway uses the other one.
+ * @param others further secrets to mask
+ */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createPrivateKeys(first: Secret, others: readonly string[] = []) {
+  /** Every key so far and every other secret, for masking. A new one is added at the end. */
   const known: string[] = [...new Set([first.reveal(), ...others])];
-  const mask = (secret: string): void => {
-    if (!known.includes(secret)) known.push(secret);
-  };
   let newest: NumberedKey = { number: 1, key: first.reveal() };
   let previous: NumberedKey | undefined;
   let current = newest;
   /** False after the API has refused one of the two keys, until it accepts one or the keys change. */
   let isSettled = true;
   let version = 1;
+
+  /** Adds a secret to mask, for example a password or a token that was read while the process runs. */
+  function mask(secret: string): void {
+    if (!known.includes(secret)) known.push(secret);
+  }
+
+  function switchToNewest(): void {
+    current = newest;
+    isSettled = true;
+    version++;
+  }
+
   return {
+    known,
+    mask,
+    /** @returns the key that signs requests now */
     current: () => current.key,
+    /** @returns the key that was set last, even while the previous key signs requests */
     newest: () => newest.key,
+    /** @returns the number of the key that signs requests now */
     currentNumber: () => current.number,
+    /** Changes when another key is set, and when the API refuses a key that it accepted before. */
     version: () => version,
-    refused(number) {
+    /** The API refused a call that this key signed. @returns whether to repeat the call with the key that is in use now */
+    refused(number: number): boolean {
       if (number !== current.number) return true;
       if (previous === undefined) return false;
       // If the API has refused both keys, this call is not repeated, and the next call uses the other key.
@@ -59,30 +57,26 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
       current = current === newest ? previous : newest;
       return isWorthwhile;
     },
-    accepted(number) {
+    /** The API accepted this key. @returns which key it is, if the API had refused the other one before */
+    accepted(number: number): "new" | "previous" | undefined {
       if (isSettled || number !== current.number) return undefined;
       isSettled = true;
       return current === newest ? "new" : "previous";
     },
-    known,
-    replace(secret) {
+    /** @returns whether the key differs from the newest one */
+    replace(secret: Secret): boolean {
       const key = secret.reveal();
       if (key === newest.key) return false;
       previous = newest;
       newest = { number: newest.number + 1, key };
-      current = newest;
-      isSettled = true;
-      version++;
+      switchToNewest();
       mask(key);
       return true;
     },
-    forgetPrevious() {
+    /** From now on, the gateway uses only the newest key. */
+    forgetPrevious(): void {
       previous = undefined;
-      if (current === newest) return;
-      current = newest;
-      isSettled = true;
-      version++;
+      if (current !== newest) switchToNewest();
     },
-    mask,
   };
 }

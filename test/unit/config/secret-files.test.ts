@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { openSettings } from "../../../src/config/load.ts";
 import { createPrivateKeys } from "../../../src/config/secrets/private-key.ts";
-import { followSecretFiles } from "../../../src/config/secrets/secret-files.ts";
+import { followSecretFiles } from "../../../src/config/secrets/reread-secret-files.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { MINIMAL } from "./config-fixture.ts";
@@ -59,7 +59,7 @@ it("are in use within a second, and each change is logged once without the conte
   await clock.advance(1_000);
   expect(keys.current()).toBe("second-key");
   expect(keys.known).toEqual(expect.arrayContaining(["first-key", "second-key", "second", SECOND]));
-  expect(followed.appTokens().get("web")).toBe(SECOND);
+  expect(followed.appTokens().get("web")?.reveal()).toBe(SECOND);
   expect(followed.current().server.tls?.cert).toBe(NEW.cert);
   expect(renewed).toEqual(["redis", "server.tls"]);
   expect(said).toEqual([
@@ -73,7 +73,7 @@ it("that are not valid change nothing, do not stop the others, and are logged on
   files.delete("/web");
   await clock.advance(10_000);
   expect(keys.current()).toBe("first-key");
-  expect(followed.appTokens().get("web")).toBe(FIRST);
+  expect(followed.appTokens().get("web")?.reveal()).toBe(FIRST);
   expect(followed.current().server.tls?.cert).toBe(OLD.cert);
   expect(renewed).toEqual(["redis"]);
   const [warning = "", ...others] = said;
@@ -90,11 +90,11 @@ it("are those of the settings in force: an edited, not reloaded settings file ch
   const { files, source, clock, said, followed } = follow();
   files.set("/other", SECOND).set("gateway.yaml", YAML.replace("/web", "/other"));
   await clock.advance(10_000);
-  expect(followed.appTokens().get("web")).toBe(FIRST);
+  expect(followed.appTokens().get("web")?.reveal()).toBe(FIRST);
   // The reload brings it into force.
   const { usable } = source.reread();
   if (usable) followed.use(usable);
-  expect(followed.appTokens().get("web")).toBe(SECOND);
+  expect(followed.appTokens().get("web")?.reveal()).toBe(SECOND);
   // A mistake in the settings file does not stop the rotation.
   files
     .set("gateway.yaml", "budget: {")

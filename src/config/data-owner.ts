@@ -1,5 +1,5 @@
 /**
- * Identifies the owner of data. Two gateways may share a Redis server, but they must not share a budget or an answer by
+ * Who owns stored data. Two gateways may share a Redis server, but they must not share a budget or an answer by
  * accident.
  *
  * | Data                        | Belongs to                                                                         |
@@ -11,14 +11,11 @@ import { hash } from "node:crypto";
 
 import type { Config } from "./config.ts";
 
-/** Short hashes. They distinguish accounts without showing their names. */
-export interface Identity {
+/** @returns short hashes, which distinguish accounts without showing their names */
+export function dataOwnerOf({ service, callerId, url, imageUrl }: Config["upstream"]): {
   readonly account: string;
-  /** The account and the upstream's addresses. */
   readonly upstream: string;
-}
-
-export function identityOf({ service, callerId, url, imageUrl }: Config["upstream"]): Identity {
+} {
   return { account: fingerprint(service, callerId), upstream: fingerprint(service, callerId, url, imageUrl) };
 }
 

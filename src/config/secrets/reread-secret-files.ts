@@ -1,0 +1,108 @@
+/**
+ * Reads keys, tokens, passwords and certificates again when their files change. Only the files that the settings in force
+ * name are read, not the settings.
+ */
+import { type Clock, every } from "../../process/clock.ts";
+import { type Config, toConfig } from "../config.ts";
+import type { UsableSettings } from "../load.ts";
+import { formatPath } from "../sources.ts";
+import type { PrivateKeys } from "./private-key.ts";
+import { type SecretSources, readSecrets, type SecretValues } from "./read-secret-files.ts";
+import { Secret, secretsIn } from "./secret.ts";
+
+/** How often files are read. Watching directories is not reliable: network file systems send no events. */
+export const REREAD_EVERY_MS = 1_000;
+
+/** The values that can change while the process runs. */
+const CHANGING = ["upstream.privateKey", "redis", "apps", "server.tls", "admin.tls"] as const;
+type Changing = (typeof CHANGING)[number];
+
+type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+
+export interface SecretFilesOptions extends Pick<SecretSources, "readFile"> {
+  readonly first: UsableSettings;
+  readonly keys: PrivateKeys;
+  readonly clock: Clock;
+  readonly info: Log;
+  readonly warn: Log;
+}
+
+export type SecretFiles = ReturnType<typeof followSecretFiles>;
+
+/** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function followSecretFiles({ first, keys, clock, readFile, info, warn }: SecretFilesOptions) {
+  let inForce = first;
+  let { config, secrets } = first;
+  let seen = "";
+  let refused = 0;
+  let keepPreviousKey = (): void => undefined;
+  const listeners: { readonly name: Changing; readonly apply: (config: Config) => void }[] = [];
+
+  function check(): void {
+    const content = JSON.stringify(secrets.files.map((file) => contentOf(file, readFile)));
+    if (content === seen) return;
+    seen = content;
+    const { values, mistakes } = readSecrets({ ...inForce, readFile }, secrets);
+    refused = mistakes.length;
+    if (refused > 0) {
+      const problems = mistakes.map(({ paths, says }) => `${paths.map(formatPath).join(", ")}: ${says}`);
+      warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
+        problems,
+      });
+    }
+    apply(values);
+  }
+
+  function apply(values: SecretValues): void {
+    const changed = CHANGING.filter((name) => textOf(secrets[name]) !== textOf(values[name]));
+    secrets = values;
+    config = toConfig(inForce.settings, values, inForce.constants);
+    if (changed.length === 0) return;
+    for (const secret of secretsIn(config)) keys.mask(secret);
+    const { privateKey, previousKeyForMs } = config.upstream;
+    if (keys.replace(privateKey)) {
+      keepPreviousKey();
+      keepPreviousKey = clock.after(previousKeyForMs, keys.forgetPrevious);
+    }
+    info("Files with secrets or certificates have changed. The new content is in use.", {
+      settings: changed,
+    });
+    for (const listener of listeners) if (changed.includes(listener.name)) listener.apply(config);
+  }
+
+  return {
+    /** @returns the configuration with the current content of the files */
+    current: () => config,
+    /** @returns the tokens of apps by their ids */
+    appTokens: () => secrets.apps,
+    /** Calls back when the files have changed that these settings name. */
+    onChange: (name: Changing, onChange: (config: Config) => void): void =>
+      void listeners.push({ name, apply: onChange }),
+    /** @returns how many problems the files have. Where they have some, the previous content stays in use. */
+    refused: () => refused,
+    /** Reads the files now. */
+    check,
+    /** Follows the files of new settings. */
+    use(settings: UsableSettings): void {
+      inForce = settings;
+      apply(settings.secrets);
+    },
+    close: every(clock, REREAD_EVERY_MS, check),
+  };
+}
+
+function contentOf(file: string, readFile: SecretSources["readFile"]): string {
+  try {
+    return readFile(file);
+  } catch (error) {
+    return String(error);
+  }
+}
+
+/** @returns a text for comparison. It contains the secrets. */
+function textOf(value: unknown): string {
+  if (value instanceof Secret) return value.reveal();
+  const parts = value instanceof Map ? [...value] : Object.values(Object(value));
+  return JSON.stringify(typeof value === "object" ? parts.map(textOf) : value);
+}
