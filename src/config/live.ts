@@ -15,7 +15,7 @@ export type LiveSettings = ReturnType<typeof createLiveSettings>;
 export function createLiveSettings(first: Config) {
   let inForce = first;
   return {
-    current: () => inForce,
+    current: (): Config => inForce,
     /** Makes a value from the settings. After a reload, the next read makes it again. */
     derive<T>(make: (config: Config) => T): () => T {
       let source = inForce;
@@ -28,7 +28,7 @@ export function createLiveSettings(first: Config) {
       };
     },
     /** Brings other settings into force. */
-    use: (config: Config) => void (inForce = config),
+    use: (config: Config): void => void (inForce = config),
   };
 }
 

@@ -90,7 +90,7 @@ export function openSettings(input: ConfigInput) {
   return {
     first,
     /** Loads the settings again. Never throws: the result contains the problems. */
-    reread: () => examineConfig(input),
+    reread: (): ExaminedConfig => examineConfig(input),
     /** Reads a file that the settings name as UTF-8 text, or throws. */
     readFile: input.readFile,
     /** The path of the settings file, if there is one. */

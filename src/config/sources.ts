@@ -103,9 +103,9 @@ export function mergeSources(
     /** What the file and the environment set. */
     set: [...inFile, ...environment],
     /** @returns the source of a setting for people */
-    nameOf: (path: SettingPath) => sourceOf(asWritten(path)),
+    nameOf: (path: SettingPath): string => sourceOf(asWritten(path)),
     /** @returns the path for people, as its source writes it */
-    pathOf: (path: SettingPath) => formatPath(asWritten(path)),
+    pathOf: (path: SettingPath): string => formatPath(asWritten(path)),
   };
 }
 

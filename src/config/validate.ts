@@ -104,7 +104,8 @@ export function describeValue(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "a section";
-  if (typeof value !== "string") return String(value);
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  if (typeof value !== "string") return typeof value;
   // This also matches URLs without a scheme: `user:password@host`.
   const shown = value.replace(/^(.*?:\/\/)?.*@/s, `$1${SECRET_TEXT}@`).replace(/\?.*$/s, "?…");
   return JSON.stringify(shown.length > LONGEST_FOUND ? `${shown.slice(0, LONGEST_FOUND)}…` : shown);

@@ -39,13 +39,13 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
     known,
     mask,
     /** @returns the key that signs requests now */
-    current: () => current.key,
+    current: (): string => current.key,
     /** @returns the key that was set last, even while the previous key signs requests */
-    newest: () => newest.key,
+    newest: (): string => newest.key,
     /** @returns the number of the key that signs requests now */
-    currentNumber: () => current.number,
+    currentNumber: (): number => current.number,
     /** Changes when another key is set, and when the API refuses a key that it accepted before. */
-    version: () => version,
+    version: (): number => version,
     /** The API refused a call that this key signed. @returns whether to repeat the call with the key that is in use now */
     refused(number: number): boolean {
       if (number !== current.number) return true;

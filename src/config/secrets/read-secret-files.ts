@@ -69,6 +69,7 @@ export function readSecrets(
 ): { readonly values: SecretValues; readonly mistakes: readonly Mistake[] } {
   const reader = new Reader(sources);
   const listed = sources.settings.apps?.listed ?? [];
+  const keep = <T>(read: T | null, before: T | null = null): T | null => read ?? before;
   const privateKey = reader.secret(["upstream", "privateKeyFile"], "key", "UPSTREAM_PRIVATE_KEY");
   const adminToken = reader.secret(["admin", "tokenFile"], "token", "ADMIN_TOKEN");
   const password = reader.secret(["redis", "passwordFile"], "password", "REDIS_PASSWORD");
@@ -80,11 +81,11 @@ export function readSecrets(
     redisCa: reader.certificates(["redis", "caFile"]),
   };
   const values: SecretValues = {
-    "upstream.privateKey": privateKey ?? previous?.["upstream.privateKey"] ?? null,
+    "upstream.privateKey": keep(privateKey, previous?.["upstream.privateKey"]),
     redis: {
-      password: password ?? previous?.redis.password ?? null,
-      sentinelPassword: sentinelPassword ?? previous?.redis.sentinelPassword ?? null,
-      pair: reader.pair(["redis"]) ?? previous?.redis.pair ?? null,
+      password: keep(password, previous?.redis.password),
+      sentinelPassword: keep(sentinelPassword, previous?.redis.sentinelPassword),
+      pair: keep(reader.pair(["redis"]), previous?.redis.pair),
     },
     apps: new Map(
       listed.flatMap(({ id }, at) => {
@@ -92,9 +93,9 @@ export function readSecrets(
         return token === undefined ? [] : [[id, token] as const];
       }),
     ),
-    "server.tls": reader.pair(["server", "tls"]) ?? previous?.["server.tls"] ?? null,
-    "admin.tls": reader.pair(["admin", "tls"]) ?? previous?.["admin.tls"] ?? null,
-    adminToken: adminToken ?? previous?.adminToken ?? null,
+    "server.tls": keep(reader.pair(["server", "tls"]), previous?.["server.tls"]),
+    "admin.tls": keep(reader.pair(["admin", "tls"]), previous?.["admin.tls"]),
+    adminToken: keep(adminToken, previous?.adminToken),
     upstreamCa,
     redisCa,
     files: reader.files,

@@ -63,7 +63,7 @@ export function followSecretFiles({ first, keys, clock, readFile, info, warn }: 
     const { privateKey, previousKeyForMs } = config.upstream;
     if (keys.replace(privateKey)) {
       keepPreviousKey();
-      keepPreviousKey = clock.after(previousKeyForMs, keys.forgetPrevious);
+      keepPreviousKey = clock.after(previousKeyForMs, () => keys.forgetPrevious());
     }
     info("Files with secrets or certificates have changed. The new content is in use.", {
       settings: changed,
@@ -73,14 +73,14 @@ export function followSecretFiles({ first, keys, clock, readFile, info, warn }: 
 
   return {
     /** @returns the configuration with the current content of the files */
-    current: () => config,
+    current: (): Config => config,
     /** @returns the tokens of apps by their ids */
-    appTokens: () => secrets.apps,
+    appTokens: (): SecretValues["apps"] => secrets.apps,
     /** Calls back when the files have changed that these settings name. */
     onChange: (name: Changing, onChange: (config: Config) => void): void =>
       void listeners.push({ name, apply: onChange }),
     /** @returns how many problems the files have. Where they have some, the previous content stays in use. */
-    refused: () => refused,
+    refused: (): number => refused,
     /** Reads the files now. */
     check,
     /** Follows the files of new settings. */
