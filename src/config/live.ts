@@ -9,8 +9,6 @@ import { SETTINGS } from "./schema.ts";
 import { leavesOf } from "./sources.ts";
 import { describeValue } from "./validate.ts";
 
-export type LiveSettings = ReturnType<typeof createLiveSettings>;
-
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createLiveSettings(first: Config) {
   let inForce = first;
