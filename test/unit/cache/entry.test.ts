@@ -15,57 +15,6 @@ describe("the entry of an answer", () => {
     expect(identity?.buffer.byteLength).toBe(700);
   });
 
-  it.each<[string, Query, string[], string[]]>([
-    ["a record", RECORD, ["7"], ["record:7"]],
-    [
-      "a picture",
-      { kind: "image", resource: "images", serviceId: "8", width: 1, height: 1, extras: [] },
-      [],
-      ["record:8"],
-    ],
-    [
-      "a search in two areas",
-      {
-        kind: "search",
-        resource: "listings",
-        filters: [
-          ["areaId", "1,76"],
-          ["q", "x"],
-        ],
-        extras: [],
-        limit: 5,
-        offset: 0,
-      },
-      ["11", "12"],
-      ["record:11", "record:12", "area:1", "area:76"],
-    ],
-    [
-      "a search for areas",
-      {
-        kind: "search",
-        resource: "areas",
-        filters: [["q", "x"]],
-        extras: [],
-        limit: undefined,
-        offset: undefined,
-      },
-      ["76"],
-      ["area:76"],
-    ],
-  ])("of %s has tags for purges", (_name, query, recordIds, tags) => {
-    expect(entryOf(query, fetchedWith({ recordIds }), RECEIPT).tags).toEqual(tags);
-  });
-
-  it("has an ETag that depends only on the body", () => {
-    const tag = entryOf(RECORD, fetchedWith(), RECEIPT).etag;
-    expect(
-      entryOf(RECORD, fetchedWith({ contentType: "text/plain", status: 404 }), receiptAt(2_000)).etag,
-    ).toBe(tag);
-    const bodies = ["", "{}", "{} ", "[]", "\u0000"].map((text) => Buffer.from(text));
-    const tags = bodies.map((body) => entryOf(RECORD, fetchedWith({ body }), RECEIPT).etag);
-    expect(new Set(tags).size).toBe(bodies.length);
-  });
-
   it("has the size of its key, its body and its encodings, and a fixed part", () => {
     const entry = entryWith("", 0, { tags: [] });
     const empty = sizeOf("", entry);

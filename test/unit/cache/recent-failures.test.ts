@@ -16,29 +16,6 @@ function pauseMs(failures: Failures, now: number, key = "key"): number {
 }
 
 describe("a key whose fetch failed", () => {
-  it("is not fetched again for growing times up to a minute, and gives the failure meanwhile", () => {
-    const failures = createFailures();
-    let now = 0;
-    const pauses = Array.from({ length: 6 }, () => {
-      failures.failed("key", FAILED, now);
-      expect(failures.recent("key", now)).toBe(FAILED);
-      const pause = pauseMs(failures, now);
-      now += pause;
-      return pause;
-    });
-    expect(pauses).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000]);
-  });
-
-  it("is forgotten after a success", () => {
-    const failures = createFailures();
-    failures.failed("key", FAILED, 0);
-    failures.failed("key", FAILED, 5_000);
-    failures.succeeded("key");
-    expect(failures.recent("key", 5_000)).toBeUndefined();
-    failures.failed("key", FAILED, 5_000);
-    expect(pauseMs(failures, 5_000)).toBe(5_000);
-  });
-
   it("counts a failure once that two replicas report", () => {
     const failures = createFailures();
     for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);

@@ -1,36 +1,10 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 
-import { createMemoryStore } from "../../../src/cache/store/memory.ts";
-import { createSweep } from "../../../src/cache/sweep.ts";
-import { StoreUnavailable } from "../../../src/cache/store/port.ts";
-import { entryWith, keyOf } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { temporaryDirectory } from "../../support/files.ts";
 
 const MINUTE_MS = 60_000;
-
-describe("sweeping", () => {
-  it("of one store continues while another one is down", async () => {
-    const clock = createFakeClock();
-    const store = createMemoryStore(80_000, clock);
-    let tries = 0;
-    const broken = {
-      async sweep() {
-        tries++;
-        throw new StoreUnavailable("out of order");
-      },
-    };
-    const sweep = createSweep([broken, store], clock);
-    sweep.start();
-    onTestFinished(sweep.stop);
-    store.put(keyOf("sold/1"), entryWith("{}", clock.now(), { keepUntil: clock.now() + 90_000 }));
-    await clock.advance(MINUTE_MS);
-    expect([store.stats().entries, tries]).toEqual([1, 1]);
-    await clock.advance(MINUTE_MS);
-    expect([store.stats().entries, tries]).toEqual([0, 2]);
-  });
-});
 
 it("a gateway removes expired entries from memory and disk without any request", async () => {
   const clock = createFakeClock(Date.now());

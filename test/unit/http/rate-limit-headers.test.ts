@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createRateLimitHeaders, rateLimitHeaders } from "../../../src/http/rate-limit-headers.ts";
+import { rateLimitHeaders } from "../../../src/http/rate-limit-headers.ts";
 import type { ShareOfWindow } from "../../../src/ratelimit/overview.ts";
 
 const MINUTE: ShareOfWindow = { name: "1m", limit: 60, windowSeconds: 60, remaining: 50, resetSeconds: 30 };
@@ -36,17 +36,5 @@ describe("the headers of an app's share", () => {
     expect(rateLimitHeaders([{ ...MINUTE, name: 'a"b\\c\r\nd\u00e5' }])?.limit).toBe(
       String.raw`"a\"b\\c??d?";r=50;t=30`,
     );
-  });
-});
-
-describe("cached headers", () => {
-  it("are reused for the same array only", () => {
-    const headersOf = createRateLimitHeaders();
-    const shares = [MINUTE];
-    const first = headersOf(shares);
-    expect(first).toEqual(rateLimitHeaders(shares));
-    expect(headersOf(shares)).toBe(first);
-    expect(headersOf([{ ...MINUTE, remaining: 49 }])?.limit).toBe('"1m";r=49;t=30');
-    expect(headersOf([])).toBeUndefined();
   });
 });

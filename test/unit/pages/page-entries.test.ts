@@ -4,7 +4,7 @@ import type * as zlib from "node:zlib";
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-import { inStoredCoding, isCompressible, transcode } from "../../../src/cache/encoder.ts";
+import { isCompressible, transcode } from "../../../src/cache/encoder.ts";
 import { sizeOf, type Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
@@ -125,14 +125,6 @@ describe("a block that pages were cut from", () => {
     const index = await indexOf(raw());
     const lost = { length: raw().bodyBytes, copy: () => 0 };
     expect(() => cutPage(lost, index, { offset: 0, limit: 25 })).toThrow("not complete");
-  });
-
-  it("is not decompressed as a whole once it is packed, also if it came from a store", async () => {
-    const { index, block } = await packedBlock(await inStoredCoding(raw()));
-    spiedTranscode.mockClear();
-    const stretch = { offset: 250, limit: 25 };
-    expect(await page(block, index, stretch)).toBe(upstreamSends(stretch));
-    expect(spiedTranscode).not.toHaveBeenCalled();
   });
 
   it("is packed in small steps, so that other work can run in between", async () => {

@@ -5,15 +5,7 @@ import type { CircuitScope } from "../../../src/ratelimit/circuits/opening.ts";
 import type { CircuitReport, SharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/throttled.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
-import {
-  ANSWERED,
-  createScene,
-  fakeTime,
-  MINUTE,
-  passUntil,
-  type Scene,
-  SECOND,
-} from "../../support/calls-scene.ts";
+import { ANSWERED, createScene, fakeTime, MINUTE, type Scene, SECOND } from "../../support/calls-scene.ts";
 
 const HOUR = 60 * MINUTE;
 const FAILED: Partial<SendEnd> = { status: 500 };
@@ -82,79 +74,6 @@ describe("a circuit opens", () => {
     for (let index = 0; index < 60; index++)
       await scene.ask({ query: `q${index}` }, index % 3 === 0 ? FAILED : {});
     expect(scene.limiters.sends).toHaveLength(60);
-  });
-
-  it("on a 429, and a caller with enough time waits for the end of the pause", async () => {
-    const scene = createScene();
-    await scene.ask({}, SLOW_DOWN);
-    const patient = scene.call("app");
-    await passUntil(scene.clock, patient.hasStarted);
-    expect(scene.clock.now() - Date.UTC(2026, 0, 15, 12)).toBeGreaterThanOrEqual(5 * SECOND);
-  });
-});
-
-describe("a half-open circuit", () => {
-  async function halfOpen(): Promise<Scene> {
-    const scene = createScene();
-    await askAll(scene, 4, FAILED);
-    await scene.clock.advance(SECOND);
-    return scene;
-  }
-
-  it("sends one call as a probe, closes when it succeeds, and then sends the calls that waited for it", async () => {
-    const scene = await halfOpen();
-    const [probe, other] = [scene.call("app"), scene.call("app")];
-    await scene.clock.advance(0);
-    expect([probe.hasStarted(), other.hasStarted()]).toEqual([true, false]);
-    probe.answer();
-    await scene.clock.advance(0);
-    expect(other.hasStarted()).toBe(true);
-  });
-
-  it("refuses at once the calls that waited for a probe when the probe fails", async () => {
-    const scene = await halfOpen();
-    const [probe, other] = [scene.call("app"), scene.call("app")];
-    await scene.clock.advance(0);
-    probe.answer(FAILED);
-    await scene.clock.advance(0);
-    expect(await other.result).toMatchObject({ ...UNAVAILABLE, details: { retryAfterSeconds: 2 } });
-    expect(await probe.result).toBe(ANSWERED);
-    expect(scene.limiters.sends).toHaveLength(5);
-  });
-
-  it("sends the next call as the probe when its caller gives the first one up, although another circuit is open", async () => {
-    const scene = await halfOpen();
-    const probe = scene.call("app");
-    await scene.clock.advance(0);
-    probe.answer({ status: "given-up" });
-    await scene.clock.advance(0);
-    expect(await scene.ask()).toBe(ANSWERED);
-    expect(scene.circuits.overview()).toEqual([]);
-  });
-
-  it("is probed by one replica, and the others hear of its end", async () => {
-    const { scenes } = createReplicas(2);
-    const [one, two] = [scenes[0], scenes[1]];
-    if (one === undefined || two === undefined) throw new Error("two replicas");
-    await askAll(one, 4, FAILED);
-    expect(await two.ask()).toMatchObject(UNAVAILABLE);
-    await one.clock.advance(SECOND);
-    const probe = one.call("app");
-    await one.clock.advance(0);
-    const other = two.call("app");
-    await one.clock.advance(0);
-    expect([probe.hasStarted(), other.hasStarted()]).toEqual([true, false]);
-    probe.answer();
-    await one.clock.advance(0);
-    expect(other.hasStarted()).toBe(true);
-  });
-
-  it("is tried at once when an operator says so", async () => {
-    const scene = createScene();
-    await scene.ask({}, { ...SLOW_DOWN, slowDown: { cause: "too-many-requests", forMs: 5 * MINUTE } });
-    expect(scene.circuits.tryNow()).toEqual(["origin"]);
-    expect(await scene.ask()).toBe(ANSWERED);
-    expect(scene.circuits.tryNow()).toEqual([]);
   });
 });
 
@@ -227,16 +146,6 @@ describe("an outage", () => {
 });
 
 describe("refused credentials", () => {
-  it("stop calls after three different questions in a row, and callers get 502 with Retry-After", async () => {
-    const scene = createScene();
-    await askAll(scene, 80, REFUSED);
-    expect(scene.limiters.sends).toHaveLength(3);
-    expect(await scene.ask()).toMatchObject({
-      code: "upstream-authentication-failed",
-      details: { retryAfterSeconds: 30, refusedHere: true },
-    });
-  });
-
   it("stop nothing when only one question is refused, however often", async () => {
     const scene = createScene();
     for (let index = 0; index < 10; index++) await scene.ask({ query: "forbidden" }, REFUSED);
@@ -254,13 +163,6 @@ describe("refused credentials", () => {
       await scene.clock.advance(SECOND);
     }
     expect(sentAt(scene, startedAt).slice(4)).toEqual([30, 90, 210, 450]);
-  });
-
-  it("are tried at once with a new key", async () => {
-    const scene = createScene();
-    await askAll(scene, 10, REFUSED);
-    scene.key.version = 2;
-    expect(await askAll(scene, 10, {})).toEqual(Array.from({ length: 10 }, () => ANSWERED));
   });
 
   it("are logged once a minute, with the counts", async () => {

@@ -99,43 +99,6 @@ function setup(): {
 }
 
 describe("flights", () => {
-  it("of two keys are independent", async () => {
-    const { flights, calls, join } = setup();
-    const [one, other] = [join(1_000, "one"), join(1_000, "other")];
-    await settled();
-    expect(flights.size).toBe(2);
-    calls[1]?.landing.resolve("landed");
-    await settled();
-    expect([one.outcome, other.outcome]).toEqual([undefined, "landed"]);
-    expect(flights.size).toBe(1);
-  });
-
-  it("that failed are not joined by the next caller, not even at once", async () => {
-    const { calls, flights, clock } = setup();
-    const call = startInto(calls);
-    const waiter = {
-      app: "web",
-      deadlineAt: clock.now() + 1_000,
-      gone: new AbortController().signal,
-      priority: "interactive",
-    } as const;
-    const again = flights.join("key", waiter, call).catch(() => flights.join("key", waiter, call));
-    await settled();
-    calls[0]?.landing.reject(new Error("failed"));
-    await settled();
-    calls[1]?.landing.resolve("landed");
-    expect(await again).toEqual({ value: "landed", collapsed: false });
-  });
-
-  it("that cannot be started fail like others", async () => {
-    const { clock, flights } = setup();
-    const waiting = waitFor(flights, clock, () => {
-      throw new Error("never left");
-    });
-    await settled();
-    expect([waiting.outcome, flights.size, clock.pending]).toEqual(["never left", 0, 0]);
-  });
-
   it("are aborted when all waiters hang up, and may then fail silently", async () => {
     const { flights, calls, clock, join } = setup();
     const [one, other] = [join(), join()];
@@ -168,27 +131,6 @@ describe("flights", () => {
     calls[1]?.landing.resolve("landed");
     await settled();
     expect(late.map(({ outcome }) => outcome)).toEqual(["landed", "landed", "landed"]);
-  });
-
-  it("that were abandoned and then joined have the deadline of the new waiter", async () => {
-    const { clock, calls, join } = setup();
-    join(1_000);
-    await settled();
-    const [started] = calls;
-    if (started) started.sent = true;
-    await clock.advance(1_000);
-    const late = join(3_000);
-    expect(started?.waiting.deadlineAt()).toBe(clock.now() + 3_000);
-    await clock.advance(3_000);
-    expect(late.outcome).toBe("deadline-exceeded");
-    expect(calls).toHaveLength(1);
-  });
-
-  it("refuse a caller whose deadline has passed", async () => {
-    const { clock, join } = setup();
-    const waiting = join(0);
-    await clock.advance(0);
-    expect(waiting.outcome).toBe("deadline-exceeded");
   });
 });
 

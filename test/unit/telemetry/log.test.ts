@@ -17,17 +17,6 @@ function parsed(lines: readonly string[]): unknown[] {
   return lines.map((line) => JSON.parse(line) as unknown);
 }
 
-describe("a log line", () => {
-  it("is omitted below the level, and always if the level is silent", () => {
-    const use = (log: Logger): void => {
-      log.debug("debug");
-      log.warn("warn");
-    };
-    expect(parsed(written(use, [KEY], "warn"))).toEqual([expect.objectContaining({ msg: "warn" })]);
-    expect(written(use, [KEY], "silent")).toEqual([]);
-  });
-});
-
 describe("a secret", () => {
   it.each<[string, (log: Logger) => void]>([
     ["the message", (log) => log.error(`signed with ${KEY}, then failed`)],
@@ -69,10 +58,6 @@ describe("a secret", () => {
       expect(parsed(lines)).toMatchObject([{ text: "[redacted]", msg: "[redacted]" }, {}]);
     },
   );
-
-  it("that is empty hides nothing", () => {
-    expect(parsed(written((log) => log.info("request"), [""]))).toMatchObject([{ msg: "request" }]);
-  });
 
   it("is not written, for any secret at any place", () => {
     const secret = fc.string({ unit: "grapheme", minLength: 12, maxLength: 30 });

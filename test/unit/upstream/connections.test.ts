@@ -10,7 +10,7 @@ import type { fetchAnswer, RawAnswer } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { freePorts, portOf } from "../../support/ports.ts";
-import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, PAGE, rawUpstream } from "./support.ts";
+import { fetching, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
 
 function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<typeof fetchAnswer>[0] {
   return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, timedOut };
@@ -43,11 +43,6 @@ describe("an exchange", () => {
       `host: ${new URL(url).host}`,
       "connection: keep-alive",
     ]);
-  });
-
-  it("accepts a body that ends with the connection if it has no length", async () => {
-    const { outcome: result } = await outcome((socket) => socket.end(`${HEAD}Connection: close\r\n\r\n{}`));
-    expect(result).toMatchObject({ status: 200, body: Buffer.from("{}") });
   });
 
   it("ignores an interim response", async () => {
@@ -196,38 +191,4 @@ describe("an upstream that is slow", () => {
       expect(await ended.promise).toMatchObject({ code: "ECONNRESET" });
     },
   );
-
-  it("within the headers ends at the header timeout too", async () => {
-    const url = await rawUpstream((socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-"));
-    const clock = createFakeClock();
-    const result = outcomeOf(fetching(clock)(request(url)));
-    await endsAt(clock, LIMITS.headerTimeoutMs, result);
-    expect(await result).toBe("header-timeout");
-  });
-
-  it("within the body ends at the body timeout, and its connection is closed", async () => {
-    const closed = Promise.withResolvers<void>();
-    const url = await rawUpstream((socket) => {
-      socket.once("close", () => closed.resolve());
-      socket.write(`${HEAD}Content-Length: 100\r\n\r\n`);
-    });
-    const clock = createFakeClock();
-    const result = outcomeOf(fetching(clock)(request(url)));
-    await endsAt(clock, LIMITS.bodyTimeoutMs, result);
-    expect(await result).toBe("body-timeout");
-    expect(clock.pending).toBe(0);
-    await closed.promise;
-  });
-
-  it("gets no request after the total timeout", async () => {
-    let requests = 0;
-    const url = await httpUpstream((response, nth) => {
-      requests = nth;
-      response.end(PAGE);
-    });
-    const fetch = fetching(createFakeClock());
-    expect(await outcomeOf(fetch(request(url, AbortSignal.abort())))).toBe("total-timeout");
-    await fetch(request(url));
-    expect(requests).toBe(1);
-  });
 });

@@ -11,27 +11,6 @@ function purge(epoch: number, scope: PurgeScope, hard = false): Purge {
 }
 
 describe("a purge", () => {
-  it.each<[string, PurgeScope, boolean]>([
-    ["of everything", { kind: "all" }, true],
-    ["of the entry's key", { kind: "key", key: KEY }, true],
-    ["of another key", { kind: "key", key: cacheKey("v2", "listings?areaId=76&offset=0") }, false],
-    ["of the entry's resource", { kind: "resource", resource: "listings" }, true],
-    ["of another resource", { kind: "resource", resource: "sold" }, false],
-    ["of an area in it", { kind: "tag", tag: "area:76" }, true],
-    ["of a record in it", { kind: "tag", tag: "record:4711" }, true],
-    ["of an area whose id begins alike", { kind: "tag", tag: "area:7" }, false],
-  ])("%s concerns it: %#", (_name, scope, concerns) => {
-    const purges = createPurges();
-    purges.add([purge(11, scope)]);
-    expect(purges.verdict(KEY, ENTRY)).toBe(concerns ? "stale" : "kept");
-  });
-
-  it("that is hard leaves nothing to serve", () => {
-    const purges = createPurges();
-    purges.add([purge(11, { kind: "all" }, true)]);
-    expect(purges.verdict(KEY, ENTRY)).toBe("gone");
-  });
-
   it("concerns no entry whose fetch began after it", () => {
     const purges = createPurges();
     purges.add([purge(11, { kind: "all" }, true)]);

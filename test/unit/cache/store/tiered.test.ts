@@ -73,20 +73,6 @@ function setup(
 }
 
 describe("the tiers", () => {
-  it("find in memory what was kept, without asking behind", async () => {
-    const { tiers, lookups } = setup();
-    await tiers.keep(KEY, entryStoredAt(1));
-    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory", isPurged: false });
-    expect(lookups()).toBe(0);
-  });
-
-  it("find behind what another replica kept, once; then in memory", async () => {
-    const { tiers, behind } = setup();
-    behind.put(KEY, entryStoredAt(1));
-    expect((await tiers.lookup(KEY))?.tier).toBe("redis");
-    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
-  });
-
   it("drop from memory what another replica has stored newer, and nothing that is as new", async () => {
     const { tiers, behind, tell } = setup();
     await tiers.keep(KEY, entryStoredAt(5));
@@ -182,32 +168,11 @@ describe("the tiers", () => {
     await expect(tiers.drop(KEY)).resolves.toBeUndefined();
   });
 
-  it("go on from memory while the store behind is out of order", async () => {
-    const { tiers, tell, breakDown } = setup();
-    breakDown();
-    expect(await tiers.keep(KEY, entryStoredAt(1))).toBe(true);
-    tell({ kind: "gap" });
-    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
-    expect(await tiers.lookup(cacheKey("json", "sold/1"))).toBeUndefined();
-  });
-
   it("refuse a purge that cannot reach the other replicas", async () => {
     const { tiers, breakDown } = setup();
     await tiers.keep(KEY, entryStoredAt(1));
     breakDown();
     await expect(tiers.purge({ kind: "all" }, true)).rejects.toBeInstanceOf(StoreUnavailable);
     expect(await tiers.lookup(KEY)).toMatchObject({ isPurged: false });
-  });
-
-  it("show a purge in both tiers at once, and not on what is fetched after it", async () => {
-    const { tiers, behind, tell } = setup();
-    await tiers.keep(KEY, entryStoredAt(1));
-    tell({ kind: "purged", purges: [{ epoch: 3, scope: { kind: "tag", tag: "record:4711" }, hard: false }] });
-    expect((await tiers.lookup(KEY))?.isPurged).toBe(true);
-    tell({ kind: "purged", purges: [{ epoch: 4, scope: { kind: "all" }, hard: true }] });
-    expect(await tiers.lookup(KEY)).toBeUndefined();
-    expect(behind.find(KEY)).toBeDefined();
-    await tiers.keep(KEY, entryStoredAt(2, "new", tiers.purgeEpoch()));
-    expect((await tiers.lookup(KEY))?.isPurged).toBe(false);
   });
 });
