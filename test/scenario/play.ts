@@ -9,6 +9,7 @@
  *     sent 2              the upstream has received so many requests in all; "waiting 2": so many wait for its answer
  *     arrived             everything that was asked so far has reached the gateway, and is answered or waits
  *     timer 8.001 s       somebody waits that long; "timer 3 s × 2": so many
+ *     back 40 s           the time of day is set back (clock fake)
  *     down, up            nothing listens at the upstream's address; the upstream listens there again
  *     landed              no call is under way, and nothing is refreshed
  *     asked /a | /b       what the upstream was asked since the last such line
@@ -131,6 +132,7 @@ interface Stage {
   readonly gateway: TestGateway;
   readonly now: () => number;
   readonly pass: (ms: number) => void | Promise<void>;
+  readonly back: (ms: number) => void;
   readonly armed: (ms: number, times: number) => Promise<void>;
   /** The answers that later lines name. */
   readonly replies: Map<string, Reply>;
@@ -149,6 +151,7 @@ async function open(lines: readonly string[]): Promise<Stage> {
   const setting = {
     now: clock.now,
     pass: (ms: number) => (isFake ? fake.advance(ms) : stepping.pass(ms)),
+    back: (ms: number) => fake.set(fake.now() - ms),
     armed: (ms: number, times: number) => fake.armed(ms, times),
     replies: new Map(),
     started: new Map(),
@@ -223,6 +226,7 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
     const [seconds, times = "1"] = rest.split(" s × ");
     return stage.armed(Math.round(Number.parseFloat(seconds ?? "") * 1_000), Number(times));
   },
+  back: (stage, rest) => stage.back(Number.parseFloat(rest) * 1_000),
   down: ({ gateway }) => gateway.sandbox.close(),
   up: ({ gateway }) => gateway.sandbox.listen(Number(new URL(gateway.sandboxUrl).port)),
   landed: ({ gateway }) => expect.poll(() => gateway.metric("gateway_flights")).toBe(0),

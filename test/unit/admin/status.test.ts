@@ -1,17 +1,17 @@
 /** What the status page is made of. */
 import { describe, expect, it } from "vitest";
 
-import { createCollect, merge } from "../../../src/admin/status/activity.ts";
+import { createCollect } from "../../../src/admin/status/activity.ts";
 import { createCounters } from "../../../src/admin/status/counters.ts";
-import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
-import type { Activity } from "../../../src/admin/status/activity.ts";
+import { createRecorder } from "../../../src/admin/status/recorder.ts";
+import type { Activity } from "../../../src/admin/status/shapes.ts";
 import { emptyInMs, ratePerMs } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createObserver } from "../../../src/telemetry/observer.ts";
 import { createOutages } from "../../../src/telemetry/outages.ts";
-import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
-import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import type { RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
 import { HIT } from "../../support/request-record.ts";
 
 const CALL: UpstreamCallRecord = {
@@ -26,17 +26,8 @@ const CALL: UpstreamCallRecord = {
 const NOON = Date.UTC(2026, 0, 15, 12);
 const MINUTE = 60_000;
 
-interface Recording {
-  readonly clock: FakeClock;
-  readonly recorder: Recorder;
-  readonly request: (fields?: Partial<RequestRecord>) => void;
-  readonly call: (fields?: Partial<UpstreamCallRecord>) => void;
-  readonly observer: Observer;
-  readonly activity: () => Activity;
-}
-
-function record(id = "one", startedAt = NOON): Recording {
-  const clock = createFakeClock(startedAt);
+function record() {
+  const clock = createFakeClock(NOON);
   const recorder = createRecorder(clock.now, savingOf);
   const log = createLogger({ level: "silent", secrets: [], destination: { write: () => undefined } });
   const outages = createOutages(log, clock.now, recorder.outageBegan);
@@ -44,14 +35,18 @@ function record(id = "one", startedAt = NOON): Recording {
   return {
     clock,
     recorder,
-    request: (fields) => observer.request({ ...HIT, ...fields }),
-    call: (fields) => observer.upstreamCall({ ...CALL, ...fields }),
+    request: (fields: Partial<RequestRecord> = {}) => observer.request({ ...HIT, ...fields }),
+    call: (fields: Partial<UpstreamCallRecord> = {}) => observer.upstreamCall({ ...CALL, ...fields }),
     observer,
-    activity: () => ({
-      process: { id, host: "host", version: "1.2.3", startedAt },
-      ...recorder.seen(),
+    activity: (): Activity => ({
+      process: { id: "one", host: "host", version: "1.2.3", startedAt: NOON },
+      ...recorder.hour(),
+      series: recorder.series(),
+      health: recorder.health(),
       queue: { api: { interactive: 1 }, images: {} },
+      slowest: recorder.slowest(),
       outages: outages.current(),
+      problems: recorder.problems(),
     }),
   };
 }
@@ -192,28 +187,6 @@ describe("the counters", () => {
 });
 
 describe("the activities of several processes", () => {
-  it("are added up, step by step", async () => {
-    const [one, two] = [record("one"), record("two", NOON - 5_000)];
-    one.request();
-    two.request({ app: "feed", outcome: "miss", durationMs: 50 });
-    two.call({ status: 503 });
-    one.call();
-    for (const { clock } of [one, two]) await clock.advance(10_000);
-    const together = merge([one.activity(), two.activity()]);
-    expect(together).toMatchObject({
-      processes: [{ id: "one" }, { id: "two" }],
-      sinceAt: NOON - 5_000,
-      counts: { requests: { cached: 1, fetched: 1 }, "app web": { cached: 1 }, "app feed": { fetched: 1 } },
-      health: { sold: { lastAnswerAt: NOON, failingSince: null } },
-      queue: { api: { interactive: 2 } },
-      slowest: [{ app: "feed" }],
-    });
-    expect(together.series["15m"]).toEqual({
-      [NOON / 5_000]: { cached: 1, api: 1 },
-      [NOON / 5_000 - 1]: { fetched: 1, api: 1 },
-    });
-  });
-
   it("are ignored if they are damaged, too large, or of another release", async () => {
     const { activity, clock } = record();
     const own = activity();

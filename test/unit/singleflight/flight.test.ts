@@ -1,277 +1,173 @@
-import { describe, expect, it } from "vitest";
+/** A model of flights under random events, and what callers cannot see of them. */
+import fc from "fast-check";
+import { expect, it } from "vitest";
 
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Waiting, RefuseLate } from "../../../src/ratelimit/throttled.ts";
-import type { Priority } from "../../../src/telemetry/events.ts";
-import { createFakeClock } from "../../support/fake-clock.ts";
+import type { Waiting } from "../../../src/ratelimit/throttled.ts";
+import { PRIORITIES, type Priority } from "../../../src/telemetry/events.ts";
+import { createFakeClock, settled } from "../../support/fake-clock.ts";
 
-function setup(): {
-  clock: ReturnType<typeof createFakeClock>;
-  calls: { waiting: Waiting; landing: PromiseWithResolvers<string> }[];
-  join: (
-    deadlineMs?: number,
-    gone?: AbortSignal,
-    priority?: Priority,
-    app?: string,
-  ) => Promise<{ value: string | undefined; collapsed: boolean }>;
-} {
-  const clock = createFakeClock(1_000_000);
-  const flights = createFlights<string>(clock);
-  const calls: { waiting: Waiting; landing: PromiseWithResolvers<string> }[] = [];
-  const join = (
-    deadlineMs = 10_000,
-    gone = new AbortController().signal,
-    priority: Priority = "interactive",
-    app = "web",
-  ): Promise<{ value: string | undefined; collapsed: boolean }> =>
-    flights.join("key", { app, deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
-      const landing = Promise.withResolvers<string>();
-      calls.push({ waiting, landing });
-      return landing.promise;
-    });
-  return { clock, calls, join };
+interface StartedCall {
+  readonly waiting: Waiting;
+  readonly landing: PromiseWithResolvers<string>;
+  /** Sent, and so not to be withdrawn any more. */
+  sent: boolean;
+  ended: boolean;
 }
 
-const errorOf = (result: Promise<unknown>): Promise<unknown> => result.catch((error: unknown) => error);
+interface TestWaiter {
+  readonly app: string;
+  readonly priority: Priority;
+  readonly deadlineAt: number;
+  readonly queueDeadlineAt?: number;
+  readonly leave: () => void;
+  hasLeft: boolean;
+  /** How it ended: the value, or the name or code of what was thrown. */
+  outcome?: string;
+  endedAt?: number;
+}
 
-describe("a flight", () => {
-  it.each([
-    ["that is in the queue by then refuses", true],
-    ["that was sent by then is waited for by", false],
-  ])("%s a waiter with such a queue deadline", async (_name, isQueued) => {
-    const clock = createFakeClock(1_000_000);
-    const flights = createFlights<string>(clock);
+function setup() {
+  const clock = createFakeClock(1_000_000);
+  const flights = createFlights<string>(clock);
+  const calls: StartedCall[] = [];
+
+  /** An upstream call as the stages behind make one: abandoned in the queue, it is withdrawn a moment later. */
+  function call(waiting: Waiting): Promise<string> {
     const landing = Promise.withResolvers<string>();
-    const refusal = new Problem("temporary-reduced-capacity");
-    const waiter = { app: "web", gone: new AbortController().signal, priority: "refresh" as const };
-    const patient = { ...waiter, queueDeadlineAt: clock.now() + 2_000, deadlineAt: clock.now() + 10_000 };
-    const joined = flights
-      .join("key", patient, ({ inQueue }) => {
-        inQueue(() => (isQueued ? refusal : undefined));
-        return landing.promise;
-      })
-      .then(({ value }): unknown => value)
-      .catch((error: unknown) => error);
-    await clock.advance(2_000);
-    landing.resolve("landed");
-    expect(await joined).toBe(isQueued ? refusal : "landed");
-    expect(clock.pending).toBe(0);
-  });
-
-  it("counts a waiter with a shorter queue deadline until that deadline", async () => {
-    const clock = createFakeClock(1_000_000);
-    const flights = createFlights<string>(clock);
-    const landing = Promise.withResolvers<string>();
-    const deadlines: Waiting["deadlineAt"][] = [];
-    const waiter = { app: "web", gone: new AbortController().signal, priority: "refresh" as const };
-    const patient = { ...waiter, queueDeadlineAt: clock.now() + 2_000, deadlineAt: clock.now() + 10_000 };
-    const joined = flights.join("key", patient, ({ deadlineAt }) => {
-      deadlines.push(deadlineAt);
-      return landing.promise;
-    });
-    await clock.advance(0);
-    expect(deadlines[0]?.()).toBe(patient.queueDeadlineAt);
-    const hasty = { ...waiter, deadlineAt: clock.now() + 3_000 };
-    const other = errorOf(flights.join("key", hasty, () => expect.unreachable()));
-    expect(deadlines[0]?.()).toBe(hasty.deadlineAt);
-    await clock.advance(3_000);
-    expect(await other).toMatchObject({ code: "deadline-exceeded" });
-    expect(deadlines[0]?.()).toBe(patient.queueDeadlineAt);
-    await clock.advance(6_999);
-    landing.resolve("landed");
-    expect(await joined).toEqual({ value: "landed", collapsed: false });
-  });
-
-  it("has the latest of its waiters' deadlines, and each waiter its own", async () => {
-    const { clock, calls, join } = setup();
-    const patient = join(5_000);
-    const hasty = join(1_000);
-    hasty.catch(() => undefined);
-    await clock.advance(0);
-    expect(calls[0]?.waiting.deadlineAt()).toBe(clock.now() + 5_000);
-    await clock.advance(1_000);
-    await expect(hasty).rejects.toMatchObject({ code: "deadline-exceeded" });
-    calls[0]?.landing.resolve("landed");
-    expect((await patient).value).toBe("landed");
-  });
-
-  it("is abandoned when the last waiter has left, and not before", async () => {
-    const { clock, calls, join } = setup();
-    const settled = Promise.allSettled([join(1_000), join(2_000)]);
-    await clock.advance(1_500);
-    expect(calls[0]?.waiting.abandoned.aborted).toBe(false);
-    await clock.advance(500);
-    await settled;
-    expect(calls[0]?.waiting.abandoned.aborted).toBe(true);
-  });
-
-  it("that was abandoned and succeeds nevertheless serves the callers that joined meanwhile", async () => {
-    const { clock, calls, join } = setup();
-    await Promise.all([
-      expect(join(1_000)).rejects.toMatchObject({ code: "deadline-exceeded" }),
-      clock.advance(1_000),
-    ]);
-    const late = join();
-    await clock.advance(0);
-    calls[0]?.landing.resolve("came home");
-    expect(await late).toEqual({ value: "came home", collapsed: true });
-    expect(calls).toHaveLength(1);
-  });
-
-  it("has the priority of its most urgent waiter so far, and reports when that rises", async () => {
-    const { clock, calls, join } = setup();
-    const leaving = new AbortController();
-    const ends = [join(10_000, undefined, "prefetch")];
-    await clock.advance(0);
-    const waiting = calls[0]?.waiting;
-    const told: (string | undefined)[] = [];
-    waiting?.onChange(() => told.push(waiting.priority()));
-    expect(waiting?.priority()).toBe("prefetch");
-    for (const priority of ["refresh", "refresh", "prefetch", "interactive", "background"] as const)
-      ends.push(join(10_000, priority === "interactive" ? leaving.signal : undefined, priority));
-    expect(told).toEqual(["refresh", "interactive"]);
-    const allEnded = Promise.allSettled(ends);
-    leaving.abort();
-    await clock.advance(0);
-    expect(waiting?.priority()).toBe("interactive");
-    calls[0]?.landing.resolve("landed");
-    await allEnded;
-    const next = join(10_000, undefined, "refresh");
-    await clock.advance(0);
-    expect(calls[1]?.waiting.priority()).toBe("refresh");
-    calls[1]?.landing.resolve("landed");
-    await next;
-  });
-
-  it("knows the apps of its waiters, and reports each change once", async () => {
-    const { clock, calls, join } = setup();
-    const leaving = new AbortController();
-    const joinAs = (app: string, gone?: AbortSignal): number =>
-      ends.push(errorOf(join(10_000, gone, undefined, app)));
-    const ends: Promise<unknown>[] = [];
-    joinAs("web", leaving.signal);
-    joinAs("mobile");
-    await clock.advance(0);
-    const waiting = calls[0]?.waiting;
-    expect(waiting?.apps()).toEqual(["web", "mobile"]);
-    const told: unknown[] = [];
-    waiting?.onChange(() => told.push(waiting.apps()));
-    for (let count = 0; count < 1_000; count++) joinAs(count % 2 === 0 ? "other" : "mobile");
-    expect(told).toEqual([["web", "mobile", "other"]]);
-    leaving.abort();
-    await clock.advance(0);
-    expect(told.slice(1)).toEqual([["mobile", "other"]]);
-    // A caller that returns has not waited longest.
-    joinAs("web");
-    expect(told.slice(2)).toEqual([["mobile", "other", "web"]]);
-    calls[0]?.landing.resolve("landed");
-    await Promise.all(ends);
-    expect(waiting?.apps()).toEqual([]);
-  });
-
-  it("does not accept a caller that has hung up", async () => {
-    const { join } = setup();
-    await expect(join(10_000, AbortSignal.abort())).rejects.toMatchObject({ name: "CallerGone" });
-  });
-});
-
-describe("a waiter whose deadline passes", () => {
-  const REFUSED = new Problem("temporary-reduced-capacity", { refusedHere: true });
-
-  /** A queue that a call is in, or not, and those whom it has refused. */
-  function queueWith(): { isIn: boolean; refused: string[]; refuseLate: RefuseLate } {
-    const refused: string[] = [];
-    const queue = {
-      isIn: true,
-      refused,
-      refuseLate: ({ app, priority }: Parameters<RefuseLate>[0]) => {
-        if (queue.isIn) refused.push(`${app} ${priority}`);
-        return queue.isIn ? REFUSED : undefined;
-      },
+    const started: StartedCall = { waiting, landing, sent: false, ended: false };
+    calls.push(started);
+    const withdraw = async (): Promise<void> => {
+      await settled();
+      if (!started.sent) landing.reject(new Error("withdrawn"));
     };
-    return queue;
+    waiting.abandoned.addEventListener("abort", () => void withdraw());
+    const ended = (): void => void (started.ended = true);
+    void landing.promise.then(ended, ended);
+    return landing.promise;
   }
 
-  it("while the call is queued is refused with the queue's reason; the others wait on", async () => {
-    const { clock, calls, join } = setup();
-    const patient = join(5_000);
-    const hasty = errorOf(join(1_000, undefined, "background"));
-    await clock.advance(0);
-    const queue = queueWith();
-    calls[0]?.waiting.inQueue(queue.refuseLate);
-    await clock.advance(1_000);
-    expect(await hasty).toBe(REFUSED);
-    expect(queue.refused).toEqual(["web background"]);
-    expect(calls[0]?.waiting.abandoned.aborted).toBe(false);
-    calls[0]?.landing.resolve("landed");
-    expect((await patient).value).toBe("landed");
-    expect(queue.refused).toHaveLength(1);
-  });
+  function join(deadlineMs = 60_000, more: Partial<TestWaiter> = {}): TestWaiter {
+    const controller = new AbortController();
+    const waiter: TestWaiter = {
+      app: "web",
+      priority: "interactive",
+      deadlineAt: clock.now() + deadlineMs,
+      hasLeft: false,
+      leave() {
+        waiter.hasLeft = true;
+        controller.abort();
+      },
+      ...more,
+    };
+    // As the loader does it: a withdrawn flight is followed by another one.
+    const land = async (): Promise<string> =>
+      (await flights.join("key", { ...waiter, gone: controller.signal }, call)).value ?? (await land());
+    const end = (outcome: string): void => {
+      waiter.outcome = outcome;
+      waiter.endedAt = clock.now();
+    };
+    land().then(end, (error: Error) => end(error instanceof Problem ? error.code : nameOf(error)));
+    return waiter;
+  }
+  return { clock, flights, calls, join };
+}
 
-  it("gets deadline-exceeded once the call has left the queue, and the next queue's reason in the next queue", async () => {
-    const { clock, calls, join } = setup();
-    const ends = [1_000, 2_000, 3_000].map((deadlineMs) => errorOf(join(deadlineMs)));
-    await clock.advance(0);
-    const [first, second] = [queueWith(), queueWith()];
-    calls[0]?.waiting.inQueue(first.refuseLate);
-    first.isIn = false;
-    await clock.advance(1_000);
-    calls[0]?.waiting.inQueue(second.refuseLate);
-    await clock.advance(1_000);
-    second.isIn = false;
-    await clock.advance(1_000);
-    const [sent, queuedAgain, sentAgain] = await Promise.all(ends);
-    for (const late of [sent, sentAgain]) expect(late).toMatchObject({ code: "deadline-exceeded" });
-    expect(queuedAgain).toBe(REFUSED);
-  });
+const nameOf = ({ name, message }: Error): string => (name === "Error" ? message : name);
 
-  it("but that has hung up is not refused", async () => {
-    const { clock, calls, join } = setup();
-    const hangUp = new AbortController();
-    const gone = errorOf(join(1_000, hangUp.signal));
-    await clock.advance(0);
-    const queue = queueWith();
-    calls[0]?.waiting.inQueue(queue.refuseLate);
-    const stays = errorOf(join(2_000));
-    await clock.advance(999);
-    hangUp.abort();
-    await clock.advance(1);
-    expect(await gone).toMatchObject({ name: "CallerGone" });
-    expect(queue.refused).toEqual([]);
-    await clock.advance(1_000);
-    await stays;
-    expect(queue.refused).toEqual(["web interactive"]);
-  });
+function expectGoodEnd({ outcome, endedAt, deadlineAt, hasLeft }: TestWaiter): void {
+  // In particular no remaining waiter gets a withdrawal.
+  expect(outcome).toBeOneOf(["landed", "failed", "deadline-exceeded", "CallerGone"]);
+  expect(endedAt).toBeLessThanOrEqual(deadlineAt);
+  if (outcome === "CallerGone") expect(hasLeft).toBe(true);
+  if (outcome === "deadline-exceeded") expect(endedAt).toBe(deadlineAt);
+}
+
+const step = fc.record({
+  does: fc.constantFrom("join", "join", "join", "leave", "leave", "wait", "send", "land", "fail"),
+  amount: fc.nat(50),
+  app: fc.constantFrom("web", "ios", "feed"),
+  priority: fc.constantFrom(...PRIORITIES),
 });
 
-describe("all flights", () => {
-  it("have landed when none is left, including failed ones and those started meanwhile", async () => {
-    const clock = createFakeClock();
-    const flights = createFlights<string>(clock);
-    const gone = new AbortController().signal;
-    const [one, other] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
-    let landed = false;
-    void flights.join(
-      "one",
-      { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
-      () => one.promise,
-    );
-    void flights.settled().then(() => (landed = true));
-    await clock.advance(0);
-    void flights
-      .join(
-        "other",
-        { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
-        () => other.promise,
-      )
-      .catch(() => undefined);
-    one.resolve("landed");
-    await clock.advance(0);
-    expect(landed).toBe(false);
-    other.reject(new Error("lost"));
-    await clock.advance(0);
-    expect(landed).toBe(true);
-    await flights.settled();
-  });
+it("at most one call is in flight, it knows its waiters, and every waiter has an answer by its deadline", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const { clock, flights, calls, join } = setup();
+      const waiters: TestWaiter[] = [];
+      for (const { does, amount, app, priority } of steps) {
+        const current = calls.at(-1);
+        if (does === "join") waiters.push(join(amount, { app, priority }));
+        if (does === "leave") waiters[amount % Math.max(1, waiters.length)]?.leave();
+        if (does === "wait") await clock.advance(amount);
+        if (does === "send" && current) current.sent = true;
+        if (does === "land") current?.landing.resolve("landed");
+        if (does === "fail") current?.landing.reject(new Error("failed"));
+        // Not after every step: some things happen in one instant.
+        if (amount % 3 === 0) continue;
+        await settled();
+        await settled();
+        expect(calls.filter(({ ended }) => !ended).length).toBeLessThanOrEqual(1);
+        const left = waiters.filter(({ outcome }) => outcome === undefined);
+        const flying = calls.find(({ ended }) => !ended);
+        if (left.length === 0) expect(flying?.waiting.abandoned.aborted).not.toBe(false);
+        if (flying === undefined || left.length === 0) continue;
+        expect(flying.waiting.deadlineAt()).toBe(Math.max(...left.map(({ deadlineAt }) => deadlineAt)));
+        expect(new Set(flying.waiting.apps())).toEqual(new Set(left.map((waiter) => waiter.app)));
+        const ranks = left.map((waiter) => PRIORITIES.indexOf(waiter.priority));
+        expect(PRIORITIES.indexOf(flying.waiting.priority())).toBeLessThanOrEqual(Math.min(...ranks));
+      }
+      await clock.advance(60);
+      await settled();
+      for (const { landing } of calls) landing.resolve("late");
+      await settled();
+      for (const waiter of waiters) expectGoodEnd(waiter);
+      expect([flights.size, clock.pending]).toEqual([0, 0]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+it("a flight reports that its priority rises, and each change of the apps that wait for it, once", async () => {
+  const { calls, join } = setup();
+  const first = join(10_000, { priority: "prefetch" });
+  await settled();
+  const waiting = calls[0]?.waiting;
+  const told: unknown[] = [];
+  waiting?.onChange(() => told.push([waiting.priority(), ...waiting.apps()]));
+  for (const priority of ["refresh", "refresh", "prefetch", "interactive", "background"] as const)
+    join(10_000, { priority });
+  for (let count = 0; count < 1_000; count++) join(10_000, { app: "ios" });
+  first.leave();
+  const other = join(10_000, { app: "feed" });
+  other.leave();
+  await settled();
+  expect(told).toEqual([
+    ["refresh", "web"],
+    ["interactive", "web"],
+    ["interactive", "web", "ios"],
+    ["interactive", "web", "ios", "feed"],
+    ["interactive", "web", "ios"],
+  ]);
+});
+
+it.each([
+  ["that is in the queue by then refuses", true],
+  ["that was sent by then is waited for by", false],
+])("a flight %s a waiter with such a queue deadline", async (_name, isQueued) => {
+  const { clock, calls, join } = setup();
+  const patient = join(10_000, { queueDeadlineAt: clock.now() + 2_000 });
+  const hasty = join(3_000);
+  await settled();
+  const waiting = calls[0]?.waiting;
+  waiting?.inQueue(() => (isQueued ? new Problem("temporary-reduced-capacity") : undefined));
+  expect(waiting?.deadlineAt()).toBe(hasty.deadlineAt);
+  await clock.advance(2_000);
+  calls[0]?.landing.resolve("landed");
+  await settled();
+  expect([patient.outcome, hasty.outcome]).toEqual([
+    isQueued ? "temporary-reduced-capacity" : "landed",
+    "landed",
+  ]);
 });

@@ -1,136 +1,62 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
-import {
-  createLeadOrFollow,
-  type Claim,
-  type ClaimEnd,
-  type Claims,
-} from "../../../src/singleflight/replicas.ts";
+import { createLeadOrFollow, type Claim, type ClaimEnd } from "../../../src/singleflight/replicas.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
-/** Claims that a test hands out one after the other. */
-function claimsOf(...handed: Claim[]): Claims & { left: () => number } {
-  return {
-    claim: async () => handed.shift() ?? { kind: "unavailable" },
-    left: () => handed.length,
-  };
+const FAILURE = new Problem("upstream-error");
+const REFUSAL = new Problem("quota-exceeded");
+const MISTAKE = new TypeError("a mistake");
+
+interface Steps {
+  readonly claim: Claim;
+  readonly look?: () => Promise<string | undefined>;
+  readonly fetch?: () => Promise<string>;
+  readonly abandoned?: AbortSignal;
 }
 
-function waitingFor(abandoned = new AbortController().signal): Waiting {
-  return waitingOf({ abandoned });
+/** Runs a flight with a claim. Nothing is stored, unless `look` says so. */
+function run({ claim, abandoned = new AbortController().signal, ...steps }: Steps): Promise<unknown> {
+  const { look = async () => undefined, fetch = () => Promise.reject(MISTAKE) } = steps;
+  const leadOrFollow = createLeadOrFollow<string>({ claim: async () => claim });
+  return leadOrFollow("k", waitingOf({ abandoned }), { look, fetch }).catch((error: unknown) => error);
 }
 
-const nothing = async (): Promise<string | undefined> => undefined;
+it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, ClaimEnd]>([
+  ["fetches", { fetch: async () => "new" }, { value: "new", how: "fetched" }, { kind: "landed" }],
+  ["finds it stored", { look: async () => "theirs" }, { value: "theirs", how: "found" }, { kind: "landed" }],
+  ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, { kind: "vacant" }],
+  ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, { kind: "failed", problem: FAILURE }],
+  ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, { kind: "vacant" }],
+])(
+  "a replica that leads and %s says so to the others, with waiters and without",
+  async (_how, steps, result, end) => {
+    for (const abandoned of [new AbortController().signal, AbortSignal.abort()]) {
+      const ends: ClaimEnd[] = [];
+      const claim: Claim = { kind: "leader", release: async (how) => void ends.push(how) };
+      expect(await run({ claim, abandoned, ...steps })).toEqual(result);
+      expect(ends).toEqual([end]);
+    }
+  },
+);
 
-function follower(ended: Promise<ClaimEnd>): Claim {
-  return { kind: "follower", ended, stop: () => undefined };
-}
+it.each<[ClaimEnd, string | undefined, unknown]>([
+  [{ kind: "landed" }, "theirs", { value: "theirs", how: "followed" }],
+  [{ kind: "landed" }, undefined, undefined],
+  [{ kind: "vacant" }, undefined, undefined],
+  [{ kind: "failed", problem: FAILURE }, undefined, FAILURE],
+])(
+  "a replica that follows a flight that ended with %j, where %s is stored, gets %j",
+  async (end, stored, result) => {
+    const claim: Claim = { kind: "follower", ended: Promise.resolve(end), stop: () => undefined };
+    expect(await run({ claim, look: async () => stored })).toEqual(result);
+  },
+);
 
-function leader(release: (end: ClaimEnd) => Promise<void> = async () => undefined): Claim {
-  return { kind: "leader", release };
-}
-
-/** Runs a flight with these claims. Nothing is stored, unless `look` says so. */
-async function run(
-  claim: Claim | undefined,
-  steps: { look?: () => Promise<string | undefined>; fetch?: () => Promise<string> } = {},
-  abandoned?: AbortSignal,
-): Promise<unknown> {
-  const { look = nothing, fetch = async () => expect.unreachable() } = steps;
-  const leadOrFollow = createLeadOrFollow<string>(claimsOf(...(claim ? [claim] : [])));
-  return await leadOrFollow("k", waitingFor(abandoned), { look, fetch }).catch((error: unknown) => error);
-}
-
-describe("a replica that leads", () => {
-  const failure = new Problem("upstream-error");
-  const refusals = (["quota-exceeded", "temporary-reduced-capacity"] as const).map(
-    (code) => new Problem(code),
-  );
-  const mistake = new TypeError("a mistake");
-  const withdrawn = AbortSignal.abort();
-
-  it.each<[string, Parameters<typeof run>[1], AbortSignal | undefined, unknown, ClaimEnd]>([
-    [
-      "fetches",
-      { fetch: async () => "new" },
-      undefined,
-      { value: "new", how: "fetched" },
-      { kind: "landed" },
-    ],
-    [
-      "finds what another has just stored",
-      { look: async () => "theirs" },
-      undefined,
-      { value: "theirs", how: "found" },
-      { kind: "landed" },
-    ],
-    ["cannot look", { look: () => Promise.reject(mistake) }, undefined, mistake, { kind: "vacant" }],
-    ...[undefined, withdrawn].map(
-      (abandoned) =>
-        [
-          `fails ${abandoned ? "without" : "with"} waiters`,
-          { fetch: () => Promise.reject(failure) },
-          abandoned,
-          failure,
-          { kind: "failed", problem: failure },
-        ] as [string, object, AbortSignal | undefined, Problem, ClaimEnd],
-    ),
-    ...refusals.flatMap((refusal) =>
-      [undefined, withdrawn].map(
-        (abandoned) =>
-          [
-            `is refused by its own limiter (${refusal.code}), ${abandoned ? "without" : "with"} waiters`,
-            { fetch: () => Promise.reject(refusal) },
-            abandoned,
-            refusal,
-            { kind: "vacant" },
-          ] as [string, object, AbortSignal | undefined, Problem, ClaimEnd],
-      ),
-    ),
-  ])("and %s says so to the others", async (_how, steps, abandoned, result, end) => {
-    const ends: ClaimEnd[] = [];
-    expect(
-      await run(
-        leader(async (how) => void ends.push(how)),
-        steps,
-        abandoned,
-      ),
-    ).toEqual(result);
-    expect(ends).toEqual([end]);
-  });
-});
-
-describe("a replica that follows", () => {
-  it("gets what the leader has stored", async () => {
-    const landing = Promise.withResolvers<ClaimEnd>();
-    const stored: string[] = [];
-    const result = run(follower(landing.promise), { look: async () => stored[0] });
-    stored.push("theirs");
-    landing.resolve({ kind: "landed" });
-    expect(await result).toEqual({ value: "theirs", how: "followed" });
-  });
-
-  it("fails as the leader failed", async () => {
-    const problem = new Problem("upstream-unavailable", { retryAfterSeconds: 7 });
-    expect(await run(follower(Promise.resolve({ kind: "failed", problem })))).toBe(problem);
-  });
-
-  it.each<ClaimEnd>([{ kind: "vacant" }, { kind: "landed" }])(
-    "has no result if the flight was $kind and nothing is stored",
-    async (end) => expect(await run(follower(Promise.resolve(end)))).toBeUndefined(),
-  );
-
-  it("leaves when it has no waiters", async () => {
-    const controller = new AbortController();
-    const never = Promise.withResolvers<ClaimEnd>();
-    const result = run(follower(never.promise), {}, controller.signal);
-    controller.abort();
-    expect(await result).toBeInstanceOf(Problem);
-  });
-});
-
-it("a replica without claims fetches for itself", async () => {
-  expect(await run(undefined, { fetch: async () => "own" })).toEqual({ value: "own", how: "fetched" });
+it("a replica that follows leaves when it has no waiters", async () => {
+  const controller = new AbortController();
+  const claim: Claim = { kind: "follower", ended: new Promise(() => undefined), stop: () => undefined };
+  const result = run({ claim, abandoned: controller.signal });
+  controller.abort();
+  expect(await result).toBeInstanceOf(Problem);
 });

@@ -44,13 +44,6 @@ describe("an exchange", () => {
       "connection: keep-alive",
     ]);
   });
-
-  it("ignores an interim response", async () => {
-    const { outcome: result } = await outcome((socket) =>
-      socket.end(`HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n${HEAD}Content-Length: 2\r\n\r\n{}`),
-    );
-    expect(result).toMatchObject({ status: 200, body: Buffer.from("{}") });
-  });
 });
 
 describe("an upstream that breaks off", () => {
