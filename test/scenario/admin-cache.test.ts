@@ -1,22 +1,16 @@
-import { describe, expect, it } from "vitest";
-import { freePorts } from "../support/ports.ts";
+import { expect, it } from "vitest";
 
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { ask, type Reply, post } from "../support/ask.ts";
-import { temporaryDirectory } from "../support/files.ts";
 import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { problemCode } from "../support/reply.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
-const OTHER = "/sold?areaId=76&limit=5";
 
 const entry = (gateway: TestGateway, url: string, more = ""): Promise<Reply> =>
   ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(url)}${more}`);
-const purge = (gateway: TestGateway, body: object): Promise<Reply> =>
-  post(`${gateway.adminUrl}/cache/purge`, JSON.stringify(body));
-
 it("/cache/entry shows the API's own explanation of a failure", async () => {
   const upstream = await startUpstream(
     (response) => void response.writeHead(405).end("FAILURE_METHOD - GET"),
@@ -40,24 +34,4 @@ it("a purge that reaches only a part of its entries says so", async () => {
   const reply = await post(`${url}/cache/purge`, JSON.stringify({ url: "/areas" }));
   expect([reply.status, problemCode(reply)]).toEqual([503, "store-unavailable"]);
   expect(reply.json()).toMatchObject({ remedy: expect.stringMatching(/applied in part. Send it again/) });
-});
-
-describe("a restart with a data directory", () => {
-  it("keeps answers, purges and the spent budget", async () => {
-    const env = { DATA_DIR: temporaryDirectory(), BUDGET: "2/1h" };
-    const [upstreamPort = 0] = await freePorts(1);
-    const before = await startGateway({ env, upstreamPort });
-    const answer = await before.get(PATH);
-    await before.get(OTHER);
-    await purge(before, { resource: "sold" });
-    await before.stop();
-
-    const after = await startGateway({ env, upstreamPort });
-    const again = await after.get(PATH);
-    expect(cacheStatus(again)).toMatchObject({ hit: true, detail: "sqlite" });
-    expect([again.text, again.headers.etag]).toEqual([answer.text, answer.headers.etag]);
-    expect((await entry(after, OTHER)).json()).toMatchObject({ why: "purged" });
-    expect(problemCode(await after.get("/areas?q=new"))).toBe("temporary-reduced-capacity");
-    expect(after.sandbox.requests()).toEqual([]);
-  });
 });

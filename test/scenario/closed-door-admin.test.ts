@@ -39,11 +39,6 @@ it("the admin token is in no command's output, no answer and no log line", async
   expect(replies[0]?.text).not.toContain(TOKEN);
 });
 
-it("the callers' port requires no token", async () => {
-  const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
-  expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
-});
-
 it("a malformed request to the admin port is refused as on the callers' port", async () => {
   const gateway = await startGateway();
   const port = Number(new URL(gateway.adminUrl).port);

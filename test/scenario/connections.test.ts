@@ -1,7 +1,5 @@
-import { execFile } from "node:child_process";
 import http from "node:http";
 import net from "node:net";
-import { promisify } from "node:util";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -157,13 +155,6 @@ describe("a URL with raw non-ASCII characters", () => {
     expect(raw.slice(raw.indexOf("\r\n\r\n") + 4)).toBe(encoded.body.toString("latin1"));
     expect(await gateway.logged('"msg":"request"', '"raw"')).toMatchObject({ client: "127.0.0.1" });
     await stillAnswers(gateway);
-  });
-
-  it("is understood from curl, also on a connection that was used before", async () => {
-    const gateway = await startGateway();
-    const urls = ["/areas?q=Nacka", RAW, "/sold?objectType=gård", RAW].map((target) => gateway.url + target);
-    const { stdout } = await promisify(execFile)("curl", ["-s", "-w", "\n%{http_code}\n", ...urls]);
-    expect(stdout.match(/^\d{3}$/gm)).toEqual(["200", "200", "200", "200"]);
   });
 
   it("ends when its caller hangs up", async () => {

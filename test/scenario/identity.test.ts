@@ -63,6 +63,19 @@ describe("gateways on one Redis", () => {
     expect(await statusAndCache(second, "/areas?q=b")).toMatch(/^(429|503)/);
   });
 
+  it("read Redis twice at a miss: before the claim, and after it for the answer of an earlier flight", async () => {
+    await redis.command("flushall");
+    const gateway = await startGateway({ settings, env: { REDIS_URL: `redis://127.0.0.1:${redis.port}` } });
+    await expect.poll(async () => await statusAndCache(gateway, "/areas?q=nacka")).toMatch(/^200/);
+    const count = (operation: string): Promise<number> =>
+      gateway.metric(
+        `gateway_store_operation_duration_seconds_count{store="redis",operation="${operation}"}`,
+      );
+    // The answer is stored after it is sent.
+    await expect.poll(() => count("set")).toBe(1);
+    expect([await count("get"), await count("claim")]).toEqual([2, 1]);
+  });
+
   it("put redis.keyPrefix in front of every key", async () => {
     await redis.command("flushall");
     const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REDIS_KEY_PREFIX: "team-a:" };

@@ -6,7 +6,6 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, post } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { createRandom } from "../support/random.ts";
 import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { temporaryDirectory } from "../support/files.ts";
@@ -82,12 +81,6 @@ describe("learned lifetimes", () => {
     expect(await gateway.metric("gateway_out_of_date_expected_ratio")).toBeCloseTo(freshness.expected, 6);
   });
 
-  it("are not used with cache.lifetimes: fixed", async () => {
-    const { pass, ttl } = await start({ env: { CACHE_LIFETIMES: "fixed" } });
-    await pass(60);
-    expect([await ttl(CHANGING), await ttl(STEADY)]).toEqual([TTL_SECONDS, TTL_SECONDS]);
-  });
-
   it("outlive a restart together with the answers", async () => {
     const env = { DATA_DIR: temporaryDirectory() };
     const before = await start({ env });
@@ -105,21 +98,6 @@ describe("learned lifetimes", () => {
     });
     expect(learned.lifetimeSeconds).toBeGreaterThan(TTL_SECONDS);
     expect(entry.learned.changesEverySeconds).toBeGreaterThan(3_600);
-  });
-
-  it("never make an answer older than three times cache.ttl and staleWhileRevalidate together", async () => {
-    const { gateway, clock } = await start({}, undefined, 60);
-    const random = createRandom(1);
-    let oldest = 0;
-    for (let nth = 0; nth < 200; nth++) {
-      clock.pass(random.pick([5_000, 60_000, 300_000, 890_000, 950_000, 1_000_000, 4_000_000]));
-      gateway.sandbox.revise();
-      const reply = await gateway.get(random.chance(0.5) ? CHANGING : STEADY);
-      oldest = Math.max(oldest, Number(reply.headers.age ?? 0));
-      await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
-    }
-    expect(oldest).toBeLessThan(3 * TTL_SECONDS + 60);
-    expect(oldest).toBeGreaterThan(TTL_SECONDS / 3);
   });
 
   it("count the requests at all replicas", async () => {

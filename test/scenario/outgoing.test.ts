@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFakeClock } from "../support/fake-clock.ts";
 import { CALLER, startGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { NO_AREAS, signatureOf, startUpstream, type Seen } from "../support/upstream.ts";
 
@@ -173,17 +173,6 @@ describe("an upstream answer", () => {
     expect(reply.headers.age).toBe(age);
   });
 
-  it("of a path passed through is passed on each time, and not cached", async () => {
-    const upstream = await startUpstream();
-    const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
-    for (let round = 0; round < 2; round++) {
-      const reply = await gateway.get("/areas/76/near");
-      expect([reply.text, reply.headers["cache-control"]]).toEqual([NO_AREAS, "no-store"]);
-      expect(cacheStatus(reply)["fwd"]).toBe("bypass");
-    }
-    expect(upstream.seen).toHaveLength(2);
-  });
-
   it.each<[number, string, Record<string, string>]>([
     [400, "upstream-rejected", {}],
     [404, "not-found", {}],
@@ -210,17 +199,6 @@ describe("an upstream answer", () => {
     }
     expect(told.map((text) => text.length)).toEqual([16, 40, privateKey.length, callerId.length]);
     expect(upstream.seen).toHaveLength(headers === NO_STORE ? 2 : 1);
-  });
-
-  // The lines are joined, and two dates are not a date.
-  it("with several Expires lines is expired", async () => {
-    const dates = [2, 3].map((hours) => new Date(Date.now() + hours * 3_600_000).toUTCString());
-    const upstream = await startUpstream((response) => {
-      response.setHeader("expires", dates);
-      response.end(NO_AREAS);
-    });
-    const gateway = await startGateway({ env: upstream.env });
-    expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ stored: true, ttl: "0" });
   });
 
   it("with another protocol, or without HTTP, is refused", async () => {

@@ -306,7 +306,7 @@ function requestIn(stage: Stage, line: string) {
   return {
     method,
     path: unescaped(path),
-    headers: { ...headersIn(rest), ...(app !== undefined && { "x-app-id": app }) },
+    headers: { ...headersIn(unescaped(rest)), ...(app !== undefined && { "x-app-id": app }) },
   };
 }
 

@@ -17,23 +17,6 @@ async function settingsFor(): Promise<Record<string, string>> {
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 describe("the gateway's process", () => {
-  it("without its settings ends with one line for each missing one", async () => {
-    const { code, output } = await command(["gateway"]);
-    expect(code).toBe(1);
-    for (const name of [
-      "url",
-      "imageUrl",
-      "service",
-      "callerId",
-      "userAgent",
-      "referrer",
-      "privateKeyFile",
-    ]) {
-      const lines = output.split("\n").filter((line) => new RegExp(`upstream\\.${name}\\b`).test(line));
-      expect([name, lines.length]).toEqual([name, 1]);
-    }
-  });
-
   /** Node opens its inspector on SIGUSR1 unless it runs with --disable-sigusr1. Anyone on the machine could use it. */
   it.each([
     ["npm start", (env: Record<string, string>) => runScript("start", env)],

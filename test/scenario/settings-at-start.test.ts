@@ -51,22 +51,6 @@ describe.each(["gateway", "config-check"])("%s", (name) => {
   });
 });
 
-describe("config-check", () => {
-  it("shows the settings and their sources, and no key", async () => {
-    const file = fileWith("cache: { ttl: { sold: 2h } }\nbudget: { maxWait: 3s }\n", "mine.yaml");
-    const env = { ...COMPLETE, CONFIG_FILE: file, BUDGET_MAX_WAIT: "4s" };
-    const { code, output } = await command(["config-check"], env);
-    expect(code).toBe(0);
-    expect(output).toMatch(/^configuration is valid$/m);
-    expect(output).toContain(`${file}:1: cache.ttl.sold = `);
-    // The environment wins: the file's own value is not what counts.
-    expect(output).toMatch(/environment variable BUDGET_MAX_WAIT: budget\.maxWait = .*4s/);
-    expect(output).not.toMatch(/3s/);
-    expect(output).toMatch(/UPSTREAM_PRIVATE_KEY = /);
-    expect(output).not.toContain(CALLER.privateKey);
-  });
-});
-
 describe("gateway", () => {
   it("reads the private key from a file and never shows it", async () => {
     const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });

@@ -2,38 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { askDirectly } from "../support/direct.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
-import { NO_AREAS, signatureOf, startUpstream } from "../support/upstream.ts";
-
-describe("exceptions that the API's owner has granted", () => {
-  it("are a larger limit and larger thumbnails", async () => {
-    const upstream = await startUpstream((response) => {
-      const isImage = response.req.url?.startsWith("/cache");
-      response.end(isImage ? Buffer.from([0xff, 0xd8, 0, 0xff, 0xd9]) : NO_AREAS);
-    });
-    const settings = "query: { maxLimit: 1000, maxImageSize: 800x600 }";
-    const gateway = await startGateway({ env: upstream.env, settings });
-    for (const [path, status] of [
-      ["/areas?limit=1000", 200],
-      ["/areas?limit=1001", 400],
-      ["/cache/primary_7_800x600.jpg", 200],
-      ["/cache/primary_7_801x600.jpg", 400],
-    ] as const)
-      expect([path, (await gateway.get(path)).status]).toEqual([path, status]);
-    expect((await startGateway().then(({ get }) => get("/areas?limit=501"))).status).toBe(400);
-  });
-});
-
-describe("the path of a single record", () => {
-  it("is upstream.recordPath, for callers and for the upstream", async () => {
-    const upstream = await startUpstream((response) => void response.end('{"sold":[{"serviceId":7}]}'));
-    const settings = 'upstream: { recordPath: "/{resource}/show/{serviceId}" }';
-    const gateway = await startGateway({ env: upstream.env, settings });
-    expect((await gateway.get("/sold/show/07")).text).toBe('{"sold":[{"serviceId":7}]}');
-    expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual(["/sold/show/7"]);
-    expect(problemCode(await gateway.get("/sold/7"))).toBe("unknown-path");
-  });
-});
+import { cacheStatus } from "../support/reply.ts";
 
 it("the lifetime of an answer ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {
   const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }", env: EXACT_PAGES });
