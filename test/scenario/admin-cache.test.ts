@@ -2,15 +2,13 @@ import { expect, it } from "vitest";
 
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
-import { ask, type Reply, post } from "../support/ask.ts";
-import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
+import { ask, post } from "../support/ask.ts";
+import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { problemCode } from "../support/reply.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 
-const entry = (gateway: TestGateway, url: string, more = ""): Promise<Reply> =>
-  ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(url)}${more}`);
 it("/cache/entry shows the API's own explanation of a failure", async () => {
   const upstream = await startUpstream(
     (response) => void response.writeHead(405).end("FAILURE_METHOD - GET"),
@@ -19,7 +17,9 @@ it("/cache/entry shows the API's own explanation of a failure", async () => {
   await gateway.get(PATH);
   const failure = "the upstream answered 405: FAILURE_METHOD - GET";
   const says = `Not cached (not stored). The latest call failed: ${failure}.`;
-  expect((await entry(gateway, PATH)).json()).toMatchObject({ says, failure });
+  expect((await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(PATH)}`)).json()).toMatchObject(
+    { says, failure },
+  );
 });
 
 it("a purge that reaches only a part of its entries says so", async () => {
