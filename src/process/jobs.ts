@@ -15,7 +15,7 @@ export interface Jobs<T> {
 }
 
 /** No caller waits for the result any more, so no caller sees this error. */
-export class JobDropped extends Error {
+class JobDropped extends Error {
   override readonly name = "JobDropped";
 }
 

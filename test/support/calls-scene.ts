@@ -137,14 +137,6 @@ export function createScene(options: SceneOptions = {}): Scene {
   };
 }
 
-/** Lets time pass until a condition holds. */
-export async function passUntil(clock: FakeClock, condition: () => boolean, stepMs = 100): Promise<void> {
-  for (let steps = 0; !condition(); steps++) {
-    if (steps > 20_000) throw new Error("The condition never became true.");
-    await clock.advance(stepMs);
-  }
-}
-
 /** A fake clock that Bottleneck uses, too: until the test ends, it is the clock of the whole process. */
 export function fakeTime(): FakeClock {
   const clock = createFakeClock(undefined, { letRun: promisesSettled });

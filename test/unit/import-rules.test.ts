@@ -20,13 +20,13 @@ const RESTRICTED = `
   src/http/c.ts zod
   src/query/b.ts node:fs
   src/interface/a.ts node:http
-  src/cache/policy.ts node:net
-  src/cache/freshness.ts node:net
+  src/cache/serve-or-fetch.ts node:net
+  src/cache/ttl.ts node:net
   src/ratelimit/limits/window-log.ts node:timers
   src/usage/rolling-maximum.ts node:timers
   src/query/c.ts ../cache/cache.ts
   src/interface/b.ts ../query/parse.ts
-  src/cache/d.ts ../upstream/fetch.ts
+  src/cache/d.ts ../upstream/send.ts
   src/pages/a.ts ../cache/cache.ts
   src/pages/cut-page.ts node:fs
   src/singleflight/c.ts ../cache/cache.ts
@@ -64,7 +64,7 @@ const ALLOWED: readonly [file: string, code: string][] = [
   ["src/sqlite/database.ts", 'export * from "node:sqlite";'],
   ["src/pages/ok.ts", 'export * from "../query/key.ts";'],
   ["src/cache/ok.ts", 'export * from "../query/key.ts";'],
-  ["src/cache/ok-types.ts", 'export type { Fetched } from "../upstream/fetched.ts";'],
+  ["src/cache/ok-types.ts", 'export type { Fetched } from "../upstream/verdict.ts";'],
   ["src/upstream/ok-events.ts", 'export { CAUSES } from "../telemetry/events.ts";'],
   ["src/config/env.ts", "export const environment = process.env;"],
 ];

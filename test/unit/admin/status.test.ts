@@ -1,10 +1,9 @@
 /** What the status page is made of. */
 import { describe, expect, it } from "vitest";
 
-import { createCollect } from "../../../src/admin/status/activity.ts";
+import { type Activity, createCollect } from "../../../src/admin/status/activity.ts";
 import { createCounters } from "../../../src/admin/status/counters.ts";
 import { createRecorder } from "../../../src/admin/status/recorder.ts";
-import type { Activity } from "../../../src/admin/status/shapes.ts";
 import { emptyInMs, ratePerMs } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
@@ -40,13 +39,9 @@ function record() {
     observer,
     activity: (): Activity => ({
       process: { id: "one", host: "host", version: "1.2.3", startedAt: NOON },
-      ...recorder.hour(),
-      series: recorder.series(),
-      health: recorder.health(),
+      ...recorder.seen(),
       queue: { api: { interactive: 1 }, images: {} },
-      slowest: recorder.slowest(),
       outages: outages.current(),
-      problems: recorder.problems(),
     }),
   };
 }

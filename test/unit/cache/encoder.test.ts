@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { createEncoder, inStoredCoding } from "../../../src/cache/encoder.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
-import { createTiers } from "../../../src/cache/store/tiered.ts";
+import { Tiers } from "../../../src/cache/store/tiered.ts";
 import type { ContentCoding } from "../../../src/interface/media-types.ts";
 import { entryWith } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
@@ -19,7 +19,7 @@ const clock = createFakeClock(1_000);
 
 /** Encodes an answer, and stores the body with what memory has then. */
 function encode(store: MemoryStore, entry: Entry, coding: ContentCoding): Promise<Buffer> {
-  const { keepInMemory } = createTiers({ memory: store, store: undefined, clock });
+  const { keepInMemory } = new Tiers({ memory: store, store: undefined, clock });
   return createEncoder(keepInMemory)(KEY, entry, coding, () => true).then(({ body }) => body);
 }
 

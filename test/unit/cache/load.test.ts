@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
 
-import { createFailures } from "../../../src/cache/failures.ts";
+import { createFailures } from "../../../src/cache/recent-failures.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import type { Store } from "../../../src/cache/store/port.ts";
-import { createTiers } from "../../../src/cache/store/tiered.ts";
+import { Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
-import type { Fetched } from "../../../src/upstream/fetched.ts";
+import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { entryWith, fetchedWith } from "../../support/entries.ts";
 import { storeIn } from "../../support/store.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
@@ -25,7 +25,7 @@ const QUESTION = questionWith(requestWith(0));
 /** @param shared where other replicas keep their answers, too; what they say of that does not arrive */
 function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
   const clock = createFakeClock();
-  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), store: shared, clock });
+  const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store: shared, clock });
   const failures = createFailures();
   const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
   let calls = 0;

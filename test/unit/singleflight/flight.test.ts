@@ -84,6 +84,15 @@ function expectGoodEnd({ outcome, endedAt, deadlineAt, hasLeft }: TestWaiter): v
   if (outcome === "deadline-exceeded") expect(endedAt).toBe(deadlineAt);
 }
 
+/** A call knows who waits for it, and that nobody does any more. */
+function expectKnows(call: Waiting, waiters: readonly TestWaiter[]): void {
+  if (waiters.length === 0) return expect(call.abandoned.aborted).toBe(true);
+  expect(call.deadlineAt()).toBe(Math.max(...waiters.map(({ deadlineAt }) => deadlineAt)));
+  expect(new Set(call.apps())).toEqual(new Set(waiters.map(({ app }) => app)));
+  const ranks = waiters.map(({ priority }) => PRIORITIES.indexOf(priority));
+  expect(PRIORITIES.indexOf(call.priority())).toBeLessThanOrEqual(Math.min(...ranks));
+}
+
 const step = fc.record({
   does: fc.constantFrom("join", "join", "join", "leave", "leave", "wait", "send", "land", "fail"),
   amount: fc.nat(50),
@@ -109,14 +118,12 @@ it("at most one call is in flight, it knows its waiters, and every waiter has an
         await settled();
         await settled();
         expect(calls.filter(({ ended }) => !ended).length).toBeLessThanOrEqual(1);
-        const left = waiters.filter(({ outcome }) => outcome === undefined);
         const flying = calls.find(({ ended }) => !ended);
-        if (left.length === 0) expect(flying?.waiting.abandoned.aborted).not.toBe(false);
-        if (flying === undefined || left.length === 0) continue;
-        expect(flying.waiting.deadlineAt()).toBe(Math.max(...left.map(({ deadlineAt }) => deadlineAt)));
-        expect(new Set(flying.waiting.apps())).toEqual(new Set(left.map((waiter) => waiter.app)));
-        const ranks = left.map((waiter) => PRIORITIES.indexOf(waiter.priority));
-        expect(PRIORITIES.indexOf(flying.waiting.priority())).toBeLessThanOrEqual(Math.min(...ranks));
+        if (flying)
+          expectKnows(
+            flying.waiting,
+            waiters.filter(({ outcome }) => outcome === undefined),
+          );
       }
       await clock.advance(60);
       await settled();
