@@ -3,9 +3,9 @@
  */
 import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits/circuits.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
-import { createLocalLimiter } from "./ratelimit/limits/local-limiter.ts";
-import { createRedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/redis-script.ts";
-import { createSharedLimiter, type SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
+import { LocalLimiter } from "./ratelimit/limits/local-limiter.ts";
+import { RedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/redis-script.ts";
+import { SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
 import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
@@ -115,7 +115,7 @@ function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, obs
     evictionPolicy: () => undefined,
     withCopy: sqlite && createCopier(sqlite.database, sqlite.directory),
     limiterOf: (origin, limits) =>
-      createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
+      new LocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
     replicas: async () => [],
   };
@@ -206,14 +206,14 @@ function sharedLimits(
   { config, clock, observer, metrics }: Context,
 ): Pick<Backend, "limiterOf" | "circuitsOf" | "replicas"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
-  const limiters = new Map<OriginName, SharedLimiter>();
+  const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespaces.budget, origin);
   service.defineScripts(PURSE_SCRIPTS);
   return {
     limiterOf(origin, limits) {
-      const limiter = createSharedLimiter({
+      const limiter = new SharedLimiter({
         origin,
         config: limits,
-        redis: createRedisPurse(service.run, namespaces.budget, origin),
+        redis: purseOf(origin),
         clock,
         process: replica,
         replicas,
@@ -225,12 +225,11 @@ function sharedLimits(
         ...observer,
         dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });
-      limiters.set(origin, limiter);
       service.watch({ onRecovery: limiter.check });
       return limiter;
     },
     circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace: namespaces.budget, origin }),
-    replicas: async () => (await limiters.get("api")?.replicas()) ?? [],
+    replicas: purseOf("api").slots,
   };
 }
 

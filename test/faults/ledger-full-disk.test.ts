@@ -11,7 +11,7 @@ import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/ledger-on-disk.ts";
 import { reportUsage, type UsageReport } from "../../src/usage/usage.ts";
 import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
-import { createLocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
+import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
 import type { DatabaseSpace } from "../../src/sqlite/database.ts";
 import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
@@ -204,7 +204,7 @@ describe("the ledger on a full disk", () => {
     writeFileSync(join(directory, "ledger-unrecorded"), "damaged");
     const { ledger, stop } = start(directory, clock);
     const config = { windows: [minute, day], perDay: new Map(), arrivalMs: 1_000 };
-    const limiter = createLocalLimiter({ origin: "api", config, ledger, clock, process: "one" });
+    const limiter = new LocalLimiter({ origin: "api", config, ledger, clock, process: "one" });
     const ask = { app: "web", priority: "interactive", resource: "listings", cause: "miss" } as const;
     const acquire = () => limiter.acquire({ ...ask, query: "", leave: [] });
     const until = clock.monotonic() + 61_000;

@@ -2,7 +2,6 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
-import { purseKeys } from "../../src/ratelimit/limits/redis-script.ts";
 import type { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
@@ -63,7 +62,7 @@ it("limiters in one namespace share a limit but for their own purses, a slot tha
   expect(await take(one.limiter)).toBe("permit");
   await one.limiter.close();
   expect(await takeAll(two.limiter)).toBe(18);
-  expect(await two.limiter.replicas()).toHaveLength(1);
+  expect(await two.replicas()).toHaveLength(1);
   const next = join({ redisPort });
   await isShared(next.limiter);
   expect(await takeAll(next.limiter)).toBe(0);
@@ -160,7 +159,7 @@ async function statsOf(command: (...words: string[]) => Promise<unknown>): Promi
 
 it("while replicas of version 0.2 write, nothing is granted; then their calls count", async () => {
   const { port: redisPort, command } = await redisForTest();
-  const { prefix } = purseKeys("test:", "api");
+  const prefix = "test:{limiter:api}:";
   const writeAsOld = (): Promise<unknown> => command("SET", `${prefix}state`, JSON.stringify({ offset: 0 }));
   for (let call = 0; call < 12; call++)
     await command("ZADD", `${prefix}sends`, Date.now() - 1_000, `call-${call}`);
@@ -191,7 +190,7 @@ it("a limiter reports an outage of its own when Redis refuses only its script, a
   const sinceOutage = (): string[] => reports.slice(Math.max(0, reports.indexOf(outage)));
   await isShared(limiter);
   // The value of the state key is no JSON. So Redis refuses the script and answers all other commands.
-  const { state } = purseKeys("test:", "api");
+  const state = "test:{limiter:api}:purses";
   await command("SET", state, "no JSON");
   await expect.poll(() => reports).toContain(outage);
   expect(sinceOutage()).not.toContain(end);

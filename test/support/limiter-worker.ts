@@ -19,14 +19,14 @@ export interface WorkerSettings {
 }
 
 const settings: WorkerSettings = JSON.parse(process.argv[2] ?? "");
-const { limit, windowMs, replicas, dispatchers } = settings;
+const { limit, windowMs, dispatchers } = settings;
 const clock = systemClock;
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
-const { limiter } = shareLimits({
+const { limiter, replicas } = shareLimits({
   redisPort: settings.redisPort,
   windows: [{ name: "w", limit, windowMs }],
-  replicas,
+  replicas: settings.replicas,
   degradedForMs: Math.max(20_000, windowMs),
   onReport: say,
 });
@@ -39,7 +39,7 @@ limiter.onChange(() => {
   say(limiter.state().mode);
 });
 // As often as an operator may read them. A read has no effect.
-setInterval(() => void limiter.replicas().catch(() => undefined), 100);
+setInterval(() => void replicas().catch(() => undefined), 100);
 if (dispatchers > 0) limiter.announce([["interactive", "app", dispatchers]]);
 
 async function dispatch(): Promise<never> {

@@ -2,8 +2,8 @@
 import { createSeal } from "../../src/process/seal.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { systemRandom } from "../../src/process/random.ts";
-import { createRedisPurse, PURSE_SCRIPTS } from "../../src/ratelimit/limits/redis-script.ts";
-import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
+import { PURSE_SCRIPTS, RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
+import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import { createRedisService, type RedisService } from "../../src/redis/service.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
@@ -42,7 +42,11 @@ local redis = { call = function(name, ...)
 end }
 ${lua}`;
 
-export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisService } {
+export function shareLimits(options: ShareOptions): {
+  limiter: SharedLimiter;
+  replicas: RedisPurse["slots"];
+  calls: RedisService;
+} {
   const { degradedForMs = 20_000, timeoutMs = 250, perDay = new Map<string, number>() } = options;
   const { redisPort, windows, replicas, namespace = "test:", onReport = () => undefined } = options;
   const process = systemRandom.unique16();
@@ -61,10 +65,11 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
   });
   const { lua } = PURSE_SCRIPTS["sharedPurse"] ?? { lua: "" };
   calls.defineScripts({ sharedPurse: { lua: withWrongClock(lua) } });
-  const limiter = createSharedLimiter({
+  const redis = new RedisPurse(calls.run, namespace, "api");
+  const limiter = new SharedLimiter({
     origin: "api",
     config: { windows, perDay, arrivalMs: 1_000 },
-    redis: createRedisPurse(calls.run, namespace, "api"),
+    redis,
     clock: systemClock,
     process,
     replicas,
@@ -79,5 +84,5 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     dataLost: () => undefined,
   });
   calls.watch({ onRecovery: limiter.check });
-  return { limiter, calls };
+  return { limiter, replicas: redis.slots, calls };
 }

@@ -6,19 +6,9 @@ import type { Clock } from "../../process/clock.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger.ts";
 import { limitsText } from "../../usage/rate-window.ts";
-import type { Limiter, LimiterConfig, LimiterState, Permit, PermitRequest } from "../limiter.ts";
-import {
-  createOwnPurse,
-  dayOf,
-  freeInstants,
-  keptMs,
-  laterOf,
-  type OwnPurse,
-  spentIn,
-  type Wait,
-  waitFor,
-  windowState,
-} from "./own-purse.ts";
+import type { Acquired, Limiter, LimiterConfig, LimiterState, Permit, PermitRequest } from "../limiter.ts";
+import type { SendEnd } from "../throttled.ts";
+import { dayOf, keptMs, laterOf, OwnPurse, type Wait, windowState } from "./own-purse.ts";
 import { sendByOf } from "./purse-sizes.ts";
 
 export interface LocalLimiterOptions {
@@ -35,110 +25,122 @@ const ROUNDING_MS = 1;
 /** Longer windows count what is recorded: to close them would stop the gateway for too long. */
 const LONGEST_SHORT_WINDOW_MS = 3_600_000;
 
-export function createLocalLimiter({ origin, config, ledger, clock, process }: LocalLimiterOptions): Limiter {
-  let current = config;
-  let calls = 0;
-  let changed = (): void => undefined;
-  const purse = createOwnPurse(afterUnrecorded({ ledger, clock, config }));
-  const { log } = purse;
-  fill();
+export class LocalLimiter implements Limiter {
+  readonly #options: LocalLimiterOptions;
+  readonly #purse = new OwnPurse();
+  #config: LimiterConfig;
+  #calls = 0;
+  #changed = (): void => undefined;
 
-  function fill(): void {
-    const [now, monotonic] = [clock.now(), clock.monotonic()];
-    const since = now - keptMs(current.windows) - LONGEST_ARRIVAL_MS;
-    for (const { id, app, at, completion } of ledger.recent(origin, since)) {
+  constructor(options: LocalLimiterOptions) {
+    this.#options = options;
+    this.#config = options.config;
+    this.#recall();
+  }
+
+  /** Counts the calls of the processes before this one. */
+  #recall(): void {
+    const { clock, ledger, origin } = this.#options;
+    const { windows, arrivalMs } = this.#config;
+    const now = clock.now();
+    const monotonicMs = clock.monotonic() - now;
+    for (const { id, app, at, completion } of ledger.recent(
+      origin,
+      now - keptMs(windows) - LONGEST_ARRIVAL_MS,
+    )) {
       // A call without an end counts from its latest possible arrival. An instant in the future (the clock was set back)
       // counts as now.
-      const latest = completion?.arrivedAt ?? at + current.arrivalMs;
-      const arrived = Math.min(latest, now + current.arrivalMs);
-      log.enter(id, app, arrived - now + monotonic + ROUNDING_MS);
+      const arrivedAt = Math.min(completion?.arrivedAt ?? at + arrivalMs, now + arrivalMs);
+      this.#purse.log.enter(id, app, arrivedAt + monotonicMs + ROUNDING_MS);
     }
+    const until = ledger.unrecorded?.()?.until;
+    if (until === undefined) return;
+    // Calls were not recorded. Short windows count as full until those calls have left them.
+    this.#purse.debts = windows
+      .filter(({ windowMs }) => windowMs <= LONGEST_SHORT_WINDOW_MS)
+      .map(({ windowMs: ms, limit }) => ({ ms, count: limit, till: until + monotonicMs + arrivalMs + ms }));
   }
 
-  function permit(request: PermitRequest, now: number): Permit {
+  readonly acquire = async (request: PermitRequest): Promise<Acquired> =>
+    this.#refuse(request) ?? { kind: "permit", permit: this.#permit(request) };
+
+  readonly acquireAnyway = async (request: PermitRequest): Promise<Permit> => this.#permit(request);
+
+  /** @returns nothing where a permit is free */
+  #refuse({ app, leave }: PermitRequest): Wait | undefined {
+    const { windows, perDay } = this.#config;
+    const now = this.#options.clock.monotonic();
+    const sizes = windows.map(({ windowMs: ms, limit: size }, i) => ({ ms, size, leave: leave[i] ?? 0 }));
+    const wait = this.#purse.waitFor(sizes, now);
+    const limit = perDay.get(app);
+    if (limit === undefined) return wait;
+    const { spent, nextFreeAt } = dayOf(this.#purse.log, app, limit, now);
+    return spent >= limit ? laterOf(wait, nextFreeAt, "per-day") : wait;
+  }
+
+  #permit(request: PermitRequest): Permit {
+    const { clock, ledger, origin, process } = this.#options;
+    const { windows, arrivalMs } = this.#config;
     const { app, resource, cause, query } = request;
-    const id = `${process}.${origin}.${++calls}`;
-    const entry = { id, origin, at: clock.now(), app, resource, cause, query };
+    const now = clock.monotonic();
+    const id = `${process}.${origin}.${++this.#calls}`;
     // The ledger has the call before it departs. If the process is killed, the call counts as spent.
-    ledger.enter({ ...entry, limits: limitsText(current.windows) });
-    log.enter(id, app, now + current.arrivalMs);
-    log.forget(now - keptMs(current.windows));
-    return { id, request, sendBy: sendByOf(now, current.arrivalMs) };
+    const entry = { id, origin, at: clock.now(), app, resource, cause, query };
+    ledger.enter({ ...entry, limits: limitsText(windows) });
+    this.#purse.log.enter(id, app, now + arrivalMs);
+    this.#purse.log.forget(now - keptMs(windows));
+    return { id, request, sendBy: sendByOf(now, arrivalMs) };
   }
 
-  return {
-    async acquire(request) {
-      const now = clock.monotonic();
-      const refusal = refuse(purse, current, request, now);
-      return refusal ?? { kind: "permit", permit: permit(request, now) };
-    },
-    acquireAnyway: async (request) => permit(request, clock.monotonic()),
-    complete({ id, request }, { status, durationMs, arrivedAfterMs }) {
-      // If the process is frozen between the two readings, the call counts longer here than in the ledger.
-      const sinceArrivalMs = durationMs - arrivedAfterMs;
-      const arrivedAt = clock.now() - sinceArrivalMs;
-      log.enter(id, request.app, clock.monotonic() - sinceArrivalMs);
-      ledger.complete(id, { status, durationMs, arrivedAt });
-      changed();
-    },
-    release({ id }) {
-      log.drop(id);
-      ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
-      changed();
-    },
-    state: () => stateOf(purse, current, clock.monotonic()),
-    announce: () => undefined,
-    onChange(listener) {
-      changed = listener;
-    },
-    configure(next) {
-      current = next;
-      changed();
-    },
-    close: async () => undefined,
+  readonly complete = ({ id, request }: Permit, { status, durationMs, arrivedAfterMs }: SendEnd): void => {
+    const { clock, ledger } = this.#options;
+    // If the process is frozen between the two readings, the call counts longer here than in the ledger.
+    const sinceArrivalMs = durationMs - arrivedAfterMs;
+    const arrivedAt = clock.now() - sinceArrivalMs;
+    this.#purse.log.enter(id, request.app, clock.monotonic() - sinceArrivalMs);
+    ledger.complete(id, { status, durationMs, arrivedAt });
+    this.#changed();
   };
-}
 
-/** After a time in which calls were not recorded, short windows count as full until those calls have left them. */
-function afterUnrecorded({
-  ledger,
-  clock,
-  config,
-}: Pick<LocalLimiterOptions, "ledger" | "clock" | "config">): OwnPurse["debts"] {
-  const until = ledger.unrecorded?.()?.until;
-  if (until === undefined) return [];
-  const latest = until - clock.now() + clock.monotonic() + config.arrivalMs;
-  return config.windows
-    .filter(({ windowMs }) => windowMs <= LONGEST_SHORT_WINDOW_MS)
-    .map(({ windowMs: ms, limit }) => ({ ms, count: limit, till: latest + ms }));
-}
-
-/** @returns nothing where a permit is free */
-function refuse(
-  purse: OwnPurse,
-  { windows, perDay }: LimiterConfig,
-  { app, leave }: PermitRequest,
-  now: number,
-): Wait | undefined {
-  const sizes = windows.map(({ windowMs: ms, limit: size }, i) => ({ ms, size, leave: leave[i] ?? 0 }));
-  const wait = waitFor(purse, sizes, now);
-  const day = perDay.get(app);
-  if (day === undefined) return wait;
-  const { spent, nextFreeAt } = dayOf(purse.log, app, day, now);
-  return spent >= day ? laterOf(wait, nextFreeAt, "per-day") : wait;
-}
-
-function stateOf(purse: OwnPurse, { windows, perDay }: LimiterConfig, now: number): LimiterState {
-  return {
-    mode: "alone",
-    windows: windows.map((window) => {
-      const { limit, windowMs } = window;
-      const spent = spentIn(purse, windowMs, now);
-      const freeAt = freeInstants(purse, windowMs, limit, now);
-      const byApp = purse.log.byApp(windowMs, now);
-      return windowState(window, { spent, remaining: limit - spent, freeAt, byApp });
-    }),
-    today: new Map([...perDay].map(([app, limit]) => [app, dayOf(purse.log, app, limit, now)])),
-    newsElsewhere: [],
+  readonly release = ({ id }: Permit): void => {
+    const { clock, ledger } = this.#options;
+    this.#purse.log.drop(id);
+    ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
+    this.#changed();
   };
+
+  readonly state = (): LimiterState => {
+    const { windows, perDay } = this.#config;
+    const { log } = this.#purse;
+    const now = this.#options.clock.monotonic();
+    return {
+      mode: "alone",
+      windows: windows.map((window) => {
+        const { limit, windowMs } = window;
+        const spent = this.#purse.spent(windowMs, now);
+        const freeAt = this.#purse.freeInstants(windowMs, limit, now);
+        return windowState(window, {
+          spent,
+          remaining: limit - spent,
+          freeAt,
+          byApp: log.byApp(windowMs, now),
+        });
+      }),
+      today: new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)])),
+      newsElsewhere: [],
+    };
+  };
+
+  readonly announce = (): void => undefined;
+
+  readonly onChange = (listener: () => void): void => {
+    this.#changed = listener;
+  };
+
+  readonly configure = (next: LimiterConfig): void => {
+    this.#config = next;
+    this.#changed();
+  };
+
+  readonly close = async (): Promise<void> => undefined;
 }

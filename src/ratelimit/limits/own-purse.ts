@@ -4,7 +4,7 @@
  */
 import type { RateWindow } from "../../usage/rate-window.ts";
 import { type Acquired, DAY_MS, type LimitReason, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
-import { createWindowLog, type WindowLog } from "./window-log.ts";
+import { WindowLog } from "./window-log.ts";
 
 /** Calls that count in one window, and of which no instants are known. */
 interface Debt {
@@ -14,61 +14,68 @@ interface Debt {
   readonly till: number;
 }
 
-export interface OwnPurse {
-  readonly log: WindowLog;
-  readonly debts: readonly Debt[];
-  /** How long a window is on the clock of this process. */
-  readonly span: (ms: number) => number;
-}
-
-export const createOwnPurse = (debts: readonly Debt[] = [], span = (ms: number): number => ms): OwnPurse => ({
-  log: createWindowLog(),
-  debts,
-  span,
-});
-
-/** How long calls are kept. */
-export const keptMs = (windows: readonly Pick<RateWindow, "windowMs">[]): number =>
-  Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
-
-const owedIn = ({ debts }: OwnPurse, ms: number, now: number): Debt[] =>
-  debts.filter((debt) => debt.ms === ms && debt.till > now);
-
-/** How many calls count in a window. */
-export function spentIn(purse: OwnPurse, ms: number, now: number): number {
-  return (
-    purse.log.spent(purse.span(ms), now) + owedIn(purse, ms, now).reduce((sum, { count }) => sum + count, 0)
-  );
-}
-
 export type Wait = Extract<Acquired, { kind: "wait" }>;
+
+export class OwnPurse {
+  readonly log = new WindowLog();
+  debts: readonly Debt[] = [];
+  readonly #span: (ms: number) => number;
+
+  /** @param span how long a window is on the clock of this process */
+  constructor(span = (ms: number): number => ms) {
+    this.#span = span;
+  }
+
+  /** How many calls count in a window. */
+  spent(ms: number, now: number): number {
+    const owed = this.#owedIn(ms, now).reduce((sum, { count }) => sum + count, 0);
+    return this.log.spent(this.#span(ms), now) + owed;
+  }
+
+  /**
+   * @param windows in each: the purse's size, and how much it must leave after the call
+   * @returns nothing if the purse may pay for a call now
+   */
+  waitFor(
+    windows: readonly { readonly ms: number; readonly size: number; readonly leave: number }[],
+    now: number,
+  ): Wait | undefined {
+    let wait: Wait | undefined;
+    for (const { ms, size, leave } of windows) {
+      const left = size - this.spent(ms, now);
+      const missing = 1 + leave - left;
+      if (missing <= 0) continue;
+      // Without an instant, more is to be left than the purse holds. Only new settings help.
+      const known = this.log.freeInstants(this.#span(ms), now, missing)[missing - 1];
+      const freeAt = known ?? this.#owedIn(ms, now)[0]?.till ?? now + ms;
+      wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");
+    }
+    return wait;
+  }
+
+  /** The instants at which a purse of this size can pay for one more call, two more calls, … */
+  freeInstants(ms: number, size: number, now: number): number[] {
+    const owed = this.#owedIn(ms, now).flatMap(({ count, till }) =>
+      repeated(till, Math.min(count, MOST_FREE_INSTANTS)),
+    );
+    const instants = firstOf([...this.log.freeInstants(this.#span(ms), now, MOST_FREE_INSTANTS), ...owed]);
+    // When more calls count than the purse holds, the first ones that leave the window free nothing.
+    return instants.slice(Math.max(0, this.spent(ms, now) - size));
+  }
+
+  #owedIn(ms: number, now: number): Debt[] {
+    return this.debts.filter((debt) => debt.ms === ms && debt.till > now);
+  }
+}
 
 /** @returns the later one, with the first reason */
 export function laterOf(wait: Wait | undefined, until: number, reason: LimitReason): Wait {
   return { kind: "wait", until: Math.max(until, wait?.until ?? 0), reason: wait?.reason ?? reason };
 }
 
-/**
- * @param windows in each: the purse's size, and how much it must leave after the call
- * @returns nothing if the purse may pay for a call now
- */
-export function waitFor(
-  purse: OwnPurse,
-  windows: readonly { readonly ms: number; readonly size: number; readonly leave: number }[],
-  now: number,
-): Wait | undefined {
-  let wait: Wait | undefined;
-  for (const { ms, size, leave } of windows) {
-    const left = size - spentIn(purse, ms, now);
-    const count = 1 + leave - left;
-    if (count <= 0) continue;
-    // Without an instant, more is to be left than the purse holds. Only new settings help.
-    const freeAt =
-      purse.log.freeAt(purse.span(ms), now, { count }) ?? owedIn(purse, ms, now)[0]?.till ?? now + ms;
-    wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");
-  }
-  return wait;
-}
+/** How long calls are kept. */
+export const keptMs = (windows: readonly Pick<RateWindow, "windowMs">[]): number =>
+  Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 
 /** The app's calls of the last day, and when it may make the next one. */
 export function dayOf(
@@ -78,19 +85,12 @@ export function dayOf(
   now: number,
 ): { readonly spent: number; readonly nextFreeAt: number } {
   const spent = log.spent(DAY_MS, now, app);
-  const count = Math.max(1, spent + 1 - perDay);
-  return { spent, nextFreeAt: log.freeAt(DAY_MS, now, { count, app }) ?? now };
+  const missing = Math.max(1, spent + 1 - perDay);
+  return { spent, nextFreeAt: log.freeInstants(DAY_MS, now, missing, app)[missing - 1] ?? now };
 }
 
-/** The instants at which a purse of this size can pay for one more call, two more calls, … */
-export function freeInstants(purse: OwnPurse, ms: number, size: number, now: number): number[] {
-  const owed = owedIn(purse, ms, now).flatMap(({ count, till }) =>
-    Array.from({ length: Math.min(count, MOST_FREE_INSTANTS) }, () => till),
-  );
-  const instants = firstOf([...purse.log.freeInstants(purse.span(ms), now, MOST_FREE_INSTANTS), ...owed]);
-  // When more calls count than the purse holds, the first ones that leave the window free nothing.
-  return instants.slice(Math.max(0, spentIn(purse, ms, now) - size));
-}
+export const repeated = (instant: number, times: number): number[] =>
+  Array.from({ length: times }, () => instant);
 
 export const firstOf = (instants: number[]): number[] =>
   instants.toSorted((a, b) => a - b).slice(0, MOST_FREE_INSTANTS);

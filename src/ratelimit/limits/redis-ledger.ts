@@ -4,7 +4,8 @@ import { LRUCache } from "lru-cache";
 import { CAUSES, UPSTREAM_FAULTS } from "../../telemetry/events.ts";
 import { RESOURCES, ORIGINS, type OriginName } from "../../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "../../usage/ledger.ts";
-import { purseKeys, readState, type RunLimiter } from "./redis-script.ts";
+import type { RunOnRedis } from "../../redis/commands.ts";
+import { RedisPurse } from "./redis-script.ts";
 
 const LINES_AT_ONCE = 1_000;
 /** The end of a call, and calls that a replica sent without Redis, are in the stream at most this long after the call. */
@@ -13,30 +14,25 @@ const LATEST_MS = 26 * 3_600_000;
 /** How many calls are remembered after their end, because a replica may have entered a call twice. */
 const MOST_ENDED = 10_000;
 
-export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerReader {
-  const completeSince = async (origin: OriginName): Promise<number> =>
-    (await readState(run, namespace, origin))?.since ?? 0;
-
+export function createLimiterLedger(run: RunOnRedis, namespace: string): LedgerReader {
+  const purses = ORIGINS.map((origin) => ({ origin, purse: new RedisPurse(run, namespace, origin) }));
   return {
     async *read(from, to) {
-      for (const origin of ORIGINS) {
-        const { ledger } = purseKeys(namespace, origin);
-        yield* joined(origin, parts(run, ledger, from, to + LATEST_MS), { from, to });
-      }
+      for (const { origin, purse } of purses)
+        yield* joined(origin, parts(purse, from, to + LATEST_MS), { from, to });
     },
-    completeSince: async () => Math.max(...(await Promise.all(ORIGINS.map(completeSince)))),
+    completeSince: async () =>
+      Math.max(...(await Promise.all(purses.map(({ purse }) => purse.completeSince())))),
   };
 }
 
 export type Fields = Readonly<Record<string, string | undefined>>;
 
 /** The entries of a stream, some at a time. */
-async function* parts(run: RunLimiter, key: string, from: number, to: number): AsyncIterable<Fields[]> {
+async function* parts(purse: RedisPurse, from: number, to: number): AsyncIterable<Fields[]> {
   let start = String(from);
   for (;;) {
-    const part = await run("ledger", key, (client) =>
-      client.xrange(key, start, String(to), "COUNT", LINES_AT_ONCE),
-    );
+    const part = await purse.ledger(start, String(to), LINES_AT_ONCE);
     yield part.map(([, fields]) => fieldsIn(fields.map(String)));
     const last = part.at(-1)?.[0];
     if (last === undefined || part.length < LINES_AT_ONCE) return;

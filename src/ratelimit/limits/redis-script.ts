@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 
 import type { ClientContext, Result } from "ioredis";
 
-import type { RedisClient, RedisScripts } from "../../redis/connect.ts";
-import type { Cause } from "../../telemetry/events.ts";
 import type { OriginName } from "../../interface/resources.ts";
+import type { RunOnRedis } from "../../redis/commands.ts";
+import type { RedisScripts } from "../../redis/connect.ts";
 import type { LedgerCompletion } from "../../usage/ledger.ts";
-import type { LimitReason, News } from "../limiter.ts";
+import type { LimitReason, News, PermitRequest } from "../limiter.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -19,23 +19,13 @@ export const PURSE_SCRIPTS: RedisScripts = {
   sharedPurse: { lua: readFileSync(new URL("./shared-purse.lua", import.meta.url), "utf8") },
 };
 
-/** Sends a command to Redis. Rejects when Redis does not answer, or refuses the command. */
-export type RunLimiter = <T>(
-  operation: "take" | "ledger",
-  key: string,
-  command: (client: RedisClient) => Promise<T>,
-) => Promise<T>;
-
 /** What the ledger records of a call. */
-interface CallRecord {
-  readonly resource: string;
-  readonly cause: Cause;
-  readonly query: string;
+interface CallRecord extends Pick<PermitRequest, "app" | "resource" | "cause" | "query"> {
+  readonly id: string;
 }
 
+/** A request for a permit of the shared purse. */
 export interface Take extends CallRecord {
-  readonly id: string;
-  readonly app: string;
   /** Permits that the shared purse must keep after this one, the shortest window first. */
   readonly leave: readonly number[];
   readonly perDay: number | undefined;
@@ -47,8 +37,6 @@ export interface Take extends CallRecord {
 
 /** A call that the own purse paid for. */
 export interface OwnCall extends CallRecord {
-  readonly id: string;
-  readonly app: string;
   readonly slot: number;
   /** Time since the instant it counts from. */
   readonly ageMs: number;
@@ -58,15 +46,12 @@ export interface OwnCall extends CallRecord {
   readonly hasDay: boolean;
 }
 
-export interface EndedCall {
-  readonly id: string;
-  readonly app: string;
+export interface EndedCall
+  extends Pick<CallRecord, "id" | "app">, Pick<LedgerCompletion, "status" | "durationMs"> {
   /** Of the own purse that paid for it. */
   readonly slot: number | undefined;
   /** Time since its arrival. */
   readonly ageMs: number;
-  readonly status: LedgerCompletion["status"];
-  readonly durationMs: number;
 }
 
 /** All that a replica has to ask and to report. */
@@ -112,7 +97,7 @@ export type TakeResult =
   | { readonly isGranted?: false; readonly reason: LimitReason; readonly waitMs: number };
 
 /** `late`: a later command of this process came first. */
-export type Reply = { readonly kind: "late" } | Done;
+type Reply = { readonly kind: "late" } | Done;
 
 export interface Done {
   readonly kind: "done";
@@ -145,33 +130,6 @@ export interface Done {
   readonly waiting?: readonly (readonly News[])[];
 }
 
-/** The keys of an origin. `namespace` is the prefix of all keys and the account's fingerprint. It has no braces. */
-export function purseKeys(
-  namespace: string,
-  origin: OriginName,
-): { readonly prefix: string; readonly state: string; readonly ledger: string; readonly all: string[] } {
-  const prefix = `${namespace}{limiter:${origin}}:`;
-  const names = ["purses", "shared", "own", "queues", "ledger", "state", "sends"];
-  return {
-    prefix,
-    state: `${prefix}purses`,
-    ledger: `${prefix}ledger`,
-    all: names.map((name) => prefix + name),
-  };
-}
-
-export interface RedisPurse {
-  /** @param settings what each request carries: `TwoPurses.settings` */
-  readonly ask: (request: Request, settings: object) => Promise<Reply>;
-  /** Entries of the ledger after an id, oldest first, at most `most`. */
-  readonly follow: (
-    after: string,
-    most: number,
-  ) => Promise<readonly (readonly [id: string, fields: string[]])[]>;
-  /** The slots that are not free. A pure read. */
-  readonly slots: () => Promise<readonly ReplicaSlot[]>;
-}
-
 /** A slot, as operators see it. */
 export interface ReplicaSlot {
   readonly slot: number;
@@ -194,38 +152,59 @@ interface StoredState {
   }[];
 }
 
-/** Reads the script's state and changes nothing. @returns nothing if Redis has none */
-export async function readState(
-  run: RunLimiter,
-  namespace: string,
-  origin: OriginName,
-): Promise<StoredState | undefined> {
-  const { state, all } = purseKeys(namespace, origin);
-  const text = await run("ledger", state, (client) => client.sharedPurse(all.length, ...all, ""));
-  // Lua encodes an empty list as an empty object.
-  return text === null ? undefined : JSON.parse(text.replaceAll("{}", "[]"));
-}
+/** The shared purse of an origin in Redis. Its methods reject when Redis does not answer, or refuses the command. */
+export class RedisPurse {
+  readonly #run: RunOnRedis;
+  readonly #prefix: string;
+  readonly #keys: readonly string[];
 
-export function createRedisPurse(run: RunLimiter, namespace: string, origin: OriginName): RedisPurse {
-  const { prefix, state, ledger, all: keys } = purseKeys(namespace, origin);
-  return {
-    async ask(request, settings) {
-      const text = JSON.stringify({ ...settings, ...request, prefix });
-      const answer = await run("take", state, (client) => client.sharedPurse(keys.length, ...keys, text));
-      // Lua encodes an empty list as an empty object.
-      const reply: Reply = JSON.parse((answer ?? "").replaceAll("{}", "[]"));
-      return reply;
-    },
-    follow: (after, most) =>
-      run("ledger", ledger, (client) => client.xrange(ledger, `(${after}`, "+", "COUNT", most)),
-    async slots() {
-      const stored = await readState(run, namespace, origin);
-      const { time = 0, slots = [] } = stored ?? {};
-      return slots.flatMap(({ holder, isUnknown, renewedAt = time, holdMs = 0 }, index) =>
-        holder !== undefined || isUnknown === true
-          ? [{ slot: index + 1, holder: holder ?? "", freeInMs: Math.max(0, renewedAt + holdMs - time) }]
-          : [],
-      );
-    },
+  /** @param namespace the prefix of all keys and the account's fingerprint. It has no braces. */
+  constructor(run: RunOnRedis, namespace: string, origin: OriginName) {
+    this.#run = run;
+    this.#prefix = `${namespace}{limiter:${origin}}:`;
+    const names = ["purses", "shared", "own", "queues", "ledger", "state", "sends"];
+    this.#keys = names.map((name) => this.#prefix + name);
+  }
+
+  /** @param settings what each request carries: `TwoPurses.settings` */
+  async ask(request: Request, settings: object): Promise<Reply> {
+    const text = await this.#play("take", JSON.stringify({ ...settings, ...request, prefix: this.#prefix }));
+    const reply: Reply = JSON.parse(text);
+    return reply;
+  }
+
+  /** Entries of the ledger, oldest first, at most `most`. The arguments are those of XRANGE. */
+  readonly ledger = (start: string, end: string, most: number): Promise<[id: string, fields: string[]][]> => {
+    const key = `${this.#prefix}ledger`;
+    return this.#run("ledger", key, (client) => client.xrange(key, start, end, "COUNT", most));
   };
+
+  /** The slots that are not free. */
+  readonly slots = async (): Promise<readonly ReplicaSlot[]> => {
+    const { time, slots } = await this.#state();
+    return slots.flatMap(({ holder, isUnknown, renewedAt = time, holdMs = 0 }, index) =>
+      holder !== undefined || isUnknown === true
+        ? [{ slot: index + 1, holder: holder ?? "", freeInMs: Math.max(0, renewedAt + holdMs - time) }]
+        : [],
+    );
+  };
+
+  /** Since when the ledger is complete. */
+  async completeSince(): Promise<number> {
+    return (await this.#state()).since;
+  }
+
+  /** Reads the script's state and changes nothing. */
+  async #state(): Promise<StoredState> {
+    const state: StoredState | null = JSON.parse(await this.#play("ledger", ""));
+    return state ?? { time: 0, since: 0, slots: [] };
+  }
+
+  async #play(operation: "take" | "ledger", request: string): Promise<string> {
+    const reply = await this.#run(operation, `${this.#prefix}purses`, (client) =>
+      client.sharedPurse(this.#keys.length, ...this.#keys, request),
+    );
+    // Lua encodes an empty list as an empty object.
+    return (reply ?? "null").replaceAll("{}", "[]");
+  }
 }

@@ -31,20 +31,9 @@ import {
   type News,
 } from "../limiter.ts";
 import type { SendEnd } from "../throttled.ts";
-import { pursesOf } from "./purse-sizes.ts";
-import type { Done, ReplicaSlot, Reply, Request, Take } from "./redis-script.ts";
-import { RedisTime } from "./redis-time.ts";
-import { stateOf } from "./shared-state.ts";
+import { DRIFT, pursesOf } from "./purse-sizes.ts";
+import type { Done, Request, Take } from "./redis-script.ts";
 import { type SharedLimiterOptions, TICK_MS, TwoPurses } from "./two-purses.ts";
-
-export interface SharedLimiter extends Limiter {
-  /** Redis may answer again: tries it now. */
-  readonly check: () => void;
-  /** The slots as Redis knows them. Rejects when Redis does not answer. */
-  readonly replicas: () => Promise<readonly ReplicaSlot[]>;
-}
-
-export const createSharedLimiter = (options: SharedLimiterOptions): SharedLimiter => new SharedPurse(options);
 
 /** A request for a permit of the shared purse. */
 interface Pending {
@@ -53,19 +42,14 @@ interface Pending {
   readonly resolve: (acquired: Acquired) => void;
 }
 
-type Asked = Pick<Request, "isLeaving" | "takes" | "isTick"> &
-  ReturnType<TwoPurses["slot"]["report"]>["fields"];
-
 /** Time between two commands while Redis does not answer. */
 const RETRY_MS = 100;
 const MEANWHILE =
   "This replica makes calls to the API within its own purse of the budget, and refuses the rest. Answers are still shared.";
 
-class SharedPurse implements SharedLimiter {
+export class SharedLimiter implements Limiter {
   readonly #options: SharedLimiterOptions;
   readonly #purses: TwoPurses;
-  readonly #time = new RedisTime();
-  readonly replicas: SharedLimiter["replicas"];
   #pending: Pending[] = [];
   /** Calls that wait in this process. */
   #waiting: readonly News[] = [];
@@ -74,27 +58,24 @@ class SharedPurse implements SharedLimiter {
   #hasUnsent = false;
   /** A configuration with other purses. This replica gives its slot back first. */
   #next: LimiterConfig | undefined;
-  /** [5] The sequence number in the last reply. */
-  #seen = 0;
-  #epoch: string | undefined;
-  #knownPurses: Done["purses"];
+  /** The last reply. */
+  #heard: Done | undefined;
+  /** [6] The script's time in a reply, and when it came. */
+  #time: { readonly time: number; readonly at: number } | undefined;
   #commands = 0;
   #tickAt: number;
   /** A command is under way. */
   #isBusy = false;
   #isClosing = false;
-  #isClosed = false;
-  #isOldVersionKnown = false;
+  /** Aborted when this process has stopped. */
+  readonly #closed = new AbortController();
   #cancelTimer = (): void => undefined;
   /** The listener of the queue. */
   #changed = (): void => undefined;
-  /** Called after each turn. */
-  #onTurn = (): void => undefined;
 
   constructor(options: SharedLimiterOptions) {
     this.#options = options;
     this.#purses = new TwoPurses(options);
-    this.replicas = options.redis.slots;
     this.#tickAt = this.#purses.now();
     this.#wake();
   }
@@ -107,16 +88,18 @@ class SharedPurse implements SharedLimiter {
   };
 
   async #acquire(request: PermitRequest, ignoresLimits: boolean): Promise<Acquired> {
-    if (this.#isClosing) return this.#closed();
-    const decided = this.#purses.decide(request);
-    if (decided !== undefined) return decided;
+    const purses = this.#purses;
+    if (this.#isClosing) return this.#stopped();
+    if (!purses.canAsk) return purses.decideAlone(request);
+    const own = purses.payIfItMay(request);
+    if (own !== undefined) return own;
     return new Promise((resolve) => {
-      this.#pending.push({ take: this.#purses.takeOf(request, ignoresLimits), request, resolve });
+      this.#pending.push({ take: purses.takeOf(request, ignoresLimits), request, resolve });
       this.#wake();
     });
   }
 
-  #closed(): Acquired {
+  #stopped(): Acquired {
     return { kind: "wait", until: this.#purses.now() + DAY_MS, reason: "redis-away" };
   }
 
@@ -138,7 +121,7 @@ class SharedPurse implements SharedLimiter {
     this.#hasUnsent = true;
   }
 
-  readonly state = (): ReturnType<Limiter["state"]> => stateOf(this.#purses);
+  readonly state = (): ReturnType<Limiter["state"]> => this.#purses.state();
 
   readonly announce = (waiting: readonly News[]): void => {
     if (waiting.length === 0 && this.#waiting.length === 0) return;
@@ -160,6 +143,7 @@ class SharedPurse implements SharedLimiter {
     this.#wake();
   };
 
+  /** Redis may answer again: tries it now. */
   readonly check = (): void => {
     this.#tickAt = this.#purses.now();
     this.#wake();
@@ -167,25 +151,21 @@ class SharedPurse implements SharedLimiter {
 
   readonly close = async (): Promise<void> => {
     const { clock, timeoutMs } = this.#options;
-    const purses = this.#purses;
     this.#isClosing = true;
-    const giveUpAt = purses.now() + 2 * timeoutMs();
-    while (!this.#isClosed && purses.last !== undefined && purses.now() < giveUpAt) {
-      const turned = new Promise<void>((resolve) => (this.#onTurn = resolve));
+    if (this.#purses.last !== undefined) {
       this.#wake();
-      await turned;
-      await pause(clock, this.#isClosed ? 0 : RETRY_MS / 4);
+      await pause(clock, 2 * timeoutMs(), this.#closed.signal);
     }
-    this.#isClosed = true;
+    this.#closed.abort();
     this.#cancelTimer();
-    for (const { resolve } of this.#pending.splice(0)) resolve(this.#closed());
+    for (const { resolve } of this.#pending.splice(0)) resolve(this.#stopped());
   };
 
   // Turns: one command at a time.
 
   /** Takes the next turn now, unless a command is under way. */
   readonly #wake = (): void => {
-    if (!this.#isBusy && !this.#isClosed) void this.#turn();
+    if (!this.#isBusy && !this.#closed.signal.aborted) void this.#turn();
   };
 
   async #turn(): Promise<void> {
@@ -195,37 +175,44 @@ class SharedPurse implements SharedLimiter {
       // A rejection: the reply cannot be understood.
       await this.#command().catch((error: unknown) => this.#failed(error));
     this.#isBusy = false;
-    this.#onTurn();
-    if (this.#isClosed) return;
+    if (this.#closed.signal.aborted) return;
     const delayMs = this.#isUrgent() ? 1 : this.#tickAt - this.#purses.now();
     this.#cancelTimer = this.#options.clock.after(delayMs, this.#wake);
   }
 
   /** There is something to say that does not wait for the next tick. */
   #isUrgent(): boolean {
-    const { isReachable, isWatching } = this.#purses;
     const hasNews = this.#pending.length > 0 || this.#hasUnsent || !this.#isWaitingReported;
-    return isReachable && !isWatching && (hasNews || this.#isClosing || this.#next !== undefined);
+    return this.#purses.canAsk && (hasNews || this.#isLeaving());
+  }
+
+  #isLeaving(): boolean {
+    return this.#isClosing || this.#next !== undefined;
   }
 
   async #command(): Promise<void> {
     const purses = this.#purses;
-    const { slot, isReachable } = purses;
+    const { slot } = purses;
     const askedAt = purses.now();
-    const isLeaving = this.#isClosing || this.#next !== undefined;
+    const isLeaving = this.#isLeaving();
     const isTick = askedAt >= this.#tickAt;
     if (isTick) this.#tickAt = askedAt + TICK_MS;
     const waiting = this.#waiting;
-    const taken = isLeaving || !isReachable ? [] : this.#pending.splice(0);
-    const takes = taken.map(({ take }) => take);
+    const taken = isLeaving || !purses.isReachable ? [] : this.#pending.splice(0);
     const { fields, confirm } = slot.report(askedAt);
     this.#hasUnsent = false;
     // The slot may be free from now on, also when the reply is lost.
     if (isLeaving) slot.stopUsing();
-    const reply = await this.#ask(askedAt, { ...fields, isLeaving, takes, isTick });
+    const reply = await this.#ask(askedAt, {
+      ...this.#known(askedAt, isTick),
+      ...fields,
+      isLeaving,
+      isTick,
+      takes: taken.map(({ take }) => take),
+    });
     const at = purses.now();
     const wasShared = purses.isShared(at);
-    if (reply !== undefined) this.#heard(reply, askedAt, at);
+    if (reply !== undefined) this.#hear(reply, askedAt, at);
     // Redis may have granted permits whose reply was lost.
     else for (const { take } of taken) this.#giveBack(take.id, take.app);
     if (reply === undefined || reply.isWatching) return this.#refuse(taken);
@@ -240,70 +227,79 @@ class SharedPurse implements SharedLimiter {
 
   #answer(taken: readonly Pending[], { results }: Done, at: number): void {
     for (const [index, { take, request, resolve }] of taken.entries()) {
-      const result = results[index];
-      if (result === undefined)
-        throw new Error("the script returned fewer results than permits were requested");
+      const result = results[index] ?? { reason: "redis-away", waitMs: TICK_MS };
       resolve(this.#purses.outcome(take, request, result, at));
     }
   }
 
-  /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
-  async #ask(askedAt: number, asked: Asked): Promise<Done | undefined> {
-    const { clock, process, redis } = this.#options;
-    const timeoutMs = this.#options.timeoutMs();
+  /** What this process knows, as each command says it. */
+  #known(askedAt: number, isTick: boolean) {
+    const { process, clock } = this.#options;
     const { last } = this.#purses;
-    // The script forgets after a second what waits here.
-    const hasNews = asked.isTick ? this.#waiting.length > 0 : !this.#isWaitingReported;
-    const request: Request = {
+    const hasNews = isTick ? this.#waiting.length > 0 : !this.#isWaitingReported;
+    return {
       process,
       number: ++this.#commands,
-      seen: this.#seen,
+      seen: this.#heard?.seq ?? 0,
       counts: last?.counts ?? {},
       countsMs: last === undefined ? 0 : askedAt - last.askedAt,
-      knownPurses: this.#knownPurses,
-      ...this.#time.ask(askedAt),
+      knownPurses: this.#heard?.purses,
+      time: this.#timeAt(askedAt),
+      joinedBy: this.#heard?.joinedBy ?? 0,
       wall: clock.now(),
-      ...asked,
+      // The script forgets after a second what waits here.
       waiting: hasNews ? this.#waiting : undefined,
     };
-    let refusal: unknown;
-    const reply = await new Promise<Reply | undefined>((resolve) => {
-      const cancel = clock.after(timeoutMs, () => resolve(undefined));
-      void redis
-        .ask(request, this.#purses.settings())
-        .catch((error: unknown) => {
-          refusal = error;
-          return undefined;
-        })
-        .then(resolve)
-        .finally(cancel);
-    });
-    if (reply?.kind === "done" && this.#purses.now() <= askedAt + timeoutMs) return reply;
-    this.#failed(refusal ?? new Error(`no answer within ${timeoutMs} ms`));
-    return undefined;
+  }
+
+  /**
+   * [6] The script's time, as the monotonic clock of this process shows it: the time in a reply, and what has passed since.
+   * That is never ahead of what has really passed. The script's time follows the replica that shows the latest.
+   */
+  #timeAt(now: number): number | undefined {
+    return this.#time && Math.floor(this.#time.time + (now - this.#time.at) * (1 - DRIFT));
+  }
+
+  /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
+  async #ask(askedAt: number, request: Request): Promise<Done | undefined> {
+    const { clock, redis } = this.#options;
+    const timeoutMs = this.#options.timeoutMs();
+    const late = new Error(`no answer within ${timeoutMs} ms`);
+    const { promise: isLate, reject } = Promise.withResolvers<never>();
+    const cancel = clock.after(timeoutMs, () => reject(late));
+    try {
+      const reply = await Promise.race([redis.ask(request, this.#purses.settings()), isLate]);
+      if (reply.kind === "late" || this.#purses.now() > askedAt + timeoutMs) throw late;
+      return reply;
+    } catch (error) {
+      this.#failed(error);
+      return undefined;
+    } finally {
+      cancel();
+    }
   }
 
   /** Takes over what every reply says. */
-  #heard(reply: Done, askedAt: number, at: number): void {
+  #hear(reply: Done, askedAt: number, at: number): void {
     const { origin, backInOrder, warn } = this.#options;
     const purses = this.#purses;
+    const before = this.#heard;
+    this.#heard = reply;
     if (!purses.isReachable) backInOrder(this.#outage());
     purses.isReachable = true;
     purses.isWatching = reply.isWatching;
     purses.opensAt = reply.closedMs > 0 ? at + reply.closedMs : 0;
-    this.#seen = reply.seq;
-    this.#time.heard(reply, at);
+    // A process that joins anew forgets the time that it showed, because the script has not known it.
+    if (reply.joinedBy !== before?.joinedBy || reply.time > (this.#timeAt(at) ?? 0))
+      this.#time = { time: reply.time, at };
     if (!reply.isWatching) purses.slot.renewed(reply, askedAt, at);
-    if (this.#epoch !== undefined && this.#epoch !== reply.epoch) this.#noticeLoss();
-    this.#epoch = reply.epoch;
-    this.#knownPurses = reply.purses;
+    if (before !== undefined && before.epoch !== reply.epoch) this.#noticeLoss();
     if (purses.opensAt > at) this.#tickAt = Math.min(this.#tickAt, purses.opensAt);
-    if (reply.isOldVersion === true && !this.#isOldVersionKnown)
+    if (reply.isOldVersion === true && before?.isOldVersion !== true)
       warn(
         "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.",
         { origin },
       );
-    this.#isOldVersionKnown = reply.isOldVersion === true;
   }
 
   /** [5] */
@@ -355,7 +351,7 @@ class SharedPurse implements SharedLimiter {
   /** Redis has confirmed that the slot is free. This process stops, or goes on with another configuration. */
   #left(): void {
     const purses = this.#purses;
-    if (this.#isClosing) this.#isClosed = true;
+    if (this.#isClosing) this.#closed.abort();
     if (this.#next === undefined) return;
     purses.configure(this.#next);
     this.#next = undefined;

@@ -2,7 +2,7 @@
  * The slot of this replica: its right to an own purse [3], and the calls that it has to report [4].
  */
 import type { PermitRequest } from "../limiter.ts";
-import { createOwnPurse, spentIn, type OwnPurse, type Wait, waitFor } from "./own-purse.ts";
+import { OwnPurse, type Wait } from "./own-purse.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { Done, EndedCall, OwnCall, Request } from "./redis-script.ts";
 
@@ -25,12 +25,13 @@ const NO_SLOT = 0;
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
 export class Slot {
+  readonly purse = new OwnPurse(atLeast);
   readonly #degradedForMs: number;
   #number: number | undefined;
   /** When the last renewal was sent that is confirmed. */
   #renewedAt = Number.NEGATIVE_INFINITY;
-  #purse: OwnPurse = createOwnPurse([], atLeast);
   readonly #unreported = new Map<string, Unreported>();
+  /** The slots that paid for calls, by the ids of the calls. */
   readonly #paidBy = new Map<string, number>();
   readonly #ends = new Map<string, End>();
 
@@ -38,20 +39,15 @@ export class Slot {
     this.#degradedForMs = degradedForMs;
   }
 
-  get purse(): OwnPurse {
-    return this.#purse;
-  }
-
   /** [3] The last instant at which the purse may be spent. */
   rightUntil(): number {
-    return this.#number === undefined
-      ? Number.NEGATIVE_INFINITY
-      : this.#renewedAt + atMost(this.#degradedForMs);
+    if (this.#number === undefined) return Number.NEGATIVE_INFINITY;
+    return this.#renewedAt + atMost(this.#degradedForMs);
   }
 
   /** How many calls the purse can still pay for in a window. */
   left({ ms, own }: PurseWindow, now: number): number {
-    return now > this.rightUntil() ? 0 : Math.max(0, own - spentIn(this.#purse, ms, now));
+    return now > this.rightUntil() ? 0 : Math.max(0, own - this.purse.spent(ms, now));
   }
 
   /** @returns nothing if the purse may pay for a call now */
@@ -59,7 +55,7 @@ export class Slot {
     if (now > this.rightUntil())
       return { kind: "wait", until: Number.POSITIVE_INFINITY, reason: "redis-away" };
     const sizes = windows.map(({ ms, own }, index) => ({ ms, size: own, leave: leave[index] ?? 0 }));
-    return waitFor(this.#purse, sizes, now);
+    return this.purse.waitFor(sizes, now);
   }
 
   /** @param latest the latest instant at which the call can arrive */
@@ -69,26 +65,25 @@ export class Slot {
     { now, latest, hasDay }: { readonly now: number; readonly latest: number; readonly hasDay: boolean },
   ): void {
     const slot = this.#number ?? NO_SLOT;
-    this.#purse.log.enter(id, app, latest);
+    this.purse.log.enter(id, app, latest);
     this.#paidBy.set(id, slot);
     this.#unreported.set(id, { id, app, slot, resource, cause, query, hasDay, latest, sentAt: now });
   }
 
   /** A call has ended, of either purse. It counts from its arrival, or not at all if it was not sent. */
   ended(id: string, app: string, end: Pick<End, "arrivedAt" | "status" | "durationMs">): void {
+    const { log } = this.purse;
     const slot = this.#paidBy.get(id);
     this.#ends.set(id, { id, app, slot, ...end });
     if (slot === undefined) return;
     this.#paidBy.delete(id);
-    if (end.status === "unsent") this.#purse.log.drop(id);
-    else if (this.#purse.log.calls().has(id)) this.#purse.log.enter(id, app, end.arrivedAt);
+    if (end.status === "unsent") log.drop(id);
+    else if (log.has(id)) log.enter(id, app, end.arrivedAt);
   }
 
   /** How many calls of this purse are not in the counts of Redis. */
   unreportedSince(from: number): number {
-    let count = 0;
-    for (const { latest } of this.#unreported.values()) if (latest > from) count++;
-    return count;
+    return [...this.#unreported.values()].filter(({ latest }) => latest > from).length;
   }
 
   /** This process will send that it leaves. The slot may be free from then on, also when the reply is lost. */
@@ -126,22 +121,20 @@ export class Slot {
     this.#renewedAt = askedAt;
     if (inherited === undefined) return;
     const slack = slackMs + ROUNDING_MS;
-    const debts = inherited.debts.map(({ till, ...debt }) => ({
-      ...debt,
-      till: now + atLeast(till - time) + slack,
-    }));
-    this.#purse = { ...this.#purse, debts };
+    this.purse.debts = inherited.debts.map(({ till, ...debt }) => {
+      return { ...debt, till: now + atLeast(till - time) + slack };
+    });
     for (let index = 0; index < inherited.calls.length; index += 2) {
       const [member = "", instant] = inherited.calls.slice(index, index + 2);
       const id = member.slice(member.indexOf(" ") + 1);
-      if (member !== `${slot} ${id}` || this.#purse.log.calls().has(id)) continue;
-      this.#purse.log.enter(id, "", now - atMost(time - Number(instant)) + slack);
+      if (member !== `${slot} ${id}` || this.purse.log.has(id)) continue;
+      this.purse.log.enter(id, "", now - atMost(time - Number(instant)) + slack);
     }
   }
 
   forget(before: number): void {
-    this.#purse.log.forget(before);
+    this.purse.log.forget(before);
     for (const [id, { latest }] of this.#unreported) if (latest < before) this.#unreported.delete(id);
-    for (const id of this.#paidBy.keys()) if (!this.#purse.log.calls().has(id)) this.#paidBy.delete(id);
+    for (const id of this.#paidBy.keys()) if (!this.purse.log.has(id)) this.#paidBy.delete(id);
   }
 }

@@ -3,11 +3,21 @@
  */
 import type { OriginName } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
-import type { Outage } from "../../telemetry/events.ts";
-import { limitsText } from "../../usage/rate-window.ts";
-import { type Acquired, DAY_MS, type LimiterConfig, type Permit, type PermitRequest } from "../limiter.ts";
-import { type AppCounts, createAppCounts } from "./app-counts.ts";
-import { dayOf, keptMs } from "./own-purse.ts";
+import type { Observer } from "../../telemetry/events.ts";
+import { limitsText, type RateWindow } from "../../usage/rate-window.ts";
+import {
+  type Acquired,
+  DAY_MS,
+  type LimiterConfig,
+  type LimiterState,
+  MOST_FREE_INSTANTS,
+  type News,
+  type Permit,
+  type PermitRequest,
+  type WindowState,
+} from "../limiter.ts";
+import { AppCounts } from "./app-counts.ts";
+import { dayOf, firstOf, keptMs, repeated, windowState } from "./own-purse.ts";
 import {
   atLeast,
   DRIFT,
@@ -18,13 +28,14 @@ import {
   sendByOf,
 } from "./purse-sizes.ts";
 import type { Done, RedisPurse, Take, TakeResult } from "./redis-script.ts";
-import { JOIN_MS } from "./redis-time.ts";
 import { Slot } from "./slot.ts";
 
-export interface SharedLimiterOptions extends PurseSettings {
+/** `outOfOrder`: Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
+export interface SharedLimiterOptions
+  extends PurseSettings, Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> {
   readonly origin: OriginName;
   readonly config: LimiterConfig;
-  readonly redis: RedisPurse;
+  readonly redis: Pick<RedisPurse, "ask" | "ledger">;
   readonly clock: Clock;
   /** A name that no other process has or had. */
   readonly process: string;
@@ -35,18 +46,16 @@ export interface SharedLimiterOptions extends PurseSettings {
   /** The longest timeout that any replica can have. */
   readonly mostTimeoutMs: number;
   readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   /** Redis has lost data of the budget. */
   readonly dataLost: () => void;
-  /** Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
-  readonly outOfOrder: (outage: Outage) => void;
-  readonly backInOrder: (what: string) => void;
 }
 
 /** A replica sends a command at least this often. */
 export const TICK_MS = 250;
+/** [6] A new process watches for this long. Other replicas send a command several times in this time. */
+const JOIN_MS = 2_000;
 /** A refusal while Redis is away: it may be back by then. */
-export const AWAY_MS = 1_000;
+const AWAY_MS = 1_000;
 
 export class TwoPurses {
   readonly options: SharedLimiterOptions;
@@ -58,7 +67,7 @@ export class TwoPurses {
   /** The last reply to a command that could change something. */
   last: (Done & { readonly askedAt: number }) | undefined;
   /** What waited at the other replicas, and when. */
-  elsewhere: { readonly waiting: NonNullable<Done["waiting"]>; readonly at: number } | undefined;
+  elsewhere: { readonly waiting: readonly (readonly News[])[]; readonly at: number } | undefined;
   isReachable = true;
   /** [6] */
   isWatching = true;
@@ -69,7 +78,7 @@ export class TwoPurses {
   constructor(options: SharedLimiterOptions) {
     this.options = options;
     this.slot = new Slot(options.degradedForMs);
-    this.apps = createAppCounts(options.redis.follow);
+    this.apps = new AppCounts(options.redis.ledger);
     this.config = options.config;
     this.windows = pursesOf(options.config.windows, options);
     this.opensAt = this.now() + JOIN_MS;
@@ -85,7 +94,7 @@ export class TwoPurses {
   }
 
   /** From a grant until the latest arrival of its call. The reply to the grant may take `timeoutMs`. */
-  countMs(): number {
+  #countMs(): number {
     return this.config.arrivalMs + this.options.timeoutMs();
   }
 
@@ -94,31 +103,20 @@ export class TwoPurses {
     return atLeast(keptMs(this.config.windows)) + this.config.arrivalMs + this.options.mostTimeoutMs;
   }
 
-  /** Whether the shared purse is open to this replica. */
-  isShared(at: number): boolean {
-    return this.isReachable && !this.isWatching && this.last !== undefined && at >= this.opensAt;
+  /** Whether Redis decides on requests of this replica. */
+  get canAsk(): boolean {
+    return this.isReachable && !this.isWatching;
   }
 
-  ownLeft(at: number): number[] {
-    return this.windows.map((window) => this.slot.left(window, at));
+  /** Whether the shared purse is open to this replica. */
+  isShared(at: number): boolean {
+    return this.canAsk && this.last !== undefined && at >= this.opensAt;
   }
 
   /** [2] @returns nothing if the shared purse must be asked */
-  decide(request: PermitRequest): Acquired | undefined {
-    return (
-      this.#payFromOwnIfItMay(request) ??
-      (this.isReachable && !this.isWatching ? undefined : this.#away(request))
-    );
-  }
-
-  /** Only the own purse may pay. */
-  decideAlone(request: PermitRequest): Acquired {
-    return this.#payFromOwnIfItMay(request) ?? this.#away(request);
-  }
-
-  #payFromOwnIfItMay(request: PermitRequest): Acquired | undefined {
+  payIfItMay(request: PermitRequest): Acquired | undefined {
     const at = this.now();
-    if (this.slot.waitFor(this.windows, this.#leaveOfOwn(request, at), at) !== undefined) return undefined;
+    if (this.#waitForOwn(request, at) !== undefined) return undefined;
     const perDay = this.config.perDay.get(request.app);
     if (perDay !== undefined) {
       // The script counts the day of an app exactly.
@@ -127,6 +125,11 @@ export class TwoPurses {
       if (spent >= perDay) return { kind: "wait", until: nextFreeAt, reason: "per-day" };
     }
     return { kind: "permit", permit: this.payFromOwn(request) };
+  }
+
+  /** Only the own purse may pay. */
+  decideAlone(request: PermitRequest): Acquired {
+    return this.payIfItMay(request) ?? this.#away(request);
   }
 
   payFromOwn(request: PermitRequest): Permit {
@@ -143,7 +146,7 @@ export class TwoPurses {
   takeOf(request: PermitRequest, ignoresLimits: boolean): Take {
     const at = this.now();
     const { app, resource, cause, query } = request;
-    const own = this.ownLeft(at);
+    const leave = this.#leave(request);
     return {
       id: this.#newId(request),
       app,
@@ -152,19 +155,16 @@ export class TwoPurses {
       query,
       ignoresLimits,
       perDay: this.config.perDay.get(app),
-      leave: this.#leave(request).map((leave, index) => Math.max(0, leave - (own[index] ?? 0))),
+      leave: this.windows.map((one, index) => Math.max(0, (leave[index] ?? 0) - this.slot.left(one, at))),
       dayAtLeast: this.apps.log.spent(DAY_MS, at, app),
     };
   }
 
   /** What the script has decided. */
-  outcome(take: Take, request: PermitRequest, result: TakeResult, at: number): Acquired {
+  outcome({ id, app }: Take, request: PermitRequest, result: TakeResult, at: number): Acquired {
     if (result.isGranted === true) {
-      this.apps.sent(take.id, take.app, at + this.countMs());
-      return {
-        kind: "permit",
-        permit: { id: take.id, request, sendBy: sendByOf(at, this.config.arrivalMs) },
-      };
+      this.apps.sent(id, app, at + this.#countMs());
+      return { kind: "permit", permit: { id, request, sendBy: sendByOf(at, this.config.arrivalMs) } };
     }
     const until = Math.min(this.#ownFrom(request, at), at + result.waitMs);
     return { kind: "wait", until: Math.max(at + 1, until), reason: result.reason };
@@ -173,16 +173,29 @@ export class TwoPurses {
   #away(request: PermitRequest): Acquired {
     const at = this.now();
     const opensAt = this.isReachable ? Math.max(at + 1, this.opensAt) : at + AWAY_MS;
-    return {
-      kind: "wait",
-      until: Math.min(this.#ownFrom(request, at), at + AWAY_MS, opensAt),
-      reason: "redis-away",
-    };
+    const until = Math.min(this.#ownFrom(request, at), at + AWAY_MS, opensAt);
+    return { kind: "wait", until, reason: "redis-away" };
   }
 
   /** When the own purse may pay for it. */
   #ownFrom(request: PermitRequest, at: number): number {
-    return this.slot.waitFor(this.windows, this.#leaveOfOwn(request, at), at)?.until ?? at + 1;
+    return this.#waitForOwn(request, at)?.until ?? at + 1;
+  }
+
+  /** The own purse leaves its part of what a request must leave. Without the shared purse, that is in proportion. */
+  #waitForOwn(request: PermitRequest, at: number): ReturnType<Slot["waitFor"]> {
+    const shared = this.isShared(at) ? this.last?.windows : undefined;
+    const leave = this.#leave(request).map((most, index) => {
+      const { own = 0, limit = 1 } = this.windows[index] ?? {};
+      return shared ? Math.max(0, most - (shared[index]?.[1] ?? 0)) : Math.ceil((most * own) / limit);
+    });
+    return this.slot.waitFor(this.windows, leave, at);
+  }
+
+  /** What a request must leave in each window, the shortest first. */
+  #leave({ leave }: PermitRequest): number[] {
+    const { windows } = this.config;
+    return this.windows.map(({ ms }) => leave[windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0);
   }
 
   #newId({ app }: PermitRequest): string {
@@ -190,20 +203,47 @@ export class TwoPurses {
     return `${process}.${origin}.${++this.#calls}@${app}`;
   }
 
-  /** What a request must leave in each window, the shortest first. */
-  #leave({ leave }: PermitRequest): number[] {
-    return this.windows.map(
-      ({ ms }) => leave[this.config.windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0,
-    );
+  /** The state of both purses, as the queue sees it. */
+  state(): LimiterState {
+    const at = this.now();
+    const { elsewhere, config, apps, last } = this;
+    const waiting = elsewhere !== undefined && at - elsewhere.at <= AWAY_MS ? elsewhere.waiting : [];
+    return {
+      mode: this.isShared(at) ? "shared" : last === undefined ? "joining" : "degraded",
+      hasSlot: this.slot.rightUntil() > at,
+      windows: config.windows.map((window) => this.#windowState(window, at)),
+      today: new Map([...config.perDay].map(([app, perDay]) => [app, dayOf(apps.log, app, perDay, at)])),
+      newsElsewhere: waiting.flat(),
+    };
   }
 
-  /** The part of it that the own purse must leave. Without the shared purse, that is in proportion. */
-  #leaveOfOwn(request: PermitRequest, at: number): number[] {
-    const shared = this.isShared(at) ? this.last?.windows : undefined;
-    return this.#leave(request).map((leave, index) => {
-      const { own = 0, limit = 1 } = this.windows[index] ?? {};
-      return shared ? Math.max(0, leave - (shared[index]?.[1] ?? 0)) : Math.ceil((leave * own) / limit);
-    });
+  #windowState(window: RateWindow, at: number): WindowState {
+    const { slot, isReachable, opensAt } = this;
+    const { windowMs, limit } = window;
+    // Redis grants permits in a moment. Calls wait for it.
+    if (!this.isShared(at) && isReachable && opensAt <= at + JOIN_MS)
+      return windowState(window, { spent: 0, remaining: limit, freeAt: [], byApp: new Map() });
+    const byApp = this.apps.byApp(windowMs, at);
+    const index = this.windows.findIndex(({ ms }) => ms === windowMs);
+    const purse = this.windows[index] ?? { ms: windowMs, limit, own: 0 };
+    const own = slot.left(purse, at);
+    if (!this.isShared(at)) {
+      const opening = isReachable ? repeated(opensAt, MOST_FREE_INSTANTS) : [];
+      const freeAt = firstOf([...slot.purse.freeInstants(windowMs, purse.own, at), ...opening]);
+      return windowState(window, {
+        spent: slot.purse.log.spent(windowMs, at),
+        remaining: own,
+        freeAt,
+        byApp,
+      });
+    }
+    const [shared = 0, left = 0, reported = 0] = this.last?.windows[index] ?? [];
+    const spent = shared + reported + slot.unreportedSince(at - windowMs);
+    const known = this.apps.log.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
+    // Calls that the ledger has lost leave the window after it at the latest.
+    const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
+    const freeAt = [...known, ...repeated(at + windowMs, missing)];
+    return windowState(window, { spent, remaining: own + left, freeAt, byApp });
   }
 
   /** [3] All that decides the sizes of the own purses. */
@@ -215,8 +255,6 @@ export class TwoPurses {
   settings(): object {
     const { windows, options, config } = this;
     const { replicas, degradedForMs, ledger, timeoutMs, mostTimeoutMs } = options;
-    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
-    const slackMs = TICK_MS + 2 * timeoutMs() + 2 * ROUNDING_MS;
     const [shortest, ...longer] = windows;
     const shortMs = shortest?.ms ?? 0;
     const drift = 3 * DRIFT;
@@ -227,18 +265,19 @@ export class TwoPurses {
       limits: limitsText(config.windows),
       purses: { name: this.purseName(windows), replicas, own },
       drift,
-      slackMs,
-      countMs: this.countMs(),
+      // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
+      slackMs: TICK_MS + 2 * timeoutMs() + 2 * ROUNDING_MS,
+      countMs: this.#countMs(),
       // [5] The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
       unknownMs: 3 * (mostTimeoutMs - timeoutMs()),
       // [3] A slot that was not renewed for this long is free. The script adds the slack.
-      holdMs: Math.ceil((degradedForMs + shortMs + this.countMs()) * (1 + drift)),
+      holdMs: Math.ceil((degradedForMs + shortMs + this.#countMs()) * (1 + drift)),
       // [4] The most that its holder can have spent in the longer windows after its last report.
       most: longer.map((window) => ({ ms: window.ms, count: Math.min(window.own, mostOften) })),
       joinMs: JOIN_MS,
       tickMs: TICK_MS,
       // How long calls are kept. The script adds the slack.
-      keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + this.countMs(),
+      keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + this.#countMs(),
       ...ledger,
     };
   }

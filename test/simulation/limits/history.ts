@@ -73,14 +73,17 @@ function checkUse({ replicas, plan, config, slots, arrivals, clock, problems }: 
   const isMixed = replicas.some((replica) => replica.isAlive && replica.slots !== slots);
   if (plan.unsettled === 1 || isMixed) return;
   const to = clock.monotonic();
-  const busy = replicas.filter((replica) => replica.isAlive && isAsking(replica)).length;
+  const running = replicas.filter(({ isAlive }) => isAlive);
+  const busy = running.filter(isAsking).length;
+  // Nobody spends these own purses. If more replicas run than there are slots, idle ones may hold the slots (seed 464).
+  const unspent = Math.max(slots - busy, Math.min(slots, running.length - busy));
   const used = pursesOf(config.windows, { replicas: slots, degradedReserve: plan.reserve }).map(
     ({ limit, ms, own }) => {
       const counted = arrivals.map(({ at }) => Math.max(0, Math.min(to, at + ms) - Math.max(from, at)));
       const mean = counted.reduce((sum, part) => sum + part, 0) / (to - from);
       // The script counts a call for as long as a command and the clocks may be wrong.
       const counts = ms + plan.arrivalMs + 4 * plan.timeoutMs + 100;
-      return (mean / (limit - Math.max(0, slots - busy) * own)) * (counts / ms);
+      return (mean / (limit - unspent * own)) * (counts / ms);
     },
   );
   // Windows of a few seconds are not used completely: commands and calls take a part of them.

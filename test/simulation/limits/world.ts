@@ -1,8 +1,9 @@
 /** The world of one history: the clocks, Redis, the network, the replicas, and an upstream that records arrivals. */
 import type { Clock } from "../../../src/process/clock.ts";
 import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
-import { createRedisPurse, type RunLimiter } from "../../../src/ratelimit/limits/redis-script.ts";
-import { createSharedLimiter, type SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
+import { RedisPurse } from "../../../src/ratelimit/limits/redis-script.ts";
+import { SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
+import type { RunOnRedis } from "../../../src/redis/commands.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
@@ -100,10 +101,10 @@ export function start(world: World, place: number): Replica {
     lastAnswerAt: clock.monotonic(),
   } as Replica;
   const own = clockOf(world, replica);
-  const limiter = createSharedLimiter({
+  const limiter = new SharedLimiter({
     origin: "api",
     config: world.config,
-    redis: createRedisPurse(networkTo(world, replica), world.server.data.namespace, "api"),
+    redis: new RedisPurse(networkTo(world, replica), world.server.data.namespace, "api"),
     clock: own,
     process: name,
     replicas: world.slots,
@@ -170,7 +171,7 @@ function delay({ random, server, isHealed }: World, isWitness: boolean): number 
   );
 }
 
-function networkTo(world: World, replica: Replica): RunLimiter {
+function networkTo(world: World, replica: Replica): RunOnRedis {
   const { clock, server, random, plan } = world;
   const redisTime = (): number => clock.monotonic() * plan.redisRate + server.skewMs;
   const sharedPurse = (count: number, ...words: string[]): Promise<string> =>

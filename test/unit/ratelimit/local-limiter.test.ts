@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { LimiterConfig, Permit, PermitRequest } from "../../../src/ratelimit/limiter.ts";
-import { createLocalLimiter } from "../../../src/ratelimit/limits/local-limiter.ts";
+import { LocalLimiter } from "../../../src/ratelimit/limits/local-limiter.ts";
 import { createMemoryLedger } from "../../../src/usage/sqlite-ledger.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
@@ -25,11 +25,11 @@ const request = (more: Partial<PermitRequest> = {}): PermitRequest => ({
 function setUp() {
   const clock = createFakeClock();
   const ledger = createMemoryLedger({ retentionMs: 1e9, maxRecords: 1_000, clock });
-  const create = (process: string) => createLocalLimiter({ origin: "api", config, ledger, clock, process });
+  const create = (process: string) => new LocalLimiter({ origin: "api", config, ledger, clock, process });
   return { clock, create, limiter: create("one") };
 }
 
-async function permit(limiter: ReturnType<typeof createLocalLimiter>): Promise<Permit> {
+async function permit(limiter: LocalLimiter): Promise<Permit> {
   const acquired = await limiter.acquire(request());
   if (acquired.kind === "wait") throw new Error(acquired.reason);
   return acquired.permit;
