@@ -1,5 +1,5 @@
 /** The status page and the pages for app developers in a real browser. */
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Dialog, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { expectAccessible, startChromium } from "../support/chromium.ts";
@@ -44,6 +44,22 @@ async function isLive(page: Page): Promise<void> {
 /** Waits until an element shows a text. */
 async function shows(page: Page, selector: string, text: string | RegExp): Promise<void> {
   await page.locator(selector).filter({ hasText: text }).first().waitFor();
+}
+
+/** Presses a button and answers the browser's dialogs. @returns their texts: the question, and what was done */
+async function press(page: Page, name: string, answer: "accept" | "dismiss" = "accept"): Promise<string[]> {
+  const texts: string[] = [];
+  const { promise: isDone, resolve } = Promise.withResolvers<void>();
+  const onDialog = async (dialog: Dialog): Promise<void> => {
+    texts.push(dialog.message());
+    await dialog[answer]();
+    if (dialog.type() === "alert" || answer === "dismiss") resolve();
+  };
+  page.on("dialog", (dialog) => void onDialog(dialog));
+  await page.getByRole("button", { name, exact: true }).click();
+  await isDone;
+  page.removeAllListeners("dialog");
+  return texts;
 }
 
 async function ask(gateway: TestGateway, times: number, path: string, app = "web"): Promise<void> {
@@ -125,29 +141,30 @@ describe("the status page", () => {
     await shows(page, ".facts", /the app web \(listed\) is answered from the cache\. It costs no call\./);
     await shows(page, "#history", /web.*miss.*Nothing usable was cached/);
 
-    await page.getByRole("button", { name: "Purge this answer…" }).click();
-    await shows(page, "#what", /^Purge .*areas.*q=Nacka\?$/);
-    await shows(page, "#will", "Each is fetched again when an app asks for it, which costs a call.");
-    await expectAccessible(page, "#dialog");
-    await page.getByRole("button", { name: "Cancel" }).click();
+    expect(await press(page, "Purge this answer…", "dismiss")).toEqual([
+      expect.stringMatching(/^Purge .*areas.*q=Nacka\? .*when an app asks for it, which costs a call\.$/),
+    ]);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("; hit");
-    await page.getByRole("button", { name: "Purge this answer…" }).click();
-    await page.getByRole("button", { name: "Do it" }).click();
-    await shows(page, "#message", /^Purged the answer .*areas\?q=Nacka/);
-    await page.getByRole("button", { name: "Close" }).click();
+    expect(await press(page, "Purge this answer…")).toEqual([
+      expect.stringContaining("out of date"),
+      expect.stringMatching(/^Purged the answer .*areas\?q=Nacka/),
+    ]);
     await shows(page, ".facts", /Cached in memory.*purged/);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=stale");
-    await page.getByRole("button", { name: "Reload…" }).click();
-    await page.getByRole("button", { name: "Do it" }).click();
-    await shows(page, "#message", "The settings are in force. Changed: nothing.");
-    await page.getByRole("button", { name: "Close" }).click();
+    await page.selectOption("#purge-scope", "areas");
+    await page.check("#hard");
+    expect(await press(page, "Purge…")).toEqual([
+      expect.stringMatching(/^Purge all answers of areas\? .*never served again/),
+      "Purged all answers of areas. They are never served again.",
+    ]);
+    expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=miss");
+    const [, reloaded] = await press(page, "Reload…");
+    expect(reloaded).toBe("The settings are in force. Changed: nothing.");
 
     gateway.sandbox.faults.add({ status: 429, retryAfter: "300", times: 1 });
     await gateway.get("/areas?q=paused");
-    await page.getByRole("button", { name: "Try the API now…" }).click();
-    await page.getByRole("button", { name: "Do it" }).click();
-    await shows(page, "#message", "The next call tries api/all.");
-    await page.getByRole("button", { name: "Close" }).click();
+    const [, tried] = await press(page, "Try the API now…");
+    expect(tried).toBe("The next call tries api/all.");
     expect((await gateway.get("/areas?q=tried")).status).toBe(200);
 
     await page.fill("#url", "/areas?limit=many");

@@ -1,6 +1,6 @@
 // Explains a URL: what is cached, what a request would cost, and why the latest requests were not hits.
 import { ask } from "./ask.js";
-import { propose } from "./changes.js";
+import { purge } from "./changes.js";
 import { byId, h, showRows } from "./dom.js";
 
 byId("explain-form").addEventListener("submit", (event) => {
@@ -28,12 +28,9 @@ async function explain() {
       ask(`quote?${about}${app && `&app=${encodeURIComponent(app)}`}`),
       ask(`cache/history?${about}`),
     ]);
-    const purge = h(
-      "button",
-      { type: "button", onclick: () => propose("purge", { url }, explain) },
-      "Purge this answer…",
-    );
-    byId("explanation").replaceChildren(factsOf(entry, quote), purge, historyOf(history));
+    const onclick = () => purge({ url }, url).then(explain);
+    const button = h("button", { type: "button", onclick }, "Purge this answer…");
+    byId("explanation").replaceChildren(factsOf(entry, quote), button, historyOf(history));
   } catch ({ message }) {
     byId("explanation").replaceChildren(h("p.bad", { role: "alert" }, message));
   }
