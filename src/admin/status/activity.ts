@@ -1,49 +1,26 @@
 /**
- * What one process saw in the last hour, as a schema. Replicas show each other their activities through Redis, and each adds
- * up those of all. An activity is checked and bounded before it is used: a program that can write to Redis must not be able
- * to stop a gateway. Instants are epoch milliseconds.
+ * What one process saw in the last hour. Replicas show each other their activities through Redis, and each adds up those of
+ * all. Instants are epoch milliseconds.
  */
-import { z } from "zod";
-
-import { ORIGINS, type Resource, RESOURCES } from "../../interface/resources.ts";
+import { type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
+import type { Outages } from "../../telemetry/outages.ts";
 import { bySpan, sumCounts, sumOf } from "./counters.ts";
-import { count, instant, mergeProblems, MOST_PROBLEMS, name, PROBLEM } from "./problems.ts";
+import { mergeProblems } from "./problems.ts";
+import { type Health, type Recorder, slowestOf } from "./recorder.ts";
 
-const MOST_SLOW = 10;
-
-const counts = z.record(name, count);
-const series = z.record(z.string().regex(/^\d{1,9}$/), counts);
-
-/** How the latest calls for a resource ended. `failingSince`: the first failure after the latest answer. */
-const HEALTH = z.object({
-  lastAnswerAt: instant.nullable(),
-  lastFailureAt: instant.nullable(),
-  lastFailure: name.nullable(),
-  failingSince: instant.nullable(),
-});
-/** A request that waited for the upstream. */
-const SLOW = z.object({ query: name, app: name, durationMs: count, at: instant });
-
-const ACTIVITY = z.object({
-  process: z.object({ id: name, host: name, version: name, startedAt: instant }),
-  /** How far back the counts go: an hour, or less after a start. */
-  sinceAt: instant,
-  counts: z.record(name, counts),
-  /** By period of the chart. */
-  series: z.object({ "15m": series, "1h": series, "24h": series }),
-  health: z.partialRecord(z.enum(RESOURCES), HEALTH),
+export type Activity = ReturnType<Recorder["seen"]> & {
+  readonly process: {
+    readonly id: string;
+    readonly host: string;
+    readonly version: string;
+    readonly startedAt: number;
+  };
   /** Waiting calls, by origin and priority. */
-  queue: z.record(z.enum(ORIGINS), counts),
+  readonly queue: Readonly<Record<OriginName, Readonly<Record<string, number>>>>;
   /** What does not work. */
-  outages: z.array(z.object({ what: name, cause: name, meanwhile: name, since: instant })).max(MOST_PROBLEMS),
-  problems: z.array(PROBLEM).max(MOST_PROBLEMS),
-  slowest: z.array(SLOW).max(MOST_SLOW),
-});
-
-export type Activity = z.infer<typeof ACTIVITY>;
-export type Health = z.infer<typeof HEALTH>;
-export type SlowRequest = z.infer<typeof SLOW>;
+  readonly outages: ReturnType<Outages["current"]>;
+};
 
 /** The activities of all processes, added up. */
 export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
@@ -60,9 +37,8 @@ export interface Board {
   readonly look: () => Promise<readonly string[]>;
 }
 
-/** The most processes whose activities are read, and the longest text of one. */
-const MOST_PROCESSES = 100;
-const MOST_BYTES = 1024 * 1024;
+/** Changes with the type `Activity`: a gateway of another release may write another form. */
+const FORM = 1;
 /** The other processes publish their activities within this time. */
 const PEERS_MS = 200;
 /** For this long after a look, the next look finds the texts of the other processes on the board. */
@@ -79,7 +55,7 @@ export function createCollect(
 ): () => Promise<Together & { readonly scope: Scope }> {
   let lookedAt = Number.NEGATIVE_INFINITY;
   // The board takes a text that does not change for the text of a dead process. The instant changes it.
-  board?.show(() => JSON.stringify({ at: clock.now(), activity: own() }));
+  board?.show(() => JSON.stringify({ at: clock.now(), form: FORM, activity: own() }));
 
   async function others(from: Board): Promise<Activity[]> {
     const isFirst = clock.monotonic() > lookedAt + LOOKED_MS;
@@ -89,7 +65,7 @@ export function createCollect(
       texts = await from.look();
     }
     lookedAt = clock.monotonic();
-    return texts.slice(0, MOST_PROCESSES).flatMap(activityIn);
+    return texts.flatMap(activityIn);
   }
 
   return async () => {
@@ -102,14 +78,10 @@ export function createCollect(
   };
 }
 
-/** @returns nothing for a text in another form, such as that of another release */
+/** @returns nothing for a text in another form. Each text is sealed, so only a gateway can have written it. */
 function activityIn(text: string): Activity[] {
-  if (text.length > MOST_BYTES) return [];
-  try {
-    return [z.object({ activity: ACTIVITY }).parse(JSON.parse(text)).activity];
-  } catch {
-    return [];
-  }
+  const { form, activity }: { form?: unknown; activity: Activity } = JSON.parse(text);
+  return form === FORM ? [activity] : [];
 }
 
 /** Adds up activities. Pure. */
@@ -145,11 +117,4 @@ function healthOf(resource: Resource, all: readonly Activity[]): [Resource, Heal
   const isFailing = lastFailureAt !== null && lastFailureAt > lastAnswerAt;
   const failingSince = isFailing ? Math.min(lastFailureAt, ...since) : null;
   return [[resource, { lastAnswerAt: lastAnswerAt || null, lastFailureAt, lastFailure, failingSince }]];
-}
-
-/** @returns the slowest requests, each query once */
-export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
-  const slowestLast = requests.toSorted((a, b) => a.durationMs - b.durationMs);
-  const byQuery = new Map(slowestLast.map((request) => [request.query, request]));
-  return [...byQuery.values()].toReversed().slice(0, MOST_SLOW);
 }

@@ -28,22 +28,16 @@ const MOST_GROUPS = 2_000;
 
 type Group = Map<string, number>;
 
-export interface Counters {
-  /** @param at now, in epoch milliseconds */
-  readonly add: (at: number, group: string, name: string, by?: number) => void;
-  /** The counts of the last hour, and how far back they go. Of each group, the most frequent names. */
-  readonly hour: () => { readonly sinceAt: number; readonly counts: Counts };
-  readonly series: () => Record<Span, Counts>;
-}
-
 /** @param now epoch milliseconds */
-export function createCounters(now: () => number): Counters {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createCounters(now: () => number) {
   const startedAt = now();
   const hour = createSteps(HOUR_STEP_MS, HOUR_STEPS, () => new Map<string, Group>());
   const spans = bySpan((span) => createSteps(SPANS[span], MOST_STEPS + 1, (): Group => new Map()));
   const allSpans = Object.values(spans);
   return {
-    add(at, name, count, by = 1) {
+    /** @param at now, in epoch milliseconds */
+    add(at: number, name: string, count: string, by = 1): void {
       const groups = hour.at(at);
       let group = groups.get(name);
       if (group === undefined && groups.size < MOST_GROUPS) groups.set(name, (group = new Map()));
@@ -54,6 +48,7 @@ export function createCounters(now: () => number): Counters {
       if (name === "requests" || name === "calls")
         for (const steps of allSpans) increase(steps.at(at), count, by);
     },
+    /** The counts of the last hour, and how far back they go. Of each group, the most frequent names. */
     hour() {
       const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
       const sums = sumCounts(hour.read(now()).map(([, groups]) => countsIn([...groups])));

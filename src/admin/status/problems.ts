@@ -2,33 +2,24 @@
  * Remembers what went wrong lately in this process: errors and stale answers of each app with their causes, failed calls,
  * warnings and outages. The sentences are made of this.
  */
-import { z } from "zod";
-
-export const MOST_PROBLEMS = 500;
-
-export const name = z.string().max(10_000);
-export const count = z.number().nonnegative();
-/** Within the range of `Date`. */
-export const instant = z.number().min(0).max(8.64e15);
-
 /** A kind of problem, how often it occurred since `firstAt`, and the latest example. */
-export const PROBLEM = z.object({
+export interface RecentProblem {
   /** `caller`: a request without a new answer; `upstream`: a call that failed; `gateway`: a warning in the log. */
-  from: z.enum(["caller", "upstream", "gateway"]),
+  readonly from: "caller" | "upstream" | "gateway";
   /** The code of the problem, the failure of the call, or the text of the warning. */
-  what: name,
+  readonly what: string;
   /** How the requests ended. */
-  ended: z.enum(["stale", "refused", "failed", "mistakes"]).nullable(),
-  app: name.nullable(),
-  resource: name.nullable(),
-  status: count.nullable(),
-  query: name.nullable(),
-  count,
-  firstAt: instant,
-  lastAt: instant,
-});
-export type RecentProblem = z.infer<typeof PROBLEM>;
+  readonly ended: "stale" | "refused" | "failed" | "mistakes" | null;
+  readonly app: string | null;
+  readonly resource: string | null;
+  readonly status: number | null;
+  readonly query: string | null;
+  readonly count: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
 
+const MOST_PROBLEMS = 500;
 const HOUR_MS = 60 * 60_000;
 /** If a problem has not occurred for this long, its next occurrence starts a new episode, with a new `firstAt`. */
 const GAP_MS = 10 * 60_000;
@@ -39,16 +30,8 @@ const ANSWERED_GAP_MS = 30_000;
 type Kind = Omit<RecentProblem, "query" | "count" | "firstAt" | "lastAt">;
 const NOTHING = { ended: null, app: null, resource: null, status: null };
 
-export interface Problems {
-  /** @param query an example of a query with this problem */
-  readonly add: (kind: Partial<Kind> & Pick<Kind, "from" | "what">, query?: string) => void;
-  /** The API has answered a call for this resource. */
-  readonly answered: (resource: string) => void;
-  /** The problems of the last hour, the latest first. */
-  readonly read: () => RecentProblem[];
-}
-
-export function createProblems(now: () => number): Problems {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createProblems(now: () => number) {
   /** Ordered by the last occurrence, oldest first. */
   const problems = new Map<string, RecentProblem>();
   const answeredAt = new Map<string, number>();
@@ -59,7 +42,8 @@ export function createProblems(now: () => number): Problems {
   }
 
   return {
-    add(given, query) {
+    /** @param query an example of a query with this problem */
+    add(given: Partial<Kind> & Pick<Kind, "from" | "what">, query: string | null = null): void {
       const at = now();
       const kind = { ...NOTHING, ...given };
       const key = keyOf(kind);
@@ -67,9 +51,11 @@ export function createProblems(now: () => number): Problems {
       const { count, firstAt } = before && isSameEpisode(before) ? before : { count: 0, firstAt: at };
       problems.delete(key);
       if (problems.size >= MOST_PROBLEMS) problems.delete(problems.keys().next().value ?? "");
-      problems.set(key, { ...kind, query: query ?? null, count: count + 1, firstAt, lastAt: at });
+      problems.set(key, { ...kind, query, count: count + 1, firstAt, lastAt: at });
     },
-    answered: (resource) => void answeredAt.set(resource, now()),
+    /** The API has answered a call for this resource. */
+    answered: (resource: string) => void answeredAt.set(resource, now()),
+    /** The problems of the last hour, the latest first. */
     read: () => [...problems.values()].filter(({ lastAt }) => now() - lastAt < HOUR_MS).toReversed(),
   };
 }

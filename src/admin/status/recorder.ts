@@ -4,22 +4,21 @@
  */
 import { PROBLEM_CODES } from "../../errors.ts";
 import { originOf, type Resource } from "../../interface/resources.ts";
-import type { Observer, Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
-import { type Activity, type Health, slowestOf } from "./activity.ts";
+import type { Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { createCounters, type Kind } from "./counters.ts";
 import { createProblems } from "./problems.ts";
 
 /** A request that was not a hit, and when it ended. */
 export type Miss = RequestRecord & { readonly endedAt: number };
 
-export interface Recorder {
-  /** What this process saw in the last hour. */
-  readonly seen: () => Omit<Activity, "process" | "queue" | "outages">;
-  /** The latest requests for a query that were not hits, the newest first. */
-  readonly missesOf: (query: string) => readonly Miss[];
-  readonly outageBegan: (outage: Outage) => void;
-  /** Receives what else is recorded. */
-  readonly listener: Pick<Observer, "request" | "upstreamCall" | "warn" | "error">;
+export type Recorder = ReturnType<typeof createRecorder>;
+
+/** How the latest calls for a resource ended. `failingSince`: the first failure after the latest answer. */
+export interface Health {
+  readonly lastAnswerAt: number | null;
+  readonly lastFailureAt: number | null;
+  readonly lastFailure: string | null;
+  readonly failingSince: number | null;
 }
 
 const HOUR_MS = 60 * 60_000;
@@ -27,16 +26,15 @@ const HOUR_MS = 60 * 60_000;
 const MOST_MISSES = 2_000;
 /** The most requests that are shown of one query. */
 const MOST_SHOWN = 50;
+const MOST_SLOW = 10;
 const UNKNOWN: Health = { lastAnswerAt: null, lastFailureAt: null, lastFailure: null, failingSince: null };
 
 /**
  * @param now epoch milliseconds
  * @param savingOf returns why a request needed no upstream call of its own
  */
-export function createRecorder(
-  now: () => number,
-  savingOf: (record: RequestRecord) => string | undefined,
-): Recorder {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createRecorder(now: () => number, savingOf: (record: RequestRecord) => string | undefined) {
   const { add, hour, series } = createCounters(now);
   const problems = createProblems(now);
   const misses = createMisses(now);
@@ -81,15 +79,18 @@ export function createRecorder(
 
   const warn = (what: string): void => problems.add({ from: "gateway", what });
   return {
+    /** What this process saw in the last hour. */
     seen: () => ({
       ...hour(),
+      /** By period of the chart. */
       series: series(),
       health: Object.fromEntries(health),
       slowest: misses.slowest(),
       problems: problems.read(),
     }),
-    missesOf: (query) => misses.of(query),
-    outageBegan: ({ what, cause }) => warn(`${what} does not work: ${cause}.`),
+    missesOf: misses.of,
+    outageBegan: ({ what, cause }: Outage) => warn(`${what} does not work: ${cause}.`),
+    /** Receives what else is recorded. */
     listener: { request, upstreamCall, warn, error: warn },
   };
 }
@@ -102,7 +103,8 @@ function createMisses(now: () => number) {
       misses.push({ ...record, endedAt: now() });
       if (misses.length > MOST_MISSES) misses.shift();
     },
-    of(query: string): readonly Miss[] {
+    /** The latest requests for a query, the newest first. */
+    of: (query: string): readonly Miss[] => {
       const asked = misses.filter((miss) => miss.query === query);
       return asked.slice(-MOST_SHOWN).toReversed();
     },
@@ -115,6 +117,19 @@ function createMisses(now: () => number) {
       );
     },
   };
+}
+
+/** A request that waited for the upstream. */
+type SlowRequest = Pick<RequestRecord, "app" | "durationMs"> & {
+  readonly query: string;
+  readonly at: number;
+};
+
+/** @returns the slowest requests, each query once */
+export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
+  const slowestLast = requests.toSorted((a, b) => a.durationMs - b.durationMs);
+  const byQuery = new Map(slowestLast.map((request) => [request.query, request]));
+  return [...byQuery.values()].toReversed().slice(0, MOST_SLOW);
 }
 
 const BUDGET_PROBLEMS: ReadonlySet<string> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
