@@ -200,6 +200,9 @@ export interface Outage {
   readonly resources?: readonly Resource[];
 }
 
+/** An outage that has not ended. `since`: epoch milliseconds. */
+export type CurrentOutage = Pick<Outage, "what" | "cause" | "meanwhile"> & { readonly since: number };
+
 /** The result of comparing a page from a block with the upstream's own page. `unknown`: the check failed. */
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];

@@ -2,11 +2,8 @@
  * Logs outages: one warning when something stops working, and one line when it is back, however many requests are
  * affected.
  */
-import type { Observer, Outage, RequestRecord } from "./events.ts";
+import type { CurrentOutage, Observer, Outage, RequestRecord } from "./events.ts";
 import type { Logger } from "./log.ts";
-
-/** Something that the gateway needs does not work. */
-type CurrentOutage = Pick<Outage, "what" | "cause" | "meanwhile"> & { readonly since: number };
 
 export interface Outages extends Pick<Observer, "request" | "outOfOrder" | "backInOrder"> {
   /** The outages that have not ended, except for those of the upstream, which the budgets know. */

@@ -4,7 +4,7 @@
  */
 import { type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
-import type { Outages } from "../../telemetry/outages.ts";
+import type { CurrentOutage } from "../../telemetry/events.ts";
 import { bySpan, sumCounts, sumOf } from "./counters.ts";
 import { mergeProblems } from "./problems.ts";
 import { type Health, type Recorder, slowestOf } from "./recorder.ts";
@@ -19,7 +19,7 @@ export type Activity = ReturnType<Recorder["seen"]> & {
   /** Waiting calls, by origin and priority. */
   readonly queue: Readonly<Record<OriginName, Readonly<Record<string, number>>>>;
   /** What does not work. */
-  readonly outages: ReturnType<Outages["current"]>;
+  readonly outages: readonly CurrentOutage[];
 };
 
 /** The activities of all processes, added up. */

@@ -32,31 +32,33 @@ type Group = Map<string, number>;
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createCounters(now: () => number) {
   const startedAt = now();
-  const hour = createSteps(HOUR_STEP_MS, HOUR_STEPS, () => new Map<string, Group>());
+  const lastHour = createSteps(HOUR_STEP_MS, HOUR_STEPS, () => new Map<string, Group>());
   const spans = bySpan((span) => createSteps(SPANS[span], MOST_STEPS + 1, (): Group => new Map()));
   const allSpans = Object.values(spans);
-  return {
-    /** @param at now, in epoch milliseconds */
-    add(at: number, name: string, count: string, by = 1): void {
-      const groups = hour.at(at);
-      let group = groups.get(name);
-      if (group === undefined && groups.size < MOST_GROUPS) groups.set(name, (group = new Map()));
-      if (group !== undefined) {
-        increase(group, count, by);
-        if (group.size > MOST_NAMES) dropRare(group);
-      }
-      if (name === "requests" || name === "calls")
-        for (const steps of allSpans) increase(steps.at(at), count, by);
-    },
-    /** The counts of the last hour, and how far back they go. Of each group, the most frequent names. */
-    hour() {
-      const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
-      const sums = sumCounts(hour.read(now()).map(([, groups]) => countsIn([...groups])));
-      const counts = Object.fromEntries(Object.entries(sums).map(([name, group]) => [name, mostOf(group)]));
-      return { sinceAt: Math.max(startedAt, oldest * HOUR_STEP_MS), counts };
-    },
-    series: () => bySpan((span) => countsIn(spans[span].read(now()))),
-  };
+
+  /** @param at now, in epoch milliseconds */
+  function add(at: number, name: string, count: string, by = 1): void {
+    const groups = lastHour.at(at);
+    let group = groups.get(name);
+    if (group === undefined && groups.size < MOST_GROUPS) groups.set(name, (group = new Map()));
+    if (group !== undefined) {
+      increase(group, count, by);
+      if (group.size > MOST_NAMES) dropRare(group);
+    }
+    if (name === "requests" || name === "calls")
+      for (const steps of allSpans) increase(steps.at(at), count, by);
+  }
+
+  /** The counts of the last hour, and how far back they go. Of each group, the most frequent names. */
+  function hour() {
+    const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
+    const sums = sumCounts(lastHour.read(now()).map(([, groups]) => countsIn([...groups])));
+    const counts = Object.fromEntries(Object.entries(sums).map(([name, group]) => [name, mostOf(group)]));
+    return { sinceAt: Math.max(startedAt, oldest * HOUR_STEP_MS), counts };
+  }
+
+  const series = () => bySpan((span) => countsIn(spans[span].read(now())));
+  return { add, hour, series };
 }
 
 /** @returns a value for each period of the chart */

@@ -41,23 +41,22 @@ export function createProblems(now: () => number) {
     return now() - lastAt < (hasAnswered ? ANSWERED_GAP_MS : GAP_MS);
   }
 
-  return {
-    /** @param query an example of a query with this problem */
-    add(given: Partial<Kind> & Pick<Kind, "from" | "what">, query: string | null = null): void {
-      const at = now();
-      const kind = { ...NOTHING, ...given };
-      const key = keyOf(kind);
-      const before = problems.get(key);
-      const { count, firstAt } = before && isSameEpisode(before) ? before : { count: 0, firstAt: at };
-      problems.delete(key);
-      if (problems.size >= MOST_PROBLEMS) problems.delete(problems.keys().next().value ?? "");
-      problems.set(key, { ...kind, query, count: count + 1, firstAt, lastAt: at });
-    },
-    /** The API has answered a call for this resource. */
-    answered: (resource: string) => void answeredAt.set(resource, now()),
-    /** The problems of the last hour, the latest first. */
-    read: () => [...problems.values()].filter(({ lastAt }) => now() - lastAt < HOUR_MS).toReversed(),
-  };
+  /** @param query an example of a query with this problem */
+  function add(given: Partial<Kind> & Pick<Kind, "from" | "what">, query: string | null = null): void {
+    const at = now();
+    const kind = { ...NOTHING, ...given };
+    const key = keyOf(kind);
+    const before = problems.get(key);
+    const { count, firstAt } = before && isSameEpisode(before) ? before : { count: 0, firstAt: at };
+    problems.delete(key);
+    if (problems.size >= MOST_PROBLEMS) problems.delete(problems.keys().next().value ?? "");
+    problems.set(key, { ...kind, query, count: count + 1, firstAt, lastAt: at });
+  }
+  /** The API has answered a call for this resource. */
+  const answered = (resource: string) => void answeredAt.set(resource, now());
+  /** The problems of the last hour, the latest first. */
+  const read = () => [...problems.values()].filter(({ lastAt }) => now() - lastAt < HOUR_MS).toReversed();
+  return { add, answered, read };
 }
 
 function keyOf({ from, what, ended, app, resource, status }: Kind): string {

@@ -78,21 +78,17 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
   }
 
   const warn = (what: string): void => problems.add({ from: "gateway", what });
-  return {
-    /** What this process saw in the last hour. */
-    seen: () => ({
-      ...hour(),
-      /** By period of the chart. */
-      series: series(),
-      health: Object.fromEntries(health),
-      slowest: misses.slowest(),
-      problems: problems.read(),
-    }),
-    missesOf: misses.of,
-    outageBegan: ({ what, cause }: Outage) => warn(`${what} does not work: ${cause}.`),
-    /** Receives what else is recorded. */
-    listener: { request, upstreamCall, warn, error: warn },
-  };
+  /** What this process saw in the last hour. */
+  const seen = () => ({
+    ...hour(),
+    /** By period of the chart. */
+    series: series(),
+    health: Object.fromEntries(health),
+    slowest: misses.slowest(),
+    problems: problems.read(),
+  });
+  const outageBegan = ({ what, cause }: Outage): void => warn(`${what} does not work: ${cause}.`);
+  return { seen, missesOf: misses.of, outageBegan, listener: { request, upstreamCall, warn, error: warn } };
 }
 
 /** Remembers the latest requests that were not hits. */
