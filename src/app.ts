@@ -31,7 +31,7 @@ import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
 import { createSweep } from "./cache/sweep.ts";
-import { createWarm } from "./cache/warm.ts";
+import { Warm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
 import type { SecretFiles } from "./config/secrets/reread-secret-files.ts";
@@ -140,7 +140,7 @@ function createParts(context: Context) {
   };
   budgets.api.onProbeWanted(() => void repeatLastAnswered());
   const pages = createPageStage(context, stores, cache);
-  const warm = createWarm({
+  const warm = new Warm({
     items: context.warmItems,
     tiers: stores.tiers,
     sourceOf: pages.sourceOf,

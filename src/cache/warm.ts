@@ -23,16 +23,6 @@ export interface WarmItem {
   readonly everyMs: number | null;
 }
 
-export interface Warm {
-  readonly start: () => void;
-  readonly stop: () => void;
-  readonly items: () => readonly WarmItem[];
-  /** Replaces the list. Items that were on it before keep their schedule. */
-  readonly replace: (items: readonly WarmItem[]) => void;
-  /** The state of each item, for operators. */
-  readonly states: () => readonly ReturnType<typeof stateOf>[];
-}
-
 export interface WarmOptions {
   readonly items: readonly WarmItem[];
   readonly tiers: Pick<Tiers, "lookup">;
@@ -62,45 +52,85 @@ interface Scheduled extends WarmItem {
   last: RefreshEnd | null;
 }
 
-export function createWarm(options: WarmOptions): Warm {
-  const { clock, random } = options;
-  const check = createCheck(options);
-  let scheduled: readonly Scheduled[] = options.items.map(newlyScheduled);
-  let running = Promise.resolve();
-  let end: AbortController | undefined;
+export class Warm {
+  readonly #options: WarmOptions;
+  #scheduled: readonly Scheduled[];
+  #running = Promise.resolve();
+  #end: AbortController | undefined;
+
+  constructor(options: WarmOptions) {
+    this.#options = options;
+    this.#scheduled = options.items.map(newlyScheduled);
+  }
+
+  start(): void {
+    const { clock, random } = this.#options;
+    this.#end = new AbortController();
+    const { signal } = this.#end;
+    const from = clock.monotonic() + random.fraction() * SPREAD_MS;
+    for (const item of this.#scheduled) item.lookAt = Math.max(item.lookAt, from);
+    // The last check of the list before may still be under way.
+    this.#running = this.#running.then(() => this.#run(signal));
+  }
+
+  stop(): void {
+    this.#end?.abort();
+  }
+
+  /** Replaces the list. Items that were on it before keep their schedule. */
+  replace(items: readonly WarmItem[]): void {
+    const before = this.#scheduled;
+    this.#scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
+    if (this.#end === undefined || this.#end.signal.aborted) return;
+    this.stop();
+    this.start();
+  }
+
+  /** The state of each item, for operators. */
+  readonly states = (): readonly ReturnType<typeof stateOf>[] =>
+    this.#scheduled.map((item) => stateOf(item, this.#options.clock.monotonic()));
 
   /** Checks one item after the other, so that there is no burst. */
-  async function run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && scheduled.length > 0) {
-      const first = scheduled.reduce((one, other) => (other.lookAt < one.lookAt ? other : one));
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted && this.#scheduled.length > 0) {
+      const first = this.#scheduled.reduce((one, other) => (other.lookAt < one.lookAt ? other : one));
       const inMs = first.lookAt - clock.monotonic();
       if (inMs > 0) await pause(clock, inMs, signal);
-      else await check(first);
+      else await this.#check(first);
     }
   }
 
-  function begin(): void {
-    end = new AbortController();
-    const from = clock.monotonic() + random.fraction() * SPREAD_MS;
-    for (const item of scheduled) item.lookAt = Math.max(item.lookAt, from);
-    // The last check of the list before may still be under way.
-    const { signal } = end;
-    running = running.then(() => run(signal));
+  /** Fetches an item if it is due, and schedules its next check. */
+  async #check(item: Scheduled): Promise<void> {
+    const { tiers, sourceOf, refresh, rules, clock, random, observer } = this.#options;
+    const { request } = item.question;
+    const question = { ...(await sourceOf(item.question, request.format)), request };
+    const found = await tiers.lookup(question.key);
+    const isGood = found !== undefined && !found.isPurged;
+    const dueAt = isGood ? dueAgainAt(found.entry, item, rules(), clock.now()) : clock.now();
+    if (dueAt > clock.now()) return this.#schedule(item, dueAt, LOOK_EVERY_MS);
+    const end = await refresh(question, found?.entry, "warm");
+    observer.warmed(question.query.resource, end);
+    item.last = end;
+    const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
+    const now = clock.now();
+    if (renewed !== undefined) {
+      const againAt = dueAgainAt(renewed.entry, item, rules(), now);
+      return this.#schedule(item, Math.max(againAt, now + 1_000), LOOK_EVERY_MS);
+    }
+    // An answer that may not be stored must not be fetched again at once.
+    const retryMs = RETRY_MS[end === "refreshed" ? "failed" : end];
+    this.#schedule(item, now + retryMs * (0.5 + random.fraction()));
   }
 
-  return {
-    start: begin,
-    stop: () => end?.abort(),
-    items: () => scheduled,
-    replace(items) {
-      const before = scheduled;
-      scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
-      if (end === undefined || end.signal.aborted) return;
-      end.abort();
-      begin();
-    },
-    states: () => scheduled.map((item) => stateOf(item, clock.monotonic())),
-  };
+  /** @param lookWithinMs it may be purged or evicted before it is due */
+  #schedule(item: Scheduled, dueAt: number, lookWithinMs = Number.POSITIVE_INFINITY): void {
+    const { clock } = this.#options;
+    const inMs = Math.max(0, dueAt - clock.now());
+    item.dueAt = clock.monotonic() + inMs;
+    item.lookAt = clock.monotonic() + Math.min(inMs, lookWithinMs);
+  }
 }
 
 function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
@@ -114,39 +144,6 @@ function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
     dueInSeconds: Math.max(0, Math.ceil((dueAt - now) / 1000)),
     /** How its last fetch ended; `null`: there was none yet. */
     last,
-  };
-}
-
-/** @returns a function that fetches an item if it is due, and schedules its next check */
-function createCheck(options: WarmOptions): (item: Scheduled) => Promise<void> {
-  const { tiers, sourceOf, refresh, rules, clock, random, observer } = options;
-
-  /** @param lookWithinMs it may be purged or evicted before it is due */
-  function schedule(item: Scheduled, dueAt: number, lookWithinMs = Infinity): void {
-    const inMs = Math.max(0, dueAt - clock.now());
-    item.dueAt = clock.monotonic() + inMs;
-    item.lookAt = clock.monotonic() + Math.min(inMs, lookWithinMs);
-  }
-
-  return async function check(item: Scheduled): Promise<void> {
-    const { request } = item.question;
-    const question = { ...(await sourceOf(item.question, request.format)), request };
-    const found = await tiers.lookup(question.key);
-    const isGood = found !== undefined && !found.isPurged;
-    const dueAt = isGood ? dueAgainAt(found.entry, item, rules(), clock.now()) : clock.now();
-    if (dueAt > clock.now()) return schedule(item, dueAt, LOOK_EVERY_MS);
-    const end = await refresh(question, found?.entry, "warm");
-    observer.warmed(question.query.resource, end);
-    item.last = end;
-    const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
-    const now = clock.now();
-    if (renewed !== undefined) {
-      const againAt = dueAgainAt(renewed.entry, item, rules(), now);
-      return schedule(item, Math.max(againAt, now + 1_000), LOOK_EVERY_MS);
-    }
-    // An answer that may not be stored must not be fetched again at once.
-    const retryMs = RETRY_MS[end === "refreshed" ? "failed" : end];
-    schedule(item, now + retryMs * (0.5 + random.fraction()));
   };
 }
 

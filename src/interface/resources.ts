@@ -31,7 +31,7 @@ export const MAX_IMAGE_HEIGHT = 94;
 export const IMAGE_PATH = /^\/cache\/primary_(?<serviceId>[^_/]+)_(?<width>[^x_/]+)x(?<height>[^x_/]+)\.jpg$/;
 
 /** @returns the path of a thumbnail (section 4.5) */
-export function imagePath(serviceId: string, width: number, height: number): string {
+export function imagePath(serviceId: string, width: string, height: string): string {
   return `/cache/primary_${serviceId}_${width}x${height}.jpg`;
 }
 

@@ -84,18 +84,19 @@ function buildQuery(route: KnownRoute, parsing: Parsing): Query | StreamedQuery 
   switch (route.kind) {
     case "search":
       return searchQuery(route.resource, parsing);
-    case "record": {
-      const serviceId = readPart("serviceId", route.serviceId, { min: 0 }, parsing);
-      return { kind: "record", resource: route.resource, serviceId, extras: readExtras(parsing) };
-    }
+    case "record":
+      return {
+        ...route,
+        serviceId: readPart("serviceId", route.serviceId, { min: 0 }, parsing),
+        extras: readExtras(parsing),
+      };
     case "image": {
       const { width, height } = parsing.options.maxImageSize;
       return {
-        kind: "image",
-        resource: "images",
+        ...route,
         serviceId: readPart("serviceId", route.serviceId, { min: 0 }, parsing),
-        width: Number(readPart("width", route.width, { min: 1, max: width }, parsing)),
-        height: Number(readPart("height", route.height, { min: 1, max: height }, parsing)),
+        width: readPart("width", route.width, { min: 1, max: width }, parsing),
+        height: readPart("height", route.height, { min: 1, max: height }, parsing),
         extras: readExtras(parsing),
       };
     }

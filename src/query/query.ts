@@ -10,13 +10,11 @@ import type { RecordResource, Resource, SearchResource } from "../interface/reso
 export type Pair = readonly [name: string, value: string];
 
 /** A search, `/listings`, `/sold` or `/areas` (interface, sections 4.1 to 4.3). */
-interface SearchQuery {
+interface SearchQuery extends Extras {
   readonly kind: "search";
   readonly resource: SearchResource;
   /** The documented parameters except `limit` and `offset`, with canonical values, in the order of the table. */
   readonly filters: readonly Pair[];
-  /** The undocumented parameters that are forwarded, unchanged, sorted by name. */
-  readonly extras: readonly Pair[];
   /** `undefined` if the caller gave none, because the upstream's default is not documented. */
   readonly limit: number | undefined;
   /** `undefined` for areas, which have no offset. */
@@ -24,34 +22,38 @@ interface SearchQuery {
 }
 
 /** One record, `/{resource}/{serviceId}`. */
-interface RecordQuery {
+export interface RecordTarget {
   readonly kind: "record";
   readonly resource: RecordResource;
   readonly serviceId: string;
-  readonly extras: readonly Pair[];
 }
 
 /** A thumbnail (interface, section 4.5). Width and height are in pixels. */
-interface ImageQuery {
+export interface ImageTarget {
   readonly kind: "image";
   readonly resource: "images";
   readonly serviceId: string;
-  readonly width: number;
-  readonly height: number;
-  readonly extras: readonly Pair[];
+  readonly width: string;
+  readonly height: string;
 }
 
 /** A path below a known resource that the gateway passes through without parsing it (`upstream.passThrough`). */
-export interface StreamedQuery {
+export interface StreamedTarget {
   readonly kind: "streamed";
   readonly resource: Resource;
   /** Normalised and percent-encoded, for example `/listings/123/similar`. */
   readonly path: string;
+}
+
+interface Extras {
+  /** The undocumented parameters that are forwarded, unchanged, sorted by name. */
   readonly extras: readonly Pair[];
 }
 
 /** A query whose answer can be cached. */
-export type Query = SearchQuery | RecordQuery | ImageQuery;
+export type Query = SearchQuery | ((RecordTarget | ImageTarget) & Extras);
+
+export type StreamedQuery = StreamedTarget & Extras;
 
 /** A mistake in one parameter, described for the caller. */
 export interface ParameterFault {

@@ -7,25 +7,26 @@ import {
   RECORD_RESOURCES,
   SEARCH_RESOURCES,
   type RecordResource,
-  type Resource,
   type SearchResource,
 } from "../interface/resources.ts";
 import { nearest } from "../interface/intended-name.ts";
+import type { ImageTarget, RecordTarget, StreamedTarget } from "./query.ts";
 import { encode } from "./wire.ts";
 
 /** The target of a path. Ids and sizes are still as the caller wrote them. */
-export type Route =
+export type KnownRoute =
   | { readonly kind: "search"; readonly resource: SearchResource }
-  | { readonly kind: "record"; readonly resource: RecordResource; readonly serviceId: string }
-  | {
-      readonly kind: "image";
-      readonly resource: "images";
-      readonly serviceId: string;
-      readonly width: string;
-      readonly height: string;
-    }
-  | { readonly kind: "streamed"; readonly resource: Resource; readonly path: string }
-  | { readonly kind: "unknown"; readonly near?: string };
+  | RecordTarget
+  | ImageTarget
+  | StreamedTarget;
+
+interface UnknownRoute {
+  readonly kind: "unknown";
+  /** The address that the caller may have meant. */
+  readonly near?: string;
+}
+
+export type Route = KnownRoute | UnknownRoute;
 
 export interface RouteOptions {
   /** The path of one record, with the placeholders `{resource}` and `{serviceId}` (`upstream.recordPath`). */
@@ -46,8 +47,6 @@ export interface Address {
   readonly pattern: RegExp;
   readonly routeOf: (parts: Parts, path: string) => KnownRoute;
 }
-
-export type KnownRoute = Exclude<Route, { kind: "unknown" }>;
 
 const ID = "(?<serviceId>[^/]+)";
 /** A number, perhaps with blanks and a plus sign before it. */
@@ -113,7 +112,7 @@ function decodedParts(groups: Parts = {}): Parts {
 }
 
 /** @returns where a path leads that is none of the addresses: nowhere, perhaps near one */
-export function unknownRoute(path: string): Extract<Route, { kind: "unknown" }> {
+export function unknownRoute(path: string): UnknownRoute {
   const [first = ""] = segmentsOf(normalisedPath(path) ?? "");
   const near = nearest(first, SEARCH_RESOURCES);
   return near === undefined ? { kind: "unknown" } : { kind: "unknown", near: `/${near}` };

@@ -5,8 +5,9 @@
  * There is no retry. If the status, the beginning or a short body show that it is no answer of the API, the caller gets a
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
+import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
-import { pipeline } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
@@ -18,10 +19,9 @@ import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
-import { resetCall } from "./connections.ts";
-import { collect, faultOf, sendWhenConnected, UpstreamFault } from "./send.ts";
+import { collect, Exchange, UpstreamFault } from "./send.ts";
 import { StreamGuard } from "./stream-guard.ts";
-import { jsonContentType, judgeFault, type Verdict } from "./verdict.ts";
+import { jsonContentType, judgeFault } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
 export interface StreamSink {
@@ -48,11 +48,13 @@ export function createPassThrough(options: CallOptions): PassThrough {
   return async function passThrough(question, message, sink) {
     const wanted = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
     await whenPermitted(wanted, options, (call, permit) => {
-      const exchange = new Exchange({ ...options, request: question.request, sink, call, permit });
+      const begun = Promise.withResolvers<void>();
+      const passing = { request: question.request, sink, call, permit, begun, bytes: () => 0 };
+      const send = (outgoing: ClientRequest): void => void pass(outgoing, passing, options);
       const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
       proxies.set(call.origin, proxy);
-      void proxy(proxiedMessage(message, exchange), withoutDestroy(sink.response));
-      return exchange.begun.promise;
+      proxy(proxiedMessage(message, call, send), withoutDestroy(sink.response)).catch(begun.reject);
+      return begun.promise;
     });
   };
 }
@@ -77,33 +79,28 @@ function createProxy({ baseUrl, agent }: Origin): RequestHandler {
     secure: true,
     followRedirects: false,
     selfHandleResponse: true,
-    pathRewrite: (_path, proxied) => exchangeOf(proxied).call.target,
-    on: {
-      proxyRes: (answer, proxied) => exchangeOf(proxied).answered(answer),
-      error: (error, proxied) => exchangeOf(proxied).failed(error),
-    },
+    pathRewrite: (_path, proxied) => proxied.url,
+    // The exchange notices each error of its request itself.
+    on: { error: () => undefined },
     // The other default plugins print URLs, which are signed.
     ejectPlugins: true,
     plugins: [proxyEventsPlugin],
   });
 }
 
-function exchangeOf(proxied: IncomingMessage): Exchange {
-  const exchange: Exchange = Reflect.get(proxied, "exchange");
-  return exchange;
-}
-
-/** @returns the message that the proxy sees: without the caller's headers, content and method */
-function proxiedMessage(message: IncomingMessage, exchange: Exchange): IncomingMessage {
-  const headers = { ...exchange.call.headers, "accept-encoding": "identity", connection: "keep-alive" };
+/** @returns the message that the proxy sees: with the signed target, and without the caller's headers, content and method */
+function proxiedMessage(
+  message: IncomingMessage,
+  { target, headers }: Call,
+  send: (outgoing: ClientRequest) => void,
+): IncomingMessage {
   const proxied: IncomingMessage = Object.create(message, {
-    exchange: { value: exchange },
-    url: { value: "/", writable: true },
+    url: { value: target, writable: true },
     // A HEAD also needs a GET, because the interface has no other method (section 4).
     method: { value: "GET" },
-    headers: { value: headers },
+    headers: { value: { ...headers, "accept-encoding": "identity", connection: "keep-alive" } },
     // The proxy writes the content of the message in this way. A GET has none.
-    pipe: { value: (outgoing: ClientRequest) => exchange.ready(outgoing) },
+    pipe: { value: send },
   });
   return proxied;
 }
@@ -114,130 +111,98 @@ function withoutDestroy(response: ServerResponse): ServerResponse {
   return kept;
 }
 
-interface ExchangeOptions extends CallOptions {
+/** One call that is passed through. */
+interface Passing {
   readonly request: GatewayRequest;
   readonly sink: StreamSink;
   readonly call: Call;
   readonly permit: SendPermit;
-}
-
-/** One call that is passed through. */
-class Exchange {
-  readonly call: Call;
   /** Resolves when the response has begun. Rejects with a `Problem` before that. */
-  readonly begun = Promise.withResolvers<void>();
-  readonly #options: ExchangeOptions;
-  readonly #startedAt: number;
-  readonly #over = new AbortController();
-  #outgoing: ClientRequest | undefined;
-  #isAnswered = false;
-  #cancelLimit: () => void = () => undefined;
+  readonly begun: PromiseWithResolvers<void>;
+  /** The bytes of the body so far. */
+  bytes: () => number;
+}
 
-  constructor(options: ExchangeOptions) {
-    const { call, clock, request, upstream } = options;
-    this.call = call;
-    this.#options = options;
-    this.#startedAt = clock.monotonic();
-    const headWithinMs = Math.min(
-      upstream.connectTimeoutMs + upstream.headerTimeoutMs,
-      upstream.totalTimeoutMs,
-    );
-    const callerWaitsMs = request.deadlineAt - clock.now();
-    if (callerWaitsMs < headWithinMs) this.#limit(callerWaitsMs, "given-up");
-    else this.#limit(headWithinMs, "header-timeout");
-    const onGone = (): void => this.#fail(new UpstreamFault("given-up", "the caller hung up"));
-    request.gone().addEventListener("abort", onGone, { signal: this.#over.signal });
-    if (request.gone().aborted) onGone();
-  }
-
-  /** The request is ready to be sent. */
-  ready(outgoing: ClientRequest): void {
-    this.#outgoing = outgoing;
-    if (this.#over.signal.aborted) return resetCall(outgoing);
-    const { permit, clock } = this.#options;
-    sendWhenConnected(outgoing, { ...permit, clock }, (fault) => this.#fail(fault));
-  }
-
-  answered(answer: IncomingMessage): void {
-    const { clock, upstream } = this.#options;
-    const headAt = clock.monotonic();
-    this.#isAnswered = true;
-    if (this.#over.signal.aborted) return;
-    this.#limit(upstream.totalTimeoutMs - (headAt - this.#startedAt), "total-timeout");
-    if (answer.statusCode === 200) this.#stream(answer, headAt);
-    else void this.#refuse(answer, headAt);
-  }
-
-  failed(error: Error): void {
-    // A later error ends the body, and is noticed there.
-    if (!this.#isAnswered) this.#fail(faultOf(error, this.#outgoing?.reusedSocket ?? false));
-  }
-
-  /** Answers with a problem for any status but 200. */
-  async #refuse(answer: IncomingMessage, headAt: number): Promise<void> {
+/** Sends the request, and streams its answer. Never rejects. */
+async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
+  const { request, sink, call, permit, begun } = passing;
+  const { clock, upstream } = options;
+  const exchange = new Exchange(outgoing, clock);
+  const failAfter = (ms: number, kind: UpstreamFaultKind): (() => void) =>
+    clock.after(ms, () => exchange.fail(new UpstreamFault(kind)));
+  const stopTotal = failAfter(upstream.totalTimeoutMs, "total-timeout");
+  // The caller waits until then for the beginning of the response.
+  const stopDeadline = failAfter(request.deadlineAt - clock.now(), "given-up");
+  const gone = request.gone();
+  const onGone = (): void => exchange.fail(new UpstreamFault("given-up", "the caller hung up"));
+  gone.addEventListener("abort", onGone, { once: true });
+  if (gone.aborted) onGone();
+  try {
+    const { answer, headAt } = await exchange.send(permit, upstream);
+    exchange.end();
+    stopDeadline();
     const { statusCode: status = 0, headers } = answer;
-    const body = await collect(answer, this.#options.upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
-    if (this.#over.signal.aborted) return;
-    this.#end(status, body.length, this.call.judge({ status, headers, headAt, body }), headAt);
-  }
-
-  #stream(answer: IncomingMessage, headAt: number): void {
-    const { sink, request, clock, upstream } = this.#options;
-    const { route, method } = request;
-    const { headers } = answer;
-    this.call.begun(200, undefined, headAt);
-    const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
-    if (coding !== "identity" && coding !== "gzip")
-      return this.#fail(new UpstreamFault("bad-encoding", "the content coding is not gzip"));
-    const unzip = coding === "gzip" ? [createGunzip()] : [];
-    const guard = new StreamGuard({
-      resource: route.resource,
-      signature: this.call.signature,
-      maxBytes: upstream.maxBodyBytes,
-      isWhole: () => answer.complete,
-      judge: (body) => this.call.judge({ status: 200, headers, headAt, body }),
-      onBegin: () => {
-        sink.start(passedHeaders(headers, route.resource, unzip.length > 0, clock.now()));
-        guard.pipe(sink.response);
-        this.begun.resolve();
-      },
-    });
-    pipeline([answer, ...unzip, guard], (error) => {
-      if (error) this.#fail(streamFaultOf(error), guard.bytes);
-    });
-    guard.on("end", () => {
-      if (method !== "HEAD" && !this.#over.signal.aborted) sink.passed(guard.bytes);
-      this.#end(200, guard.bytes);
-    });
-  }
-
-  #limit(ms: number, kind: UpstreamFaultKind): void {
-    this.#cancelLimit();
-    this.#cancelLimit = this.#options.clock.after(ms, () => this.#fail(new UpstreamFault(kind)));
-  }
-
-  #fail(fault: UpstreamFault, bytes = 0): void {
-    if (this.#over.signal.aborted) return;
-    this.#end(fault.kind, bytes, judgeFault(fault));
-    if (this.#outgoing) resetCall(this.#outgoing);
-  }
-
-  /** Only the first end counts. */
-  #end(status: number | UpstreamFaultKind, bytes: number, verdict?: Verdict, headAt?: number): void {
-    if (this.#over.signal.aborted) return;
-    const { response } = this.#options.sink;
-    this.#over.abort();
-    this.#cancelLimit();
-    this.call.over(status, bytes, verdict, headAt);
-    if (verdict?.problem === undefined) return;
-    this.begun.reject(verdict.problem);
-    if (response.headersSent) response.destroy();
+    if (status === 200) {
+      const bytes = await exchange.unlessFailed(stream(answer, headAt, passing, options));
+      if (request.method !== "HEAD") sink.passed(bytes);
+      call.over(status, bytes);
+    } else {
+      const whole = collect(answer, upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
+      const body = await exchange.unlessFailed(whole);
+      const verdict = call.judge({ status, headers, headAt, body });
+      call.over(status, body.length, verdict, headAt);
+      begun.reject(verdict.problem);
+    }
+  } catch (error) {
+    const fault = faultIn(error);
+    const verdict = judgeFault(fault);
+    exchange.fail(fault);
+    call.over(fault.kind, passing.bytes(), verdict);
+    begun.reject(verdict.problem);
+    if (sink.response.headersSent) sink.response.destroy();
+  } finally {
+    stopTotal();
+    stopDeadline();
+    gone.removeEventListener("abort", onGone);
   }
 }
 
-function streamFaultOf(error: Error & { readonly code?: string | undefined }): UpstreamFault {
+/** Streams an answer with status 200. @returns the bytes of the body */
+async function stream(
+  answer: IncomingMessage,
+  headAt: number,
+  passing: Passing,
+  { upstream, clock }: CallOptions,
+): Promise<number> {
+  const { request, sink, call, begun } = passing;
+  const { headers } = answer;
+  const { resource } = request.route;
+  call.begun(200, undefined, headAt);
+  const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+  if (coding !== "identity" && coding !== "gzip")
+    throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
+  const unzip = coding === "gzip" ? [createGunzip()] : [];
+  const guard = new StreamGuard({
+    resource,
+    signature: call.signature,
+    maxBytes: upstream.maxBodyBytes,
+    isWhole: () => answer.complete,
+    judge: (body) => call.judge({ status: 200, headers, headAt, body }),
+    onBegin: () => {
+      sink.start(passedHeaders(headers, resource, unzip.length > 0, clock.now()));
+      guard.pipe(sink.response);
+      begun.resolve();
+    },
+  });
+  passing.bytes = () => guard.bytes;
+  await Promise.all([pipeline([answer, ...unzip, guard]), once(guard, "end")]);
+  return guard.bytes;
+}
+
+function faultIn(error: unknown): UpstreamFault {
   if (error instanceof UpstreamFault) return error;
-  return error.code?.startsWith("Z_") === true
+  const isZipped = String(Object(error).code).startsWith("Z_");
+  return isZipped
     ? new UpstreamFault("bad-encoding", "the gzip body cannot be decoded")
     : new UpstreamFault("cut-body");
 }

@@ -33,6 +33,91 @@ export interface RawAnswer {
   readonly headAt: number;
 }
 
+type Limits = Pick<
+  Config["upstream"],
+  "connectTimeoutMs" | "headerTimeoutMs" | "bodyTimeoutMs" | "maxBodyBytes"
+>;
+
+/** One request and its answer, with one time limit at a time. If it fails, its connection is reset. */
+export class Exchange {
+  readonly #outgoing: http.ClientRequest;
+  readonly #clock: Clock;
+  readonly #failed = Promise.withResolvers<never>();
+  #answer: http.IncomingMessage | undefined;
+  #cancelLimit: () => void = () => undefined;
+
+  constructor(outgoing: http.ClientRequest, clock: Clock) {
+    this.#outgoing = outgoing;
+    this.#clock = clock;
+    // It may fail while nothing waits for it.
+    this.#failed.promise.catch(() => undefined);
+    outgoing.on("error", (error) => this.fail(faultOf(error, outgoing.reusedSocket)));
+    outgoing.on("upgrade", (_response, socket) => {
+      // Without this, Node would close the connection without an event, and the request would wait for a timeout.
+      socket.destroy();
+      this.fail(new UpstreamFault("malformed", "the upstream switched to another protocol"));
+    });
+  }
+
+  /** Replaces the time limit. */
+  limit(ms: number, kind: UpstreamFaultKind): void {
+    this.end();
+    this.#cancelLimit = this.#clock.after(ms, () => this.fail(new UpstreamFault(kind)));
+  }
+
+  fail(fault: UpstreamFault): void {
+    this.end();
+    this.#failed.reject(fault);
+    // After a whole answer, the connection may already belong to another call.
+    if (this.#answer?.complete !== true) resetCall(this.#outgoing);
+  }
+
+  /** Ends the time limit. */
+  end(): void {
+    this.#cancelLimit();
+  }
+
+  /** Waits for a part of the exchange. Rejects with an `UpstreamFault` if the exchange fails before. */
+  unlessFailed<T>(part: Promise<T>): Promise<T> {
+    return Promise.race([this.#failed.promise, part]);
+  }
+
+  /**
+   * Sends the request in the tick in which its connection is ready, if its permit is still valid. A reused connection is ready
+   * immediately. Nothing is sent before.
+   * @param permit.sendBy the latest instant, by the monotonic clock
+   * @returns the head of the answer, and when it arrived
+   */
+  async send(
+    { sendBy = Number.POSITIVE_INFINITY }: { readonly sendBy?: number | undefined },
+    { connectTimeoutMs, headerTimeoutMs }: Limits,
+  ): Promise<{ readonly answer: http.IncomingMessage; readonly headAt: number }> {
+    const outgoing = this.#outgoing;
+    const head = Promise.withResolvers<http.IncomingMessage>();
+    outgoing.once("response", (answer) => {
+      this.#answer = answer;
+      head.resolve(answer);
+    });
+    this.limit(connectTimeoutMs, "connect-timeout");
+    const send = (): void => {
+      this.limit(headerTimeoutMs, "header-timeout");
+      if (this.#clock.monotonic() <= sendBy) outgoing.end();
+      else
+        this.fail(
+          new UpstreamFault("stale-connection", "the permit expired before the connection was ready"),
+        );
+    };
+    const onSocket = (socket: Socket): void => {
+      if (socket.connecting) socket.once(outgoing.protocol === "https:" ? "secureConnect" : "connect", send);
+      else send();
+    };
+    if (outgoing.socket) onSocket(outgoing.socket);
+    else outgoing.once("socket", onSocket);
+    const answer = await this.unlessFailed(head.promise);
+    return { answer, headAt: this.#clock.monotonic() };
+  }
+}
+
 interface OutgoingRequest {
   /** The address with the signed path and query. */
   readonly url: string;
@@ -43,93 +128,37 @@ interface OutgoingRequest {
   readonly sendBy?: number | undefined;
 }
 
-type Limits = Pick<
-  Config["upstream"],
-  "connectTimeoutMs" | "headerTimeoutMs" | "bodyTimeoutMs" | "maxBodyBytes"
->;
-
 /** Makes one request. Rejects only with an `UpstreamFault`. */
 export async function fetchAnswer(
   { url, headers, timedOut, sendBy }: OutgoingRequest,
   agent: Agent,
-  {
-    clock,
-    connectTimeoutMs,
-    headerTimeoutMs,
-    bodyTimeoutMs,
-    maxBodyBytes,
-  }: Limits & { readonly clock: Clock },
+  limits: Limits & { readonly clock: Clock },
 ): Promise<RawAnswer> {
-  const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>();
+  const { clock, bodyTimeoutMs, maxBodyBytes } = limits;
   const outgoing = (url.startsWith("https:") ? https : http).request(url, {
     agent,
     headers: { ...headers, "accept-encoding": "gzip" },
     // By default Node keeps only the first of repeated lines such as Expires.
     joinDuplicateHeaders: true,
   });
-  let cancelTimer = (): void => undefined;
-  function failWith(fault: UpstreamFault): void {
-    cancelTimer();
-    reject(fault);
-    resetCall(outgoing);
-  }
-  function wait(limitMs: number, kind: UpstreamFaultKind): void {
-    cancelTimer();
-    cancelTimer = clock.after(limitMs, () => failWith(new UpstreamFault(kind)));
-  }
-  const onTotal = (): void => failWith(new UpstreamFault("total-timeout"));
-
-  wait(connectTimeoutMs, "connect-timeout");
+  const exchange = new Exchange(outgoing, clock);
+  const onTotal = (): void => exchange.fail(new UpstreamFault("total-timeout"));
   timedOut.addEventListener("abort", onTotal, { once: true });
-  outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
-  outgoing.on("upgrade", (_response, socket) => {
-    // Without this, Node would close the connection without an event, and the request would wait for a timeout.
-    socket.destroy();
-    failWith(new UpstreamFault("malformed", "the upstream switched to another protocol"));
-  });
-  sendWhenConnected(outgoing, { sendBy, clock }, failWith, () => wait(headerTimeoutMs, "header-timeout"));
-  outgoing.on("response", (response) => {
-    const { statusCode: status = 0, headers } = response;
-    const headAt = clock.monotonic();
-    const waitForMore = (): void => wait(bodyTimeoutMs, "body-timeout");
-    waitForMore();
-    collect(response, maxBodyBytes, waitForMore).then(
-      (body) => resolve({ status, headers, headAt, body }),
-      failWith,
-    );
-  });
   if (timedOut.aborted) onTotal();
-  const answer = await promise.finally(() => {
-    cancelTimer();
+  try {
+    const { answer, headAt } = await exchange.send({ sendBy }, limits);
+    const waitForMore = (): void => exchange.limit(bodyTimeoutMs, "body-timeout");
+    waitForMore();
+    const body = await exchange.unlessFailed(collect(answer, maxBodyBytes, waitForMore));
+    const { statusCode: status = 0, headers } = answer;
+    return await decodedAnswer({ status, headers, headAt, body }, maxBodyBytes);
+  } catch (error) {
+    if (error instanceof UpstreamFault) exchange.fail(error);
+    throw error;
+  } finally {
+    exchange.end();
     timedOut.removeEventListener("abort", onTotal);
-  });
-  return await decodedAnswer(answer, maxBodyBytes);
-}
-
-/**
- * Sends a request in the tick in which its connection is ready, if its permit is still valid. A reused connection is ready
- * immediately. Nothing is sent before `end`.
- * @param permit.sendBy the latest instant, by the monotonic clock
- * @param onReady called when the connection is ready
- */
-export function sendWhenConnected(
-  outgoing: http.ClientRequest,
-  { sendBy = Number.POSITIVE_INFINITY, clock }: { sendBy?: number | undefined; clock: Clock },
-  failWith: (fault: UpstreamFault) => void,
-  onReady: () => void = () => undefined,
-): void {
-  const send = (): void => {
-    onReady();
-    if (clock.monotonic() <= sendBy) outgoing.end();
-    else
-      failWith(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
-  };
-  const onSocket = (socket: Socket): void => {
-    if (!socket.connecting) return send();
-    socket.once(outgoing.protocol === "https:" ? "secureConnect" : "connect", send);
-  };
-  if (outgoing.socket) onSocket(outgoing.socket);
-  else outgoing.once("socket", onSocket);
+  }
 }
 
 /** @returns the complete body, still encoded; rejects with `cut-body` or `too-large` */

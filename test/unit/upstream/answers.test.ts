@@ -125,7 +125,7 @@ it.each(TABLE)("%i %o %s becomes %s, after %i call(s)", async (status, headers, 
 describe("a record, and a thumbnail", () => {
   const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 1, 2, 3, 0xff, 0xd9]);
   const record = askedOf({ kind: "record", resource: "listings", serviceId: "7", extras: [] });
-  const size = { width: 9, height: 9 };
+  const size = { width: "9", height: "9" };
   const image = askedOf({ kind: "image", resource: "images", serviceId: "7", ...size, extras: [] }, "jpeg");
 
   it.each<[AskedOf, string | Buffer, boolean]>([
