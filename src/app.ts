@@ -84,9 +84,9 @@ export function createGateway(options: GatewayOptions): Gateway {
   const parts = createParts(context);
   const { stores, budgets, flights, warm } = parts;
   const status = createStatusPage(context, parts);
-  const { server: callers, inFlight } = createCallers(context, parts);
+  const { server: callers, app: callersApp } = createCallers(context, parts);
   sampleMetrics(context, parts);
-  const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
+  const lifecycle = createLifecycle({ clock, budgets, flights, callersApp, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
   const admin = createAdmin(context, parts, { status, lifecycle, reload });
   const servers = { callers, admin };

@@ -1,31 +1,26 @@
 /**
  * Wires the callers' server: the pipeline with its stages.
  */
-
-import type { Budgets } from "./ratelimit/budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Config } from "./config/config.ts";
 import type { Context } from "./context.ts";
 import { createAppTokens } from "./http/app-tokens.ts";
-import { createAdmit } from "./http/admit.ts";
-import { type ArrivalOptions, type Arrivals, createArrivals, type OpenRequests } from "./http/arrive.ts";
-import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
+import type { ArrivalOptions } from "./http/arrive.ts";
+import { type CallersApp, createCallersApp } from "./http/callers-app.ts";
+import { createCors } from "./http/cors.ts";
 import { createServeDocument, type ServeDocument } from "./http/document.ts";
-import { createCallersApp } from "./http/callers-app.ts";
 import { createHttpServer } from "./http/edge/http-server.ts";
-import { checkHead } from "./http/edge/request-validation.ts";
-import { createRefuse, createRespond, type Refuse } from "./http/respond.ts";
-import { createUnderstand } from "./http/understand.ts";
+import { originOf } from "./interface/resources.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
 import { docsPage, homePages } from "./openapi/docs-page.ts";
 import type { Pages } from "./pages/pages.ts";
-import { originOf } from "./interface/resources.ts";
 import type { HttpServer } from "./process/listen.ts";
+import { tlsContext } from "./process/tls.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf } from "./query/route.ts";
-import { build } from "./telemetry/build.ts";
-import { tlsContext } from "./process/tls.ts";
+import type { Budgets } from "./ratelimit/budgets.ts";
 import type { Stores } from "./stores.ts";
+import { build } from "./telemetry/build.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface CallersParts {
@@ -36,76 +31,47 @@ export interface CallersParts {
   readonly budgets: Budgets;
 }
 
-/** The callers' server, not yet listening, and the requests that it works on. */
-export interface Callers {
-  readonly server: HttpServer;
-  readonly inFlight: OpenRequests;
-}
-
-export function createCallers(context: Context, parts: CallersParts): Callers {
-  const { config, settings, clock, random, observer } = context;
-  const { pages, passThrough, stores, budgets } = parts;
-  const { requestId } = random;
-  const { now, after } = clock;
-  const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
-  const respond = createRespond({
-    now,
+/** @returns the callers' server, not yet listening, and the app that it serves */
+export function createCallers(
+  context: Context,
+  { pages, passThrough, stores, budgets }: CallersParts,
+): { readonly server: HttpServer; readonly app: CallersApp } {
+  const { config, settings, clock, random, observer, tracing } = context;
+  const listed = settings.derive(({ apps }) => new Map(apps.map((app) => [app.id, app])));
+  const app = createCallersApp({
+    ...clock,
+    requestId: random.requestId,
+    observer,
+    startTrace: tracing?.start,
+    appIdHeader: config.server.appIdHeader,
+    identify: createIdentify(context),
+    rightsOf: (id) => listed().get(id) ?? UNLISTED_APP,
+    cors: settings.derive(({ server }) => createCors(server)),
+    headLimits: config.server,
+    addresses: addressesOf(config.upstream),
+    documents: callersDocuments(config),
+    service: config.upstream.service,
+    maxWaitMs: () => settings.current().budget.maxWaitMs,
+    parse: config.query,
+    knownTargets: createKnownTargets(knownTargetsBytes(config.cache.maxBytes)),
+    answerAtOnce: pages.answerAtOnce,
+    cache: pages.answer,
+    passThrough,
     isCompressible,
     encode: createEncoder(stores.tiers.keepInMemory),
-    share: (app, resource) => budgets[originOf(resource)].shareOf(app),
+    share: (id, resource) => budgets[originOf(resource)].shareOf(id),
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
-  const refuse = createRefuse(respond, observer);
-  const inFlight = arrivals(context, refuse);
-  const knownTargets = createKnownTargets(knownTargetsBytes(config.cache.maxBytes));
-  const serve = createCallersApp({
-    addresses: addressesOf(config.upstream),
-    arrivals: inFlight,
-    servePreflight: createServePreflight({
-      appIdHeader: config.server.appIdHeader,
-      isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
-    }),
-    checkHead: (message, target) => checkHead(message, config.server, target),
-    documents: callersDocuments(config),
-    known: knownTargets.find,
-    admit: createAdmit({
-      service: config.upstream.service,
-      maxWaitMs: () => settings.current().budget.maxWaitMs,
-      rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
-    }),
-    understand: createUnderstand(config.query, knownTargets.remember),
-    cache: pages.answer,
-    answerAtOnce: pages.answerAtOnce,
-    passThrough,
-    respond,
-    refuse,
-  });
   const server = createHttpServer({
-    serve,
+    ...clock,
+    serve: app.serve,
     ignoreContent: true,
     limits: context.limits,
     tls: tlsContext(config.server.tls),
-    requestId,
-    after,
-    now,
+    requestId: random.requestId,
     warn: observer.warn,
   });
-  return { server, inFlight };
-}
-
-function arrivals(context: Context, refuse: Refuse): Arrivals {
-  const { config, settings, clock, random, observer, tracing } = context;
-  const cors = settings.derive(({ server }) => createCorsHeaders(server.corsOrigins));
-  return createArrivals({
-    ...clock,
-    appIdHeader: config.server.appIdHeader,
-    identify: createIdentify(context),
-    requestId: random.requestId,
-    observer,
-    corsHeaders: (origin) => cors()(origin),
-    refuse,
-    startTrace: tracing?.start,
-  });
+  return { server, app };
 }
 
 function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["identify"] {

@@ -15,7 +15,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
-import type { OpenRequests } from "./http/arrive.ts";
+import type { CallersApp } from "./http/callers-app.ts";
 import { Problem } from "./errors.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import { pause, type Clock } from "./process/clock.ts";
@@ -26,7 +26,7 @@ export interface LifecycleOptions {
   readonly clock: Clock;
   readonly budgets: Budgets;
   readonly flights: Pick<Flights<unknown>, "settled">;
-  readonly inFlight: OpenRequests;
+  readonly callersApp: Pick<CallersApp, "drain" | "refuseAll">;
   /** Writes all pending data and closes the stores, before the admin port closes. */
   readonly closeStore: () => Promise<void>;
 }
@@ -69,7 +69,7 @@ export function longestStopMs({ server }: LifecycleSettings): number {
 }
 
 export function createLifecycle(options: LifecycleOptions): Lifecycle {
-  const { clock, budgets, inFlight, closeStore } = options;
+  const { clock, budgets, callersApp, closeStore } = options;
   const started: { callers?: Listening; admin?: Listening } = {};
   let isStopping = false;
   let isReadyWithoutRedis = false;
@@ -88,7 +88,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
     },
     async stop({ server }, { withStopDelay = false } = {}) {
       isStopping = true;
-      inFlight.drain();
+      callersApp.drain();
       if (withStopDelay) await pause(clock, server.stopDelayMs);
       await drain(started.callers, server.drainTimeoutMs, options);
       // The budgets write sent calls to the store, so they close before it.
@@ -114,7 +114,7 @@ function isJoining(budgets: Budgets): boolean {
 async function drain(
   callers: Listening | undefined,
   drainMs: number,
-  { clock, inFlight, budgets, flights }: LifecycleOptions,
+  { clock, callersApp, budgets, flights }: LifecycleOptions,
 ): Promise<void> {
   const closeQueues = (): Problem => {
     const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
@@ -125,7 +125,7 @@ async function drain(
   await callers?.close(clock, drainMs, () => {
     // The queue is closed first, because a request that is refused there may still get a stale answer.
     const problem = closeQueues();
-    void setImmediate().then(() => inFlight.refuseAll(problem));
+    void setImmediate().then(() => callersApp.refuseAll(problem));
   });
   const enough = new AbortController();
   await Promise.race([flights.settled(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);

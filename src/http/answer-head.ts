@@ -6,8 +6,8 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Answer } from "../cache/cache.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
-import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Question } from "../query/question.ts";
+import type { AnyQuestion } from "./understand.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";
 
@@ -48,7 +48,7 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
 }
 
 /** @returns the headers of an answer that is not cached. @param headers those of the upstream */
-export function headOfStream(question: Question<Query | StreamedQuery>, headers: IncomingHttpHeaders): Head {
+export function headOfStream(question: AnyQuestion, headers: IncomingHttpHeaders): Head {
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   const cacheStatus = `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`;
   const head = ["Cache-Status", cacheStatus, "Cache-Control", "no-store", "Age", "0"];

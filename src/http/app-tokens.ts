@@ -2,17 +2,17 @@
  * Checks the tokens of listed apps, so that one app cannot use the id of another. If an app has a token, its id counts only
  * in requests with that token. The gateway serves all other requests with this id as the app `other`.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 
-import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Secret } from "../config/secrets/secret.ts";
+import { atMostEvery, type Clock } from "../process/clock.ts";
 import { OTHER_APP, type Observer } from "../telemetry/events.ts";
 
-type Token = Pick<Secret, "reveal">;
+type Tokens = ReadonlyMap<string, Pick<Secret, "reveal">>;
 
 export interface AppTokensOptions {
   /** The tokens by app id. A change of the tokens makes a new map. */
-  readonly tokens: () => ReadonlyMap<string, Token>;
+  readonly tokens: () => Tokens;
   readonly now: Clock["now"];
   readonly warn: Observer["warn"];
   /** Counts a request without the right token. */
@@ -29,37 +29,35 @@ export type CheckAppToken = (app: string, authorization: string | undefined) => 
 const WARN_EVERY_MS = 60_000;
 
 export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions): CheckAppToken {
-  let digested: ReadonlyMap<string, Token> | undefined;
+  let digested: Tokens = new Map();
   let digests: ReadonlyMap<string, Buffer> = new Map();
   const warnings = new Map<string, () => void>();
 
-  function digestOf(app: string): Buffer | undefined {
+  function warnOf(app: string): void {
+    const message = "Requests name an app without its token. They count as the app other.";
+    const report =
+      warnings.get(app) ?? atMostEvery(WARN_EVERY_MS, now, (times) => warn(message, { app, times }));
+    warnings.set(app, report);
+    report();
+  }
+
+  return (app, authorization) => {
     const current = tokens();
     if (digested !== current) {
       digested = current;
       digests = new Map([...current].map(([id, token]) => [id, digest(token.reveal())]));
     }
-    return digests.get(app);
-  }
-
-  return (app, authorization) => {
-    const expected = digestOf(app);
+    const expected = digests.get(app);
     if (expected === undefined) return app;
     const [, token = ""] = /^Bearer +(\S+)$/i.exec(authorization ?? "") ?? [];
     // All digests have the same length, so the comparison takes the same time for any token.
     if (timingSafeEqual(digest(token), expected)) return app;
     refused(app);
-    const report = warnings.get(app) ?? atMostEvery(WARN_EVERY_MS, now, (times) => warnOf(app, times));
-    warnings.set(app, report);
-    report();
+    warnOf(app);
     return OTHER_APP;
   };
-
-  function warnOf(app: string, times: number): void {
-    warn("Requests name an app without its token. They count as the app other.", { app, times });
-  }
 }
 
 function digest(token: string): Buffer {
-  return createHash("sha256").update(token).digest();
+  return hash("sha256", token, "buffer");
 }

@@ -2,8 +2,6 @@
  * CORS (Fetch standard): web pages of the origins in `server.corsOrigins` may call the gateway from a browser, without
  * cookies. The gateway answers a preflight here, without an upstream call.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
-
 import type { Arrival } from "./arrive.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 
@@ -19,47 +17,44 @@ const REQUEST_HEADERS =
 const RESPONSE_HEADERS =
   "Age, Cache-Status, ETag, Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id";
 
-/** @returns the CORS headers of a response, alternating names and values; `undefined` if no origin is listed */
-export type CorsHeaders = (origin: string | undefined) => readonly string[] | undefined;
+export interface Cors {
+  /** @returns the CORS headers of a response, alternating names and values */
+  readonly headersFor: (origin: string | undefined) => readonly string[];
+  /** Answers a preflight of a listed origin. @returns `false` for all other requests */
+  readonly servePreflight: (arrival: Arrival) => boolean;
+}
 
-/** @param origins the origins whose web pages may call the gateway */
-export function createCorsHeaders(origins: readonly string[]): CorsHeaders {
-  if (origins.length === 0) return () => undefined;
+/** @param corsOrigins the origins whose web pages may call the gateway */
+export function createCors({
+  corsOrigins,
+  appIdHeader,
+}: {
+  readonly corsOrigins: readonly string[];
+  readonly appIdHeader: string;
+}): Cors {
   // Every response has it, also one to a request without `Origin`: a shared cache must not serve that one to a web page.
-  const vary = ["Vary", "Origin"];
+  const others = corsOrigins.length === 0 ? [] : ["Vary", "Origin"];
   const allowed = new Map(
-    origins.map((origin) => [
+    corsOrigins.map((origin) => [
       origin,
-      [...vary, "Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", RESPONSE_HEADERS],
+      [...others, "Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", RESPONSE_HEADERS],
     ]),
   );
-  return (origin) => (origin === undefined ? vary : (allowed.get(origin) ?? vary));
-}
-
-export interface PreflightOptions {
-  readonly appIdHeader: string;
-  readonly isAllowed: (origin: string | undefined) => boolean;
-}
-
-/** Answers a preflight of a listed origin. @returns `false` for all other requests */
-export type ServePreflight = (
-  arrival: Arrival,
-  message: IncomingMessage,
-  response: ServerResponse,
-) => boolean;
-
-export function createServePreflight({ appIdHeader, isAllowed }: PreflightOptions): ServePreflight {
-  const allowed = [
+  const preflight = [
     ["Cache-Status", `${CACHE_NAME}; detail=preflight`],
     ["Access-Control-Allow-Methods", "GET, HEAD"],
     ["Access-Control-Allow-Headers", `${REQUEST_HEADERS}, ${appIdHeader}`],
     ["Access-Control-Max-Age", String(MAX_AGE_SECONDS)],
   ].flat();
-  return function servePreflight({ record, corsHeaders = [] }, { method, headers }, response) {
-    const { origin, "access-control-request-method": wanted } = headers;
-    if (method !== "OPTIONS" || wanted === undefined || !isAllowed(origin)) return false;
-    record.outcome = "hit";
-    response.writeHead(204, ["X-Request-Id", record.id, ...corsHeaders, ...allowed]).end();
-    return true;
+  return {
+    headersFor: (origin = "") => allowed.get(origin) ?? others,
+    servePreflight({ record, message: { method, headers }, response }) {
+      const { origin = "", "access-control-request-method": wanted } = headers;
+      const ofOrigin = allowed.get(origin);
+      if (method !== "OPTIONS" || wanted === undefined || ofOrigin === undefined) return false;
+      record.outcome = "hit";
+      response.writeHead(204, ["X-Request-Id", record.id, ...ofOrigin, ...preflight]).end();
+      return true;
+    },
   };
 }

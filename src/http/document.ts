@@ -1,6 +1,4 @@
 /** Serves documents that do not change while the process runs, without an upstream call. */
-import type { IncomingMessage, ServerResponse } from "node:http";
-
 import Negotiator from "negotiator";
 
 import { Problem } from "../errors.ts";
@@ -13,7 +11,7 @@ import { CACHE_NAME } from "./problem-response.ts";
 const MAX_AGE_SECONDS = 300;
 
 /** Sends the document. */
-export type ServeDocument = (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
+export type ServeDocument = (arrival: Arrival) => void;
 
 /** @param versions the first is preferred. With several, `Accept` chooses. */
 export function createServeDocument(versions: readonly TypedText[]): ServeDocument {
@@ -30,7 +28,8 @@ export function createServeDocument(versions: readonly TypedText[]): ServeDocume
   });
   const types = versions.map(({ type }) => type.split(";", 1)[0] ?? "");
 
-  return function serveDocument({ record, corsHeaders = [] }, { method, headers }, response) {
+  return function serveDocument({ record, corsHeaders, message, response }) {
+    const { method, headers } = message;
     const { accept = "*/*" } = headers;
     const chosen = types.length > 1 ? new Negotiator({ headers: { accept } }).mediaType(types) : types[0];
     const version = ready[types.indexOf(chosen ?? "")];

@@ -2,7 +2,7 @@
  * respond and refuse: the last stages. They turn an answer, a stream or an error into a response: headers, content coding,
  * 304, `Cache-Status`.
  */
-import type { ServerResponse } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 
 import type { Answer } from "../cache/cache.ts";
 import type { Encode } from "../cache/encoder.ts";
@@ -10,7 +10,6 @@ import type { Entry } from "../cache/entry.ts";
 import { Problem, type ProblemCode } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Query, StreamedQuery } from "../query/query.ts";
 import type { GatewayRequest, Question } from "../query/question.ts";
 import type { ShareOfWindow } from "../ratelimit/overview.ts";
 import type { Observer, Outcome } from "../telemetry/events.ts";
@@ -20,6 +19,7 @@ import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { problemResponse } from "./problem-response.ts";
 import { createRateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
+import type { AnyQuestion } from "./understand.ts";
 
 export interface RespondOptions {
   readonly now: () => number;
@@ -32,23 +32,13 @@ export interface RespondOptions {
   readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
   /** Seconds until an open circuit lets the next call through; `undefined` if the circuit is closed. */
   readonly retryAfterSeconds?: (resource: Resource) => number | undefined;
+  readonly observer: Observer;
 }
 
-export interface Respond {
-  /** Sends an answer from the cache stage. */
-  answer(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): Promise<void>;
-  /**
-   * Does the same synchronously, if the body already exists in the caller's coding.
-   * @returns whether the answer was sent
-   */
-  answerAtOnce(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): boolean;
-  /** @returns the destination of an answer that is not cached */
-  stream(arrival: Arrival, question: Question<Query | StreamedQuery>, response: ServerResponse): StreamSink;
-  /** Sends a problem. */
-  problem(arrival: Arrival, problem: Problem, response: ServerResponse): void;
-}
+export type Respond = ReturnType<typeof createRespond>;
 
-export function createRespond(options: RespondOptions): Respond {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createRespond(options: RespondOptions) {
   const addCallerHead = createAddCallerHead(options.share);
   const choose = ({ request }: Question, { entry }: Answer, now: number): Sending => ({
     now,
@@ -57,59 +47,79 @@ export function createRespond(options: RespondOptions): Respond {
   });
 
   /** @param body empty for a 304 */
-  function send(
-    { arrival, question, answer }: { arrival: Arrival; question: Question; answer: Answer },
-    sending: Sending,
-    body: Buffer,
-    response: ServerResponse,
-  ): void {
+  function send(arrival: Arrival, question: Question, answer: Answer, sending: Sending, body: Buffer): void {
     noteAnswer(arrival.record, answer, sending.now);
     const head = addCallerHead(headOfAnswer(question, answer, sending, body), arrival);
     // Node itself omits the body of a response to HEAD. `Content-Length` stays.
     arrival.record.bytes = question.request.method === "HEAD" ? 0 : body.length;
-    response.writeHead(sending.isUnchanged ? 304 : answer.entry.status, head).end(body);
+    arrival.response.writeHead(sending.isUnchanged ? 304 : answer.entry.status, head).end(body);
+  }
+
+  function sendProblem(arrival: Arrival, problem: Problem): void {
+    const { record, response } = arrival;
+    record.problem = problem.code;
+    record.outcome = outcomeOf(problem);
+    const complete = withRetryAfter(problem, record.resource, options);
+    const { status, headers, body } = problemResponse(complete, record.id, record.outcome !== "refused");
+    record.bytes = body.length;
+    const head = addCallerHead(Object.entries(headers).flat(), arrival, problem);
+    response.writeHead(status, head).end(body);
   }
 
   return {
-    async answer(arrival, question, answer, response) {
+    /** Sends an answer from the cache stage. */
+    async answer(arrival: Arrival, question: Question, answer: Answer): Promise<void> {
       const sending = choose(question, answer, options.now());
       const { entry, keptAs = question.key } = answer;
       const isWanted = (): boolean => !arrival.gone().aborted;
       const { body, coding } = sending.isUnchanged
         ? { ...sending, body: NOTHING }
         : await options.encode(keptAs, entry, sending.coding, isWanted);
-      send({ arrival, question, answer }, { ...sending, coding }, body, response);
+      send(arrival, question, answer, { ...sending, coding }, body);
     },
 
-    answerAtOnce(arrival, question, answer, response) {
+    /**
+     * Does the same synchronously, if the body already exists in the caller's coding.
+     * @returns whether the answer was sent
+     */
+    answerAtOnce(arrival: Arrival, question: Question, answer: Answer): boolean {
       const sending = choose(question, answer, arrival.record.receivedAt);
       const body = sending.isUnchanged ? NOTHING : answer.entry.bodies[sending.coding];
       if (body === undefined) return false;
-      send({ arrival, question, answer }, sending, body, response);
+      send(arrival, question, answer, sending, body);
       return true;
     },
 
-    stream: (arrival, question, response) => ({
-      response,
-      start(headers) {
-        arrival.record.outcome = "bypass";
-        const head = addCallerHead(headOfStream(question, headers), arrival);
-        for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
-        response.statusCode = 200;
-      },
-      passed: (bytes) => void (arrival.record.bytes += bytes),
-    }),
+    /** @returns the destination of an answer that is not cached */
+    stream: (arrival: Arrival, question: AnyQuestion): StreamSink =>
+      streamTo(arrival, (headers) => addCallerHead(headOfStream(question, headers), arrival)),
 
-    problem(arrival, problem, response) {
-      const { record } = arrival;
-      record.problem = problem.code;
-      record.outcome = outcomeOf(problem);
-      const complete = withRetryAfter(problem, record.resource, options);
-      const { status, headers, body } = problemResponse(complete, record.id, record.outcome !== "refused");
-      record.bytes = body.length;
-      const head = addCallerHead(Object.entries(headers).flat(), arrival, problem);
-      response.writeHead(status, head).end(body);
+    /** Ends a failed request. It sends a problem, and logs an unexpected error. */
+    refuse: (arrival: Arrival, error: unknown): void => {
+      const { record, response } = arrival;
+      // It is too late for a problem: the caller has hung up, or the head of the response is already sent.
+      if (arrival.gone().aborted || response.headersSent) return void response.destroy();
+      if (error instanceof Problem) return sendProblem(arrival, error);
+      options.observer.error("A request ended in an unexpected error. This is a bug in the gateway.", {
+        requestId: record.id,
+        query: record.query,
+        err: error,
+      });
+      sendProblem(arrival, new Problem("internal-error"));
     },
+  };
+}
+
+function streamTo({ response, record }: Arrival, headOf: (headers: IncomingHttpHeaders) => Head): StreamSink {
+  return {
+    response,
+    start(headers) {
+      record.outcome = "bypass";
+      const head = headOf(headers);
+      for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
+      response.statusCode = 200;
+    },
+    passed: (bytes) => void (record.bytes += bytes),
   };
 }
 
@@ -150,7 +160,7 @@ function createAddCallerHead(
   return (head, { record: { id, app, resource }, preferenceApplied, corsHeaders }, problem) => {
     // A problem has it already.
     if (problem === undefined) head.push("X-Request-Id", id);
-    if (corsHeaders !== undefined) head.push(...corsHeaders);
+    if (corsHeaders.length > 0) head.push(...corsHeaders);
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
     if (resource === "none") return head;
     const shares = share(app, resource);
@@ -160,23 +170,6 @@ function createAddCallerHead(
     );
     if (headers !== undefined) head.push("RateLimit-Policy", headers.policy, "RateLimit", headers.limit);
     return head;
-  };
-}
-
-export type Refuse = (arrival: Arrival, error: unknown, response: ServerResponse) => void;
-
-/** @returns the stage that ends every failed request. It sends a problem, and it logs an unexpected error. */
-export function createRefuse(respond: Pick<Respond, "problem">, observer: Observer): Refuse {
-  return function refuse(arrival, error, response) {
-    // It is too late for a problem: the caller has hung up, or the head of the response is already sent.
-    if (arrival.gone().aborted || response.headersSent) return void response.destroy();
-    if (error instanceof Problem) return respond.problem(arrival, error, response);
-    observer.error("A request ended in an unexpected error. This is a bug in the gateway.", {
-      requestId: arrival.record.id,
-      query: arrival.record.query,
-      err: error,
-    });
-    respond.problem(arrival, new Problem("internal-error"), response);
   };
 }
 

@@ -1,22 +1,87 @@
 /**
+ * admit: reads everything in a request except path and parameters: method, format, deadline and the app's rights. It
+ * refuses requests that the gateway cannot serve, before any upstream call.
+ *
  * understand: turns the query string into the canonical query and its cache key, or reports every mistake in it.
  */
-import { type GatewayRequest, parseRequest, type Question } from "../query/question.ts";
+import { Problem } from "../errors.ts";
+import { memoize } from "../process/memoize.ts";
+import type { KnownTarget, KnownTargets, ParsedQuery } from "../query/known-targets.ts";
 import type { ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import type { KnownTargets, ParsedQuery } from "../query/known-targets.ts";
+import { type GatewayRequest, parseRequest, type Question } from "../query/question.ts";
+import type { Arrival } from "./arrive.ts";
+import { deadlineOf, directivesOf } from "./caller-headers.ts";
+import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
 
-export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
+export interface UnderstandOptions {
+  /** The service's neutral media-type name (`upstream.service`). */
+  readonly service: string;
+  /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
+  readonly maxWaitMs: () => number;
+  readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
+  readonly parse: ParseOptions;
+  readonly knownTargets: KnownTargets;
+}
 
-/** @returns the stage. It throws `invalid-query` with every mistake. It does not parse a known target again. */
-export function createUnderstand(options: ParseOptions, remember: KnownTargets["remember"]): Understand {
+export type AnyQuestion = Question<Query | StreamedQuery>;
+
+/** @throws {Problem} for a request that the gateway refuses */
+export type Understand = (arrival: Arrival, found: KnownTarget) => AnyQuestion;
+
+export function createUnderstand(options: UnderstandOptions): Understand {
+  const jsonFormat = memoize((accept) => negotiateFormat(accept, false, options.service));
+  const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));
+  const coding = memoize(negotiateCoding);
+
+  function admit(arrival: Arrival, { route, search, parsed }: KnownTarget): GatewayRequest {
+    const { record, target } = arrival;
+    const { method, headers } = arrival.message;
+    record.resource = route.resource;
+
+    if (method !== "GET" && method !== "HEAD") {
+      throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
+    }
+    const format = (route.resource === "images" ? imageFormat : jsonFormat)(headers.accept ?? "");
+    if (format === undefined) throw new Problem("not-acceptable");
+    const { waitMs, preferenceApplied } = deadlineOf(headers, options.maxWaitMs());
+    arrival.preferenceApplied = preferenceApplied;
+    const { priority, mayForceRefresh } = options.rightsOf(record.app);
+
+    const acceptEncoding = headers["accept-encoding"];
+    return {
+      id: record.id,
+      method,
+      app: record.app,
+      priority,
+      mayForceRefresh,
+      route,
+      target,
+      parsed,
+      search,
+      format,
+      coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
+      ifNoneMatch: headers["if-none-match"],
+      ifModifiedSince: headers["if-modified-since"],
+      directives: directivesOf(headers),
+      receivedAt: record.receivedAt,
+      deadlineAt: record.receivedAt + waitMs,
+      gone: arrival.gone,
+      trace: arrival.trace,
+    };
+  }
+
   function parseAndRemember(request: GatewayRequest): ParsedQuery {
-    const parsed = parseRequest(request, options);
-    remember(request.target, request, request.format, parsed);
+    const parsed = parseRequest(request, options.parse);
+    options.knownTargets.remember(request.target, request, request.format, parsed);
     return parsed;
   }
-  return (request) => {
+
+  return function understand(arrival, found) {
+    const request = admit(arrival, found);
+    // A known target is not parsed again.
     const { query, canonicalQuery, key } = request.parsed[request.format] ?? parseAndRemember(request);
+    arrival.record.query = canonicalQuery;
     return { request, query, canonicalQuery, key };
   };
 }

@@ -16,13 +16,9 @@ import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
-import { createAdmit } from "../../src/http/admit.ts";
-import { createArrivals, type OpenRequests } from "../../src/http/arrive.ts";
-import { createCallersApp } from "../../src/http/callers-app.ts";
+import { type CallersApp, createCallersApp } from "../../src/http/callers-app.ts";
+import { createCors } from "../../src/http/cors.ts";
 import { createHttpServer } from "../../src/http/edge/http-server.ts";
-import { checkHead } from "../../src/http/edge/request-validation.ts";
-import { createRefuse, createRespond } from "../../src/http/respond.ts";
-import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
 import { createKnownTargets } from "../../src/query/known-targets.ts";
 import { addressesOf } from "../../src/query/route.ts";
@@ -40,7 +36,7 @@ const RULES = rulesWith({ staleWhileRevalidateMs: each(20_000) });
 
 interface Gateway {
   readonly tiers: Tiers;
-  readonly inFlight: OpenRequests;
+  readonly app: CallersApp;
   readonly records: RequestRecord[];
   /** The keys of answers that were refreshed in the background. */
   readonly refreshed: string[];
@@ -77,8 +73,26 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     clock,
   });
   const encode = createEncoder(tiers.keepInMemory);
-  const respond = createRespond({
+  const knownTargets = createKnownTargets(1_000_000);
+  const app = createCallersApp({
     now: clock.now,
+    precise: () => 0,
+    requestId: () => "request-1",
+    observer: { ...SILENT, ...observer },
+    appIdHeader: "x-app-id",
+    identify: () => "web",
+    rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),
+    cors: () => createCors({ corsOrigins: [], appIdHeader: "x-app-id" }),
+    headLimits: LIMITS,
+    addresses: addressesOf({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
+    documents: new Map(),
+    service: SERVICE,
+    maxWaitMs: () => 10_000,
+    parse: PARSE,
+    knownTargets: isPlain ? { find: () => undefined, remember: () => undefined } : knownTargets,
+    cache: isPlain ? async (question) => withoutHeads(await cache(question)) : cache,
+    answerAtOnce: isPlain ? () => undefined : answerAtOnce,
+    passThrough: () => Promise.reject(new Problem("upstream-unreachable")),
     // A body that is not the entry's own is sent with a head that is made for it.
     encode: async (...given) => {
       const { body, coding } = await encode(...given);
@@ -88,39 +102,8 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     share: (app) =>
       app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
   });
-  const knownTargets = createKnownTargets(1_000_000);
-  const refuse = createRefuse(respond, { ...SILENT, ...observer });
-  const inFlight = createArrivals({
-    appIdHeader: "x-app-id",
-    precise: () => 0,
-    corsHeaders: () => undefined,
-    identify: () => "web",
-    now: clock.now,
-    requestId: () => "request-1",
-    observer: { ...SILENT, ...observer },
-    refuse,
-  });
-  const serve = createCallersApp({
-    addresses: addressesOf({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
-    arrivals: inFlight,
-    servePreflight: () => false,
-    documents: new Map(),
-    checkHead: (message, target) => checkHead(message, LIMITS, target),
-    known: isPlain ? () => undefined : knownTargets.find,
-    admit: createAdmit({
-      service: SERVICE,
-      maxWaitMs: () => 10_000,
-      rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),
-    }),
-    understand: createUnderstand(PARSE, isPlain ? () => undefined : knownTargets.remember),
-    cache: isPlain ? async (question) => withoutHeads(await cache(question)) : cache,
-    answerAtOnce: isPlain ? () => undefined : answerAtOnce,
-    passThrough: () => Promise.reject(new Problem("upstream-unreachable")),
-    respond,
-    refuse,
-  });
   const server = createHttpServer({
-    serve,
+    serve: app.serve,
     ignoreContent: true,
     limits: LIMITS,
     requestId: () => "request-1",
@@ -134,7 +117,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
   const agent = new http.Agent({ keepAlive: true });
   return {
     tiers,
-    inFlight,
+    app,
     records,
     refreshed,
     async ask({ method, target, headers }) {
@@ -330,7 +313,7 @@ it("a draining process sends Connection: close with a hit too", async () => {
   const gateway = await startGateway(false);
   onTestFinished(gateway.close);
   await gateway.tiers.keep(KEY, entryWith("x", clock.now()));
-  gateway.inFlight.drain();
+  gateway.app.drain();
   const answer = await gateway.ask({ method: "GET", target: "/listings", headers: {} });
   expect(answer).toMatchObject({
     status: 200,
