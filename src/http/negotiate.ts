@@ -51,9 +51,12 @@ export function negotiateCoding(acceptEncoding: string | undefined): ContentCodi
   return CODINGS.find((coding) => coding === best) ?? "identity";
 }
 
-/** Whether `If-None-Match` contains one of the entity tags, by weak comparison (RFC 9110, section 13.1.2). */
+/**
+ * Whether `If-None-Match` contains one of the entity tags, by weak comparison (RFC 9110, section 13.1.2).
+ * @param opaqueTags without quotes; they contain no comma and no space, so they cannot match the text between two tags
+ */
 export function noneMatchNames(ifNoneMatch: string | undefined, opaqueTags: readonly string[]): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === "*") return true;
-  return [...ifNoneMatch.matchAll(/(?:W\/)?"([^"]*)"/g)].some(([, tag = ""]) => opaqueTags.includes(tag));
+  return opaqueTags.some((tag) => ifNoneMatch.includes(`"${tag}"`));
 }

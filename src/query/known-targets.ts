@@ -50,10 +50,19 @@ export const knownTargetsBytes = (cacheBytes: number): number =>
 /** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
 export function createKnownTargets(maxBytes: number): KnownTargets {
   const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
+  /** By cache key, so that all spellings of a query share one object, and what other modules keep for it. */
+  const shared = new LRUCache<string, ParsedQuery>({
+    maxSize: maxBytes / 8,
+    sizeCalculation: sizeOfQuery,
+  });
   return {
     find: (target) => targets.get(target),
     remember(target, { route, search }, format, parsed) {
-      targets.set(target, { route, search, parsed: { ...targets.peek(target)?.parsed, [format]: parsed } });
+      // The key of a streamed query does not contain its parameters.
+      const known = parsed.query.kind === "streamed" ? undefined : shared.get(parsed.key);
+      if (known === undefined) shared.set(parsed.key, parsed);
+      const queries = { ...targets.peek(target)?.parsed, [format]: known ?? parsed };
+      targets.set(target, { route, search, parsed: queries });
     },
   };
 }

@@ -140,7 +140,7 @@ export interface RequestRecord {
   /** The store that had the answer, if it was cached. */
   readonly tier: Tier | undefined;
   /** The code of the problem that the caller got, if any. */
-  readonly problem: string | undefined;
+  readonly problem: ProblemCode | undefined;
   readonly durationMs: number;
   readonly bytes: number;
   /** Why the page cost no upstream call, if a cached block answered it. */

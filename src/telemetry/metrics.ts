@@ -116,8 +116,7 @@ function listenersOf(record: RecordValue) {
       if (tier !== undefined) record("gateway_cache_hits_total", { tier });
       const cause = savingOf(request);
       if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause });
-      const code = PROBLEM_CODES.find((one) => one === problem);
-      if (code !== undefined) record("gateway_problems_total", { problem: code, status });
+      if (problem !== undefined) record("gateway_problems_total", { problem, status });
     },
     upstreamCall({ resource, cause, status, durationMs }: UpstreamCallRecord): void {
       record("gateway_upstream_requests_total", { resource, cause, status });

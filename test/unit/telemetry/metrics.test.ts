@@ -37,7 +37,7 @@ it("requests and calls are counted with their labels, and timed in seconds", asy
     "web",
   );
   metrics.request(
-    { ...HIT, outcome: "refused", status: 400, resource: "none", problem: "invented" },
+    { ...HIT, outcome: "refused", status: 400, resource: "none", problem: "invalid-query" },
     "other",
   );
   for (const status of [401, 403, 503, "header-timeout"] as const) metrics.upstreamCall({ ...CALL, status });
@@ -54,7 +54,6 @@ it("requests and calls are counted with their labels, and timed in seconds", asy
       "gateway_upstream_credentials_refused_total 2",
     ]),
   );
-  expect(lines.join()).not.toContain("invented");
 });
 
 it("faults are counted from zero on, and metrics of two gateways in one process are separate", async () => {
