@@ -19,10 +19,10 @@ import { Tiers } from "./cache/store/tiered.ts";
 import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
-import { createStatusTexts, type StatusTexts } from "./redis/replica-status.ts";
+import { StatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { type EvictionPolicy, watchEvictionPolicy } from "./redis/eviction.ts";
-import { createRedisService, type RedisService } from "./redis/service.ts";
+import { RedisService } from "./redis/redis.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import {
   CIRCUIT_STATES,
@@ -149,7 +149,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
   const seal = createSeal(context.keys.newest);
-  const service = createRedisService({
+  const service = new RedisService({
     namespace: namespaces.budget,
     cache: namespaces.cache,
     replica,
@@ -186,7 +186,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   return {
     store,
     claims,
-    statusTexts: createStatusTexts({ redis: service, clock, namespace, replica, seal }),
+    statusTexts: new StatusTexts({ redis: service, clock, namespace, replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [[{ store: "redis" }, Number(state === "closed")]],
     evictionPolicy: eviction.current,

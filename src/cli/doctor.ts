@@ -16,7 +16,7 @@ import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
 import { systemRandom } from "../process/random.ts";
-import { type RedisClient, redisFactory } from "../redis/connect.ts";
+import { type RedisClient, RedisFactory } from "../redis/connect.ts";
 import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
@@ -121,7 +121,7 @@ async function checkRedis({ redis }: Config): Promise<Finding> {
   };
   let policy: EvictionPolicy | undefined;
   const attempt = async (): Promise<void> => {
-    const factory = redisFactory(() => redis, {});
+    const factory = new RedisFactory(() => redis, {});
     // Connect with a subscriber first, because the errors of a Cluster client do not say why a connection fails.
     await connected(factory.subscriber([], 0));
     policy = await evictionPolicyOf(await connected(factory.client()));

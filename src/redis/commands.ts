@@ -21,13 +21,7 @@ import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
-import {
-  knownNodes,
-  type RedisAddress,
-  type RedisClient,
-  type RedisFactory,
-  type RedisScripts,
-} from "./connect.ts";
+import type { RedisClient, RedisFactory, RedisScripts } from "./connect.ts";
 
 /** Redis is reachable, but refused this command. */
 export class RedisRefusal extends Error {
@@ -61,17 +55,6 @@ export interface RedisCommandsOptions {
   readonly onRecovery: () => void;
 }
 
-export interface RedisCommands {
-  readonly run: RunOnRedis;
-  /** Adds scripts to the current client. */
-  readonly defineScripts: (scripts: RedisScripts) => void;
-  /** The known nodes of a Cluster. */
-  readonly nodes: () => readonly RedisAddress[];
-  /** Replaces the client with a new one, in any state. */
-  readonly renew: () => void;
-  readonly close: () => void;
-}
-
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
     probe(key: string): Result<number, Context>;
@@ -94,188 +77,154 @@ const MEANWHILE =
   "This replica serves callers from its memory. It makes calls to the API only within its own part of the budget, and " +
   "refuses all others. Replicas do not share calls.";
 
-/** Starts to connect. Does not throw if the server is down. */
-export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
-  const { factory, observer, timeout } = options;
-  const refusal = createRefusal(observer);
-  const breaker = createBreaker(options, {
-    probe: async (key) => await measured((client) => client.probe(`${key}:probe`)),
-    describe: (cause) => messageOf(cause, factory.lastError()),
-    // A new connection may help: the server has become a replica, or no longer answers.
-    mayBeStuck: renew,
-  });
-  let client = begin();
+/** It starts to connect at once, and does not throw if the server is down. */
+export class RedisCommands {
+  readonly #options: RedisCommandsOptions;
+  /** What rejects the commands under way. */
+  readonly #underWay = new Set<(error: Error) => void>();
+  /** The kinds of refusals that were logged. */
+  readonly #refusals = new Set<string>();
+  #client: RedisClient;
+  #state: CircuitState | "closed for good" = "closed";
+  /** The error for callers while the breaker is open. */
+  #outage = new StoreUnavailable("closed");
+  /** The key of the command that opened it. */
+  #suspect = "";
+  #hasProbeFailed = false;
+  #cancelProbe = (): void => undefined;
 
-  function begin(): RedisClient {
-    const next = factory.client();
-    next.on("ready", () => {
-      if (next === client) breaker.connected();
+  constructor(options: RedisCommandsOptions) {
+    this.#options = options;
+    this.#client = this.#begin();
+  }
+
+  #begin(): RedisClient {
+    const client = this.#options.factory.client();
+    return client.on("ready", () => {
+      // At once, unless a probe has already failed.
+      if (client === this.#client && this.#state === "open" && !this.#hasProbeFailed) void this.#probe();
     });
-    return next;
   }
 
-  /** Also measures replies after the timeout, so that the timeout grows when Redis gets slower. */
-  async function measured<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
-    const isConnected = client.status === "ready";
-    const startedAt = performance.now();
-    const reply = await command(client);
-    if (isConnected) timeout.replied(performance.now() - startedAt);
-    return reply;
+  get client(): RedisClient {
+    return this.#client;
   }
 
-  function renew(): void {
-    const old = client;
-    client = begin();
+  /** Replaces the client with a new one, in any state. */
+  renew(): void {
+    const old = this.#client;
+    this.#client = this.#begin();
     old.disconnect();
   }
 
-  return {
-    renew,
-    nodes: () => knownNodes(client),
-    defineScripts(scripts) {
-      for (const [name, definition] of Object.entries(scripts)) client.defineCommand(name, definition);
-    },
-    async run(operation, key, command) {
-      // Most commands take less than a millisecond.
-      const startedAt = performance.now();
-      try {
-        return await breaker.run(key, () => measured(command));
-      } catch (error) {
-        throw error instanceof Outage
-          ? new StoreUnavailable(error.message, { cause: error })
-          : refusal(operation, error);
-      } finally {
-        options.onOperation(operation, performance.now() - startedAt);
-      }
-    },
-    close() {
-      breaker.close();
-      client.disconnect();
-    },
-  };
-}
-
-interface Breaker {
-  /** Rejects with the error of the command, or with an `Outage`. */
-  readonly run: <T>(key: string, command: () => Promise<T>) => Promise<T>;
-  /** Probes at once, unless a probe has already failed. */
-  readonly connected: () => void;
-  readonly close: () => void;
-}
-
-interface BreakerParts {
-  readonly probe: (key: string) => Promise<unknown>;
-  readonly describe: (cause: Error) => string;
-  readonly mayBeStuck: () => void;
-}
-
-function createBreaker(
-  { clock, timeout, probeIntervalMs, observer, ...on }: RedisCommandsOptions,
-  { probe, describe, mayBeStuck }: BreakerParts,
-): Breaker {
-  const underWay = createUnderWay({ clock, timeout, onFault: fail });
-  let state: CircuitState | "closed for good" = "closed";
-  /** The error for callers while it is open. */
-  let outage = new Outage("closed");
-  /** The key of the command that opened it. */
-  let suspect = "";
-  let hasProbeFailed = false;
-  let cancelProbe = (): void => undefined;
-
-  function become(next: CircuitState): void {
-    state = next;
-    on.onBreaker(next);
+  /** Adds scripts to the current client. */
+  defineScripts(scripts: RedisScripts): void {
+    for (const [name, definition] of Object.entries(scripts)) this.#client.defineCommand(name, definition);
   }
 
-  function fail(cause: Error, key: string): void {
-    hasProbeFailed = state === "half-open";
-    outage = new Outage(describe(cause), { cause });
-    suspect = key;
-    become("open");
-    underWay.releaseAll(outage);
-    cancelProbe = clock.after(probeIntervalMs, () => void probeNow());
-    if (hasProbeFailed || isReply(cause)) mayBeStuck();
-    if (hasProbeFailed) return;
-    observer.outOfOrder({ what: REDIS, cause: outage.message, meanwhile: MEANWHILE });
-    on.onOutage();
-  }
-
-  async function probeNow(): Promise<void> {
-    cancelProbe();
-    become("half-open");
+  readonly run: RunOnRedis = async (operation, key, command) => {
+    // Most commands take less than a millisecond.
+    const startedAt = performance.now();
     try {
-      await underWay.run(suspect, () => probe(suspect));
+      if (this.#state !== "closed") throw this.#outage;
+      return await this.#attempt(key, command);
     } catch (error) {
-      if (error instanceof Outage) return;
+      throw error instanceof StoreUnavailable ? error : this.#refusal(operation, error);
+    } finally {
+      this.#options.onOperation(operation, performance.now() - startedAt);
+    }
+  };
+
+  /** Settles with the command, or rejects with `StoreUnavailable` when the breaker opens. */
+  async #attempt<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const { clock, timeout } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const timeoutMs = timeout.ms();
+    const late = (): void => this.#fail(new Error(`no answer within ${timeoutMs} ms`), key);
+    // In two parts: if this process was blocked, answers may wait unread in its sockets. They are read between the two.
+    let cancel = clock.after(timeoutMs / 2, () => {
+      cancel = clock.after(timeoutMs / 2, late);
+    });
+    this.#underWay.add(reject);
+    this.#measured(command).then(resolve, (error: unknown) => {
+      if (this.#underWay.has(reject) && isFault(error)) this.#fail(error, key);
+      reject(error);
+    });
+    return await promise.finally(() => {
+      cancel();
+      this.#underWay.delete(reject);
+    });
+  }
+
+  /** Also measures replies after the timeout, so that the timeout grows when Redis gets slower. */
+  async #measured<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const isConnected = this.#client.status === "ready";
+    const startedAt = performance.now();
+    const reply = await command(this.#client);
+    if (isConnected) this.#options.timeout.replied(performance.now() - startedAt);
+    return reply;
+  }
+
+  /** Opens the breaker. */
+  #fail(cause: Error, key: string): void {
+    const { clock, factory, observer, probeIntervalMs, onOutage } = this.#options;
+    const hasProbeFailed = this.#state === "half-open";
+    this.#hasProbeFailed = hasProbeFailed;
+    this.#outage = new StoreUnavailable(messageOf(cause, factory.lastError()), { cause });
+    this.#suspect = key;
+    this.#become("open");
+    this.#releaseAll();
+    this.#cancelProbe = clock.after(probeIntervalMs, () => void this.#probe());
+    // A new connection may help: the server has become a replica, or no longer answers.
+    if (hasProbeFailed || isReply(cause)) this.renew();
+    if (hasProbeFailed) return;
+    observer.outOfOrder({ what: REDIS, cause: this.#outage.message, meanwhile: MEANWHILE });
+    onOutage();
+  }
+
+  async #probe(): Promise<void> {
+    const { observer, onRecovery } = this.#options;
+    const key = this.#suspect;
+    this.#cancelProbe();
+    this.#become("half-open");
+    try {
+      await this.#attempt(key, (client) => client.probe(`${key}:probe`));
+    } catch (error) {
+      if (error instanceof StoreUnavailable) return;
       // Another error shows that the server works.
     }
-    become("closed");
+    this.#become("closed");
     observer.backInOrder(REDIS);
-    on.onRecovery();
+    onRecovery();
   }
 
-  return {
-    run: (key, command) => (state === "closed" ? underWay.run(key, command) : Promise.reject(outage)),
-    connected() {
-      if (state === "open" && !hasProbeFailed) void probeNow();
-    },
-    close() {
-      state = "closed for good";
-      cancelProbe();
-      outage = new Outage("closed");
-      underWay.releaseAll(outage);
-    },
-  };
-}
+  #become(state: CircuitState): void {
+    this.#state = state;
+    this.#options.onBreaker(state);
+  }
 
-interface UnderWay {
-  /** Settles with the command, or when it is released. */
-  readonly run: <T>(key: string, command: () => Promise<T>) => Promise<T>;
-  readonly releaseAll: (error: Error) => void;
-}
+  #releaseAll(): void {
+    for (const reject of this.#underWay) reject(this.#outage);
+    this.#underWay.clear();
+  }
 
-/** The commands under way, each with its timeout. */
-function createUnderWay({
-  clock,
-  timeout,
-  onFault,
-}: {
-  readonly clock: Clock;
-  readonly timeout: CommandTimeout;
-  /** Called for a command that is not released. */
-  readonly onFault: (cause: Error, key: string) => void;
-}): UnderWay {
-  const rejections = new Set<(error: Error) => void>();
-  return {
-    async run<T>(key: string, command: () => Promise<T>) {
-      const { promise, resolve, reject } = Promise.withResolvers<T>();
-      rejections.add(reject);
-      const timeoutMs = timeout.ms();
-      // In two parts: if this process was blocked, answers may wait unread in its sockets. They are read between the two.
-      let cancel = clock.after(timeoutMs / 2, () => {
-        cancel = clock.after(timeoutMs / 2, () =>
-          onFault(new Error(`no answer within ${timeoutMs} ms`), key),
-        );
-      });
-      command().then(resolve, (error: unknown) => {
-        if (rejections.has(reject) && isFault(error)) onFault(error, key);
-        reject(error);
-      });
-      return await promise.finally(() => {
-        cancel();
-        rejections.delete(reject);
-      });
-    },
-    releaseAll(error) {
-      for (const reject of rejections) reject(error);
-      rejections.clear();
-    },
-  };
-}
+  /** Logs each kind of refusal once. */
+  #refusal(operation: StoreOperation, error: unknown): RedisRefusal {
+    const cause = error instanceof Error ? error : new Error(String(error));
+    const kind = `${operation} ${codeOf(cause)}`;
+    const message = "Redis refused a command; further refusals of this kind are not logged";
+    if (!this.#refusals.has(kind)) this.#options.observer.warn(message, { operation, cause: cause.message });
+    this.#refusals.add(kind);
+    return new RedisRefusal(cause.message, { cause });
+  }
 
-/** Redis does not work, so the command was refused or ended early. */
-class Outage extends Error {
-  override readonly name = "Outage";
+  close(): void {
+    this.#state = "closed for good";
+    this.#cancelProbe();
+    this.#outage = new StoreUnavailable("closed");
+    this.#releaseAll();
+    this.#client.disconnect();
+  }
 }
 
 function isFault(error: unknown): error is Error {
@@ -305,23 +254,4 @@ function messageOf(
   if (name === "MaxRetriesPerRequestError" || message === CONNECTION_CLOSED)
     return why ?? "the connection was closed";
   return why === undefined || why === message || isReply(error) ? message : `${message}: ${why}`;
-}
-
-/** Logs each kind of refusal once. */
-function createRefusal(
-  observer: RedisCommandsOptions["observer"],
-): (operation: StoreOperation, error: unknown) => RedisRefusal {
-  const known = new Set<string>();
-  return (operation, error) => {
-    const cause = error instanceof Error ? error : new Error(String(error));
-    const kind = `${operation} ${codeOf(cause)}`;
-    if (!known.has(kind)) {
-      known.add(kind);
-      observer.warn("Redis refused a command; further refusals of this kind are not logged", {
-        operation,
-        cause: cause.message,
-      });
-    }
-    return new RedisRefusal(cause.message, { cause });
-  };
 }

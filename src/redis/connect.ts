@@ -21,17 +21,15 @@ export interface RedisAddress {
 export interface RedisSettings {
   /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
   readonly url: string | Secret;
-  /** User and password win over those in the URL. */
-  readonly username?: string | null;
+  /** Wins over the password in the URL. */
   readonly password?: Secret | null;
   readonly mode: "single" | "cluster" | "sentinel";
   /** The first nodes of a Cluster. Empty means the node in the URL. */
   readonly nodes: readonly RedisAddress[];
-  /** The Sentinels, their name for the master, and the credentials at the Sentinels themselves. */
+  /** The Sentinels, their name for the master, and the password at the Sentinels themselves. */
   readonly sentinel?: {
     readonly name: string;
     readonly nodes: readonly RedisAddress[];
-    readonly username?: string | null;
     readonly password?: Secret | null;
   } | null;
   /** Certificate authorities that replace Node's own, as PEM. */
@@ -68,46 +66,53 @@ AbstractConnector.prototype.disconnect = function close(): void {
 };
 
 /** Creates clients. They connect immediately, and reconnect when they lose their server. */
-export interface RedisFactory {
+export class RedisFactory {
+  readonly #current: () => RedisSettings;
+  readonly #scripts: RedisScripts;
+  #lastError: Error | undefined;
+
+  /**
+   * The methods throw if the URL is malformed.
+   * @param current returns the settings, for each new client
+   * @param scripts the scripts of each new client; scripts may be added later
+   */
+  constructor(current: () => RedisSettings, scripts: RedisScripts) {
+    this.#current = current;
+    this.#scripts = scripts;
+  }
+
+  /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
+  lastError(): Error | undefined {
+    return this.#lastError;
+  }
+
   /** A client for commands. */
-  readonly client: () => RedisClient;
+  client(): RedisClient {
+    const { mode, seeds, server, options } = planOf(this.#current());
+    const scripts = { ...this.#scripts };
+    // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
+    if (mode === "cluster") return clusterClient(seeds, options, scripts).on("error", () => undefined);
+    return this.#watched(new Redis({ ...options, ...server, scripts, enableAutoPipelining: true }));
+  }
+
   /**
    * A client for subscriptions. On a Cluster it uses one node, and emits `end` when it loses that node.
    * @param nodes the known nodes of a Cluster. Any of them works, because a published message reaches every node.
    * @param attempt a counter, so that each attempt uses the next node
    */
-  readonly subscriber: (nodes: readonly RedisAddress[], attempt: number) => Redis;
-  /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
-  readonly lastError: () => Error | undefined;
-}
+  subscriber(nodes: readonly RedisAddress[], attempt: number): Redis {
+    const { mode, seeds, server, options } = planOf(this.#current());
+    if (mode !== "cluster") return this.#watched(new Redis({ ...options, ...server }));
+    const candidates = nodes.length > 0 ? nodes : seeds;
+    const node = candidates[attempt % candidates.length];
+    return this.#watched(new Redis({ ...options, ...node, retryStrategy: () => null }));
+  }
 
-/**
- * @param current returns the settings, for each new client
- * @param scripts the scripts of each new client; scripts may be added later
- * @throws if the URL is malformed
- */
-export function redisFactory(current: () => RedisSettings, scripts: RedisScripts): RedisFactory {
-  let lastError: Error | undefined;
-  const watched = (client: Redis): Redis =>
-    client.on("error", (error) => (lastError = error)).on("ready", () => (lastError = undefined));
-  return {
-    lastError: () => lastError,
-    client() {
-      const { mode, seeds, server, options } = planOf(current());
-      // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
-      if (mode === "cluster") return clusterClient(seeds, options, scripts).on("error", () => undefined);
-      return watched(
-        new Redis({ ...options, ...server, scripts: { ...scripts }, enableAutoPipelining: true }),
-      );
-    },
-    subscriber(nodes, attempt) {
-      const { mode, seeds, server, options } = planOf(current());
-      if (mode !== "cluster") return watched(new Redis({ ...options, ...server }));
-      const candidates = nodes.length > 0 ? nodes : seeds;
-      const node = candidates[attempt % candidates.length];
-      return watched(new Redis({ ...options, ...node, retryStrategy: () => null }));
-    },
-  };
+  #watched(client: Redis): Redis {
+    return client
+      .on("error", (error) => (this.#lastError = error))
+      .on("ready", () => (this.#lastError = undefined));
+  }
 }
 
 function planOf(settings: RedisSettings) {
@@ -141,7 +146,7 @@ function optionsOf({ url, mode, ca, pair, ...own }: RedisSettings) {
   // `URL.parse`, because the error of `new URL` contains the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
   const { protocol, hostname, port, pathname } = parsed;
-  const username = own.username ?? decodeURIComponent(parsed.username);
+  const username = decodeURIComponent(parsed.username);
   const password = own.password?.reveal() ?? decodeURIComponent(parsed.password);
   return {
     address: { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? DEFAULT_PORT : Number(port) },
@@ -174,7 +179,6 @@ function throughSentinel({ sentinel }: RedisSettings, tls: Options["tls"]): Clie
     name: sentinel?.name ?? "",
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
     sentinelRetryStrategy: retryStrategy,
-    ...(sentinel?.username && { sentinelUsername: sentinel.username }),
     ...(sentinel?.password && { sentinelPassword: sentinel.password.reveal() }),
     ...(tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
   };
@@ -194,7 +198,7 @@ function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisSc
     // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
     // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.
     enableOfflineQueue: true,
-    scripts: { ...scripts },
+    scripts,
     redisOptions: nodeOptions,
   });
 }

@@ -6,7 +6,7 @@ import { type Clock, every } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { isReply } from "./commands.ts";
 import type { RedisClient } from "./connect.ts";
-import type { RedisService } from "./service.ts";
+import type { RedisService } from "./redis.ts";
 
 /** The other policies may also evict keys in frequent use, such as those of the budget. */
 const SAFE: ReadonlySet<string> = new Set(["noeviction", "volatile-lru", "volatile-lfu"]);
@@ -33,7 +33,7 @@ export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPol
  * @param key a key of the budget
  */
 export function watchEvictionPolicy(
-  { run, watch }: Pick<RedisService, "run" | "watch">,
+  redis: RedisService,
   key: string,
   clock: Clock,
   warn: Observer["warn"],
@@ -42,7 +42,7 @@ export function watchEvictionPolicy(
   async function read(): Promise<void> {
     const before = current?.name;
     // Outages have their own line in the log.
-    current = await run("look", key, evictionPolicyOf).catch(() => current);
+    current = await redis.run("look", key, evictionPolicyOf).catch(() => current);
     if (current === undefined || current.isSafe || current.name === before) return;
     warn(
       "Redis may evict the budget when its memory is full; then no calls are possible for a window. Set its " +
@@ -51,6 +51,6 @@ export function watchEvictionPolicy(
     );
   }
   void read();
-  watch({ onRecovery: () => void read() });
+  redis.watch({ onRecovery: () => void read() });
   return { current: () => current, close: every(clock, READ_EVERY_MS, () => void read()) };
 }

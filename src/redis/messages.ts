@@ -1,5 +1,5 @@
 /**
- * Every message from one replica to the others, with its schema.
+ * Every message from one replica to the others, with its schema, and the bus that carries them on one channel.
  *
  * Redis may lose messages, so a message only tells sooner what a replica would notice later. A message in another form is
  * ignored, so that replicas of two versions can run together.
@@ -8,6 +8,9 @@ import { z } from "zod";
 
 import { PROBLEM_CODES } from "../errors.ts";
 import { ORIGINS, RESOURCES } from "../interface/resources.ts";
+import type { Seal } from "../process/seal.ts";
+import type { StoreOperation } from "../telemetry/events.ts";
+import type { RunOnRedis } from "./commands.ts";
 
 /** How a flight ended. An unknown end is `vacant`, so that waiting replicas claim the key again. */
 const flightEnd = z
@@ -58,4 +61,66 @@ export type Message = z.infer<typeof message>;
 export type MessageOf<K extends Message["kind"]> = Extract<Message, { kind: K }>;
 
 /** A message with the replica that sends it, and the namespace of its cache. */
-export const envelopeSchema = z.object({ from: z.string(), cache: z.string(), message });
+const envelopeSchema = z.object({ from: z.string(), cache: z.string(), message });
+
+export interface BusOptions {
+  /** The prefix of the channel: replicas of one account share it. */
+  readonly namespace: string;
+  /** The namespace of the cache. Replicas with another upstream, and so another cache, share only circuits. */
+  readonly cache: string;
+  /** The name of this replica. */
+  readonly replica: string;
+  /** Messages are sealed, because others may publish on the channel, too. */
+  readonly seal: Seal;
+}
+
+const SEALED_AS = "a message";
+const MOST_CHARACTERS = 64_000;
+
+/** A replica does not get its own messages. */
+export class Bus {
+  readonly channel: string;
+  readonly #options: BusOptions;
+  readonly #run: RunOnRedis;
+  readonly #listeners: ((message: Message) => void)[] = [];
+
+  constructor(options: BusOptions, run: RunOnRedis) {
+    this.#options = options;
+    this.#run = run;
+    this.channel = `${options.namespace}messages`;
+  }
+
+  /** @returns the text of a message, for a script that publishes it or a key that keeps it */
+  textOf(content: Message): string {
+    const { seal, replica, cache } = this.#options;
+    return seal.seal(SEALED_AS, JSON.stringify({ from: replica, cache, message: content }));
+  }
+
+  /** @returns the message in a text; `undefined` if this replica or somebody else has written it */
+  read(sealed: string): Message | undefined {
+    const { seal, replica, cache } = this.#options;
+    const text = seal.open(SEALED_AS, sealed, MOST_CHARACTERS);
+    if (text === undefined) return undefined;
+    const { data } = envelopeSchema.safeParse(JSON.parse(text));
+    if (data === undefined || data.from === replica) return undefined;
+    return data.cache === cache || data.message.kind === "circuit" ? data.message : undefined;
+  }
+
+  /** Rejects with `StoreUnavailable` or `RedisRefusal`. */
+  async publish(operation: StoreOperation, content: Message): Promise<void> {
+    await this.#run(operation, this.channel, (client) => client.publish(this.channel, this.textOf(content)));
+  }
+
+  on<K extends Message["kind"]>(kind: K, listener: (message: MessageOf<K>) => void): void {
+    const isWanted = (one: Message): one is MessageOf<K> => one.kind === kind;
+    this.#listeners.push((one) => {
+      if (isWanted(one)) listener(one);
+    });
+  }
+
+  /** Takes a text on the channel. */
+  receive(text: string): void {
+    const received = this.read(text);
+    if (received !== undefined) for (const listener of this.#listeners) listener(received);
+  }
+}

@@ -6,7 +6,7 @@
  */
 import type { Clock } from "../process/clock.ts";
 import type { Seal } from "../process/seal.ts";
-import type { RedisService } from "./service.ts";
+import type { RedisService } from "./redis.ts";
 
 export interface StatusTextsOptions {
   readonly redis: Pick<RedisService, "run" | "bus">;
@@ -18,13 +18,6 @@ export interface StatusTextsOptions {
   readonly seal: Seal;
 }
 
-export interface StatusTexts {
-  /** @param write returns the text of this replica. Each text must differ from all earlier ones. */
-  readonly show: (write: () => string) => void;
-  /** Writes this replica's text. @returns the texts of the other replicas; rejects with `StoreUnavailable` without Redis */
-  readonly look: () => Promise<readonly string[]>;
-}
-
 /** The texts expire if no replica has read them for this long. */
 const KEPT_MS = 10_000;
 /** If a text stays the same for this long, its process has ended. */
@@ -34,52 +27,60 @@ const MOST_CHARACTERS = 2_000_000;
 /** The shortest time between two writes for other readers. */
 const WRITE_EVERY_MS = 500;
 
-export function createStatusTexts({
-  redis,
-  clock,
-  namespace,
-  replica,
-  seal,
-}: StatusTextsOptions): StatusTexts {
-  const key = `${namespace}status`;
-  const sealedAs = (field: string): string => `the status of ${field}`;
-  const seen = new Map<string, { readonly text: string; readonly at: number }>();
-  let write = (): string => "";
-  let writtenAt = Number.NEGATIVE_INFINITY;
+export class StatusTexts {
+  readonly #options: StatusTextsOptions;
+  readonly #key: string;
+  /** By replica: its last text, and when it was new. */
+  readonly #seen = new Map<string, { readonly text: string; readonly at: number }>();
+  #write = (): string => "";
+  #writtenAt = Number.NEGATIVE_INFINITY;
 
-  async function post(): Promise<void> {
-    const text = seal.seal(sealedAs(replica), write());
-    writtenAt = clock.monotonic();
-    await redis.run("status", key, async (client) => {
-      await client.hset(key, replica, text);
-      await client.pexpire(key, KEPT_MS);
+  constructor(options: StatusTextsOptions) {
+    const { redis, clock, namespace } = options;
+    this.#options = options;
+    this.#key = `${namespace}status`;
+    redis.bus.on("status-wanted", () => {
+      if (clock.monotonic() < this.#writtenAt + WRITE_EVERY_MS) return;
+      // The reader then shows fewer processes, and says how many there are.
+      this.#post().catch(() => undefined);
     });
   }
 
-  redis.bus.on("status-wanted", () => {
-    if (clock.monotonic() < writtenAt + WRITE_EVERY_MS) return;
-    // The reader then shows fewer processes, and says how many there are.
-    post().catch(() => undefined);
-  });
+  /** @param write returns the text of this replica. Each text must differ from all earlier ones. */
+  readonly show = (write: () => string): void => {
+    this.#write = write;
+  };
 
-  /** @returns whether the process of a text is alive */
-  function isAlive(field: string, text: string): boolean {
-    const now = clock.monotonic();
-    const before = seen.get(field);
-    if (before?.text !== text) seen.set(field, { text, at: now });
-    return before === undefined || before.text !== text || now < before.at + SILENT_MS;
+  /** Writes this replica's text. @returns the texts of the other replicas; rejects with `StoreUnavailable` without Redis */
+  readonly look = async (): Promise<readonly string[]> => {
+    const { redis, replica, seal } = this.#options;
+    await this.#post();
+    await redis.bus.publish("status", { kind: "status-wanted" });
+    const texts = await redis.run("status", this.#key, (client) => client.hgetall(this.#key));
+    for (const field of this.#seen.keys()) if (texts[field] === undefined) this.#seen.delete(field);
+    return Object.entries(texts)
+      .filter(([field, text]) => field !== replica && this.#isAlive(field, text))
+      .flatMap(([field, text]) => seal.open(sealedAs(field), text, MOST_CHARACTERS) ?? []);
+  };
+
+  async #post(): Promise<void> {
+    const { redis, clock, replica, seal } = this.#options;
+    const text = seal.seal(sealedAs(replica), this.#write());
+    this.#writtenAt = clock.monotonic();
+    await redis.run("status", this.#key, async (client) => {
+      await client.hset(this.#key, replica, text);
+      await client.pexpire(this.#key, KEPT_MS);
+    });
   }
 
-  return {
-    show: (how) => void (write = how),
-    async look() {
-      await post();
-      await redis.bus.publish("status", { kind: "status-wanted" });
-      const texts = await redis.run("status", key, (client) => client.hgetall(key));
-      for (const field of seen.keys()) if (texts[field] === undefined) seen.delete(field);
-      return Object.entries(texts)
-        .filter(([field, text]) => field !== replica && isAlive(field, text))
-        .flatMap(([field, text]) => seal.open(sealedAs(field), text, MOST_CHARACTERS) ?? []);
-    },
-  };
+  /** @returns whether the process of a text is alive */
+  #isAlive(field: string, text: string): boolean {
+    const now = this.#options.clock.monotonic();
+    const before = this.#seen.get(field);
+    if (before?.text === text) return now < before.at + SILENT_MS;
+    this.#seen.set(field, { text, at: now });
+    return true;
+  }
 }
+
+const sealedAs = (replica: string): string => `the status of ${replica}`;

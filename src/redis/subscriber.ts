@@ -13,16 +13,6 @@ const MOST_UNANSWERED = 2;
 /** The pause before the connection moves to the next node of a Cluster. */
 const NEXT_NODE_MS = 20;
 
-export interface RedisSubscriber {
-  /** Whether messages arrive, as far as this process knows. */
-  readonly isUp: () => boolean;
-  /** Checks immediately whether the server answers. */
-  readonly check: () => void;
-  /** Replaces the connection. On a Cluster, the new one uses the next node. */
-  readonly renew: () => void;
-  readonly close: () => void;
-}
-
 export interface RedisSubscriberOptions {
   readonly factory: RedisFactory;
   /** The known nodes of a Cluster. */
@@ -37,80 +27,78 @@ export interface RedisSubscriberOptions {
   readonly onDown: () => void;
 }
 
-/** Starts to connect. Does not throw if the server is down. */
-export function createRedisSubscriber(options: RedisSubscriberOptions): RedisSubscriber {
-  const { factory, nodes, clock, channel, checkIntervalMs, ...on } = options;
-  let isUp = false;
-  let unanswered = 0;
-  let attempt = 0;
-  let cancelRenewal = (): void => undefined;
-  let current: Redis | undefined = begin();
-  const stopChecking = every(clock, checkIntervalMs, check);
+/** It starts to connect at once, and does not throw if the server is down. */
+export class RedisSubscriber {
+  /** Whether messages arrive, as far as this process knows. */
+  isUp = false;
+  readonly #options: RedisSubscriberOptions;
+  readonly #stopChecking: () => void;
+  #client: Redis | undefined;
+  #unanswered = 0;
+  #attempt = 0;
+  #cancelRenewal = (): void => undefined;
 
-  function begin(): Redis {
-    const client = factory.subscriber(nodes(), attempt++);
-    const end = (): void => void (cancelRenewal = clock.after(NEXT_NODE_MS, renew));
-    const isCurrent = (): boolean => client === current;
-    wire(client, channel, isCurrent, { onMessage: on.onMessage, onUp: up, onDown: down, onEnd: end });
-    return client;
+  constructor(options: RedisSubscriberOptions) {
+    this.#options = options;
+    this.#client = this.#begin();
+    this.#stopChecking = every(options.clock, options.checkIntervalMs, () => this.check());
   }
 
-  function up(): void {
-    isUp = true;
-    unanswered = 0;
-    on.onUp();
+  /** Subscribes after each connect. The callbacks have no effect when the client was replaced. */
+  #begin(): Redis {
+    const { factory, nodes, clock, channel, onMessage } = this.#options;
+    const client = factory.subscriber(nodes(), this.#attempt++);
+    const ifCurrent = (callback: () => void) => () => {
+      if (client === this.#client) callback();
+    };
+    const up = ifCurrent(() => this.#up());
+    // If it fails, the connection was lost again or the user may not subscribe. `check` renews it.
+    client.on("ready", () => void client.subscribe(channel).then(up, () => undefined));
+    client.on("message", (_channel, text: string) => ifCurrent(() => onMessage(text))());
+    client.on(
+      "close",
+      ifCurrent(() => this.#down()),
+    );
+    const renewSoon = (): void => void (this.#cancelRenewal = clock.after(NEXT_NODE_MS, () => this.renew()));
+    return client.on("end", ifCurrent(renewSoon));
   }
 
-  function down(): void {
-    const wasUp = isUp;
-    isUp = false;
-    if (wasUp) on.onDown();
+  #up(): void {
+    this.isUp = true;
+    this.#unanswered = 0;
+    this.#options.onUp();
   }
 
-  function renew(): void {
-    cancelRenewal();
-    unanswered = 0;
-    const old = current;
-    current = begin();
+  #down(): void {
+    const wasUp = this.isUp;
+    this.isUp = false;
+    if (wasUp) this.#options.onDown();
+  }
+
+  /** Replaces the connection. On a Cluster, the new one uses the next node. */
+  renew(): void {
+    this.#cancelRenewal();
+    this.#unanswered = 0;
+    const old = this.#client;
+    this.#client = this.#begin();
     old?.disconnect();
-    down();
+    this.#down();
   }
 
-  function check(): void {
-    if (unanswered >= MOST_UNANSWERED) return renew();
-    unanswered++;
-    const answered = (): void => void (unanswered = isUp ? 0 : unanswered);
-    current?.ping().then(answered, () => undefined);
+  /** Checks immediately whether the server answers. */
+  check(): void {
+    if (this.#unanswered >= MOST_UNANSWERED) return this.renew();
+    this.#unanswered++;
+    const answered = (): void => void (this.#unanswered = this.isUp ? 0 : this.#unanswered);
+    this.#client?.ping().then(answered, () => undefined);
   }
 
-  return {
-    isUp: () => isUp,
-    check,
-    renew,
-    close() {
-      cancelRenewal();
-      stopChecking();
-      const old = current;
-      current = undefined;
-      isUp = false;
-      old?.disconnect();
-    },
-  };
-}
-
-/** Subscribes after each connect. The callbacks are called only while the client is in use. */
-function wire(
-  client: Redis,
-  channel: string,
-  isCurrent: () => boolean,
-  on: Pick<RedisSubscriberOptions, "onMessage" | "onUp" | "onDown"> & { readonly onEnd: () => void },
-): void {
-  const ifCurrent = (callback: () => void) => () => {
-    if (isCurrent()) callback();
-  };
-  // If it fails, the connection was lost again or the user may not subscribe. `check` renews it.
-  client.on("ready", () => void client.subscribe(channel).then(ifCurrent(on.onUp), () => undefined));
-  client.on("message", (_channel, text: string) => ifCurrent(() => on.onMessage(text))());
-  client.on("close", ifCurrent(on.onDown));
-  client.on("end", ifCurrent(on.onEnd));
+  close(): void {
+    this.#cancelRenewal();
+    this.#stopChecking();
+    const old = this.#client;
+    this.#client = undefined;
+    this.isUp = false;
+    old?.disconnect();
+  }
 }

@@ -12,7 +12,7 @@ import { Problem } from "../errors.ts";
 import type { Claim, ClaimEnd, Claims } from "./replicas.ts";
 import { type Clock, every } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
-import { readScript, type RedisService } from "../redis/service.ts";
+import { readScript, type RedisService } from "../redis/redis.ts";
 import type { MessageOf } from "../redis/messages.ts";
 
 const LEASE_MS = 3_000;

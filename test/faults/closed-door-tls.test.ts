@@ -4,7 +4,7 @@ import { setTimeout } from "node:timers/promises";
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
-import { redisFactory } from "../../src/redis/connect.ts";
+import { RedisFactory } from "../../src/redis/connect.ts";
 import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
 import { fileWith } from "../support/files.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
@@ -158,7 +158,7 @@ describe("Redis over TLS", () => {
   it("does not end the process if a connection is closed during its handshake", async () => {
     const { redis, url } = await startSecuredRedis(AUTHORITY, AUTHORITY.issue());
     const settings = { url, mode: "single", nodes: [], ca: STRANGER.cert } as const;
-    const factory = redisFactory(() => settings, {});
+    const factory = new RedisFactory(() => settings, {});
     // An error without a listener fails the run.
     for (let ms = 0; ms < 20; ms += 1) {
       const clients = Array.from({ length: 10 }, () => factory.client());

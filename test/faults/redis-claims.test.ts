@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
 import type { Claim, ClaimEnd } from "../../src/singleflight/replicas.ts";
-import { createBus } from "../../src/redis/bus.ts";
+import { Bus } from "../../src/redis/messages.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import {
@@ -91,7 +91,7 @@ describe("a flight", () => {
     const [one, other] = await replicas();
     const leading = await leader(one);
     const following = await follower(other);
-    const outsider = createBus(
+    const outsider = new Bus(
       { namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL },
       () => expect.unreachable(),
     );

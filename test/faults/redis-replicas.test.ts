@@ -7,8 +7,8 @@ import { eventually } from "../support/eventually.ts";
 import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import { systemClock } from "../../src/process/clock.ts";
-import { createBus } from "../../src/redis/bus.ts";
-import { createStatusTexts } from "../../src/redis/replica-status.ts";
+import { Bus } from "../../src/redis/messages.ts";
+import { StatusTexts } from "../../src/redis/replica-status.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryWith } from "../support/entries.ts";
@@ -17,7 +17,7 @@ import { proxyOf, redisForFile, replicaOf, SEAL, type WatchedBackend } from "../
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 const STREAM = `${NAMESPACE}{purged}`;
 /** Writes messages as a further replica. */
-const OUTSIDER = createBus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL }, () =>
+const OUTSIDER = new Bus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL }, () =>
   expect.unreachable(),
 );
 const HARD = true;
@@ -52,7 +52,7 @@ describe("the status page", () => {
   it("shows what the other replicas write, and nothing that anyone else writes", async () => {
     const backends = [await replica(), await replica()];
     const [one, other] = backends.map(({ service, replica: name }, nth) => {
-      const texts = createStatusTexts({
+      const texts = new StatusTexts({
         redis: service,
         clock: systemClock,
         namespace: NAMESPACE,

@@ -9,7 +9,7 @@ import { systemRandom } from "../../src/process/random.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
-import { createRedisService, type RedisService, type RedisServiceOptions } from "../../src/redis/service.ts";
+import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
 import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
 import type { Claims } from "../../src/singleflight/replicas.ts";
@@ -50,7 +50,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}):
   const { events, failed, states, warnings, infos } = reported;
   const replica = systemRandom.unique16();
   const common = { namespace: NAMESPACE, clock, seal: SEAL };
-  const service = createRedisService({
+  const service = new RedisService({
     ...common,
     cache: NAMESPACE,
     replica,

@@ -5,7 +5,7 @@ import { systemRandom } from "../../src/process/random.ts";
 import { PURSE_SCRIPTS, RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
-import { createRedisService, type RedisService } from "../../src/redis/service.ts";
+import { RedisService } from "../../src/redis/redis.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 
 export interface ShareOptions {
@@ -50,7 +50,7 @@ export function shareLimits(options: ShareOptions): {
   const { degradedForMs = 20_000, timeoutMs = 250, perDay = new Map<string, number>() } = options;
   const { redisPort, windows, replicas, namespace = "test:", onReport = () => undefined } = options;
   const process = systemRandom.unique16();
-  const calls = createRedisService({
+  const calls = new RedisService({
     namespace,
     cache: namespace,
     replica: process,

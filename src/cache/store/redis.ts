@@ -11,7 +11,7 @@ import type { ClientContext, Result } from "ioredis";
 
 import { type Clock, every } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
-import { readScript, type RedisService } from "../../redis/service.ts";
+import { readScript, type RedisService } from "../../redis/redis.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";

@@ -6,7 +6,7 @@
  */
 import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { Message } from "../../redis/messages.ts";
-import type { RedisService } from "../../redis/service.ts";
+import type { RedisService } from "../../redis/redis.ts";
 import type { CircuitScope } from "./opening.ts";
 import type { CircuitReport, SharedCircuits } from "./circuits.ts";
 
