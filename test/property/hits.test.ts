@@ -6,7 +6,7 @@ import { once } from "node:events";
 import http from "node:http";
 
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect, it, } from "vitest";
 
 import { type Answer, Cache } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
@@ -309,15 +309,3 @@ async function confirm(tiers: Tiers): Promise<void> {
   await tiers.keep(KEY, { ...found.entry, ...times, validators });
 }
 
-it("a draining process sends Connection: close with a hit too", async () => {
-  const gateway = await startGateway(false);
-  onTestFinished(gateway.close);
-  await gateway.tiers.keep(KEY, entryWith("x", clock.now()));
-  gateway.app.drain();
-  const answer = await gateway.ask({ method: "GET", target: "/listings", headers: {} });
-  expect(answer).toMatchObject({
-    status: 200,
-    head: expect.arrayContaining([["connection", "close"]]) as unknown,
-    record: { outcome: "hit" },
-  });
-});

@@ -1,5 +1,3 @@
-import { zstdDecompressSync } from "node:zlib";
-
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
@@ -11,7 +9,6 @@ import {
   type Stretch,
 } from "../../src/pages/block-index.ts";
 import { cutPage, holdsPage } from "../../src/pages/cut-page.ts";
-import { bytesIn, packBlock } from "../../src/pages/packed-block.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody, type OffsetSpelling } from "../../src/sandbox/envelope.ts";
 import { search, type SearchResult } from "../../src/sandbox/search.ts";
@@ -140,45 +137,6 @@ describe("a page that is cut from its block", () => {
         );
       }),
       { numRuns: 60 },
-    );
-  });
-});
-
-describe("a page that is cut from a packed block", () => {
-  it("is the same as the page from the raw block", async () => {
-    const page = fc.record({ offset: fc.nat(600), limit: fc.nat(500) });
-    const pages = fc.array(page, { minLength: 1, maxLength: 8 });
-    const whole = { offset: 0, limit: 500 };
-    await fc.assert(
-      fc.asyncProperty(asked, how, size, pages, async (asked, written, limit, pages) => {
-        const block = { offset: 0, limit };
-        const body = otherwiseWritten(asked, block, written);
-        const index = indexOf(body, asked, block);
-        const packedBody = await packBlock(body, index);
-        expect(zstdDecompressSync(packedBody.zstd).equals(body)).toBe(true);
-        const bytes = bytesIn(packedBody, body.length);
-        for (const page of [whole, ...pages])
-          expect(cutPage(bytes, index, page)).toEqual(cutPage(body, index, page));
-      }),
-      { numRuns: 12 },
-    );
-  });
-});
-
-describe("a page after the last record", () => {
-  it("is cut from any block with the total count, as the sandbox sends it", () => {
-    fc.assert(
-      fc.property(asked, size, fc.nat(3), fc.nat(10_000), fc.nat(500), (asked, limit, nth, behind, page) => {
-        const block = { offset: nth * limit, limit };
-        const body = sandboxSends(asked, block, "offset");
-        const index = indexOf(body, asked, block);
-        const wanted = { offset: index.totalCount + behind, limit: page };
-        expect(holdsPage(index, wanted)).toBe(true);
-        expect(cutPage(body, index, wanted).body.toString()).toBe(
-          sandboxSends(asked, wanted, "offset").toString(),
-        );
-      }),
-      { numRuns: 50 },
     );
   });
 });

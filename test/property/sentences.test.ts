@@ -7,7 +7,7 @@ import type { RecentProblem } from "../../src/admin/status/problems.ts";
 import { sentencesOf, shownOf } from "../../src/admin/status/sentence-table.ts";
 import { PROBLEM_CODES } from "../../src/errors.ts";
 import { RESOURCES } from "../../src/interface/resources.ts";
-import { appWith, AT, factsWith, harmWith, originWith } from "../support/facts.ts";
+import { appWith, AT, factsWith, harmWith, originWith, WINDOW } from "../support/facts.ts";
 
 const APPS = ["web", "ios", "feed", "report", "crawler", "other"];
 const HOUR = 3_600_000;
@@ -31,85 +31,66 @@ const harm: fc.Arbitrary<RecentProblem> = fc
     lastAt: Math.max(...times),
   }));
 
-const window = fc
-  .record({
-    name: fc.constantFrom("1m", "1h", "1d"),
-    limit: fc.integer({ min: 1, max: 20_000 }),
-    spentPart: fc.double({ min: 0, max: 1.2, noNaN: true }),
-    heldPart: fc.double({ min: 0, max: 1, noNaN: true }),
-    comesBack: fc.array(fc.record({ calls: fc.constant(1), inMs: fc.integer({ min: 0, max: HOUR }) }), {
-      maxLength: 1,
-    }),
-    emptyInMs: fc.option(fc.integer({ min: 1, max: 24 * HOUR })),
-  })
-  .map(({ limit, spentPart, heldPart, ...rest }) => {
-    const spent = Math.floor(limit * spentPart);
-    const heldBack = Math.floor(Math.max(0, limit - spent) * heldPart);
-    return { ...rest, limit, spent, heldBack, remaining: Math.max(0, limit - spent - heldBack) };
-  });
-
+const windows = fc.subarray(
+  [
+    WINDOW,
+    { ...WINDOW, name: "1h", limit: 1_000, spent: 996, heldBack: 4, remaining: 0 },
+    { ...WINDOW, name: "1d", limit: 20, spent: 40, remaining: 0, comesBack: [] },
+    { ...WINDOW, name: "2d", emptyInMs: 2_700_000 },
+  ],
+  { minLength: 1 },
+);
+const circuits = fc.subarray(
+  (
+    [
+      ["origin", "credentials", "open"],
+      ["sold", "unavailable", "open"],
+      ["listings", "failing", "half-open"],
+      ["areas", "unreachable", "open"],
+    ] as const
+  ).map(([scope, cause, state]) => ({ scope, cause, state, since: AT - 79_000, until: AT + 20_000 })),
+);
 const origin = fc
   .record({
     mode: fc.constantFrom("alone", "shared", "joining", "degraded"),
-    windows: fc.uniqueArray(window, { minLength: 1, maxLength: 3, selector: ({ name }) => name }),
-    predictedWaitMs: fc.integer({ min: 0, max: 20_000 }),
+    windows,
+    predictedWaitMs: fc.constantFrom(0, 15_000),
     waitsFor: fc.constantFrom("budget", "share", "redis-away"),
-    circuits: fc.uniqueArray(
-      fc.record({
-        scope: fc.constantFrom("origin", "listings", "sold", "areas"),
-        state: fc.constantFrom("open", "half-open"),
-        cause: fc.constantFrom("credentials", "unavailable", "unreachable", "failing", "too-many-requests"),
-        since: past,
-        until: fc.integer({ min: AT, max: AT + HOUR }),
-      }),
-      { maxLength: 3, selector: ({ scope }) => scope },
-    ),
+    circuits,
   })
   .map(originWith);
 
-const outage = fc.record({
-  what: fc.constantFrom(
-    "Redis",
-    "the ledger on disk",
-    "the cache on disk",
-    "the shared budget (api)",
-    "the trace collector",
-  ),
-  cause: fc.constantFrom("timeout", "disk full"),
-  meanwhile: fc.constant(""),
-  since: past,
-});
-const health = fc
-  .record({ lastAnswerAt: fc.option(past), failingSince: fc.option(past) })
-  .map((of) => ({ ...of, lastFailureAt: of.failingSince, lastFailure: of.failingSince && "status 500" }))
-  .map((of) => ({ ...of, lastFailure: of.lastFailure || null, calls: 2, failed: 1, meanMs: null }));
-const app = (name: string) =>
-  fc
-    .record({
-      cached: fc.integer({ min: 0, max: 9_999 }),
-      fetched: fc.integer({ min: 0, max: 999 }),
-      refused: fc.integer({ min: 0, max: 999 }),
-      dayLeft: fc.option(fc.integer({ min: 0, max: 2 })),
-    })
-    .map(({ dayLeft, ...counts }) => {
-      const day = { name: "per-day", limit: 300, windowSeconds: 86_400, resetSeconds: 60 };
-      return appWith(name, { ...counts, shares: dayLeft === null ? [] : [{ ...day, remaining: dayLeft }] });
-    });
+const STORES = [
+  "Redis",
+  "the ledger on disk",
+  "the cache on disk",
+  "the shared budget (api)",
+  "the trace collector",
+];
+const outages = fc.subarray(
+  STORES.map((what) => ({ what, cause: "timeout", meanwhile: "", since: AT - 300_000 })),
+  { maxLength: 2 },
+);
+const answers = { calls: 2, failed: 1, meanMs: null, lastAnswerAt: AT - 5_000, lastFailureAt: AT - 6_000 };
+const health = fc.constantFrom(
+  { ...answers, lastFailure: "status 500", failingSince: null },
+  { ...answers, lastFailure: "status 500", failingSince: AT - 79_000 },
+);
+const PER_DAY = { name: "per-day", limit: 300, windowSeconds: 86_400, remaining: 0, resetSeconds: 60 };
 
-/** Each part is mostly as it is when all is well. */
+/** Each part is often as it is when all is well. */
 const facts: fc.Arbitrary<Facts> = fc
   .record({
     mode: fc.constantFrom("enforce", "enforce", "observe"),
-    replicas: fc.option(fc.integer({ min: 1, max: 3 })),
+    replicas: fc.constantFrom(null, 1, 3),
     scope: fc.constantFrom("alone", "all", "cut-off"),
-    outages: fc.uniqueArray(outage, { maxLength: 2, selector: ({ what }) => what }),
+    outages,
     problems: fc.array(harm, { maxLength: 12 }),
     upstream: fc.record({ listings: health, sold: health, areas: health }, { requiredKeys: [] }),
-    apps: fc.tuple(...APPS.map(app)),
-    queue: fc.record({
-      api: fc.record({ interactive: fc.integer({ min: 0, max: 40 }) }),
-      images: fc.constant({}),
-    }),
+    apps: fc
+      .subarray(APPS)
+      .map((spent) => APPS.map((app) => appWith(app, { shares: spent.includes(app) ? [PER_DAY] : [] }))),
+    queue: fc.constantFrom(0, 40).map((interactive) => ({ api: { interactive }, images: {} })),
     budget: fc.record({ api: origin, images: origin }),
   })
   .map((fields) => factsWith(fields));

@@ -20,23 +20,9 @@ export interface Meaning {
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** Pairwise different meanings. The same seed gives the same ones. */
-export function randomMeanings(seed: number, count: number): Meaning[] {
+/** The same seed gives the same meaning. */
+export function randomMeaning(seed: number): Meaning {
   const random = createRandom(seed);
-  const meanings = new Map<string, Meaning>();
-  while (meanings.size < count) {
-    const meaning = randomMeaning(random);
-    meanings.set(identityOf(meaning), meaning);
-  }
-  return [...meanings.values()];
-}
-
-/** Two meanings are the same if and only if these texts are. */
-export function identityOf({ resource, parameters }: Meaning): string {
-  return JSON.stringify([resource, [...parameters].sort(([a], [b]) => (a < b ? -1 : 1))]);
-}
-
-function randomMeaning(random: TestRandom): Meaning {
   const resource = random.pick(SEARCH_RESOURCES);
   const parameters = new Map<string, string>();
   for (const parameter of PARAMETERS[resource]) {
