@@ -116,14 +116,18 @@ describe.each([
 describe("a URL full of mistakes", () => {
   it("gets the first twenty and the number of the others, in a small response", async () => {
     const gateway = await start();
-    const mistakes = Array.from({ length: 900 }, () => "limit=a").join("&");
-    const reply = await gateway.get(`/listings?${mistakes}`);
-    expect(reply.status).toBe(400);
-    const { errors, moreErrors, detail }: Record<string, unknown> = Object(reply.json());
-    expect(errors).toHaveLength(20);
-    expect(moreErrors).toBe(880);
-    expect(detail).toBe("900 parameters do not have their documented form; the first 20 are listed.");
-    expect(reply.body.length).toBeLessThan(4_000);
+    const mistakes = async (count: number) => {
+      const reply = await gateway.get(
+        `/listings?${Array.from({ length: count }, () => "limit=a").join("&")}`,
+      );
+      expect([reply.status, reply.body.length < 4_000]).toEqual([400, true]);
+      return Object(reply.json());
+    };
+    const many = await mistakes(900);
+    expect([many.errors.length, many.moreErrors]).toEqual([20, 880]);
+    expect(many.detail).toBe("900 parameters do not have their documented form; the first 20 are listed.");
+    const few = await mistakes(20);
+    expect([few.errors.length, few.moreErrors]).toEqual([20, undefined]);
   });
 
   it("gets at most a hundred characters of a name or a value", async () => {
@@ -137,12 +141,5 @@ describe("a URL full of mistakes", () => {
       expect(text?.length).toBeLessThanOrEqual(100);
       expect(text?.isWellFormed()).toBe(true);
     }
-  });
-
-  it("gets no number of others if all are listed", async () => {
-    const gateway = await start();
-    const reply = await gateway.get(`/listings?${Array.from({ length: 20 }, () => "limit=a").join("&")}`);
-    expect(Object(reply.json())).not.toHaveProperty("moreErrors");
-    expect(Object(reply.json())).toHaveProperty("errors.length", 20);
   });
 });

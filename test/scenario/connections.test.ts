@@ -87,18 +87,6 @@ describe("a connection", () => {
     expect(ports.size).toBe(1);
   });
 
-  it("of the admin port with an offer to upgrade gets one answer and is closed", async () => {
-    const gateway = await startGateway();
-    const port = Number(new URL(gateway.adminUrl).port);
-    const offer = request("/livez", "first", "Connection: Upgrade", "Upgrade: h2c");
-    const raw = await exchangeRaw(
-      port,
-      (offer + request("/livez", "second")).replaceAll("Host: x", "Host: localhost"),
-    );
-    expect(raw.match(/^HTTP\/1\.1 \d{3}/gm)).toEqual(["HTTP/1.1 200"]);
-    expect(raw).toMatch(/^connection: close\r$/im);
-  });
-
   it("with a stream whose caller does not read the answer frees its upstream slot as soon as the body has arrived", async () => {
     const gateway = await startGateway({
       settings: "upstream: { maxBodyBytes: 64MiB, bodyTimeout: 1h, totalTimeout: 1h }\n",
@@ -144,18 +132,6 @@ describe("a connection", () => {
 
 describe("a URL with raw non-ASCII characters", () => {
   const RAW = "/listings?objectType=gård&limit=1";
-
-  it("is understood like its encoded form, and is the last one on its connection", async () => {
-    const gateway = await startGateway();
-    const encoded = await gateway.get(encodeURI(RAW));
-    const raw = await exchangeRaw(gateway.port, request(RAW, "raw"));
-    expect(answersIn(raw)).toEqual(["200 raw"]);
-    expect(raw).toMatch(/^cache-status: property-gateway; hit;/im);
-    expect(raw).toMatch(/^connection: close\r$/im);
-    expect(raw.slice(raw.indexOf("\r\n\r\n") + 4)).toBe(encoded.body.toString("latin1"));
-    expect(await gateway.logged('"msg":"request"', '"raw"')).toMatchObject({ client: "127.0.0.1" });
-    await stillAnswers(gateway);
-  });
 
   it("ends when its caller hangs up", async () => {
     const gateway = await startGateway();

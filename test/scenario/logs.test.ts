@@ -94,19 +94,21 @@ describe("the access log", () => {
   });
 
   it.each([
-    ["on", "info", ["request", "request", "request", "request", "upstream call"]],
-    ["on", "error", ["request", "request", "request", "request", "upstream call"]],
-    ["sampled", "info", ["request", "request", "request", "upstream call"]],
+    ["on", "info", ["request", "request", "request", "request", "request", "upstream call"]],
+    ["on", "error", ["request", "request", "request", "request", "request", "upstream call"]],
+    // The miss, the mistake, and every second hit.
+    ["sampled", "info", ["request", "request", "request", "request", "upstream call"]],
     ["errors", "info", ["request"]],
     ["off", "info", []],
     ["on", "silent", []],
   ])("with log.access: %s and log.level: %s has %o", async (access, level, expected) => {
     const gateway = await startGateway({
-      settings: `log: { access: ${access}, level: ${level}, accessSample: 1000 }`,
+      settings: `log: { access: ${access}, level: ${level}, accessSample: 2 }`,
     });
     await gateway.get(PATH);
     await gateway.get(PATH);
     await gateway.get("/listings?limit=501");
+    await gateway.get(PATH);
     await gateway.get(PATH);
     await gateway.stop();
     const found = ["request", "upstream call"].flatMap((msg) =>
