@@ -6,7 +6,7 @@ import { once } from "node:events";
 import http from "node:http";
 
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, it, } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { type Answer, Cache } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
@@ -308,4 +308,3 @@ async function confirm(tiers: Tiers): Promise<void> {
   const times = { storedAt: now, bornAt: now, freshUntil: now + 60_000, keepUntil: now + 1_000_000 };
   await tiers.keep(KEY, { ...found.entry, ...times, validators });
 }
-
