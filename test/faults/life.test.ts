@@ -6,67 +6,65 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ask } from "../support/ask.ts";
 import { redisForTest, urlOf } from "../support/redis.ts";
 import { fileWith } from "../support/files.ts";
-import { startFleet, type Replica, startMany } from "../support/fleet.ts";
-import { expectShared } from "../support/two-gateways.ts";
-import { CALLER } from "../support/gateway.ts";
+import { command } from "../support/command.ts";
+import { startFleet } from "../support/fleet.ts";
+import { expectShared, PATIENT, startTwo } from "../support/two-gateways.ts";
+import { CALLER, gatewayEnv, startGateway } from "../support/gateway.ts";
 
-async function readyz({ admin }: Replica): Promise<string> {
+async function readyz(admin: string): Promise<string> {
   const { status, text } = await ask(`${admin}/readyz`);
   return `${status} ${text.trim()}`;
 }
 
-/** A busy machine may delay Redis. */
-const LONG_TIMEOUTS = "redis: { timeout: 10s }";
+/** A stop without Redis waits for so long. */
+const IMPATIENT = "redis: { timeout: 500ms }\n";
 
 describe("a process that starts", () => {
   it("is ready as soon as it has joined the shared budget, and stays ready while Redis is down", async () => {
     const redis = await redisForTest();
-    const url = urlOf(redis);
     await redis.kill();
-    const fleet = await startFleet({ REDIS_URL: url, CONFIG_FILE: fileWith(LONG_TIMEOUTS) });
-    const replica = await fleet.start();
-    expect(await readyz(replica)).toMatch(/^503 starting: /);
-    expect((await ask(`${replica.admin}/livez`)).status).toBe(200);
+    const { adminUrl, get, log } = await startGateway({
+      env: { REDIS_URL: urlOf(redis) },
+      settings: PATIENT,
+    });
+    expect(await readyz(adminUrl)).toMatch(/^503 starting: /);
+    expect((await ask(`${adminUrl}/livez`)).status).toBe(200);
     await redis.restart();
-    await expect.poll(() => readyz(replica)).toBe("200 ready");
-    expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
+    await expect.poll(() => readyz(adminUrl)).toBe("200 ready");
+    expect((await get("/areas?q=Nacka")).status).toBe(200);
     await redis.close();
-    await replica.process.says(/"what":"Redis".*"Outage began"[^]*"Outage over"[^]*"Outage began"/);
-    expect(await readyz(replica)).toBe("200 ready");
+    await expect
+      .poll(() => log.join(""))
+      .toMatch(/"what":"Redis".*"Outage began"[^]*"Outage over"[^]*"Outage began"/);
+    expect(await readyz(adminUrl)).toBe("200 ready");
   });
 
   it("is not ready in a rollout while Redis is away, unless server.readyWithout says so", async () => {
     const redis = await redisForTest();
-    const fleet = await startFleet({
-      REDIS_URL: urlOf(redis),
-      REPLICAS: "3",
-      CONFIG_FILE: fileWith(LONG_TIMEOUTS),
-    });
-    const replicas = await startMany(fleet, 3);
-    for (const replica of replicas) await expect.poll(() => readyz(replica)).toBe("200 ready");
+    const env = { REDIS_URL: urlOf(redis), REPLICAS: "3" };
+    const others = await startTwo(redis, { env, timeouts: IMPATIENT });
+    for (const { adminUrl } of others) await expect.poll(() => readyz(adminUrl)).toBe("200 ready");
     await redis.kill();
-    for (const { process } of replicas) await process.says(/"what":"Redis".*"Outage began"/);
+    for (const { logged } of others) await logged('"what":"Redis"', "Outage began");
 
-    const [old, ...others] = replicas;
-    old?.process.child.kill("SIGKILL");
-    const successor = await fleet.start();
-    const patient = await fleet.start({
-      CONFIG_FILE: fileWith(`${LONG_TIMEOUTS}\nserver: { readyWithout: redis }`),
-    });
-    expect(await readyz(patient)).toMatch(/^503 starting: /);
-    await expect.poll(() => readyz(patient), { timeout: 20_000 }).toBe("200 ready");
+    const successor = await startGateway({ env, settings: IMPATIENT });
+    const patient = await startGateway({ env, settings: `${IMPATIENT}server: { readyWithout: redis }` });
+    expect(await readyz(patient.adminUrl)).toMatch(/^503 starting: /);
+    await expect.poll(() => readyz(patient.adminUrl), { timeout: 20_000 }).toBe("200 ready");
     // The other one has waited longer.
-    const since = await readyz(successor);
-    expect(since).toMatch(/^503 starting: this replica has not joined the shared budget, .*readyWithout/);
-    for (const replica of others) expect(await readyz(replica)).toBe("200 ready");
+    expect(await readyz(successor.adminUrl)).toMatch(
+      /^503 starting: this replica has not joined the shared budget, .*readyWithout/,
+    );
+    for (const { adminUrl } of others) expect(await readyz(adminUrl)).toBe("200 ready");
   });
 
   it("ends with a reason when its Redis settings cannot be used", async () => {
-    const fleet = await startFleet({
+    const { code, output } = await command(["gateway"], {
+      ...gatewayEnv(),
       REDIS_URL: "rediss://127.0.0.1:6379",
       CONFIG_FILE: fileWith("redis: { caFile: /nowhere/ca.pem }"),
     });
-    await expect(fleet.start()).rejects.toThrow(/ended with 1 [^]*redis\.caFile: .*ENOENT/);
+    expect([code, output]).toEqual([1, expect.stringMatching(/redis\.caFile: .*ENOENT/)]);
   });
 });
 
@@ -87,7 +85,7 @@ describe("a process that stops", () => {
 
     replica.process.child.kill("SIGTERM");
     await replica.process.says(/"signal":"SIGTERM"/);
-    expect(await readyz(replica)).toBe("503 stopping");
+    expect(await readyz(replica.admin)).toBe("503 stopping");
     expect((await ask(`${replica.admin}/livez`)).status).toBe(200);
     const late = await ask(`${replica.url}/areas?q=before`, { agent });
     expect([late.status, late.headers.connection]).toEqual([200, "close"]);
@@ -153,28 +151,31 @@ describe("a process that stops", () => {
   });
 
   it("stores the answer of a call in flight for the other replicas, even if its caller has hung up", async () => {
+    const shared = { REDIS_URL: urlOf(await redisForTest()), REPLICAS: "2", BUDGET: "1000/1m" };
+    const other = await startGateway({ env: shared, settings: PATIENT });
+    const { sandbox, sandboxUrl } = other;
     const fleet = await startFleet({
-      REDIS_URL: urlOf(await redisForTest()),
-      REPLICAS: "2",
-      CONFIG_FILE: fileWith(LONG_TIMEOUTS),
+      ...shared,
+      CONFIG_FILE: fileWith(PATIENT),
+      UPSTREAM_URL: sandboxUrl,
+      UPSTREAM_IMAGE_URL: sandboxUrl,
     });
-    const [old, other] = await startMany(fleet, 2);
-    if (old === undefined || other === undefined) throw new Error("two were started");
-    await Promise.all([old, other].map(({ admin }) => expectShared(admin)));
-    fleet.sandbox.hold();
+    const old = await fleet.start();
+    await Promise.all([old.admin, other.adminUrl].map(expectShared));
+    sandbox.hold();
     const hangUp = new AbortController();
     const left = ask(`${old.url}/areas?q=paid-for`, { signal: hangUp.signal });
     left.catch(() => undefined);
-    await fleet.sandbox.waitForRequests(1);
+    await sandbox.waitForRequests(1);
     hangUp.abort();
     await old.process.says(/"outcome":"abandoned"/);
     old.process.child.kill("SIGTERM");
     await old.process.says(/"signal":"SIGTERM"/);
-    fleet.sandbox.release();
+    sandbox.release();
     expect(await old.process.ended).toBe(0);
-    const reply = await ask(`${other.url}/areas?q=paid-for`);
+    const reply = await other.get("/areas?q=paid-for");
     expect(reply.headers["cache-status"]).toMatch(/; hit; .*detail=redis/);
-    expect(fleet.arrivals()).toHaveLength(1);
+    expect(sandbox.requests()).toHaveLength(1);
   });
 });
 
@@ -206,7 +207,7 @@ describe("a process with an uncaught error", () => {
       }
       replica.process.child.kill("SIGUSR2");
       await replica.process.says(/the roof fell in/);
-      expect(await readyz(replica)).toBe("503 stopping");
+      expect(await readyz(replica.admin)).toBe("503 stopping");
       fleet.sandbox.release();
       expect((await inFlight).status).toBe(200);
       expect(await replica.process.ended).toBe(1);

@@ -18,7 +18,7 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
   const { redis, arrivals } = all;
   const random = createRandom(Number(process.env["SEED"] ?? 1));
   const frozen = new Set<Running>();
-  let workers = [0, 1, 2].map(() => ({ running: all.start(), at: performance.now() }));
+  let workers = [0, 1, 2].map(() => ({ running: all.startProcess(), at: performance.now() }));
   onTestFinished(() => {
     for (const { child } of frozen) child.kill("SIGCONT");
   });
@@ -36,7 +36,7 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
       if (one === undefined) return;
       one.running.child.kill("SIGKILL");
       workers = workers.map((worker) =>
-        worker === one ? { running: all.start(), at: performance.now() } : worker,
+        worker === one ? { running: all.startProcess(), at: performance.now() } : worker,
       );
     },
     freeze() {

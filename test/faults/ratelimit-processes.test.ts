@@ -1,20 +1,19 @@
-/** Processes that share limits through a real Redis, counted at the upstream, while processes fail and Redis is away. */
+/** Replicas that share limits through a real Redis, counted at the upstream, while replicas fail and Redis is away. */
 import { setTimeout as lasting } from "node:timers/promises";
 
 import { expect, it, onTestFinished } from "vitest";
 
 import {
   expectKept,
-  type Fault,
   LIMIT,
   LONG_WINDOW_MS as windowMs,
+  type Member,
   playFault,
   stageLimiters,
 } from "../support/limiter-stage.ts";
-import type { Running } from "../support/process.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
-const allSay = (workers: readonly Running[], pattern: RegExp): Promise<unknown> =>
+const allSay = (workers: readonly Member[], pattern: RegExp): Promise<unknown> =>
   Promise.all(workers.map(({ says }) => says(pattern)));
 
 it("three busy replicas use the whole limit", async () => {
@@ -31,10 +30,9 @@ it("one busy replica beside two idle ones uses all but their own purses, also af
   const busy = { windowMs, dispatchers: 1, replicas: 4 };
   const first = all.start(busy);
   await all.arrive(10);
-  first.child.kill("SIGKILL");
-  await first.ended;
+  first.kill();
   all.start(busy);
-  // The idle replicas keep one permit each. The killed process may have had one unused permit.
+  // The idle replicas keep one permit each. The killed one may have had one unused permit.
   await all.arrive(LIMIT - 3 - all.arrivals.length);
   expectKept(all, windowMs);
 });
@@ -72,16 +70,24 @@ it("a replica that is cut off from Redis continues beside the others, exceeds no
   expectKept(all);
 });
 
-const FAULTS: Readonly<Record<string, Fault>> = {
-  async "replicas are killed, frozen and started again"(all, [one, two]) {
-    one.child.kill("SIGKILL");
-    two.child.kill("SIGSTOP");
-    all.start();
-    await all.arrive(LIMIT);
-    await lasting(1_500);
-    two.child.kill("SIGCONT");
-  },
-  async "Redis is frozen, emptied, or killed and started again empty"({ redis, arrive }, workers) {
+it("no limit is exceeded when the processes of replicas are killed, frozen and started again", async () => {
+  const all = await stageLimiters();
+  const [killed, frozen] = [all.startProcess(), all.startProcess()];
+  all.start();
+  await Promise.all([killed, frozen].map(({ says }) => says(/shared/)));
+  await all.arrive(LIMIT);
+  killed.child.kill("SIGKILL");
+  frozen.child.kill("SIGSTOP");
+  all.start();
+  await all.arrive(LIMIT);
+  await lasting(1_500);
+  frozen.child.kill("SIGCONT");
+  await all.arrive(2 * LIMIT);
+  expectKept(all);
+});
+
+it("no limit is exceeded when Redis is frozen, emptied, or killed and started again empty", () =>
+  playFault(async ({ redis, arrive }, workers) => {
     redis.freeze();
     await allSay(workers, /degraded/);
     // Each replica goes on with its own purse.
@@ -94,7 +100,4 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await redis.kill();
     await arrive(6);
     await redis.restart();
-  },
-};
-
-it.each(Object.entries(FAULTS))("no limit is exceeded when %s", (_what, fault) => playFault(fault));
+  }));

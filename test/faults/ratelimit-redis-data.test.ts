@@ -1,4 +1,4 @@
-/** Three processes share limits, counted at the upstream, while Redis' data or its clock are wrong. */
+/** Three replicas share limits, counted at the upstream, while Redis' data or its clock are wrong. */
 import { expect, it } from "vitest";
 
 import { type Fault, LIMIT, playFault } from "../support/limiter-stage.ts";

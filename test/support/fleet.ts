@@ -105,8 +105,8 @@ export function crowd(
         () => undefined,
       );
       statuses.push(reply?.status ?? 0);
-      // Refusals are immediate. The pause keeps callers from asking a thousand times a second.
-      if (reply?.status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
+      // Refusals are immediate. The pause keeps callers from asking hundreds of times a second.
+      if (reply?.status !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
   const all = Array.from({ length: callers }, (_, index) => caller(index));

@@ -1,4 +1,4 @@
-/** Processes that share limits through a real Redis, and an upstream that records arrivals. */
+/** Replicas that share limits through a real Redis, and an upstream that records arrivals. */
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 
@@ -6,14 +6,25 @@ import { expect, onTestFinished } from "vitest";
 
 import { expectKept as expectWindowKept } from "./arrivals.ts";
 import { redisForTest } from "./redis.ts";
-import type { WorkerSettings } from "./limiter-worker.ts";
+import { startWorker, type WorkerSettings } from "./limiter-worker.ts";
 import { follow, type Running } from "./process.ts";
 import type { RedisServer } from "./redis.ts";
+
+export interface Member {
+  /** Everything said so far. */
+  readonly output: () => string;
+  /** Resolves as soon as it has said so. */
+  readonly says: (pattern: RegExp) => Promise<unknown>;
+  readonly kill: () => void;
+}
 
 export interface LimiterStage {
   readonly redis: RedisServer;
   readonly arrivals: number[];
-  readonly start: (settings?: Partial<WorkerSettings>) => Running;
+  /** Starts a replica in this process. */
+  readonly start: (settings?: Partial<WorkerSettings>) => Member;
+  /** Starts one in a process of its own. */
+  readonly startProcess: (settings?: Partial<WorkerSettings>) => Running;
   /** Resolves when `count` more calls have arrived. */
   readonly arrive: (count: number) => Promise<void>;
 }
@@ -48,12 +59,20 @@ export async function stageLimiters(limit = LIMIT, windowMs = WINDOW_MS): Promis
     limit,
     windowMs,
     replicas: 3,
+    dispatchers: 4,
   };
   return {
     redis,
     arrivals,
     start(settings = {}) {
-      const argument = JSON.stringify({ ...common, dispatchers: 4, ...settings });
+      let said = "";
+      const output = (): string => said;
+      const worker = startWorker({ ...common, ...settings }, (text) => (said += `${text}\n`));
+      onTestFinished(worker.close);
+      return { output, says: (pattern) => expect.poll(output).toMatch(pattern), kill: worker.kill };
+    },
+    startProcess(settings = {}) {
+      const argument = JSON.stringify({ ...common, ...settings });
       const child = spawn(process.execPath, ["test/support/limiter-worker.ts", argument], {
         stdio: ["ignore", "pipe", "pipe"],
       });
@@ -68,12 +87,12 @@ export async function stageLimiters(limit = LIMIT, windowMs = WINDOW_MS): Promis
 }
 
 /** What happens to three busy replicas. Afterwards they continue. */
-export type Fault = (all: LimiterStage, workers: readonly [Running, Running, Running]) => Promise<void>;
+export type Fault = (all: LimiterStage, workers: readonly Member[]) => Promise<void>;
 
 /** Three busy replicas exceed no limit during a fault, and continue after it. */
 export async function playFault(fault: Fault): Promise<void> {
   const all = await stageLimiters();
-  const workers = [all.start(), all.start(), all.start()] as const;
+  const workers = [all.start(), all.start(), all.start()];
   await all.arrive(LIMIT);
   await fault(all, workers);
   await all.arrive(2 * LIMIT);
