@@ -6,7 +6,7 @@ import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
 import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
-import { type OwnUpstream, signatureOf, startUpstream } from "../support/upstream.ts";
+import { NO_AREAS, type OwnUpstream, signatureOf, startUpstream } from "../support/upstream.ts";
 
 const DATA = generateData({ seed: 1, listings: 1_500, sold: 10, service: CALLER.service });
 
@@ -31,7 +31,8 @@ async function start(
 ): Promise<Started> {
   const clock = createSteppingClock();
   const upstream: OwnUpstream = await startUpstream((response) => {
-    const { searchParams } = new URL(upstream.seen.at(-1)?.target ?? "", "http://upstream");
+    const { pathname, searchParams } = new URL(upstream.seen.at(-1)?.target ?? "", "http://upstream");
+    if (pathname === "/areas") return void response.end(NO_AREAS);
     response.end(write(search(DATA, "listings", searchParams), clock));
   });
   const env = { ...upstream.env, BUDGET: budget };
@@ -81,9 +82,7 @@ describe("a page that is checked", () => {
   /** A gateway that has made 300 calls, so three more calls may check a page. */
   async function startDue(...how: Parameters<typeof start>): Promise<Started> {
     const { asked, ...started } = await start(...how);
-    // These pages are in two blocks, so each is fetched by itself, and none is cut. No record costs as much.
-    const ask = (nth: number) =>
-      started.gateway.get(`/listings?minListPrice=999999999999&limit=${30 + nth}&offset=480`);
+    const ask = (nth: number) => started.gateway.get(`/areas?q=${nth}`);
     for (let nth = 0; nth < 300; nth += 30)
       await Promise.all(Array.from({ length: 30 }, (_, at) => ask(nth + at)));
     const before = asked().length;
