@@ -31,10 +31,10 @@ import { openSqliteStore, SQLITE_FILE } from "../support/sqlite.ts";
 const KEY = keyOf("sold/1");
 const NOW = Date.UTC(2026, 0, 15, 12);
 
-/** A file of ours with a few hundred pages in it. */
+/** A file of ours with more than a hundred pages in it. */
 async function filledFile(directory: string): Promise<string> {
   const backend = openSqliteStore(directory);
-  for (let index = 0; index < 200; index++) {
+  for (let index = 0; index < 60; index++) {
     const picture = { contentType: "image/jpeg", keepUntil: Number.MAX_SAFE_INTEGER };
     await backend.set(keyOf(`sold/${index}`), entryWith(Buffer.alloc(10_000, index), NOW, picture));
   }

@@ -13,10 +13,9 @@ import type { StoreEvent } from "../../src/cache/store/port.ts";
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import type { Store } from "../../src/cache/store/port.ts";
-import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { startFleet } from "../support/fleet.ts";
+import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import {
   entryOfNumber,
@@ -27,6 +26,7 @@ import {
   PURGE_EVERY,
   WRITTEN_AT,
 } from "../support/sqlite-writer.ts";
+import { run } from "../support/process.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { openSqliteStore } from "../support/sqlite.ts";
 
@@ -145,13 +145,13 @@ describe("a second process on the same directory", () => {
   });
 
   it("ends with exit code 1 and a reason if the first one keeps running", async () => {
-    const fleet = await startFleet({ DATA_DIR: temporaryDirectory() });
-    const first = await fleet.start();
-    const second = fleet.begin();
+    const env = { DATA_DIR: temporaryDirectory() };
+    const first = await startGateway({ env });
+    const second = run(["gateway"], { ...gatewayEnv(first.sandboxUrl), ...env });
     expect(await second.ended).toBe(1);
     expect(second.output()).toContain("waiting for it to end");
     expect(second.output()).toMatch(/DATA_DIR.*another process uses .*sqlite/);
     expect(second.output()).not.toContain("listens");
-    expect((await ask(`${first.url}/areas?q=nacka`)).status).toBe(200);
+    expect((await first.get("/areas?q=nacka")).status).toBe(200);
   });
 });

@@ -47,7 +47,7 @@ export const CASE_FILES: readonly {
   const { tests }: { tests: { alert_rule_test: Moment[] }[] } = parse(readFileSync(file, "utf8"));
   return {
     // A group may have several files, as `answers.yaml` and `answers.day.yaml`: an evaluation interval is for a whole file.
-    group: name.replace(/\..*$/, ""),
+    group: `property-gateway-${name.replace(/\..*$/, "")}`,
     file,
     moments: tests.flatMap(({ alert_rule_test }) => alert_rule_test),
   };
