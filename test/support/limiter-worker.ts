@@ -37,7 +37,7 @@ export function startWorker(settings: WorkerSettings, say: (text: string) => voi
     onReport: say,
   });
   const agent = new Agent({ keepAlive: true });
-  let isEnding = false;
+  const ending = new AbortController();
   let mode: string | undefined;
   let changed = Promise.withResolvers<void>();
   const wake = (): void => {
@@ -55,7 +55,7 @@ export function startWorker(settings: WorkerSettings, say: (text: string) => voi
   if (dispatchers > 0) limiter.announce([["interactive", "app", dispatchers]]);
 
   async function dispatch(): Promise<void> {
-    while (!isEnding) {
+    while (!ending.signal.aborted) {
       const acquired = await limiter.acquire({
         ...({
           app: "app",
@@ -66,7 +66,7 @@ export function startWorker(settings: WorkerSettings, say: (text: string) => voi
         } as const),
         leave: [],
       });
-      if (isEnding) return;
+      if (ending.signal.aborted) return;
       if (acquired.kind === "permit") await send(acquired.permit);
       else {
         const waited = Promise.withResolvers<void>();
@@ -105,7 +105,7 @@ export function startWorker(settings: WorkerSettings, say: (text: string) => voi
 
   for (let index = 0; index < dispatchers; index++) void dispatch();
   const kill = (): void => {
-    isEnding = true;
+    ending.abort();
     wake();
     clearInterval(reading);
     agent.destroy();
@@ -114,7 +114,7 @@ export function startWorker(settings: WorkerSettings, say: (text: string) => voi
   return {
     kill,
     async close() {
-      isEnding = true;
+      ending.abort();
       await limiter.close();
       kill();
     },
