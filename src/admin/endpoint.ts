@@ -88,7 +88,7 @@ export function mount(app: Express, endpoints: readonly Endpoint[]): void {
 
 /** @returns by how many spaces JSON is indented for this request. 0: everything in one line */
 export function indentFor(request: Request): number {
-  const pretty = searchOf(request).get("pretty") ?? undefined;
+  const [pretty] = [request.query["pretty"]].flat();
   // Only a browser that shows the answer prefers HTML to JSON.
   const isForPeople =
     pretty === undefined
@@ -97,20 +97,10 @@ export function indentFor(request: Request): number {
   return isForPeople ? 2 : 0;
 }
 
-/** The query of a request's target. Any target has one: `//` and `http://x:99999/` are no URLs, but may be sent. */
-function searchOf({ url }: Pick<Request, "url">): URLSearchParams {
-  const [beforeFragment = ""] = url.split("#", 1);
-  const mark = beforeFragment.indexOf("?");
-  return new URLSearchParams(mark === -1 ? "" : beforeFragment.slice(mark + 1));
-}
-
-function parametersOf(request: Request): Readonly<Record<string, string>> {
-  const parameters = new Map<string, string>();
-  for (const [name, value] of searchOf(request)) {
-    if (parameters.has(name)) throw mistake(`Give the parameter ${name.slice(0, MOST_SHOWN)} once.`);
-    parameters.set(name, value);
-  }
-  return Object.fromEntries(parameters);
+function parametersOf({ query }: Request): object {
+  const repeated = Object.keys(query).find((name) => Array.isArray(query[name]));
+  if (repeated !== undefined) throw mistake(`Give the parameter ${repeated.slice(0, MOST_SHOWN)} once.`);
+  return query;
 }
 
 /** @returns the problem of a malformed admin request */

@@ -59,7 +59,6 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   };
   const app = express();
   app.disable("x-powered-by");
-  app.set("query parser", false);
   app.use((request, _response, next) => {
     checkHead(request, limits);
     next();

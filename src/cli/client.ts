@@ -93,9 +93,7 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
   };
 }
 
-function readText(path: string): string {
-  return readFileSync(path, "utf8");
-}
+const readText = (path: string): string => readFileSync(path, "utf8");
 
 function tokenIn(file: string): string {
   try {
@@ -111,10 +109,11 @@ interface Exchange extends RequestOptions {
   readonly body?: string | undefined;
 }
 
-/** @throws {Error} whose message says why there is no answer */
-export async function exchange(url: string, options: Exchange): Promise<{ status: number; text: string }> {
+/** @returns the status of the answer. @throws {Error} whose message says why there is none */
+export async function statusOf(url: string, options: Exchange): Promise<number> {
   const response = await begin(url, options);
-  return { status: response.statusCode ?? 0, text: await textOf(response) };
+  response.resume();
+  return response.statusCode ?? 0;
 }
 
 /**
@@ -133,14 +132,10 @@ async function begin(url: string, { body, timeoutMs, ...options }: Exchange): Pr
   return await promise;
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
-  return (await response.setEncoding("utf8").toArray()).join("");
-}
-
 /** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
 async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
   const status = response.statusCode ?? 0;
-  const text = await textOf(response);
+  const text = (await response.setEncoding("utf8").toArray()).join("");
   const isJson = /^application\/(problem\+)?json/.test(response.headers["content-type"] ?? "");
   if (!isJson)
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);

@@ -20,7 +20,7 @@ import { type RedisClient, RedisFactory } from "../redis/connect.ts";
 import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
-import { exchange } from "./client.ts";
+import { statusOf } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";
 
@@ -183,21 +183,14 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
     now: systemClock.now,
     unique16: systemRandom.unique16,
   });
-  try {
-    const url = upstream.url.replace(/\/$/, "") + sign(TARGET).target;
-    const { status } = await exchange(url, {
-      timeoutMs: CALL_MS,
-      headers: outgoingHeaders("json", upstream),
-    });
-    if (status === 200) return ok("the API answered 200");
-    if (status === 401 || status === 403)
-      return problem(
-        `the API refuses the key (${status}): check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY`,
-      );
-    return problem(`the API answered ${status}: ask its owner`);
-  } catch (error) {
-    return problem(`the API gave no answer (${messageOf(error)}): check UPSTREAM_URL`);
-  }
+  const url = upstream.url.replace(/\/$/, "") + sign(TARGET).target;
+  const headers = outgoingHeaders("json", upstream);
+  const status = await statusOf(url, { timeoutMs: CALL_MS, headers }).catch(messageOf);
+  if (typeof status === "string") return problem(`the API gave no answer (${status}): check UPSTREAM_URL`);
+  if (status === 200) return ok("the API answered 200");
+  return status === 401 || status === 403
+    ? problem(`the API refuses the key (${status}): check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY`)
+    : problem(`the API answered ${status}: ask its owner`);
 }
 
 function messageOf(error: unknown): string {

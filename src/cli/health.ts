@@ -1,7 +1,7 @@
 /** Checks whether a running gateway accepts requests. The image's HEALTHCHECK uses it, so the image needs no curl. */
 import type { Environment } from "../config/env.ts";
 import { readSettings } from "../config/load.ts";
-import { adminAddress, exchange } from "./client.ts";
+import { adminAddress, statusOf } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 
 /** Less than the timeout of the HEALTHCHECK, so that the command can report the reason. */
@@ -17,8 +17,8 @@ export async function checkHealth(env: Environment, given: string | undefined): 
   const { host, port, tls } = config?.admin ?? { tls: null };
   const { base, trust } = adminAddress(host, port, tls);
   const url = given ?? `${base}/readyz`;
-  const fault = await exchange(url, { timeoutMs: TIMEOUT_MS, ...(given === undefined && trust) }).then(
-    ({ status }) => (status >= 200 && status < 300 ? undefined : `status ${status}`),
+  const fault = await statusOf(url, { timeoutMs: TIMEOUT_MS, ...(given === undefined && trust) }).then(
+    (status) => (status >= 200 && status < 300 ? undefined : `status ${status}`),
     (error: Error) => error.message,
   );
   if (fault !== undefined) throw new CommandFailure(`${url}: ${fault}`);

@@ -76,12 +76,9 @@ function traceparentOf(span: Span): string {
 }
 
 function openSpan(span: Span, attributes: Attributes): ReturnType<Trace["begin"]> {
-  let isOpen = true;
   span.setAttributes(attributes);
   return {
     end({ error, ...more } = {}) {
-      if (!isOpen) return;
-      isOpen = false;
       span.setAttributes(prefixed(more));
       if (error !== undefined)
         span.setAttribute("error.type", error).setStatus({ code: SpanStatusCode.ERROR });

@@ -103,7 +103,7 @@ describe("the status page", () => {
     await shows(page, "#apps tbody tr", /^feednot listedis answered12/);
     await shows(page, "#budget .window:nth-child(1)", /1h.*1[89] of 20 left.*1 back in 59 min/);
     await shows(page, "#tiles", /Needed no call9\d(\.\d)? %/);
-    await shows(page, "#legend", "Cached");
+    await shows(page, ".u-legend", "Cached");
     expect(await page.locator("#chart canvas").count()).toBe(1);
     expect(await page.evaluate("document.documentElement.scrollHeight")).toBe(768);
     await page.selectOption("#span", "24h");

@@ -1,14 +1,13 @@
 // Shows a status in the panels of the page.
-import { createChart } from "./chart.js";
+import { showChart } from "./chart.js";
 import { byId, cell, h, number, show, showRows, showTable } from "./dom.js";
-import { clockText, count, duration, percent, rate, soon } from "./format.js";
+import { clockText, count, percent, rate, soon } from "./format.js";
 
 /** Apps that are shown before "more" is pressed. */
 const FEW_APPS = 8;
 const FEW = 10;
 const MANY = 30;
 
-const showChart = createChart(byId("chart"), byId("legend"));
 let latest;
 byId("more-apps").addEventListener("click", ({ target }) => {
   target.ariaExpanded = String(target.ariaExpanded !== "true");
@@ -113,7 +112,7 @@ function tilesOf({ perSecond, requests, saved, freshness, budget, upstream, queu
 /** @returns its state, since when, and the level */
 function apiState(budget, resources, at) {
   const lastAt = Math.max(0, ...resources.map(({ lastAnswerAt }) => lastAnswerAt ?? 0));
-  const note = lastAt === 0 ? "no answer yet" : `last answer ${duration(at - lastAt)} ago`;
+  const note = lastAt === 0 ? "no answer yet" : `last answer ${soon(at - lastAt)} ago`;
   if (Object.values(budget).some(({ circuits }) => circuits.length > 0)) return ["Paused", note, "bad"];
   if (resources.some(({ failingSince }) => failingSince !== null)) return ["Failing", note, "bad"];
   return [lastAt === 0 ? "Not called" : "Answers", note];
