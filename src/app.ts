@@ -54,13 +54,13 @@ import {
   tryCircuits,
 } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
-import { createFlights, type FlightResult } from "./singleflight/flight.ts";
-import { createLeadOrFollow } from "./singleflight/replicas.ts";
+import { type FlightResult, Flights } from "./singleflight/flight.ts";
+import { createLeadOrFollow } from "./singleflight/lead-or-follow.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate, tlsContext } from "./process/tls.ts";
 import { OTHER_APP, type Observer } from "./telemetry/events.ts";
-import { reportUsage } from "./usage/usage.ts";
+import { reportUsage } from "./usage/report.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
 export interface Gateway {
@@ -195,7 +195,7 @@ function createCacheStage(
   fetch: Upstream["ask"],
 ) {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
-  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
+  const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
   const lifetimes = createLifetimes(() => rules().lifetimes);
   const checks = createChecks({
     budgetLeft: createBudgetLeft(budgets),

@@ -8,9 +8,9 @@ import { RedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/
 import { SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
 import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
-import type { LedgerReader } from "./usage/ledger.ts";
+import type { LedgerReader } from "./usage/ledger-line.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
-import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
+import { openLedgerOnDisk } from "./usage/full-disk.ts";
 import { createFailures, type Failures } from "./cache/recent-failures.ts";
 import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
@@ -23,17 +23,10 @@ import { StatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { type EvictionPolicy, watchEvictionPolicy } from "./redis/eviction.ts";
 import { RedisService } from "./redis/redis.ts";
-import { createRedisClaims } from "./singleflight/redis-claims.ts";
-import {
-  CIRCUIT_STATES,
-  type CircuitState,
-  type Observer,
-  type StoreOperation,
-  type Tier,
-} from "./telemetry/events.ts";
-import type { Claims } from "./singleflight/replicas.ts";
+import { RedisClaims } from "./singleflight/redis-claims.ts";
+import { CIRCUIT_STATES, type CircuitState, type StoreOperation, type Tier } from "./telemetry/events.ts";
+import type { Claims } from "./singleflight/lead-or-follow.ts";
 import type { OriginName } from "./interface/resources.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
 import type { Readings } from "./telemetry/metric-table.ts";
 import { atMostEvery } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
@@ -97,7 +90,12 @@ function openBackend(context: Context, failures: Failures): Backend {
 
 /** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
 function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, observer }: Context): Backend {
-  const bounds = { ...config.ledger, clock, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
+  let hasOverflown = false;
+  const onOverflow = (): void => {
+    if (!hasOverflown) observer.warn(LEDGER_FULL, {});
+    hasOverflown = true;
+  };
+  const bounds = { ...config.ledger, clock, onOverflow };
   const onDisk = sqlite && refusing(() => openLedgerOnDisk({ ...bounds, ...sqlite, ...observer }));
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
@@ -125,26 +123,11 @@ const LEDGER_FULL =
   "The ledger has lost lines: there are more than ledger.maxRecords, so the oldest ones are deleted before " +
   "ledger.retention. Reports of that time count too few calls.";
 
-function warnOnce(warn: Observer["warn"], message: string): () => void {
-  let hasWarned = false;
-  return () => {
-    if (!hasWarned) warn(message, {});
-    hasWarned = true;
-  };
-}
-
 const UNREADABLE = "Redis has values that are not from this gateway or belong to another private key.";
 const WARN_EVERY_MS = 60_000;
 
 function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures): Backend {
-  const { config, clock, random, observer, metrics, secretFiles } = context;
-  let state: CircuitState = "closed";
-  const onBreaker = (next: CircuitState): void => {
-    state = next;
-    metrics.record("gateway_store_breaker_state", { store: "redis" }, CIRCUIT_STATES[next]);
-  };
-  // Sets the metric, so that it exists before the first fault.
-  onBreaker(state);
+  const { config, clock, random, observer, secretFiles } = context;
   const replica = random.unique16();
   const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
@@ -159,8 +142,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     timeout: createCommandTimeout(redis.timeoutMs),
     probeIntervalMs: redis.probeIntervalMs,
     observer,
-    onOperation: timed("redis", metrics),
-    onBreaker,
+    ...measured("redis", context),
   });
   secretFiles.onChange("redis", service.renew);
   const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
@@ -174,7 +156,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
       observer.warn(UNREADABLE, { times }),
     ),
   });
-  const claims = createRedisClaims({
+  const claims = new RedisClaims({
     redis: service,
     clock,
     namespace,
@@ -188,7 +170,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     claims,
     statusTexts: new StatusTexts({ redis: service, clock, namespace, replica, seal }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
-    ledgers: () => [[{ store: "redis" }, Number(state === "closed")]],
+    ledgers: () => [[{ store: "redis" }, Number(service.isUp())]],
     evictionPolicy: eviction.current,
     withCopy: undefined,
     async close() {
@@ -234,10 +216,7 @@ function sharedLimits(
 }
 
 function openSqlite(dataDir: string, context: Context): SqliteStore {
-  const { config, clock, observer, metrics } = context;
-  const onBreaker = (state: CircuitState): void =>
-    metrics.record("gateway_store_breaker_state", { store: "sqlite" }, CIRCUIT_STATES[state]);
-  onBreaker("closed");
+  const { config, clock, observer } = context;
   return refusing(() =>
     createSqliteStore({
       dataDir,
@@ -246,8 +225,7 @@ function openSqlite(dataDir: string, context: Context): SqliteStore {
       retentionMs: config.cache.retentionMs,
       clock,
       log: observer,
-      onOperation: timed("sqlite", metrics),
-      onBreaker,
+      ...measured("sqlite", context),
     }),
   );
 }
@@ -262,7 +240,12 @@ function refusing<T>(open: () => T): T {
   }
 }
 
-function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
-  return (operation, durationMs) =>
-    metrics.record("gateway_store_operation_duration_seconds", { store: tier, operation }, durationMs / 1000);
+/** The metrics of a store. That of the breaker exists before the first fault. */
+function measured(store: Tier, { metrics }: Context) {
+  const onBreaker = (state: CircuitState): void =>
+    metrics.record("gateway_store_breaker_state", { store }, CIRCUIT_STATES[state]);
+  const onOperation = (operation: StoreOperation, durationMs: number): void =>
+    metrics.record("gateway_store_operation_duration_seconds", { store, operation }, durationMs / 1000);
+  onBreaker("closed");
+  return { onBreaker, onOperation };
 }

@@ -1,7 +1,7 @@
 /** `GET /usage`: what was sent upstream in a period, and whether the limits were kept. */
 import { z } from "zod";
 
-import { SEND_COUNTS, USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/usage.ts";
+import { SEND_COUNTS, USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/report.ts";
 import { type Endpoint, get, mistake, send } from "./endpoint.ts";
 
 export interface UsageOptions {

@@ -11,7 +11,7 @@ import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts
 import type { Entry } from "./entry.ts";
 import type { AskUpstream } from "../upstream/retry.ts";
 import type { FlightResult, Flights, Waiter } from "../singleflight/flight.ts";
-import type { LeadOrFollow } from "../singleflight/replicas.ts";
+import type { LeadOrFollow } from "../singleflight/lead-or-follow.ts";
 import type { Question } from "../query/question.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";

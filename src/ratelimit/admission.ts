@@ -2,7 +2,7 @@
 import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Priority, RefusalReason } from "../telemetry/events.ts";
-import { queryHash } from "../usage/ledger.ts";
+import { queryHash } from "../usage/ledger-line.ts";
 import type { CircuitCall, Circuits } from "./circuits/circuits.ts";
 import { Calendar, dayFreeAt } from "./fairness/calendar.ts";
 import type { Places } from "./fairness/places.ts";

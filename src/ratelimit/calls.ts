@@ -11,7 +11,7 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
 import { PRIORITIES, type Priority, type RefusalReason } from "../telemetry/events.ts";
-import { queryHash } from "../usage/ledger.ts";
+import { queryHash } from "../usage/ledger-line.ts";
 import { Admission, callOf } from "./admission.ts";
 import type { Circuits } from "./circuits/circuits.ts";
 import { dayFreeAt } from "./fairness/calendar.ts";

@@ -106,6 +106,10 @@ export class RedisCommands {
     });
   }
 
+  get isUp(): boolean {
+    return this.#state === "closed";
+  }
+
   get client(): RedisClient {
     return this.#client;
   }
@@ -126,7 +130,7 @@ export class RedisCommands {
     // Most commands take less than a millisecond.
     const startedAt = performance.now();
     try {
-      if (this.#state !== "closed") throw this.#outage;
+      if (!this.isUp) throw this.#outage;
       return await this.#attempt(key, command);
     } catch (error) {
       throw error instanceof StoreUnavailable ? error : this.#refusal(operation, error);

@@ -98,6 +98,11 @@ export class RedisService {
     this.#watchers.push(watcher);
   }
 
+  /** Whether commands work, as far as this process knows. */
+  isUp(): boolean {
+    return this.#commands.isUp;
+  }
+
   /** Whether messages arrive, as far as this process knows. */
   isListening(): boolean {
     return this.#subscriber.isUp;

@@ -42,96 +42,122 @@ interface Joined<T> {
  */
 type Call<T> = (waiting: Waiting, answer: (result: T) => void) => Promise<T>;
 
-export interface Flights<T> {
-  /**
-   * Waits for the flight of a key, and starts one if there is none.
-   * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
-   * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with `CallerGone`.
-   */
-  readonly join: (key: string, waiter: Waiter, call: Call<T>) => Promise<Joined<T>>;
-  /** The number of flights that have not ended. */
-  readonly size: number;
-  /** Resolves when no flight is left, including flights that start in the meantime. */
-  readonly settled: () => Promise<void>;
-}
-
 /** The caller hung up, so no caller receives this error. */
 class CallerGone extends Error {
   override readonly name = "CallerGone";
 }
 
-interface Flight<T> {
+export class Flights<T> {
+  readonly #clock: Clock;
+  readonly #flights = new Map<string, Flight<T>>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** The number of flights that have not ended. */
+  get size(): number {
+    return this.#flights.size;
+  }
+
+  /** Resolves when no flight is left, including flights that start in the meantime. */
+  async settled(): Promise<void> {
+    while (this.size > 0) await Promise.all([...this.#flights.values()].map(({ ended }) => ended));
+  }
+
+  /**
+   * Waits for the flight of a key, and starts one if there is none.
+   * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
+   * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with `CallerGone`.
+   */
+  readonly join = async (key: string, waiter: Waiter, call: Call<T>): Promise<Joined<T>> => {
+    const existing = this.#flights.get(key);
+    const flight = existing ?? new Flight<T>(waiter.priority, call, () => this.#flights.delete(key));
+    if (existing === undefined) this.#flights.set(key, flight);
+    const joinedAbandoned = flight.abandoned.aborted;
+    const deadline = watchDeadline(waiter, this.#clock, flight.refuseLate);
+    flight.join(waiter);
+    try {
+      const value = await Promise.race([flight.result, deadline.passed]);
+      return { value, collapsed: existing !== undefined };
+    } catch (error) {
+      // The flight may have been withdrawn because it had no waiters before this one joined.
+      if (joinedAbandoned && mayBeWithdrawn(error) && !deadline.hasPassed())
+        return { value: undefined, collapsed: true };
+      throw error;
+    } finally {
+      deadline.stop();
+      flight.leave(waiter);
+    }
+  };
+}
+
+/** A call, and the callers that wait for it. */
+class Flight<T> implements Waiting {
   /** What the waiters get. */
   readonly result: Promise<T>;
   /** Resolves when the result is also stored, or the flight failed. */
   readonly ended: Promise<void>;
-  readonly waiters: Waiters;
-  /** Aborted when the last waiter has left. */
-  readonly abandoned: AbortController;
-  readonly refuseLate: RefuseLate;
-}
+  readonly abandoned: AbortSignal;
+  readonly #abandon = new AbortController();
+  readonly #waiters = new Set<Waiter>();
+  /** The number of waiters of each app. Only the first waiter of an app causes a notification. */
+  readonly #byApp = new Map<string, number>();
+  readonly #listeners: (() => void)[] = [];
+  #priority: Priority;
+  #refuseLate: RefuseLate = () => undefined;
 
-export function createFlights<T>(clock: Clock): Flights<T> {
-  const flights = new Map<string, Flight<T>>();
-
-  function start(key: string, call: Call<T>, first: Waiter): Flight<T> {
-    const abandoned = new AbortController();
-    const waiters = createWaiters(first.priority);
-    let refuseLate: RefuseLate = () => undefined;
-    const waiting: Waiting = {
-      abandoned: abandoned.signal,
-      deadlineAt: waiters.deadlineAt,
-      priority: waiters.priority,
-      apps: waiters.apps,
-      onChange: waiters.onChange,
-      inQueue: (refuse) => void (refuseLate = refuse),
-    };
-    const { promise: result, resolve, reject } = Promise.withResolvers<T>();
-    // One tick later, so that the first waiter has joined when the call asks for its deadline.
-    const ended = Promise.resolve()
-      .then(() => call(waiting, resolve))
-      .finally(() => flights.delete(key))
-      .then(resolve, reject);
+  /** @param first the priority of the waiter that starts the flight */
+  constructor(first: Priority, call: Call<T>, onEnd: () => void) {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#priority = first;
+    this.abandoned = this.#abandon.signal;
+    this.result = promise;
     // All waiters may have left before it fails. Then the rejection must not count as unhandled.
-    result.catch(() => undefined);
-    const flight: Flight<T> = {
-      result,
-      ended,
-      waiters,
-      abandoned,
-      refuseLate: (waiter) => refuseLate(waiter),
-    };
-    flights.set(key, flight);
-    return flight;
+    promise.catch(() => undefined);
+    // One tick later, so that the first waiter has joined when the call asks for its deadline.
+    this.ended = Promise.resolve()
+      .then(() => call(this, resolve))
+      .finally(onEnd)
+      .then(resolve, reject);
   }
 
-  return {
-    get size() {
-      return flights.size;
-    },
-    async settled() {
-      while (flights.size > 0) await Promise.all([...flights.values()].map(({ ended }) => ended));
-    },
-    async join(key, waiter, call) {
-      const existing = flights.get(key);
-      const flight = existing ?? start(key, call, waiter);
-      const { result, waiters, abandoned } = flight;
-      const joinedAbandoned = abandoned.signal.aborted;
-      const deadline = watchDeadline(waiter, clock, flight.refuseLate);
-      waiters.join(waiter);
-      try {
-        return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
-      } catch (error) {
-        // The flight may have been withdrawn because it had no waiters before this one joined.
-        if (joinedAbandoned && mayBeWithdrawn(error) && !deadline.hasPassed())
-          return { value: undefined, collapsed: true };
-        throw error;
-      } finally {
-        deadline.stop();
-        if (waiters.leave(waiter) === 0) abandoned.abort(NO_WAITERS);
-      }
-    },
+  readonly priority = (): Priority => this.#priority;
+  readonly apps = (): readonly string[] => [...this.#byApp.keys()];
+  readonly onChange = (listen: () => void): void => void this.#listeners.push(listen);
+  readonly inQueue = (refuse: RefuseLate): void => void (this.#refuseLate = refuse);
+  readonly refuseLate: RefuseLate = (waiter) => this.#refuseLate(waiter);
+
+  readonly deadlineAt = (): number => {
+    let latest = Number.NEGATIVE_INFINITY;
+    for (const { queueDeadlineAt, deadlineAt } of this.#waiters)
+      latest = Math.max(latest, queueDeadlineAt ?? deadlineAt);
+    return latest;
   };
+
+  join(waiter: Waiter): void {
+    const { app, priority } = waiter;
+    const ofApp = this.#byApp.get(app) ?? 0;
+    const isMoreUrgent = PRIORITIES.indexOf(priority) < PRIORITIES.indexOf(this.#priority);
+    this.#waiters.add(waiter);
+    this.#byApp.set(app, ofApp + 1);
+    if (isMoreUrgent) this.#priority = priority;
+    if (isMoreUrgent || ofApp === 0) this.#notify();
+  }
+
+  /** Abandons the flight when the last waiter leaves. */
+  leave(waiter: Waiter): void {
+    const left = (this.#byApp.get(waiter.app) ?? 0) - 1;
+    this.#waiters.delete(waiter);
+    if (left > 0) this.#byApp.set(waiter.app, left);
+    else this.#byApp.delete(waiter.app);
+    if (this.#waiters.size === 0) this.#abandon.abort(NO_WAITERS);
+    else if (left <= 0) this.#notify();
+  }
+
+  #notify(): void {
+    for (const listen of this.#listeners) listen();
+  }
 }
 
 /** Every flight ends with an abort. A constant reason is cheap; without it, each abort creates an exception with a stack. */
@@ -193,51 +219,4 @@ function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): De
 /** @returns the problem for a call that was sent, or may have been sent */
 function tooLate(): Problem {
   return new Problem("deadline-exceeded", { internal: "the flight had not ended" });
-}
-
-/** The callers that wait for one flight. */
-interface Waiters extends Pick<Waiting, "deadlineAt" | "priority" | "apps" | "onChange"> {
-  readonly join: (waiter: Waiter) => void;
-  /** @returns the number of remaining waiters */
-  readonly leave: (waiter: Waiter) => number;
-}
-
-/** @param first the priority of the waiter that starts the flight */
-function createWaiters(first: Priority): Waiters {
-  const waiters = new Set<Waiter>();
-  /** The number of waiters of each app. Only the first waiter of an app causes a notification. */
-  const byApp = new Map<string, number>();
-  let rank = PRIORITIES.indexOf(first);
-  const listeners: (() => void)[] = [];
-  const notify = (): void => listeners.forEach((listen) => listen());
-  return {
-    deadlineAt: () => latestDeadline(waiters),
-    priority: () => PRIORITIES[rank] ?? first,
-    apps: () => [...byApp.keys()],
-    onChange: (listen) => void listeners.push(listen),
-    join(waiter) {
-      const { app, priority } = waiter;
-      const [ofApp, joined] = [byApp.get(app) ?? 0, PRIORITIES.indexOf(priority)];
-      const isNews = ofApp === 0 || joined < rank;
-      waiters.add(waiter);
-      byApp.set(app, ofApp + 1);
-      rank = Math.min(rank, joined);
-      if (isNews) notify();
-    },
-    leave(waiter) {
-      const left = (byApp.get(waiter.app) ?? 0) - 1;
-      waiters.delete(waiter);
-      if (left > 0) byApp.set(waiter.app, left);
-      else byApp.delete(waiter.app);
-      if (left <= 0 && waiters.size > 0) notify();
-      return waiters.size;
-    },
-  };
-}
-
-function latestDeadline(waiters: ReadonlySet<Waiter>): number {
-  let latest = Number.NEGATIVE_INFINITY;
-  for (const { queueDeadlineAt, deadlineAt } of waiters)
-    latest = Math.max(latest, queueDeadlineAt ?? deadlineAt);
-  return latest;
 }

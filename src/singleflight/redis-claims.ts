@@ -9,7 +9,7 @@
 import type { ClientContext, Result } from "ioredis";
 
 import { Problem } from "../errors.ts";
-import type { Claim, ClaimEnd, Claims } from "./replicas.ts";
+import type { Claim, ClaimEnd, Claims } from "./lead-or-follow.ts";
 import { type Clock, every } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import { readScript, type RedisService } from "../redis/redis.ts";
@@ -41,11 +41,6 @@ const SCRIPTS = {
   releaseClaim: script("release-claim"),
 };
 
-export interface RedisClaims extends Claims {
-  /** Stops the renewal of all leases, and ends all waits as `vacant`. */
-  readonly close: () => void;
-}
-
 export interface RedisClaimsOptions {
   readonly redis: RedisService;
   readonly clock: Clock;
@@ -61,107 +56,112 @@ const VACANT: ClaimEnd = { kind: "vacant" };
 /** How many ends are remembered for followers whose claim has not been answered yet. */
 const MOST_ENDED = 1_000;
 
-export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
-  const { redis, clock, newHolder, onFailed } = options;
-  const keyOf = claimKeyIn(options.namespace);
-  /** How the latest flights ended, by holder, the oldest first. */
-  const ended = new Map<string, ClaimEnd>();
-  const followers = new Set<Follower>();
-  let gaps = 0;
-  /** Functions that stop the renewal of the leases of this replica. */
-  const renewals = new Set<() => void>();
-
-  /** Ends all waits, because messages may be lost. */
-  function vacateAll(): void {
-    gaps++;
-    for (const follower of followers) follower.end(VACANT);
-  }
-
-  redis.defineScripts(SCRIPTS);
-  redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
-    const end = received(sent);
-    ended.set(holder, end);
-    if (ended.size > MOST_ENDED) ended.delete(ended.keys().next().value ?? "");
-    for (const follower of followers) if (follower.holder === holder) follower.end(end);
-    if (end.kind === "failed") onFailed(key, end.problem);
-  });
-  redis.watch({ onDown: vacateAll });
-
-  return {
-    async claim(key) {
-      const [mayFollow, gapsBefore] = [redis.isListening(), gaps];
-      const claimant = newHolder();
-      try {
-        const [holder, leftMs] = await redis.run("claim", key, (client) =>
-          client.claimFlight(keyOf(key), claimant, LEASE_MS),
-        );
-        if (holder === claimant) return lead(options, key, holder, renewals);
-        // Without messages, this replica would notice the end only when the lease expires.
-        if (!mayFollow) return { kind: "unavailable" };
-        const follower = follow(clock, holder, leftMs);
-        followers.add(follower);
-        void follower.ended.then(() => followers.delete(follower));
-        const earlier = gaps === gapsBefore ? ended.get(holder) : VACANT;
-        if (earlier !== undefined) follower.end(earlier);
-        return { kind: "follower", ended: follower.ended, stop: () => follower.end(VACANT) };
-      } catch {
-        return { kind: "unavailable" };
-      }
-    },
-    close() {
-      for (const stop of renewals) stop();
-      vacateAll();
-    },
-  };
+/** A wait for the flight of a holder. */
+interface Follower {
+  readonly holder: string;
+  /** Ends the wait. Only the first call counts. */
+  readonly end: (end: ClaimEnd) => void;
 }
 
-/** Renews the lease until the claim is released. */
-function lead(
-  { redis, namespace, clock }: RedisClaimsOptions,
-  key: string,
-  holder: string,
-  renewals: Set<() => void>,
-): Claim {
-  const claim = claimKeyIn(namespace)(key);
-  const stop = every(clock, RENEW_MS, () => {
-    redis
-      .run("renew", key, (client) => client.renewClaim(claim, holder, LEASE_MS))
-      .then((isHeld) => isHeld === 1 || stop())
-      // The result is unknown, so the next renewal tries again.
-      .catch(() => undefined);
-  });
-  renewals.add(stop);
-  return {
-    kind: "leader",
-    async release(end) {
+export class RedisClaims implements Claims {
+  readonly #options: RedisClaimsOptions;
+  /** How the latest flights ended, by holder, the oldest first. */
+  readonly #ended = new Map<string, ClaimEnd>();
+  readonly #followers = new Set<Follower>();
+  /** Functions that stop the renewal of the leases of this replica. */
+  readonly #renewals = new Set<() => void>();
+  #gaps = 0;
+
+  constructor(options: RedisClaimsOptions) {
+    const { redis, onFailed } = options;
+    this.#options = options;
+    redis.defineScripts(SCRIPTS);
+    redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
+      const end = received(sent);
+      this.#ended.set(holder, end);
+      if (this.#ended.size > MOST_ENDED) this.#ended.delete(this.#ended.keys().next().value ?? "");
+      for (const follower of this.#followers) if (follower.holder === holder) follower.end(end);
+      if (end.kind === "failed") onFailed(key, end.problem);
+    });
+    redis.watch({ onDown: () => this.#vacateAll() });
+  }
+
+  /** Ends all waits, because messages may be lost. */
+  #vacateAll(): void {
+    this.#gaps++;
+    for (const follower of this.#followers) follower.end(VACANT);
+  }
+
+  async claim(key: string): Promise<Claim> {
+    const { redis, newHolder } = this.#options;
+    const [mayFollow, gapsBefore] = [redis.isListening(), this.#gaps];
+    const claimant = newHolder();
+    try {
+      const [holder, leftMs] = await redis.run("claim", key, (client) =>
+        client.claimFlight(this.#keyOf(key), claimant, LEASE_MS),
+      );
+      if (holder === claimant) return this.#lead(key, holder);
+      // Without messages, this replica would notice the end only when the lease expires.
+      if (!mayFollow) return { kind: "unavailable" };
+      return this.#follow(holder, leftMs, gapsBefore === this.#gaps ? this.#ended.get(holder) : VACANT);
+    } catch {
+      return { kind: "unavailable" };
+    }
+  }
+
+  /** A claim has the hash tag of its entry, so both are in the same slot of a Cluster. */
+  #keyOf(key: string): string {
+    return `${keyIn(this.#options.namespace, key)}:flight`;
+  }
+
+  /** Renews the lease until the claim is released. */
+  #lead(key: string, holder: string): Claim {
+    const { redis, clock } = this.#options;
+    const claim = this.#keyOf(key);
+    const stop = every(clock, RENEW_MS, () => {
+      redis
+        .run("renew", key, (client) => client.renewClaim(claim, holder, LEASE_MS))
+        .then((isHeld) => isHeld === 1 || stop())
+        // The result is unknown, so the next renewal tries again.
+        .catch(() => undefined);
+    });
+    this.#renewals.add(stop);
+    const release = async (end: ClaimEnd): Promise<void> => {
       stop();
-      renewals.delete(stop);
+      this.#renewals.delete(stop);
       const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: sendable(end) });
       await redis
         .run("release", key, (client) => client.releaseClaim(claim, holder, redis.bus.channel, text))
         // The lease then expires.
         .catch(() => undefined);
-    },
-  };
-}
-
-/** A wait for the flight of a holder. */
-interface Follower {
-  readonly holder: string;
-  readonly ended: Promise<ClaimEnd>;
-  /** Ends the wait. Only the first call counts. */
-  readonly end: (end: ClaimEnd) => void;
-}
-
-/** The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again. */
-function follow(clock: Clock, holder: string, leftMs: number): Follower {
-  const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
-  const cancel = clock.after((leftMs < 0 ? LEASE_MS : leftMs) + LEASE_SLACK_MS, () => end(VACANT));
-  function end(how: ClaimEnd): void {
-    cancel();
-    resolve(how);
+    };
+    return { kind: "leader", release };
   }
-  return { holder, ended, end };
+
+  /**
+   * The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again.
+   * @param known how the flight has ended already
+   */
+  #follow(holder: string, leftMs: number, known: ClaimEnd | undefined): Claim {
+    const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
+    const leaseMs = (leftMs < 0 ? LEASE_MS : leftMs) + LEASE_SLACK_MS;
+    const cancel = this.#options.clock.after(leaseMs, () => end(VACANT));
+    const end = (how: ClaimEnd): void => {
+      cancel();
+      this.#followers.delete(follower);
+      resolve(how);
+    };
+    const follower: Follower = { holder, end };
+    this.#followers.add(follower);
+    if (known !== undefined) end(known);
+    return { kind: "follower", ended, stop: () => end(VACANT) };
+  }
+
+  /** Stops the renewal of all leases, and ends all waits as `vacant`. */
+  close(): void {
+    for (const stop of this.#renewals) stop();
+    this.#vacateAll();
+  }
 }
 
 type SentEnd = MessageOf<"flight-ended">["end"];
@@ -179,9 +179,4 @@ function received(end: SentEnd): ClaimEnd {
   const { kind, code, ...details } = end;
   const internal = "the flight of another replica failed";
   return { kind, problem: new Problem(code, { ...details, internal }) };
-}
-
-/** A claim has the hash tag of its entry, so both are in the same slot of a Cluster. */
-function claimKeyIn(namespace: string): (key: string) => string {
-  return (key) => `${keyIn(namespace, key)}:flight`;
 }

@@ -4,7 +4,7 @@
  * Limits can change while the gateway runs, and the ledger stores each call with the limits that permitted it. When a
  * call arrives, the window that ends then is judged by the highest limit of the calls in it.
  */
-import { instantOf, type LedgerLine } from "./ledger.ts";
+import { instantOf, type LedgerLine } from "./ledger-line.ts";
 import { limitsIn, type RateWindow } from "./rate-window.ts";
 
 /** How much of a limit was used. */

@@ -1,7 +1,7 @@
 import { StoreUnavailable } from "../errors.ts";
 import { type Database, openInMemory } from "../sqlite/database.ts";
 import { LAYOUT } from "../sqlite/tables.ts";
-import type { LedgerBounds, LedgerEntry, LedgerLine, LedgerReader, OwnLedger } from "./ledger.ts";
+import type { LedgerBounds, LedgerEntry, LedgerLine, LedgerReader, OwnLedger } from "./ledger-line.ts";
 
 /** Old lines, and lines beyond the limit, are dropped each time this many lines were entered. */
 const TIDY_EVERY = 256;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 import type { DatabaseSpace } from "../sqlite/database.ts";
 import { openPrivately, refuseLink, UnusableData, writeFully } from "../sqlite/files.ts";
-import type { LedgerBounds, Unrecorded } from "./ledger.ts";
+import type { LedgerBounds, Unrecorded } from "./ledger-line.ts";
 
 export interface UnrecordedMarkOptions extends Pick<LedgerBounds, "retentionMs" | "clock"> {
   readonly directory: string;

@@ -2,7 +2,12 @@
 import { describe, expect, it } from "vitest";
 
 import { StoreUnavailable } from "../../src/errors.ts";
-import { instantOf, type LedgerBounds, type LedgerLine, type OwnLedger } from "../../src/usage/ledger.ts";
+import {
+  instantOf,
+  type LedgerBounds,
+  type LedgerLine,
+  type OwnLedger,
+} from "../../src/usage/ledger-line.ts";
 import { createMemoryLedger, createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf, piecesOf } from "../support/ledger.ts";

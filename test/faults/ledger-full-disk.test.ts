@@ -7,9 +7,9 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import type { LedgerLine } from "../../src/usage/ledger.ts";
-import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/ledger-on-disk.ts";
-import { reportUsage, type UsageReport } from "../../src/usage/usage.ts";
+import type { LedgerLine } from "../../src/usage/ledger-line.ts";
+import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/full-disk.ts";
+import { reportUsage, type UsageReport } from "../../src/usage/report.ts";
 import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
 import type { DatabaseSpace } from "../../src/sqlite/database.ts";

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
 import type { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
-import type { LedgerLine } from "../../src/usage/ledger.ts";
+import type { LedgerLine } from "../../src/usage/ledger-line.ts";
 import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
 import { redisForTest } from "../support/redis.ts";
 import { type ShareOptions, shareLimits } from "../support/shared-limiter.ts";

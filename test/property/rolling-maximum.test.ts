@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { instantOf, type LedgerLine } from "../../src/usage/ledger.ts";
+import { instantOf, type LedgerLine } from "../../src/usage/ledger-line.ts";
 import { createInstants, type WindowUsage } from "../../src/usage/rolling-maximum.ts";
 import type { RateWindow as Window } from "../../src/usage/rate-window.ts";
 import { ledgerLine } from "../support/ledger.ts";

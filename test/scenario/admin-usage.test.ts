@@ -3,9 +3,9 @@
  */
 import { describe, expect, it } from "vitest";
 
-import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger.ts";
+import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger-line.ts";
 import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
-import { reportUsage, type UsageOptions } from "../../src/usage/usage.ts";
+import { reportUsage, type UsageOptions } from "../../src/usage/report.ts";
 import { StoreUnavailable } from "../../src/errors.ts";
 import { appId } from "../../src/config/schema/shapes.ts";
 import { startAdminPort } from "../support/admin-port.ts";

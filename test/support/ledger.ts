@@ -1,4 +1,4 @@
-import type { LedgerEntry, LedgerLine, LedgerReader } from "../../src/usage/ledger.ts";
+import type { LedgerEntry, LedgerLine, LedgerReader } from "../../src/usage/ledger-line.ts";
 
 /** A send that anything may be different of. */
 export function ledgerEntry(fields: Partial<LedgerEntry> = {}): LedgerEntry {

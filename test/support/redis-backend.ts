@@ -10,9 +10,9 @@ import { NAMESPACE } from "../../src/query/key.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
-import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
+import { RedisClaims } from "../../src/singleflight/redis-claims.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
-import type { Claims } from "../../src/singleflight/replicas.ts";
+import type { Claims } from "../../src/singleflight/lead-or-follow.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
@@ -69,7 +69,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}):
   const onUnreadable = (): void => void warnings.push("unreadable");
   const store = createRedisStore({ ...common, redis: service, retentionMs, onUnreadable });
   const onFailed = (key: string, problem: Problem): void => void failed.push({ key, problem });
-  const claims = createRedisClaims({
+  const claims = new RedisClaims({
     ...common,
     redis: service,
     newHolder: systemRandom.unique16,

@@ -4,7 +4,7 @@
  *
  * Arguments: the directory, the first number, how many (0: until killed).
  */
-import type { OwnLedger } from "../../src/usage/ledger.ts";
+import type { OwnLedger } from "../../src/usage/ledger-line.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import type { Database } from "../../src/sqlite/database.ts";

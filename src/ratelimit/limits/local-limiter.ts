@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../process/clock.ts";
 import type { OriginName } from "../../interface/resources.ts";
-import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger.ts";
+import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
 import { limitsText } from "../../usage/rate-window.ts";
 import type { Acquired, Limiter, LimiterConfig, LimiterState, Permit, PermitRequest } from "../limiter.ts";
 import type { SendEnd } from "../throttled.ts";

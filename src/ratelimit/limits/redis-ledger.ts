@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 
 import { CAUSES, UPSTREAM_FAULTS } from "../../telemetry/events.ts";
 import { RESOURCES, ORIGINS, type OriginName } from "../../interface/resources.ts";
-import type { LedgerCompletion, LedgerLine, LedgerReader } from "../../usage/ledger.ts";
+import type { LedgerCompletion, LedgerLine, LedgerReader } from "../../usage/ledger-line.ts";
 import type { RunOnRedis } from "../../redis/commands.ts";
 import { RedisPurse } from "./redis-script.ts";
 

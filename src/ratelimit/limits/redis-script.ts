@@ -6,7 +6,7 @@ import type { ClientContext, Result } from "ioredis";
 import type { OriginName } from "../../interface/resources.ts";
 import type { RunOnRedis } from "../../redis/commands.ts";
 import type { RedisScripts } from "../../redis/connect.ts";
-import type { LedgerCompletion } from "../../usage/ledger.ts";
+import type { LedgerCompletion } from "../../usage/ledger-line.ts";
 import type { LimitReason, News, PermitRequest } from "../limiter.ts";
 
 declare module "ioredis" {

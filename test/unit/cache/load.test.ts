@@ -6,8 +6,8 @@ import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import type { Store } from "../../../src/cache/store/port.ts";
 import { Tiers } from "../../../src/cache/store/tiered.ts";
-import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
-import { createFlights, type FlightResult } from "../../../src/singleflight/flight.ts";
+import { createLeadOrFollow } from "../../../src/singleflight/lead-or-follow.ts";
+import { type FlightResult, Flights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
@@ -27,7 +27,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
   const clock = createFakeClock();
   const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store: shared, clock });
   const failures = createFailures();
-  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
+  const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
   let calls = 0;
   const load = createLoad({
     tiers,

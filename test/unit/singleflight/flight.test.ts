@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { createFlights } from "../../../src/singleflight/flight.ts";
+import { Flights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { PRIORITIES, type Priority } from "../../../src/telemetry/events.ts";
@@ -30,7 +30,7 @@ interface TestWaiter {
 
 function setup() {
   const clock = createFakeClock(1_000_000);
-  const flights = createFlights<string>(clock);
+  const flights = new Flights<string>(clock);
   const calls: StartedCall[] = [];
 
   /** An upstream call as the stages behind make one: abandoned in the queue, it is withdrawn a moment later. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { createLeadOrFollow, type Claim, type ClaimEnd } from "../../../src/singleflight/replicas.ts";
+import { createLeadOrFollow, type Claim, type ClaimEnd } from "../../../src/singleflight/lead-or-follow.ts";
 import { Problem } from "../../../src/errors.ts";
 import { waitingOf } from "../../support/waiting.ts";
 

@@ -1,8 +1,8 @@
 /** How the usage report counts calls. property/rolling-maximum.test.ts has the windows. */
 import { describe, expect, it } from "vitest";
 
-import type { LedgerCompletion, LedgerLine } from "../../../src/usage/ledger.ts";
-import { reportUsage, type UsageOptions, type UsageReport } from "../../../src/usage/usage.ts";
+import type { LedgerCompletion, LedgerLine } from "../../../src/usage/ledger-line.ts";
+import { reportUsage, type UsageOptions, type UsageReport } from "../../../src/usage/report.ts";
 import { ledgerLine } from "../../support/ledger.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);

@@ -4,7 +4,7 @@ import type { Database, DatabaseSpace } from "../sqlite/database.ts";
 import { isDiskFull } from "../sqlite/faults.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
-import type { LedgerBounds, OwnLedger } from "./ledger.ts";
+import type { LedgerBounds, OwnLedger } from "./ledger-line.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
 import { openUnrecordedMark } from "./unrecorded-mark.ts";
 

@@ -9,7 +9,7 @@ import {
   type LedgerLine,
   type LedgerReader,
   type Unrecorded,
-} from "./ledger.ts";
+} from "./ledger-line.ts";
 import { createInstants, type WindowUsage } from "./rolling-maximum.ts";
 import type { RateWindow } from "./rate-window.ts";
 
