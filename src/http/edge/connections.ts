@@ -45,50 +45,47 @@ export function limitConnections(
   const open = new Set<Socket>();
   // By the caller's address and port, because the socket of a request over TLS is another object. The oldest first.
   const silent = new Map<string, { readonly socket: Socket; readonly since: number }>();
-  const spare = new Map<string, { readonly socket: Socket; readonly stopTimer: () => void }>();
+  const spare = new Map<string, Socket>();
+
+  function forget(peer: string, socket: Socket): void {
+    open.delete(socket);
+    silent.delete(peer);
+    spare.delete(peer);
+  }
+
+  function close(peer: string, socket: Socket): void {
+    // The `close` event may come after the next connection.
+    forget(peer, socket);
+    socket.destroy();
+  }
 
   function makeRoom(): void {
     if (open.size < maxConnections) return;
     onFull();
     for (const [peer, { socket, since }] of silent) {
       if (open.size < maxConnections || now() - since < MIN_SILENCE_MS) return;
-      closeSilent(peer, socket);
+      close(peer, socket);
     }
-  }
-
-  function closeSilent(peer: string, socket: Socket): void {
-    // The `close` event may come after the next connection.
-    open.delete(socket);
-    silent.delete(peer);
-    socket.destroy();
-  }
-
-  function takePlace(socket: Socket): void {
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
   }
 
   function takeSparePlace(peer: string, socket: Socket): void {
     for (const [oldest, displaced] of spare) {
       if (spare.size < maxConnections * SPARE) break;
-      spare.delete(oldest);
-      displaced.socket.destroy();
+      close(oldest, displaced);
     }
-    const stopTimer = after(SPARE_MS, () => socket.destroy());
-    spare.set(peer, { socket, stopTimer });
-    socket.once("close", () => {
-      stopTimer();
-      spare.delete(peer);
+    spare.set(peer, socket);
+    after(SPARE_MS, () => {
+      if (spare.get(peer) === socket) close(peer, socket);
     });
   }
 
   server.on("connection", (socket: Socket) => {
     const peer = peerOf(socket);
+    socket.once("close", () => forget(peer, socket));
     makeRoom();
     if (open.size >= maxConnections) return takeSparePlace(peer, socket);
-    takePlace(socket);
+    open.add(socket);
     silent.set(peer, { socket, since: now() });
-    socket.once("close", () => silent.delete(peer));
   });
   return (socket) => {
     const peer = peerOf(socket);
@@ -96,11 +93,10 @@ export function limitConnections(
     const inSparePlace = spare.get(peer);
     if (inSparePlace === undefined) return false;
     const [oldest] = silent;
-    if (oldest !== undefined) closeSilent(oldest[0], oldest[1].socket);
+    if (oldest !== undefined) close(oldest[0], oldest[1].socket);
     if (open.size >= maxConnections) return true;
-    inSparePlace.stopTimer();
     spare.delete(peer);
-    takePlace(inSparePlace.socket);
+    open.add(inSparePlace);
     return false;
   };
 }
@@ -115,22 +111,21 @@ const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
 /**
  * Limits the memory of finished responses that callers do not read. Above the limit, the connection whose response has
  * waited longest is closed.
+ * @returns a function to call with each response
  */
-export function limitUnsent(maxBytes = MAX_UNSENT_BYTES): {
-  readonly watch: (socket: Socket, response: ServerResponse) => void;
-} {
+export function limitUnsent(maxBytes = MAX_UNSENT_BYTES): (response: ServerResponse) => void {
   /** The oldest first. */
-  const unsent = new Map<ServerResponse, { readonly socket: Socket; readonly bytes: number }>();
+  const unsent = new Map<ServerResponse, { readonly socket: Socket | null; readonly bytes: number }>();
   let total = 0;
 
-  function add(response: ServerResponse, socket: Socket): void {
+  function add(response: ServerResponse): void {
     const bytes = response.writableLength;
-    unsent.set(response, { socket, bytes });
+    unsent.set(response, { socket: response.socket, bytes });
     total += bytes;
-    for (const [oldest, { socket: stalled }] of unsent) {
+    for (const [oldest, { socket }] of unsent) {
       if (total <= maxBytes) return;
       remove(oldest);
-      stalled.destroy();
+      socket?.destroy();
     }
   }
 
@@ -139,12 +134,10 @@ export function limitUnsent(maxBytes = MAX_UNSENT_BYTES): {
     unsent.delete(response);
   }
 
-  return {
-    watch(socket, response) {
-      if (response.writableEnded) add(response, socket);
-      else response.once("prefinish", () => add(response, socket));
-      response.once("close", () => remove(response));
-    },
+  return (response) => {
+    if (response.writableEnded) add(response);
+    else response.once("prefinish", () => add(response));
+    response.once("close", () => remove(response));
   };
 }
 

@@ -43,9 +43,22 @@ export interface HttpServerOptions {
   readonly warn: Observer["warn"];
 }
 
+/** What is known of a connection after its first request. */
+interface Connection {
+  /** The response to the latest request. Responses to pipelined requests wait for each other. */
+  latest: ServerResponse;
+  /** The connection is over the limit. */
+  readonly isTooMany: boolean;
+  /** No request behind the latest one is answered. */
+  isLast: boolean;
+}
+
+type Connections = WeakMap<Duplex, Connection>;
+
 /** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
 const WARN_EVERY_MS = 60_000;
+
 /** @returns the server, not yet listening */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { limits, tls } = options;
@@ -65,7 +78,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     : createServer(settings);
   // Never listens. It parses requests again whose URL was encoded.
   const again = createServer(settings);
-  const connections = new WeakMap<Duplex, Connection>();
+  const connections: Connections = new WeakMap();
   const listener = createListener(server, connections, options);
   for (const each of [server, again]) {
     // Node silently drops headers over this number. One more is allowed here, so that `checkHead` notices.
@@ -74,7 +87,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     // Node would answer both by itself. `checkHead` refuses them with a problem.
     each.on("checkContinue", listener);
     each.on("checkExpectation", listener);
-    refuseNonRequests(each, connections, options, (one) => again.emit("connection", one));
+    refuseNonRequests(each, again, connections, options);
   }
   return server;
 }
@@ -87,53 +100,45 @@ export function renewCertificate(server: HttpServer, tls: TlsContext | null): vo
 /** @returns the handler for all requests. It also closes connections as HTTP and the limits require. */
 function createListener(
   server: HttpServer,
-  connections: WeakMap<Duplex, Connection>,
+  connections: Connections,
   { limits, serve, healthChecks = [], ignoreContent, after, requestId, now, warn }: HttpServerOptions,
-): (message: IncomingMessage, response: ServerResponse) => void {
-  const hasAsked = limitConnections(server, {
-    maxConnections: limits.maxConnections,
-    after,
-    now,
-    onFull: atMostEvery(WARN_EVERY_MS, now, (times) =>
-      warn(
-        "All connections are taken (server.maxConnections). " +
-          "Connections without a complete request are closed, and further connections are refused.",
-        { times },
-      ),
+): HttpServerOptions["serve"] {
+  const onFull = atMostEvery(WARN_EVERY_MS, now, (times) =>
+    warn(
+      "All connections are taken (server.maxConnections). " +
+        "Connections without a complete request are closed, and further connections are refused.",
+      { times },
     ),
-  });
+  );
+  const hasAsked = limitConnections(server, { ...limits, after, now, onFull });
   limitSocketBuffers(server, after, (closed) =>
     warn("Callers read too slowly: connections with the most unread bytes were closed.", {
       connections: closed,
     }),
   );
-  const unsent = limitUnsent();
+  const watchUnsent = limitUnsent();
   const handle = limitPipelining((message, response) => {
     const isTooMany = connections.get(message.socket)?.isTooMany === true;
     if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, requestId());
     else serve(message, response);
-    if (!isSent(response) || !server.listening) watch(message, response);
-  });
-
-  function watch(message: IncomingMessage, response: ServerResponse): void {
+    if (isSent(response) && server.listening) return;
     // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
     response.once("finish", () => {
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
-    limitWriting(message, response, limits.writeTimeoutMs);
-    unsent.watch(message.socket, response);
-  }
+    limitWriting(response, limits.writeTimeoutMs);
+    watchUnsent(response);
+  });
 
   return (message, response) => {
     const { socket } = message;
     let connection = connections.get(socket);
     if (connection === undefined) {
-      connection = { message, latest: response, isTooMany: hasAsked(socket), isLast: false };
+      connection = { latest: response, isTooMany: hasAsked(socket), isLast: false };
       connections.set(socket, connection);
     }
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
     if (connection.isLast) return;
-    connection.message = message;
     connection.latest = response;
     connection.isLast =
       socket instanceof OneRequest ||
@@ -147,59 +152,42 @@ function createListener(
 
 /**
  * Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`.
- * @param parseAgain gets a request that Node can parse now
+ * @param again parses a request that Node can parse now
  */
 function refuseNonRequests(
   server: HttpServer,
-  connections: WeakMap<Duplex, Connection>,
+  again: HttpServer,
+  connections: Connections,
   { limits, ignoreContent, after, requestId }: HttpServerOptions,
-  parseAgain: (request: OneRequest) => void,
 ): void {
-  /** Connections that are not read any more. */
+  /** Connections that are not read any more. Further bytes on them cause further errors. */
   const refused = new WeakSet<Duplex>();
-  const refuseRaw = (socket: Duplex, problem: Problem): void => {
-    // Further bytes on a refused connection cause further errors.
+  function refuseRaw(socket: Duplex, problem: Problem): void {
     if (refused.has(socket)) return;
     refused.add(socket);
     // Node has removed its own listener from the socket of a CONNECT. A reset without a listener ends the process.
     socket.on("error", () => socket.destroy());
     refuseOn(socket, connections.get(socket)?.latest, problemBytes(problem, requestId()), after);
-  };
+  }
   server.on("clientError", (error, socket) => {
-    const connection = connections.get(socket);
-    const head = connection?.latest.writableFinished === false ? undefined : withEncodedUrl(error);
+    const latest = connections.get(socket)?.latest;
+    const head = latest?.writableFinished === false ? undefined : withEncodedUrl(error);
     if (head !== undefined && socket instanceof Socket && !refused.has(socket)) {
       refused.add(socket);
-      return parseAgain(new OneRequest(head, socket));
+      return void again.emit("connection", new OneRequest(head, socket));
     }
     const problem = parserProblem(error, limits);
     // The open response waits for request content that does not arrive, so the refusal replaces that response.
-    if (problem.code === "request-timeout" && connection?.message.complete === false && !ignoreContent) {
-      if (connection.latest.headersSent) return void socket.destroy();
+    if (problem.code === "request-timeout" && latest?.req.complete === false && !ignoreContent) {
+      if (latest.headersSent) return void socket.destroy();
       connections.delete(socket);
     }
     refuseRaw(socket, problem);
   });
-  server.on("connect", (_message, socket) =>
-    refuseRaw(
-      socket,
-      new Problem("method-not-allowed", {
-        detail: "The gateway does not support CONNECT.",
-        headers: { Allow: "GET, HEAD" },
-      }),
-    ),
-  );
-}
-
-interface Connection {
-  /** The latest request. */
-  message: IncomingMessage;
-  /** The response to the latest request. Responses to pipelined requests wait for each other. */
-  latest: ServerResponse;
-  /** The connection is over the limit. */
-  readonly isTooMany: boolean;
-  /** No request behind the latest one is answered. */
-  isLast: boolean;
+  server.on("connect", (_message, socket) => {
+    const detail = "The gateway does not support CONNECT.";
+    refuseRaw(socket, new Problem("method-not-allowed", { detail, headers: { Allow: "GET, HEAD" } }));
+  });
 }
 
 function hasContent({ headers }: IncomingMessage): boolean {
@@ -216,7 +204,8 @@ function offersUpgrade({ headers }: IncomingMessage): boolean {
 }
 
 /** Limits how long a caller may read nothing of a finished response, which holds a connection and memory. */
-function limitWriting({ socket }: IncomingMessage, response: ServerResponse, timeoutMs: number): void {
+function limitWriting(response: ServerResponse, timeoutMs: number): void {
+  const { socket } = response.req;
   const limit = (): void => void socket.setTimeout(timeoutMs);
   if (response.writableEnded) limit();
   else response.once("prefinish", limit);

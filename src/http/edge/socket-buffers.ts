@@ -48,20 +48,19 @@ export function limitSocketBuffers(
     if (isChecking || mostHeld() <= maxBytes) return;
     isChecking = true;
     // Without the bytes that still wait in this process.
-    const known = [...open.keys()].map((socket) => ({
-      socket,
-      sent: socket.bytesWritten - socket.writableLength,
-    }));
+    const sent = new Map(
+      [...open.keys()].map((socket) => [socket, socket.bytesWritten - socket.writableLength]),
+    );
     const table = await Promise.all(TABLES.map((file) => readFile(file, "latin1").catch(() => "")));
     isChecking = false;
     const held = bytesHeld(table.join("\n"));
-    const readers = known
-      .map((one) => ({ ...one, bytes: held.get(nameOf(one.socket)) ?? 0 }))
+    const readers = [...sent.keys()]
+      .map((socket) => ({ socket, bytes: held.get(nameOf(socket)) ?? 0 }))
       .toSorted((a, b) => b.bytes - a.bytes);
     let total = readers.reduce((sum, { bytes }) => sum + bytes, 0);
     let closed = 0;
-    for (const { socket, sent, bytes } of readers) {
-      if (open.has(socket)) open.set(socket, sent - bytes);
+    for (const { socket, bytes } of readers) {
+      if (open.has(socket)) open.set(socket, (sent.get(socket) ?? 0) - bytes);
       if (total <= maxBytes) continue;
       total -= bytes;
       closed++;
@@ -77,30 +76,25 @@ const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*([0-9A-F]{8}):([0-9A-F]{4}
 
 /** @returns the bytes by the name of the connection */
 function bytesHeld(table: string): Map<string, number> {
-  const held = new Map<string, number>();
-  for (const line of table.split("\n")) {
-    const [, localPort, address, port, bytes = ""] = ROW.exec(line) ?? [];
-    if (Number.parseInt(bytes, 16) > 0)
-      held.set(`${localPort} ${address}:${port}`, Number.parseInt(bytes, 16));
-  }
-  return held;
+  const rows = table.split("\n").map((line) => {
+    const [localPort, address, port, bytes = 0] = (ROW.exec(line) ?? [])
+      .slice(1)
+      .map((hex) => parseInt(hex, 16));
+    return [`${localPort} ${address} ${port}`, bytes] as const;
+  });
+  return new Map(rows.filter(([, bytes]) => bytes > 0));
 }
 
-/** The name has both ports and the last 32 bits of the remote address, in the byte order that the table uses. */
-function nameOf({ localPort = 0, remoteAddress = "", remotePort = 0 }: Socket): string {
+/** The name has both ports and the last 32 bits of the remote address, whose bytes the table has in reverse order. */
+function nameOf({ localPort, remoteAddress = "", remotePort }: Socket): string {
   const bytes = remoteAddress.includes(".")
     ? remoteAddress.replace(/^.*:/, "").split(".").map(Number)
-    : remoteAddress
-        .split(":")
-        .slice(-2)
-        .flatMap((group) => [
-          Number.parseInt(group || "0", 16) >> 8,
-          Number.parseInt(group || "0", 16) & 0xff,
-        ]);
-  const hex = (number: number, digits: number): string =>
-    number.toString(16).toUpperCase().padStart(digits, "0");
-  return `${hex(localPort, 4)} ${bytes
-    .toReversed()
-    .map((byte) => hex(byte, 2))
-    .join("")}:${hex(remotePort, 4)}`;
+    : remoteAddress.split(":").slice(-2).flatMap(bytesOf);
+  return `${localPort} ${Buffer.from(bytes).readUInt32LE()} ${remotePort}`;
+}
+
+/** @param group of an IPv6 address, up to four hexadecimal digits */
+function bytesOf(group: string): number[] {
+  const value = Number.parseInt(group || "0", 16);
+  return [value >> 8, value & 0xff];
 }

@@ -17,7 +17,7 @@ it("answers that nobody reads are bounded in all: the connection that has waited
   const server = http.createServer((message, response) => {
     message.socket.once("close", () => closed.push(message.url));
     response.end(message.url === "/short" ? "" : ANSWER);
-    unsent.watch(message.socket, response);
+    unsent(response);
     begun.add(message.url);
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
