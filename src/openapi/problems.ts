@@ -1,5 +1,6 @@
-/** The problems of errors.ts as responses of the OpenAPI document. */
-import { Problem, PROBLEM_CODES, PROBLEM_CONTENT_TYPE, problemBody, type ProblemCode } from "../errors.ts";
+/** The problems as responses of the OpenAPI document. */
+import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE, type ProblemCode } from "../errors.ts";
+import { KINDS, problemType, REMEDIES } from "../problem-texts.ts";
 import { headerRefs, type Json } from "./headers.ts";
 
 /** Problems that occur on the admin port only. */
@@ -12,19 +13,11 @@ const OPERATORS: ReadonlySet<ProblemCode> = new Set([
   "restart-needed",
 ]);
 
-/** The body that `problemBody` writes for a code. */
-interface ProblemExample {
-  readonly type: string;
-  readonly title: string;
-  readonly status: number;
-  readonly remedy: string;
-}
-
-/** The problems of callers by code, in the order of their statuses. */
+/** The problems of callers, in the order of their statuses. */
 export const PROBLEMS = PROBLEM_CODES.filter((code) => !OPERATORS.has(code))
   .map((code) => {
-    const value: ProblemExample = JSON.parse(problemBody(new Problem(code)).toString());
-    return { code, ...value };
+    const [status, title] = KINDS[code];
+    return { code, type: problemType(code), title, status, remedy: REMEDIES[code] };
   })
   .toSorted((one, other) => one.status - other.status);
 
