@@ -97,11 +97,11 @@ export const REMEDIES: Readonly<Record<ProblemCode, string>> = {
 };
 
 /** Types that are registered by the IETF HTTPAPI working group (draft-ietf-httpapi-ratelimit-headers). */
-const REGISTERED: readonly ProblemCode[] = ["quota-exceeded", "temporary-reduced-capacity"];
+const REGISTERED: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
 /** @returns the URI of the type */
 export function problemType(code: ProblemCode): string {
-  return REGISTERED.includes(code)
+  return REGISTERED.has(code)
     ? `https://iana.org/assignments/http-problem-types#${code}`
     : `urn:property-gateway:problem:${code}`;
 }
