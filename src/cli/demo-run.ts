@@ -28,16 +28,24 @@ export async function runDemo(env: Environment): Promise<void> {
   writeFileSync(settingsFile, DEMO_SETTINGS);
   const own = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1", CONFIG_FILE: settingsFile };
   await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, ({ callers, admin }) => {
-    print(`\nproperty-gateway  ${callers.url}`);
-    print(`status page       ${admin.url}/`);
-    print(`app developers    ${callers.url}/docs`);
-    print(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
-    print(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
-    print("Try these:");
-    for (const line of triesFor(callers.url, admin.url, control.url)) print(`  ${line}`);
+    const listings = `${callers.url}/listings?areaId=76&objectType=villa`;
+    print(`
+property-gateway  ${callers.url}
+status page       ${admin.url}/
+app developers    ${callers.url}/docs
+metrics, health   ${admin.url}/metrics  ${admin.url}/readyz
+sandbox upstream  ${upstream.url} (control: ${control.url})
+
+Try these:
+  curl -i '${listings}&limit=3'
+  curl -i '${listings}&limit=900'
+  npm run -s cli -- status --admin-url ${admin.url}
+  npm run -s cli -- explain '${listings}&limit=3' --admin-url ${admin.url}
+  curl -X POST ${control.url}/faults -d '{"status": 503}'  # the API fails, until: curl -X DELETE ${control.url}/faults
+`);
     const traffic = createDemoTraffic(callers.url);
     every(systemClock, TICK_MS, traffic.tick);
-    print(`\nFive apps send requests. Watch them at ${admin.url}/`);
+    print(`Five apps send requests. Watch them at ${admin.url}/`);
     if (process.stdin.isTTY) followKeys(keysFor(sandbox, traffic, admin.url));
     else print("\nCtrl-C stops everything.");
   });
@@ -45,12 +53,10 @@ export async function runDemo(env: Environment): Promise<void> {
   await sandbox.close();
 }
 
+type Keys = Readonly<Record<string, readonly [says: string, act?: () => void]>>;
+
 /** What each key prints and does. */
-function keysFor(
-  sandbox: Sandbox,
-  traffic: DemoTraffic,
-  adminUrl: string,
-): Record<string, readonly [says: string, act?: () => void]> {
+function keysFor(sandbox: Sandbox, traffic: DemoTraffic, adminUrl: string): Keys {
   return {
     "1": ["API down: it answers every call with 503.", () => sandbox.faults.add({ status: 503 })],
     "2": [
@@ -72,7 +78,7 @@ function keysFor(
   };
 }
 
-function followKeys(keys: ReturnType<typeof keysFor>): void {
+function followKeys(keys: Keys): void {
   print("Keys: 1 API down, 2 wrong key, 3 a hog, 4 Redis away, 0 heal, q stop");
   const stop = (): void => void process.kill(process.pid, "SIGINT");
   // In raw mode, each key arrives immediately, and Ctrl-C arrives as a character. The demo also stops when the terminal closes.
@@ -102,17 +108,3 @@ function settingsFor(upstreamUrl: string, dataDir: string): Record<string, strin
     DATA_DIR: dataDir,
   };
 }
-
-function triesFor(gateway: string, admin: string, control: string): string[] {
-  const at = admin === USUAL_ADMIN_URL ? "" : ` --admin-url ${admin}`;
-  return [
-    `curl -i '${gateway}/listings?areaId=76&objectType=villa&limit=3'`,
-    `curl -i '${gateway}/listings?areaId=76&limit=900'`,
-    `npm run -s cli -- status${at}`,
-    `npm run -s cli -- explain '/listings?areaId=76&objectType=villa&limit=3'${at}`,
-    `curl -X POST ${control}/faults -d '{"status": 503}'  # the API fails, until: curl -X DELETE ${control}/faults`,
-  ];
-}
-
-/** The commands ask there without `--admin-url`. */
-const USUAL_ADMIN_URL = "http://127.0.0.1:9090";

@@ -2,7 +2,6 @@
  * `doctor`: one line for each thing that a start needs, with the remedy. It changes nothing, and calls the API only if it is
  * asked to.
  */
-import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import net from "node:net";
@@ -15,6 +14,7 @@ import type { ExaminedConfig } from "../config/load.ts";
 import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
+import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { type RedisClient, RedisFactory } from "../redis/connect.ts";
 import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
@@ -85,8 +85,8 @@ const SOON_DAYS = 14;
 function checkCertificates({ server, admin }: Config): Finding {
   const pairs = [server.tls, admin.tls].filter((pair) => pair !== null);
   if (pairs.length === 0) return ok("none; both ports use plain HTTP");
-  const ends = pairs.map(({ cert }) => new X509Certificate(cert).validToDate.getTime());
-  const days = Math.floor((Math.min(...ends) - Date.now()) / 86_400_000);
+  const endsAt = Math.min(...pairs.map(({ cert }) => endOfCertificate(cert)));
+  const days = Math.floor((endsAt - Date.now()) / 86_400_000);
   if (days < 0) return problem("one has expired: renew it");
   return days < SOON_DAYS ? warning(`one expires in ${days} days: renew it`) : ok(`valid for ${days} days`);
 }
