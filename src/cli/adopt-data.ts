@@ -2,7 +2,6 @@ import type { Environment } from "../config/env.ts";
 import { readSettings } from "../config/load.ts";
 import { dataOwnerOf } from "../config/data-owner.ts";
 import { openDatabase } from "../sqlite/database.ts";
-import { LAYOUT } from "../sqlite/tables.ts";
 import { adopt } from "../sqlite/owner.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";
@@ -18,7 +17,7 @@ export function adoptData(env: Environment): void {
   if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   try {
-    const database = openDatabase({ directory: dataDir, layout: LAYOUT, warn });
+    const database = openDatabase(dataDir, warn);
     adopt(database, dataOwnerOf(config.upstream));
     database.close();
   } catch (error) {

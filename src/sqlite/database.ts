@@ -7,6 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 
 import { isDamaged, isDiskFull, isInUse } from "./faults.ts";
 import { createPrivately, openDirectory, refuseLink, UnusableData } from "./files.ts";
+import { APPLICATION_ID, FILE_NAME, TABLES, VERSION } from "./tables.ts";
 
 export type Database = DatabaseSync;
 
@@ -16,23 +17,7 @@ export interface DatabaseSpace {
   readonly evict: () => boolean;
 }
 
-/** The tables in the file. */
-export interface DatabaseLayout {
-  readonly fileName: string;
-  /** Marks the file as ours (`PRAGMA application_id`). The gateway never writes to the file of another application. */
-  readonly applicationId: number;
-  /** Increase it when the tables change. A file of another version is refused. */
-  readonly version: number;
-  /** Creates the tables in an empty file. */
-  readonly schema: string;
-}
-
-export interface OpenDatabaseOptions {
-  /** Created if it does not exist. */
-  readonly directory: string;
-  readonly layout: DatabaseLayout;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-}
+type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** In a rolling restart, the other process ends within this time. The event loop is blocked during the wait. */
 const WAIT_FOR_RELEASE_MS = 5_000;
@@ -41,16 +26,16 @@ const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 
 /**
  * Opens the database. If another process uses it, waits for that process to end.
+ * @param directory created if it does not exist
  * @throws {UnusableData} if the directory or the file cannot be used
  */
-export function openDatabase(options: OpenDatabaseOptions): Database {
-  const { directory, layout } = options;
-  const file = join(directory, layout.fileName);
+export function openDatabase(directory: string, warn: Warn): Database {
+  const file = join(directory, FILE_NAME);
   try {
     openDirectory(directory);
     for (const suffix of ["", "-wal", "-shm", "-journal"]) refuseLink(file + suffix);
     createPrivately(file);
-    return openAlone(file, options);
+    return openAlone(file, warn);
   } catch (error) {
     if (error instanceof UnusableData) throw error;
     const reason = error instanceof Error ? error.message : String(error);
@@ -69,27 +54,27 @@ export function unusable(directory: string, reason: string): UnusableData {
   );
 }
 
-function openAlone(file: string, { layout, warn }: OpenDatabaseOptions): Database {
+function openAlone(file: string, warn: Warn): Database {
   try {
-    return open(file, layout, 0);
+    return open(file, 0);
   } catch (error) {
     if (!isInUse(error)) throw error;
   }
   warn("Another process uses the file: waiting for it to end.", { file, waitMs: WAIT_FOR_RELEASE_MS });
-  return open(file, layout, WAIT_FOR_RELEASE_MS);
+  return open(file, WAIT_FOR_RELEASE_MS);
 }
 
 /** A database of the same tables that is lost when the process ends. */
-export function openInMemory(layout: DatabaseLayout): Database {
-  return open(":memory:", layout, 0);
+export function openInMemory(): Database {
+  return open(":memory:", 0);
 }
 
-function open(file: string, layout: DatabaseLayout, waitMs: number): Database {
+function open(file: string, waitMs: number): Database {
   const database = new DatabaseSync(file);
   try {
     // With the exclusive mode, this connection keeps the file locked from its first transaction until it closes.
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE`);
-    const isNew = isEmpty(database, file, layout);
+    const isNew = isEmpty(database, file);
     // Without this before the first table, free pages could not be returned to the disk.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec(
@@ -99,10 +84,8 @@ function open(file: string, layout: DatabaseLayout, waitMs: number): Database {
       throw new UnusableData(`${file} is damaged. ${beginAnew(file)}`);
     database.exec("BEGIN IMMEDIATE");
     // Another process may have created the tables before this one got its lock.
-    if (isEmpty(database, file, layout)) {
-      const { schema, applicationId, version } = layout;
-      database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
-    }
+    if (isEmpty(database, file))
+      database.exec(`${TABLES}; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}`);
     // No other process can have a lock now, so a wait would only delay all callers.
     database.exec("COMMIT; PRAGMA busy_timeout = 0");
     allocateLog(database);
@@ -134,7 +117,7 @@ function allocateLog(database: Database): void {
 }
 
 /** @throws {UnusableData} if the file is neither empty nor ours in this version */
-function isEmpty(database: Database, file: string, { applicationId, version }: DatabaseLayout): boolean {
+function isEmpty(database: Database, file: string): boolean {
   const found = database
     .prepare(
       `SELECT (SELECT application_id FROM pragma_application_id) AS owner,
@@ -142,14 +125,14 @@ function isEmpty(database: Database, file: string, { applicationId, version }: D
     )
     .get();
   if (found?.["owner"] === 0 && found["tables"] === 0) return true;
-  if (found?.["owner"] !== applicationId)
+  if (found?.["owner"] !== APPLICATION_ID)
     throw new UnusableData(`${file} belongs to another application. Set another directory`);
   const written = Number(found["version"]);
-  if (written === version) return false;
+  if (written === VERSION) return false;
   const [by, instead] =
-    written > version ? ["a newer version", "Run that version again. "] : ["an older version", ""];
+    written > VERSION ? ["a newer version", "Run that version again. "] : ["an older version", ""];
   throw new UnusableData(
-    `${by} of the gateway wrote ${file} (layout ${written}, this version reads ${version}). ${instead}${beginAnew(file)}`,
+    `${by} of the gateway wrote ${file} (layout ${written}, this version reads ${VERSION}). ${instead}${beginAnew(file)}`,
   );
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { LedgerBounds, OwnLedger } from "./ledger-line.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
-import { openUnrecordedMark } from "./unrecorded-mark.ts";
+import { UnrecordedMark } from "./unrecorded-mark.ts";
 
 export interface LedgerOnDiskOptions
   extends LedgerBounds, Pick<Observer, "outOfOrder" | "backInOrder" | "warn"> {
@@ -43,7 +43,7 @@ const MEANWHILE =
  */
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const { database, space, clock, outOfOrder, backInOrder, warn } = options;
-  const mark = openUnrecordedMark(options);
+  const mark = new UnrecordedMark(options);
   const ledger = createSqliteLedger(database, options);
   let failedAt: number | undefined;
 
@@ -83,7 +83,7 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
     },
     unrecorded: mark.read,
     isDurable: () => failedAt === undefined,
-    close: mark.close,
+    close: () => mark.close(),
   };
 }
 

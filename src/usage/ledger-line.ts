@@ -54,16 +54,12 @@ export interface LedgerReader {
   readonly unrecorded?: () => Unrecorded | undefined;
 }
 
-/** A ledger that can also be written. */
-interface Ledger extends LedgerReader {
+/** The ledger of a process. When the process starts, it fills its windows from this ledger. */
+export interface OwnLedger extends LedgerReader {
   /** May throw. Entering the same entry again is then harmless. */
   readonly enter: (entry: LedgerEntry) => void;
   /** May throw. */
   readonly complete: (id: string, completion: LedgerCompletion) => void;
-}
-
-/** The ledger of a process. When the process starts, it fills its windows from this ledger. */
-export interface OwnLedger extends Ledger {
   /**
    * Calls to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, ordered by their instants, oldest
    * first. Calls that were never sent are left out. The instants are by the present clock: the age of a call comes from the

@@ -10,7 +10,7 @@ import {
   type LedgerReader,
   type Unrecorded,
 } from "./ledger-line.ts";
-import { createInstants, type WindowUsage } from "./rolling-maximum.ts";
+import { Instants, type WindowUsage } from "./rolling-maximum.ts";
 import type { RateWindow } from "./rate-window.ts";
 
 /** Ways to group the rows of a report. */
@@ -26,6 +26,7 @@ export interface UsageQuery {
 
 export interface UsageOptions extends UsageQuery {
   readonly windows: Readonly<Record<OriginName, readonly RateWindow[]>>;
+  readonly ledger: LedgerReader;
 }
 
 /**
@@ -55,20 +56,16 @@ export interface UsageReport {
   readonly unrecorded?: Unrecorded;
 }
 
-export interface UsageReportOptions extends UsageOptions {
-  readonly ledger: LedgerReader;
-}
-
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 const HOUR_MS = 3_600_000;
 
 /** Reads a period of the ledger. Rejects with `StoreUnavailable` if it cannot be read. */
-export async function reportUsage(options: UsageReportOptions): Promise<UsageReport> {
+export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
   const { ledger, windows, by, from, to } = options;
   const totals = noCounts();
   const rows = new Map<string, Mutable<SendCounts>>();
-  const instants = { api: createInstants(), images: createInstants() };
+  const instants = { api: new Instants(), images: new Instants() };
 
   function count(line: LedgerLine): void {
     const instant = instantOf(line);

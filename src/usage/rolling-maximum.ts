@@ -32,37 +32,32 @@ export interface WindowUsage {
 /** A call as one number: its instant in milliseconds times this, and the index of its limits. */
 const MOST_LIMITS = 1_024;
 
-/** The instants of an origin's calls, with their limits. */
-export interface Instants {
-  readonly add: (line: LedgerLine) => void;
-  /** @param period epoch milliseconds: `from` is in it, `to` is not */
-  readonly measure: (windows: readonly RateWindow[], period: Period) => WindowUsage[];
-}
-
 interface Period {
   readonly from: number;
   readonly to: number;
 }
 
-export function createInstants(): Instants {
+/** The instants of an origin's calls, with their limits. */
+export class Instants {
   /** The texts of the limits, in the order in which they were first seen. */
-  const texts: string[] = [];
-  const calls: number[] = [];
-  return {
-    add(line) {
-      let index = texts.indexOf(line.limits);
-      if (index === -1) index = texts.push(line.limits) - 1;
-      calls.push(Math.floor(instantOf(line)) * MOST_LIMITS + Math.min(index, MOST_LIMITS - 1));
-    },
-    measure(windows, period) {
-      const sorted = Float64Array.from(calls).sort();
-      const limits = texts.map(limitsIn);
-      return windows.map((window) => {
-        const limitOf = limits.map((some) => (some === undefined ? window.limit : some.get(window.windowMs)));
-        return measureOne(sorted, window, limitOf, period);
-      });
-    },
-  };
+  readonly #limits: string[] = [];
+  readonly #calls: number[] = [];
+
+  add(line: LedgerLine): void {
+    let index = this.#limits.indexOf(line.limits);
+    if (index === -1) index = this.#limits.push(line.limits) - 1;
+    this.#calls.push(Math.floor(instantOf(line)) * MOST_LIMITS + Math.min(index, MOST_LIMITS - 1));
+  }
+
+  /** @param period epoch milliseconds: `from` is in it, `to` is not */
+  measure(windows: readonly RateWindow[], period: Period): WindowUsage[] {
+    const sorted = Float64Array.from(this.#calls).sort();
+    const limits = this.#limits.map(limitsIn);
+    return windows.map((window) => {
+      const limitOf = limits.map((some) => (some === undefined ? window.limit : some.get(window.windowMs)));
+      return measureOne(sorted, window, limitOf, period);
+    });
+  }
 }
 
 /** @param limitOf the limit of this window by the index of a call's limits; absent: there was no such limit */

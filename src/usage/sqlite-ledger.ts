@@ -1,6 +1,5 @@
 import { StoreUnavailable } from "../errors.ts";
 import { type Database, openInMemory } from "../sqlite/database.ts";
-import { LAYOUT } from "../sqlite/tables.ts";
 import type { LedgerBounds, LedgerEntry, LedgerLine, LedgerReader, OwnLedger } from "./ledger-line.ts";
 
 /** Old lines, and lines beyond the limit, are dropped each time this many lines were entered. */
@@ -12,7 +11,7 @@ const PIECE = 500;
 
 /** A ledger that is lost when the process ends. */
 export function createMemoryLedger(bounds: LedgerBounds): OwnLedger {
-  return createSqliteLedger(openInMemory(LAYOUT), bounds);
+  return createSqliteLedger(openInMemory(), bounds);
 }
 
 /** The ledger in the gateway's file. It may contain a few hundred lines more than its bounds permit. */

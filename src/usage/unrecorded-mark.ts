@@ -14,14 +14,6 @@ export interface UnrecordedMarkOptions extends Pick<LedgerBounds, "retentionMs" 
   readonly space: DatabaseSpace;
 }
 
-export interface UnrecordedMark {
-  /** By the present clock, like the instants of `OwnLedger.recent`. */
-  readonly read: () => Unrecorded | undefined;
-  /** A call that is permitted now will not be recorded. Never throws: an unwritten mark is kept in memory. */
-  readonly extend: () => void;
-  readonly close: () => void;
-}
-
 /** The content of the file: the time of the last call is there in both forms. */
 interface Content extends Unrecorded {
   readonly boot: string;
@@ -32,60 +24,69 @@ const FILE_NAME = "ledger-unrecorded";
 /** One page of the file system. A process that is killed during a write leaves either the old text or the new one. */
 const FILE_BYTES = 4_096;
 
-/** @throws {UnusableData} if the file cannot be created */
-export function openUnrecordedMark(options: UnrecordedMarkOptions): UnrecordedMark {
-  const { directory, retentionMs, clock, space } = options;
-  const file = join(directory, FILE_NAME);
-  refuseLink(file);
-  const { now, machine } = clock;
-  let content: Content | undefined;
-  let descriptor: number | undefined;
+export class UnrecordedMark {
+  readonly #options: UnrecordedMarkOptions;
+  readonly #file: string;
+  #content: Content | undefined;
+  #descriptor: number | undefined;
 
-  function write(next: Content | undefined): void {
-    descriptor ??= openPrivately(file);
-    content = next;
-    const text = next === undefined ? "" : JSON.stringify(next);
-    writeFully(descriptor, Buffer.from(`${text.padEnd(FILE_BYTES - 1)}\n`), 0);
-    fdatasyncSync(descriptor);
+  /** @throws {UnusableData} if the file cannot be created */
+  constructor(options: UnrecordedMarkOptions) {
+    this.#options = options;
+    this.#file = join(options.directory, FILE_NAME);
+    refuseLink(this.#file);
+    try {
+      this.#allocate();
+    } catch {
+      options.space.evict();
+      try {
+        this.#allocate();
+      } catch (error) {
+        throw new UnusableData(
+          `${this.#file} cannot be written (${String(error)}). Free some space on the disk`,
+        );
+      }
+    }
   }
 
   /** Writes the same text again, so that the file has its space. */
-  function allocate(): void {
-    descriptor ??= openPrivately(file);
-    write(contentOf(readFileSync(file, "utf8"), options));
+  #allocate(): void {
+    this.#descriptor ??= openPrivately(this.#file);
+    this.#write(contentOf(readFileSync(this.#file, "utf8"), this.#options));
   }
 
-  function read(): Unrecorded | undefined {
-    if (content === undefined) return undefined;
-    const { since, until, boot, up } = content;
+  #write(content: Content | undefined): void {
+    this.#descriptor ??= openPrivately(this.#file);
+    this.#content = content;
+    const text = content === undefined ? "" : JSON.stringify(content);
+    writeFully(this.#descriptor, Buffer.from(`${text.padEnd(FILE_BYTES - 1)}\n`), 0);
+    fdatasyncSync(this.#descriptor);
+  }
+
+  /** By the present clock, like the instants of `OwnLedger.recent`. */
+  readonly read = (): Unrecorded | undefined => {
+    const { retentionMs, clock } = this.#options;
+    if (this.#content === undefined) return undefined;
+    const { since, until, boot, up } = this.#content;
+    const { now, machine } = clock;
     const ended = Math.min(now(), boot === machine.boot ? now() - machine.up() + up : until);
     return ended < now() - retentionMs ? undefined : { since: Math.min(since, ended), until: ended };
-  }
+  };
 
-  try {
-    allocate();
-  } catch {
-    space.evict();
+  /** A call that is permitted now will not be recorded. Never throws: an unwritten mark is kept in memory. */
+  extend(): void {
+    const { now, machine } = this.#options.clock;
     try {
-      allocate();
-    } catch (error) {
-      throw new UnusableData(`${file} cannot be written (${String(error)}). Free some space on the disk`);
+      this.#write({ since: this.read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() });
+    } catch {
+      // The ledger has already reported that the disk does not work.
     }
   }
-  return {
-    read,
-    extend() {
-      try {
-        write({ since: read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() });
-      } catch {
-        // The ledger has already reported that the disk does not work.
-      }
-    },
-    close() {
-      if (descriptor !== undefined) closeSync(descriptor);
-      descriptor = undefined;
-    },
-  };
+
+  close(): void {
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
 }
 
 /** If the text is not a mark, calls of any time may be missing. */

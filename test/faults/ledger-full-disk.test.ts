@@ -10,7 +10,7 @@ import { describe, expect, it } from "vitest";
 import type { LedgerLine } from "../../src/usage/ledger-line.ts";
 import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/full-disk.ts";
 import { reportUsage, type UsageReport } from "../../src/usage/report.ts";
-import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
+import { UnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
 import type { DatabaseSpace } from "../../src/sqlite/database.ts";
 import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
@@ -232,5 +232,5 @@ describe("the ledger on a full disk", () => {
 });
 
 function openMark(directory: string, space: DatabaseSpace): void {
-  openUnrecordedMark({ directory, space, retentionMs: DAY_MS, clock: createFakeClock() }).close();
+  new UnrecordedMark({ directory, space, retentionMs: DAY_MS, clock: createFakeClock() }).close();
 }

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { instantOf, type LedgerLine } from "../../src/usage/ledger-line.ts";
-import { createInstants, type WindowUsage } from "../../src/usage/rolling-maximum.ts";
+import { Instants, type WindowUsage } from "../../src/usage/rolling-maximum.ts";
 import type { RateWindow as Window } from "../../src/usage/rate-window.ts";
 import { ledgerLine } from "../support/ledger.ts";
 
@@ -61,7 +61,7 @@ describe("rolling maxima", () => {
           });
         });
         const to = FROM + lengthMs;
-        const instants = createInstants();
+        const instants = new Instants();
         for (const line of lines) instants.add(line);
         const found = instants.measure(some, { from: FROM, to });
         expect(found).toEqual(some.map((one) => expect.objectContaining(byCounting(lines, one, to))));

@@ -7,7 +7,6 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../process/clock.ts";
 import { type Database, type DatabaseSpace, openDatabase, unusable } from "../../sqlite/database.ts";
 import { isDiskFull } from "../../sqlite/faults.ts";
-import { LAYOUT } from "../../sqlite/tables.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation } from "../../telemetry/events.ts";
 import type { Entry } from "../entry.ts";
@@ -46,7 +45,7 @@ export interface SqliteStore extends Store {
 /** @throws {UnusableData} if the directory or the file cannot be used */
 export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
-  const database = openDatabase({ directory, layout: LAYOUT, warn: log.warn });
+  const database = openDatabase(directory, log.warn);
   try {
     if (claimFile(database, options.owner)) {
       log.warn("The upstream's address has changed: the cached answers on disk were dropped.", { directory });
