@@ -1,42 +1,50 @@
 /** Access to the admin port, besides admin-requests.txt. */
 
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 
-import { ask, exchangeRaw } from "../support/ask.ts";
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
+import { ask, exchangeRaw, type Reply } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
-import { gatewayEnv, startGateway } from "../support/gateway.ts";
+import { CALLER, gatewayEnv, startGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
 const TOKEN = "t0ken-that.nobody_may~ever/see+==";
 const AS_OPERATOR = { authorization: `Bearer ${TOKEN}` };
 
-it("the admin token is in no command's output, no answer and no log line", async () => {
-  const env = { ...gatewayEnv(), LOG_LEVEL: "trace" };
+it("the admin token and the private key are in no command's output, no answer and no log line", async () => {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+  onTestFinished(sandbox.close);
+  const { UPSTREAM_PRIVATE_KEY: _key, ...others } = gatewayEnv((await sandbox.listen()).url);
+  const env = {
+    ...others,
+    UPSTREAM_PRIVATE_KEY_FILE: fileWith(`${CALLER.privateKey}\n`),
+    LOG_LEVEL: "trace",
+  };
   const file = fileWith(`${TOKEN}\n`);
   const checked = await command(["config-check"], { ...env, ADMIN_TOKEN: TOKEN });
   expect(checked).toEqual({ code: 0, output: expect.stringContaining("ADMIN_TOKEN = [secret]") });
-  const refused = await command(["config-check"], {
-    ...env,
-    ADMIN_TOKEN: TOKEN,
-    ADMIN_TOKEN_FILE: file,
-    UPSTREAM_SERVICE: TOKEN,
-  });
+  const twice = { ADMIN_TOKEN: TOKEN, ADMIN_TOKEN_FILE: file, UPSTREAM_SERVICE: TOKEN };
+  const refused = await command(["config-check"], { ...env, ...twice });
   expect(refused.code).toBe(1);
   const gateway = run(["gateway"], { ...env, ADMIN_TOKEN_FILE: file });
   const [, callers = "", admin = ""] = await gateway.says(/"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/);
-  const replies = [
-    await ask(`${admin}/budget`, { headers: AS_OPERATOR }),
-    await ask(`${admin}/x`, { headers: AS_OPERATOR }),
-    await ask(`${callers}/areas?q=${encodeURIComponent(TOKEN)}&key=${TOKEN}`, { headers: AS_OPERATOR }),
-  ];
-  expect(replies.map(({ status }) => status)).toEqual([200, 404, 502]);
+  const replies: Reply[] = [];
+  const get = async (url: string): Promise<number> => {
+    replies.push(await ask(url, { headers: AS_OPERATOR }));
+    return replies.at(-1)?.status ?? 0;
+  };
+  expect(await get(`${admin}/budget`)).toBe(200);
+  expect(await get(`${admin}/x`)).toBe(404);
+  expect(await get(`${callers}/areas?q=Nacka`)).toBe(200);
+  sandbox.setCaller({ privateKey: "turned" });
+  expect(await get(`${callers}/areas?q=Lund&key=${CALLER.privateKey}`)).toBe(502);
+  await gateway.says(/Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID,? and this machine's clock/);
   gateway.child.kill("SIGTERM");
   expect(await gateway.ended).toBe(0);
-  for (const shown of [checked.output, refused.output, gateway.output()]) {
-    for (const spelling of [TOKEN, encodeURIComponent(TOKEN)]) expect(shown).not.toContain(spelling);
-  }
-  expect(replies[0]?.text).not.toContain(TOKEN);
+  const shown = [checked.output, refused.output, gateway.output(), ...replies.map(({ text }) => text)].join();
+  for (const secret of [TOKEN, encodeURIComponent(TOKEN), CALLER.privateKey])
+    expect(shown).not.toContain(secret);
 });
 
 it("a malformed request to the admin port is refused as on the callers' port", async () => {

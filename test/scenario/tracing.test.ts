@@ -140,31 +140,22 @@ describe("without OTEL variables", () => {
   });
 });
 
-describe("tracing", () => {
-  const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" };
-  it.each([
-    [{}, undefined],
-    [ENDPOINT, "http/protobuf"],
-    [{ OTEL_TRACES_EXPORTER: "otlp" }, "http/protobuf"],
-    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }, "http/json"],
-    [
-      { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json" },
-      "http/json",
-    ],
-    [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: "none" }, undefined],
-    [{ ...ENDPOINT, OTEL_SDK_DISABLED: "true" }, undefined],
-  ])("with %o uses %s", (env, protocol) => {
-    expect(readTracing(env).problems).toEqual([]);
-    expect(readTracing(env).protocol).toBe(protocol);
-  });
+/** Variables (ENDPOINT is one of a collector), and the protocol or the problem that comes of them. */
+const VARIABLES = `
+  ENDPOINT -> http/protobuf
+  OTEL_TRACES_EXPORTER=otlp -> http/protobuf
+  ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL=http/json -> http/json
+  ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json -> http/json
+  ENDPOINT OTEL_TRACES_EXPORTER=none -> no tracing
+  ENDPOINT OTEL_SDK_DISABLED=true -> no tracing
+  OTEL_TRACES_EXPORTER=zipkin -> OTEL_TRACES_EXPORTER: found "zipkin"; expected otlp or none
+  ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL=grpc -> OTEL_EXPORTER_OTLP_PROTOCOL: found "grpc"; expected http/protobuf or`;
 
-  it.each([
-    [{ OTEL_TRACES_EXPORTER: "zipkin" }, 'OTEL_TRACES_EXPORTER: found "zipkin"; expected otlp or none'],
-    [
-      { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
-      'PROTOCOL: found "grpc"; expected http/protobuf or',
-    ],
-  ])("with %o prevents the start", (env, problem) => {
-    expect(readTracing(env).problems).toEqual([expect.stringContaining(problem)]);
-  });
+it.each(VARIABLES.trim().split("\n"))("%s", (line) => {
+  const [given = "", wanted = ""] = line.trim().split(" -> ");
+  const variables = given.replace("ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318").split(" ");
+  const { protocol = "no tracing", problems } = readTracing(
+    Object.fromEntries(variables.map((one) => one.split("="))),
+  );
+  expect(problems[0] ?? protocol).toContain(wanted);
 });

@@ -36,7 +36,7 @@ describe("a purge", () => {
   it("is never forgotten, however many follow", () => {
     const purges = createPurges();
     purges.add([purge(11, { kind: "tag", tag: "area:76" })]);
-    for (let epoch = 12; epoch < 500; epoch++)
+    for (let epoch = 12; epoch < 1_200; epoch++)
       purges.add([purge(epoch, { kind: "tag", tag: `record:${epoch}` })]);
     expect(purges.verdict(KEY, ENTRY)).not.toBe("kept");
   });
