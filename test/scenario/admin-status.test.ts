@@ -79,17 +79,6 @@ describe("GET /status", () => {
       expect.arrayContaining(["upstream-unavailable", "sold: status 503"]),
     );
   });
-
-  it("names the apps that a spent budget hurts", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "2/1h" } });
-    for (const q of ["a", "b", "c", "d"])
-      await gateway.get(`/areas?q=${q}`, { headers: { "x-app-id": "hog" } });
-    const { sentences, requests } = await statusOf(gateway);
-    expect(requests).toMatchObject({ fetched: 2, refused: 2, failed: 0 });
-    expect(sentences[0]?.text).toMatch(
-      /^hog gets 503 since .*: the budget of 1h is not enough \(2 of 2 calls spent\)\. The next call is free in /,
-    );
-  });
 });
 
 it("/budget shows for each app what is left in each window, and when more is free", async () => {

@@ -10,21 +10,8 @@ import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
-const NAMES = [
-  "start",
-  "demo",
-  "sandbox",
-  "check-config",
-  "doctor",
-  "health",
-  "status",
-  "explain",
-  "usage",
-  "budget",
-  "purge",
-  "warm",
-  "reload",
-];
+const NAMES =
+  "start demo sandbox check-config doctor health status explain usage budget purge warm reload".split(" ");
 
 describe("the command line", () => {
   it("ends quietly when its reader has read enough, as with `| head`", async () => {

@@ -82,17 +82,8 @@ describe("no secret", () => {
 });
 
 describe("the admin port", () => {
-  it("shows what each listed app has left, and whether the ledger is durable", async () => {
-    const gateway = await startGateway({
-      settings: "apps: [{ id: web }, { id: nightly, perDay: 3 }]",
-      env: { BUDGET: "10/1m", DATA_DIR: temporaryDirectory() },
-    });
-    const left = (app: string, window: string): Promise<number> =>
-      gateway.metric(`gateway_app_budget_remaining{app="${app}",window="${window}"}`);
-    await gateway.get(PATH, { headers: { "x-app-id": "nightly" } });
-    await expect.poll(() => left("nightly", "per-day")).toBe(2);
-    expect(await left("web", "1m")).toBeGreaterThan(0);
-    expect(await gateway.metric('gateway_app_budget_limit{app="nightly",window="per-day"}')).toBe(3);
+  it("shows whether the ledger is durable", async () => {
+    const gateway = await startGateway({ env: { DATA_DIR: temporaryDirectory() } });
     expect(await gateway.metric('gateway_ledger_durable{store="sqlite"}')).toBe(1);
     expect((await ask(`${gateway.adminUrl}/metrics`)).text).toContain(
       'gateway_store_breaker_state{store="sqlite"} 0',

@@ -1,5 +1,3 @@
-import type http from "node:http";
-
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
@@ -95,39 +93,6 @@ describe("the retry", () => {
 });
 
 describe("the total timeout", () => {
-  it("starts at the departure, and ends a slow answer", async () => {
-    const response = Promise.withResolvers<http.ServerResponse>();
-    const url = await httpUpstream((trickling) => {
-      trickling.flushHeaders();
-      response.resolve(trickling);
-    });
-    const clock = createFakeClock();
-    const turn = Promise.withResolvers<void>();
-    const throttled: Throttled = async (_order, job) => {
-      await turn.promise;
-      return await job(() => undefined, {});
-    };
-    const { attempt, watcher } = attempting({ baseUrl: url, clock, throttled });
-    const failed = attempt(LISTINGS, NO_DEADLINE).catch((error: unknown) => error);
-    await clock.advance(LIMITS.totalTimeoutMs);
-    turn.resolve();
-
-    const trickling = await response.promise;
-    // 3 × (3003 - 1) ms, and then the rest.
-    for (let pieces = 1; pieces <= 3; pieces++) {
-      await clock.armed(LIMITS.bodyTimeoutMs, pieces);
-      await clock.advance(LIMITS.bodyTimeoutMs - 1);
-      trickling.write("x");
-    }
-    await clock.armed(LIMITS.bodyTimeoutMs, 4);
-    await clock.advance(LIMITS.totalTimeoutMs - 3 * (LIMITS.bodyTimeoutMs - 1));
-    expect(await failed).toMatchObject({ status: 504, code: "upstream-timeout" });
-    expect(watcher.calls).toEqual([
-      expect.objectContaining({ status: "total-timeout", durationMs: LIMITS.totalTimeoutMs }),
-    ]);
-    expect(clock.pending).toBe(0);
-  });
-
   it("includes both attempts", async () => {
     const url = await httpUpstream((response, nth) => {
       response.statusCode = 500;
