@@ -4,6 +4,7 @@ import http, { type IncomingMessage } from "node:http";
 import https, { type RequestOptions } from "node:https";
 import { pipeline } from "node:stream/promises";
 
+import { problemText } from "../admin/page/format.js";
 import type { Config } from "../config/config.ts";
 import { examineConfig } from "../config/load.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
@@ -141,15 +142,5 @@ async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
   const answer: Answer = JSON.parse(text);
   if (status >= 200 && status < 300) return answer;
-  const { title, detail, errors, problems, remedy }: Partial<Record<string, unknown>> = Object(answer);
-  const mistakes = Array.isArray(errors) ? errors.map(mistakeText) : [];
-  const lines = [`${status} ${String(title)}`, detail, ...mistakes, ...[problems ?? []].flat(), remedy];
-  throw new CommandFailure(lines.filter((line) => typeof line === "string").join("\n"));
-}
-
-/** A mistake in one parameter of a caller's URL. */
-function mistakeText(mistake: unknown): string {
-  const { parameter, value, expected, hint }: Partial<Record<string, unknown>> = Object(mistake);
-  const found = value === undefined ? "" : `found ${JSON.stringify(value)}; `;
-  return `  ${String(parameter)}: ${found}expected ${String(expected)}${typeof hint === "string" ? `; ${hint}` : ""}`;
+  throw new CommandFailure(problemText({ ...answer, status }));
 }

@@ -182,13 +182,8 @@ function typeOf(name: string, { buckets }: Pick<Metric, "buckets">): Metric["typ
   return name.endsWith("_total") ? "counter" : "gauge";
 }
 
-type Table = typeof TRAFFIC &
-  typeof UPSTREAM &
-  typeof BUDGET &
-  typeof STORES &
-  typeof FRESHNESS &
-  typeof SETTINGS &
-  typeof PROCESS;
+const TABLE = { ...TRAFFIC, ...UPSTREAM, ...BUDGET, ...STORES, ...FRESHNESS, ...SETTINGS, ...PROCESS };
+type Table = typeof TABLE;
 
 type NamesThat<IsSampled extends boolean> = {
   [Name in keyof Table]: Table[Name]["isSampled"] extends IsSampled ? Name : never;

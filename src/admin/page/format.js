@@ -95,3 +95,15 @@ export function valueText(name, value) {
   if (isInstant(name)) return clockText(value);
   return name.endsWith("Ms") ? duration(value) : rate(value);
 }
+
+/**
+ * @param {any} problem an answer of the type application/problem+json
+ * @returns {string} its title, what is wrong, and what to do, in lines
+ */
+export function problemText({ status, title, detail, errors = [], problems = [], remedy }) {
+  const mistakes = errors.map(({ parameter, value, expected, hint }) => {
+    const found = value === undefined ? "" : `found ${JSON.stringify(value)}; `;
+    return `  ${parameter}: ${found}expected ${expected}${hint === undefined ? "" : `; ${hint}`}`;
+  });
+  return [`${status} ${title}`, detail, ...mistakes, ...problems, remedy].filter(Boolean).join("\n");
+}
