@@ -15,10 +15,12 @@ import { readScript, type RedisService } from "../../redis/redis.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";
+import type { WhyNotStored } from "../../telemetry/events.ts";
 import { inStoredCoding } from "../encoder.ts";
+import type { Entry } from "../entry.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import { MAX_BODY_BYTES, type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
-import type { Purge } from "./purges.ts";
+import type { Purge, PurgeScope } from "./purges.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -66,7 +68,7 @@ export function createRedisStore(options: RedisStoreOptions): RedisStore {
   redis.watch({ onGap, onRecovery: purges.readNew });
   return {
     ...createEntries(options),
-    purge: purges.declare,
+    purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
     onEvent(listen) {
       listener = listen;
       if (redis.isListening()) onGap();
@@ -110,13 +112,14 @@ function createPurgeStream(
   let reading: Promise<void> = Promise.resolve();
   const readNew = (): void => void (reading = reading.then(readOnce).catch(() => undefined));
 
-  const add = async (id: string, text: string): Promise<number> => {
+  async function add(id: string, text: string): Promise<number> {
     const added = await redis.run("purge", key, (client) =>
       client.xadd(key, "MAXLEN", MOST_PURGES, id, "purge", text),
     );
     return epochOf(added ?? "");
-  };
-  const declare: Store["purge"] = async (scope, hard) => {
+  }
+
+  async function declare(scope: PurgeScope, hard: boolean): Promise<Purge> {
     const text = JSON.stringify({ scope, hard });
     const knownEpoch = latestEpoch;
     let epoch = await add("*", text);
@@ -126,9 +129,10 @@ function createPurgeStream(
     await redis.run("purge", key, (client) => client.pexpire(key, retentionMs + LONGEST_FETCH_MS));
     await redis.bus.publish("purge", { kind: "purged" });
     return { epoch, scope, hard };
-  };
+  }
+
   return {
-    declare: ((scope, hard) => declare(scope, hard).catch(asUnavailable)) satisfies Store["purge"],
+    declare,
     readNew,
     readAll() {
       from = "-";
@@ -162,10 +166,7 @@ function purgeIn(id: string, text: string): Purge[] {
   }
 }
 
-function createEntries(
-  options: RedisStoreOptions,
-): Pick<Store, "tier" | "get" | "set" | "remove" | "sweep" | "stats"> {
-  const { redis, namespace, clock, seal, onUnreadable } = options;
+function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisStoreOptions) {
   const stored = (key: string): string => keyIn(namespace, key);
 
   async function unlink(key: string): Promise<void> {
@@ -173,9 +174,9 @@ function createEntries(
   }
 
   return {
-    tier: "redis",
+    tier: "redis" as const,
     stats: () => undefined,
-    async get(key) {
+    async get(key: string): Promise<Entry | undefined> {
       const blob = await redis
         .run("get", stored(key), (client) => client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES))
         .catch(asMiss);
@@ -188,7 +189,7 @@ function createEntries(
       }
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
     },
-    async set(key, entry) {
+    async set(key: string, entry: Entry): Promise<true | WhyNotStored> {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       const blob = toBlob(key, await inStoredCoding(entry), seal);
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
@@ -206,7 +207,7 @@ function createEntries(
     },
     // Redis removes expired entries itself.
     sweep: async () => undefined,
-    remove: (key) => unlink(key).catch(asUnavailable),
+    remove: (key: string) => unlink(key).catch(asUnavailable),
   };
 }
 

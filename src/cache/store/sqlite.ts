@@ -1,6 +1,6 @@
 /**
- * The durable store: entries and purges in one SQLite file, so that a restart loses nothing. One process uses
- * the file, so its only events are past purges.
+ * The durable store: entries and purges in one SQLite file, so that a restart loses nothing. One process uses the file, so its
+ * only events are past purges. The file is kept within its limit.
  */
 import { setImmediate } from "node:timers/promises";
 
@@ -13,9 +13,8 @@ import type { Entry } from "../entry.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
-import { MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
-import type { Purge, PurgeScope } from "./purges.ts";
-import { createSqliteRoom, type SqliteRoom } from "./sqlite-room.ts";
+import { MAX_BODY_BYTES, type Store, type StoreStats, StoreUnavailable } from "./port.ts";
+import type { Purge } from "./purges.ts";
 
 export interface SqliteStoreOptions {
   readonly dataDir: string;
@@ -44,7 +43,7 @@ export interface SqliteStore extends Store {
 
 /** @throws {UnusableData} if the directory or the file cannot be used */
 export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
-  const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
+  const { dataDir: directory, log } = options;
   const database = openDatabase(directory, log.warn);
   try {
     if (claimFile(database, options.owner)) {
@@ -56,22 +55,13 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   }
 
   const run = createRun(database, options);
-  const purges = createSqlitePurges(database, clock, retentionMs);
-  const room = createSqliteRoom(database, maxBytes, clock);
+  const room = createRoom(database, options);
   return {
     database,
     directory,
-    space: room,
+    space: { evict: room.evictOnFullDisk },
     ...createEntries(database, room, run, options),
-    purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
-    onEvent(listener) {
-      // In this tick: no entry may be looked up before its purges are known.
-      const report = (): void => {
-        const past = purges.all();
-        if (past.length > 0) listener({ kind: "purged", purges: past });
-      };
-      run("purges", report).catch(() => undefined);
-    },
+    ...createPurges(database, run, options),
     close: async () => {
       if (database.isOpen) database.close();
     },
@@ -87,10 +77,10 @@ const SEAL = createSeal(() => "the file of one process");
 /** Entries in a table; the least recently used ones are evicted first. */
 function createEntries(
   database: Database,
-  room: SqliteRoom,
+  room: ReturnType<typeof createRoom>,
   run: Run,
   { maxBytes, clock }: SqliteStoreOptions,
-): Pick<Store, "tier" | "get" | "set" | "remove" | "sweep" | "stats"> {
+) {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
@@ -126,21 +116,21 @@ function createEntries(
   return {
     tier: "sqlite",
     stats: room.stats,
-    get: (key) => run("get", () => read(key)),
-    async set(key, entry) {
+    get: (key: string) => run("get", () => read(key)),
+    async set(key: string, entry: Entry) {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       return await run("set", async () => write(key, await inStoredCoding(entry)));
     },
-    remove: (key) => run("remove", () => void remove.run(key)),
+    remove: (key: string) => run("remove", () => void remove.run(key)),
     async sweep() {
       // In small steps, because each one blocks all callers.
-      while ((await run("sweep", () => room.expire())) > 0) await setImmediate();
+      while ((await run("sweep", () => room.dropExpired())) > 0) await setImmediate();
     },
-  };
+  } satisfies Partial<Store>;
 }
 
 /** Purges in a table of their own, so that a restart forgets none of them. */
-function createSqlitePurges(database: Database, clock: Clock, retentionMs: number) {
+function createPurges(database: Database, run: Run, { clock, retentionMs }: SqliteStoreOptions) {
   const select = database.prepare("SELECT epoch, purge FROM purges ORDER BY epoch");
   const insert = database.prepare(
     `INSERT INTO purges (epoch, at, purge)
@@ -152,18 +142,111 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
   );
 
   return {
-    all: (): Purge[] =>
-      select.all().map((row) => {
-        const purge: Omit<Purge, "epoch"> = JSON.parse(String(row["purge"]));
-        return { ...purge, epoch: Number(row["epoch"]) };
+    purge: (scope, hard) =>
+      run("purge", () => {
+        const now = clock.now();
+        const row = insert.get({ now, purge: JSON.stringify({ scope, hard }) });
+        trim.run(now - retentionMs);
+        return { epoch: Number(row?.["epoch"]), scope, hard };
       }),
-    add(scope: PurgeScope, hard: boolean): Purge {
-      const now = clock.now();
-      const row = insert.get({ now, purge: JSON.stringify({ scope, hard }) });
-      trim.run(now - retentionMs);
-      return { epoch: Number(row?.["epoch"]), scope, hard };
+    onEvent(listener) {
+      // In this tick: no entry may be looked up before its purges are known.
+      const report = (): void => {
+        const purges = select.all().map((row): Purge => {
+          const purge: Omit<Purge, "epoch"> = JSON.parse(String(row["purge"]));
+          return { ...purge, epoch: Number(row["epoch"]) };
+        });
+        if (purges.length > 0) listener({ kind: "purged", purges });
+      };
+      run("purges", report).catch(() => undefined);
+    },
+  } satisfies Pick<Store, "purge" | "onEvent">;
+}
+
+/** The share of entries evicted in one step, so that not every write has to evict. */
+const STEP_SHARE = 0.05;
+/** Limits for one write, because it blocks all callers. */
+const STEP_MOST_ENTRIES = 256;
+const MOST_STEPS = 8;
+/** The number of free pages returned to the disk at a time after the limit was lowered. */
+const PAGES_RETURNED = 256;
+/** On a full disk the write-ahead log has little space, so evictions are tried in ever smaller transactions. */
+const EVICTED_ON_FULL_DISK = [STEP_MOST_ENTRIES, 16, 1];
+
+/**
+ * Keeps the file within its limit: expired entries go first, then the least recently used ones. It counts the
+ * pages in use, so the limit applies to the space that is really used on disk.
+ */
+function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions) {
+  const selectPages = database.prepare(
+    `SELECT page_size AS size, page_count AS pages, freelist_count AS free
+     FROM pragma_page_size, pragma_page_count, pragma_freelist_count`,
+  );
+  const count = database.prepare("SELECT entries FROM totals");
+  const expire = database.prepare(
+    `DELETE FROM entries WHERE rowid IN
+       (SELECT rowid FROM entries WHERE keep_until <= ? ORDER BY keep_until LIMIT ?)`,
+  );
+  const evict = database.prepare(
+    "DELETE FROM entries WHERE rowid IN (SELECT rowid FROM entries ORDER BY used_at LIMIT ?)",
+  );
+  let evictions = 0;
+
+  function bytes(): { readonly inFile: number; readonly inUse: number; readonly perPage: number } {
+    const row = selectPages.get();
+    const [size, pages, free] = [Number(row?.["size"]), Number(row?.["pages"]), Number(row?.["free"])];
+    return { inFile: pages * size, inUse: (pages - free) * size, perPage: size };
+  }
+
+  const entries = (): number => Number(count.get()?.["entries"]);
+
+  const dropExpired = (most = STEP_MOST_ENTRIES): number => Number(expire.run(clock.now(), most).changes);
+
+  /** @returns whether there was anything to remove */
+  function step(most = STEP_MOST_ENTRIES): boolean {
+    if (dropExpired(most) > 0) return true;
+    const some = Math.min(most, Math.ceil(entries() * STEP_SHARE));
+    const { changes } = evict.run(some);
+    evictions += Number(changes);
+    return changes > 0;
+  }
+
+  const checkpoint = (): void => database.exec("PRAGMA wal_checkpoint(RESTART)");
+
+  function evictOnFullDisk(): boolean {
+    // Each part may fail for lack of space, and the others free some of it.
+    const evicted = EVICTED_ON_FULL_DISK.some((most) => attempt(() => step(most)));
+    attempt(checkpoint);
+    return evicted;
+  }
+
+  return {
+    evictOnFullDisk,
+    /** Removes some of the expired entries. @returns how many */
+    dropExpired,
+    /** Evicts entries until this many more bytes fit. */
+    make(needed: number): void {
+      const { perPage } = bytes();
+      // Two pages may be partly filled, and the indexes may need two more.
+      const limit = maxBytes - needed - 4 * perPage;
+      for (let steps = 0; steps < MOST_STEPS && bytes().inUse > limit; steps++) {
+        if (!step()) break;
+      }
+      if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
+    },
+    stats(): StoreStats | undefined {
+      return attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions }));
     },
   };
+}
+
+/** @returns the result of the work; `undefined` if it fails */
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
 }
 
 type SqliteOperation = Extract<
@@ -171,53 +254,43 @@ type SqliteOperation = Extract<
   "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges"
 >;
 
-/** Reads continue while nothing can be written, for example on a full disk. */
-const kindOf = (operation: SqliteOperation): "read" | "write" =>
-  operation === "get" || operation === "purges" ? "read" : "write";
-
-/** Runs an operation on the database and measures its duration. Rejects with `StoreUnavailable` if it fails. */
-type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promise<T>;
-
 /** The pause after a failure, because an operation on a failing disk may block all callers. */
 const REST_MS = 2_000;
 
 const DATABASE = "the cache on disk";
 const MEANWHILE = "Callers get what is in memory. New answers are kept in memory only.";
 
-/** One fault causes one line in the log, and one more when everything works again. */
-function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteStoreOptions): Run {
+type Run = ReturnType<typeof createRun>;
+
+/**
+ * @returns a function that runs an operation on the database and measures its duration. It rejects with `StoreUnavailable` if
+ *   the operation fails. One fault causes one line in the log, and one more when everything works again.
+ */
+function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteStoreOptions) {
   const failedAt = new Map<"read" | "write", number>();
 
-  const isResting = (operation: SqliteOperation): boolean =>
-    clock.monotonic() < (failedAt.get(kindOf(operation)) ?? Number.NEGATIVE_INFINITY) + REST_MS;
-
-  function succeeded(operation: SqliteOperation): void {
-    if (!failedAt.delete(kindOf(operation)) || failedAt.size > 0) return;
-    log.backInOrder(DATABASE);
-    onBreaker("closed");
-  }
-
-  function failed(operation: SqliteOperation, reason: string): void {
-    // The database was closed during the operation. That is not a fault.
-    if (!database.isOpen) return;
-    if (failedAt.size === 0) {
-      log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });
-      onBreaker("open");
-    }
-    failedAt.set(kindOf(operation), clock.monotonic());
-  }
-
-  return async (operation, work) => {
+  return async <T>(operation: SqliteOperation, work: () => T | Promise<T>): Promise<T> => {
+    // Reads continue while nothing can be written, for example on a full disk.
+    const kind = operation === "get" || operation === "purges" ? "read" : "write";
     if (!database.isOpen) throw new StoreUnavailable("the database is closed");
-    if (isResting(operation)) throw new StoreUnavailable("the database has just failed");
+    if (clock.monotonic() < (failedAt.get(kind) ?? Number.NEGATIVE_INFINITY) + REST_MS)
+      throw new StoreUnavailable("the database has just failed");
     const startedAt = performance.now();
     try {
       const result = await work();
-      succeeded(operation);
+      if (failedAt.delete(kind) && failedAt.size === 0) {
+        log.backInOrder(DATABASE);
+        onBreaker("closed");
+      }
       return result;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      failed(operation, reason);
+      if (database.isOpen && failedAt.size === 0) {
+        log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });
+        onBreaker("open");
+      }
+      // If the database was closed during the operation, that is not a fault.
+      if (database.isOpen) failedAt.set(kind, clock.monotonic());
       throw new StoreUnavailable(reason);
     } finally {
       onOperation(operation, performance.now() - startedAt);
