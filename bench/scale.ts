@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 
 import { Cache } from "../src/cache/cache.ts";
 import { createChecks } from "../src/cache/lifetimes/checks.ts";
-import { createFailures } from "../src/cache/recent-failures.ts";
+import { Failures } from "../src/cache/recent-failures.ts";
 import { createLifetimes } from "../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { Tiers } from "../src/cache/store/tiered.ts";
@@ -44,7 +44,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       tiers,
       load: () => Promise.reject(new Error("not in memory")),
       refresh: async () => "skipped",
-      failures: createFailures(),
+      failures: new Failures(),
       checks: createChecks({ budgetLeft: () => 0, failed: () => undefined }),
       lifetimes: createLifetimes(() => "fixed"),
       isCoolingOff: () => false,

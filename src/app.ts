@@ -30,7 +30,7 @@ import { createLifetimes } from "./cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
-import { createSweep } from "./cache/sweep.ts";
+import { sweepEveryMinute } from "./cache/sweep.ts";
 import { Warm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
@@ -91,8 +91,9 @@ export function createGateway(options: GatewayOptions): Gateway {
   const admin = createAdmin(context, parts, { status, lifecycle, reload });
   const servers = { callers, admin };
   renewCertificates(secretFiles, servers);
-  const background = [warm, createSweep(stores.all, clock), status];
+  const background = [warm, status];
   const watches = [
+    sweepEveryMinute(stores.all, clock),
     watchSettingsFile(context, reload),
     secretFiles.close,
     watchEventLoop((delayMs) => metrics.record("gateway_event_loop_delay_seconds", {}, delayMs / 1000)),

@@ -11,7 +11,7 @@ import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger-line.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/full-disk.ts";
-import { createFailures, type Failures } from "./cache/recent-failures.ts";
+import { Failures } from "./cache/recent-failures.ts";
 import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
 import type { Store } from "./cache/store/port.ts";
@@ -73,7 +73,7 @@ export interface Stores extends Backend {
 export function openStores(context: Context): Stores {
   const { config, clock } = context;
   const memory = createMemoryStore(config.cache.maxBytes, clock);
-  const failures = createFailures();
+  const failures = new Failures();
   const backend = openBackend(context, failures);
   const { store } = backend;
   const tiers = new Tiers({ memory, store, clock });

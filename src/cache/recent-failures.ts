@@ -7,20 +7,6 @@ import { LRUCache } from "lru-cache";
 
 import type { Problem } from "../errors.ts";
 
-export interface Failures {
-  /** Whether the latest fetch of any key failed. */
-  readonly isAny: () => boolean;
-  /** The failure of a key, if it is too early for the next try. */
-  readonly recent: (key: string, now: number) => Problem | undefined;
-  /** The failure of the latest fetch of a key. */
-  readonly latest: (key: string) => Problem | undefined;
-  /** A flight failed, here or in another replica. The same failure reported twice counts once. */
-  readonly failed: (key: string, problem: Problem, now: number) => void;
-  /** A flight takes so long that no other caller should wait for it. */
-  readonly tooSlow: (key: string, problem: Problem, now: number) => void;
-  readonly succeeded: (key: string) => void;
-}
-
 /** The pause before the next try; it doubles with each failure. */
 const FIRST_MS = 5_000;
 const LONGEST_MS = 60_000;
@@ -35,29 +21,45 @@ interface Failure {
   readonly failedAt: number;
 }
 
+const NEVER = { waitMs: 0, failedAt: Number.NEGATIVE_INFINITY };
+
 /** A report within this time is about the same failure. */
 const SAME_WITHIN_MS = 1_000;
 
-export function createFailures(): Failures {
-  const failures = new LRUCache<string, Failure>({ max: MOST_KEYS });
+export class Failures {
+  readonly #failures = new LRUCache<string, Failure>({ max: MOST_KEYS });
 
-  return {
-    isAny: () => failures.size > 0,
-    recent(key, now) {
-      const failure = failures.peek(key);
-      return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
-    },
-    latest: (key) => failures.peek(key)?.problem,
-    failed(key, problem, now) {
-      const { waitMs: before = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
-      if (before > 0 && now - failedAt < SAME_WITHIN_MS) return;
-      const waitMs = Math.min(Math.max(FIRST_MS, before * 2), LONGEST_MS);
-      failures.set(key, { problem, waitMs, nextTryAt: now + waitMs, failedAt: now });
-    },
-    tooSlow(key, problem, now) {
-      const { waitMs = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
-      failures.set(key, { problem, waitMs, nextTryAt: now + FIRST_MS, failedAt });
-    },
-    succeeded: (key) => void failures.delete(key),
-  };
+  /** Whether the latest fetch of any key failed. */
+  isAny(): boolean {
+    return this.#failures.size > 0;
+  }
+
+  /** The failure of a key, if it is too early for the next try. */
+  recent(key: string, now: number): Problem | undefined {
+    const failure = this.#failures.peek(key);
+    return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
+  }
+
+  /** The failure of the latest fetch of a key. */
+  latest(key: string): Problem | undefined {
+    return this.#failures.peek(key)?.problem;
+  }
+
+  /** A flight failed, here or in another replica. The same failure reported twice counts once. */
+  failed(key: string, problem: Problem, now: number): void {
+    const { waitMs: before, failedAt } = this.#failures.get(key) ?? NEVER;
+    if (before > 0 && now - failedAt < SAME_WITHIN_MS) return;
+    const waitMs = Math.min(Math.max(FIRST_MS, before * 2), LONGEST_MS);
+    this.#failures.set(key, { problem, waitMs, nextTryAt: now + waitMs, failedAt: now });
+  }
+
+  /** A flight takes so long that no other caller should wait for it. */
+  tooSlow(key: string, problem: Problem, now: number): void {
+    const { waitMs, failedAt } = this.#failures.get(key) ?? NEVER;
+    this.#failures.set(key, { problem, waitMs, nextTryAt: now + FIRST_MS, failedAt });
+  }
+
+  succeeded(key: string): void {
+    this.#failures.delete(key);
+  }
 }

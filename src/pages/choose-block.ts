@@ -4,7 +4,7 @@ import type { Entry } from "../cache/entry.ts";
 import { blockAround, blockAt, type BlockIndex } from "./block-index.ts";
 import { holdsPage } from "./cut-page.ts";
 import type { PageEntries, Page } from "./page-entries.ts";
-import type { LimitDefaults } from "./limit-defaults.ts";
+import { isImplied, type LimitDefaults } from "./limit-defaults.ts";
 import type { PageByPage } from "./page-by-page.ts";
 import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
 
@@ -24,7 +24,7 @@ export interface CuttablePage extends Page {
 /** @returns a function that returns the page of a question; `undefined` if that page may not be cut */
 export function createCuttable(
   isOn: () => boolean,
-  meaning: Pick<LimitDefaults, "limitOf" | "isSample">,
+  defaults: Pick<LimitDefaults, "limitOf">,
   pageByPage: Pick<PageByPage, "has">,
 ): (asked: Asked, format: Format) => CuttablePage | undefined {
   /** Pages that were requested before. A known target always has the same query object (query/known-targets.ts). */
@@ -32,7 +32,7 @@ export function createCuttable(
 
   return function cuttable({ query, key }, format) {
     if (!isOn() || !isPaged(query)) return undefined;
-    const limit = meaning.limitOf(query);
+    const limit = defaults.limitOf(query);
     if (limit === undefined) return undefined;
     const found = pages.get(query);
     const known = found?.key === key && found.format === format ? found : undefined;
@@ -41,8 +41,17 @@ export function createCuttable(
     if (known?.limit === limit) return known;
     const { offset } = query;
     const blocks = blocksOf(query, format);
-    const isImplied = meaning.isSample(query);
-    const page = { query, key, format, search, isImplied, limit, offset, blocks, keptAs: undefined };
+    const page = {
+      query,
+      key,
+      format,
+      search,
+      isImplied: isImplied(query),
+      limit,
+      offset,
+      blocks,
+      keptAs: undefined,
+    };
     pages.set(query, page);
     return page;
   };

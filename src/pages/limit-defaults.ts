@@ -4,22 +4,13 @@
  */
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
-import { type PagedResource, indexBlock, limitIn } from "./block-index.ts";
+import { indexBlock, limitIn } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 
 /** The number of different questions whose answers must agree. */
 const SAMPLES = 3;
 /** How long the result is trusted before it is learned again. */
 const TRUSTED_FOR_MS = 3_600_000;
-
-export interface LimitDefaults {
-  /** The limit that the upstream applies to a query; `undefined`: unknown. */
-  readonly limitOf: (query: PagedQuery) => number | undefined;
-  /** Whether the gateway can learn from an answer to the query. */
-  readonly isSample: (query: PagedQuery) => boolean;
-  /** Learns from an answer that was just fetched for exactly this query. */
-  readonly learn: (query: PagedQuery, key: string, body: Buffer) => void;
-}
 
 interface Learned {
   readonly limit: number;
@@ -28,49 +19,49 @@ interface Learned {
   readonly confirmedAt: number;
 }
 
-export function createLimitDefaults({
-  clock,
-  observer,
-}: {
+export interface LimitDefaultsOptions {
   readonly clock: Pick<Clock, "monotonic">;
   readonly observer: Pick<Observer, "info">;
-}): LimitDefaults {
-  const learned = new Map<string, Learned>();
-
-  return {
-    limitOf(query) {
-      if (!isImplied(query)) return query.limit;
-      const known = learned.get(nameOf(query));
-      const isTrusted =
-        known !== undefined &&
-        known.keys.size >= SAMPLES &&
-        clock.monotonic() - known.confirmedAt < TRUSTED_FOR_MS;
-      return isTrusted ? known.limit : undefined;
-    },
-    isSample: isImplied,
-    learn(query, key, body) {
-      const name = nameOf(query);
-      const known = learned.get(name);
-      const limit = appliedLimit(body, query);
-      if (limit === "no evidence") return;
-      if (limit === undefined) return void learned.delete(name);
-      const agrees = known?.limit === limit;
-      const keys = new Set(agrees ? known.keys : []);
-      if (keys.size < SAMPLES) keys.add(key);
-      learned.set(name, { limit, keys, confirmedAt: clock.monotonic() });
-      const isNew = keys.size >= SAMPLES && (known?.keys.size ?? 0) < SAMPLES;
-      if (isNew || (known !== undefined && !agrees))
-        observer.info("Learned which limit the upstream applies.", {
-          query: name,
-          limit,
-          samples: keys.size,
-        });
-    },
-  };
 }
 
-/** Whether a query leaves the limit to the upstream. */
-function isImplied({ limit }: PagedQuery): boolean {
+export class LimitDefaults {
+  readonly #options: LimitDefaultsOptions;
+  readonly #learned = new Map<string, Learned>();
+
+  constructor(options: LimitDefaultsOptions) {
+    this.#options = options;
+  }
+
+  /** The limit that the upstream applies to a query; `undefined`: unknown. */
+  limitOf(query: PagedQuery): number | undefined {
+    if (!isImplied(query)) return query.limit;
+    const known = this.#learned.get(nameOf(query));
+    if (known === undefined || known.keys.size < SAMPLES) return undefined;
+    const isTrusted = this.#options.clock.monotonic() - known.confirmedAt < TRUSTED_FOR_MS;
+    return isTrusted ? known.limit : undefined;
+  }
+
+  /** Learns from an answer that was just fetched for exactly this query. */
+  learn(query: PagedQuery, key: string, body: Buffer): void {
+    const { clock, observer } = this.#options;
+    const name = nameOf(query);
+    const known = this.#learned.get(name);
+    const limit = appliedLimit(body, query);
+    if (limit === "no evidence") return;
+    if (limit === undefined) return void this.#learned.delete(name);
+    const agrees = known?.limit === limit;
+    const keys = new Set(agrees ? known.keys : []);
+    if (keys.size < SAMPLES) keys.add(key);
+    this.#learned.set(name, { limit, keys, confirmedAt: clock.monotonic() });
+    const isNew = keys.size >= SAMPLES && (known?.keys.size ?? 0) < SAMPLES;
+    const samples = keys.size;
+    if (isNew || (known !== undefined && !agrees))
+      observer.info("Learned which limit the upstream applies.", { query: name, limit, samples });
+  }
+}
+
+/** Whether a query leaves the limit to the upstream. The gateway can learn from an answer to such a query. */
+export function isImplied({ limit }: PagedQuery): boolean {
   return limit === undefined || limit === 0;
 }
 
@@ -83,10 +74,9 @@ function nameOf({ resource, limit }: PagedQuery): string {
  *   all remaining records of its search is no evidence, because no limit was reached.
  */
 function appliedLimit(body: Buffer, query: PagedQuery): number | "no evidence" | undefined {
-  const resource: PagedResource = query.resource;
-  const limit = limitIn(body, resource);
+  const limit = limitIn(body, query.resource);
   if (limit === undefined) return undefined;
-  const index = indexBlock(body, resource, { limit, offset: query.offset });
+  const index = indexBlock(body, query.resource, { limit, offset: query.offset });
   // If the upstream echoes the limit, the gateway cannot know what it echoes for a query without one.
   if (typeof index === "string" || index.echoesLimit) return undefined;
   const isCutShort = index.totalCount > query.offset + limit;

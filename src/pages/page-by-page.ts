@@ -18,52 +18,44 @@ const MANY_SEARCHES = 5;
 /** The most searches that are remembered. */
 const MOST_SEARCHES = 10_000;
 
-export interface PageByPage {
-  /** Whether the pages of a search are fetched one by one. */
-  readonly has: (search: string, resource: PagedResource) => boolean;
-  readonly add: (search: string, resource: PagedResource, why: string) => void;
-}
-
 export interface PageByPageOptions {
   readonly clock: Pick<Clock, "monotonic">;
   readonly observer: Pick<Observer, "warn" | "error">;
 }
 
-export function createPageByPage({ clock, observer }: PageByPageOptions): PageByPage {
-  const searches = new LRUCache<string, { readonly resource: PagedResource; readonly until: number }>({
+export class PageByPage {
+  readonly #options: PageByPageOptions;
+  readonly #searches = new LRUCache<string, { readonly resource: PagedResource; readonly until: number }>({
     max: MOST_SEARCHES,
   });
-  const resourcesUntil = new Map<PagedResource, number>();
+  readonly #resourcesUntil = new Map<PagedResource, number>();
 
-  function addResourceIfMany(resource: PagedResource, why: string, forMs: number): void {
-    const now = clock.monotonic();
-    const others = [...searches.values()].filter((one) => one.resource === resource && one.until > now);
-    if (others.length < MANY_SEARCHES || now < (resourcesUntil.get(resource) ?? 0)) return;
-    resourcesUntil.set(resource, now + forMs);
-    observer.error(
-      "Many searches cannot be answered from blocks. The gateway fetches all pages of this resource one by one.",
-      { resource, searches: others.length, why, forSeconds: forMs / 1000 },
-    );
+  constructor(options: PageByPageOptions) {
+    this.#options = options;
   }
 
-  return {
-    has(search, resource) {
-      const now = clock.monotonic();
-      if (now < (resourcesUntil.get(resource) ?? 0)) return true;
-      return searches.size > 0 && now < (searches.peek(search)?.until ?? 0);
-    },
-    add(search, resource, why) {
-      const now = clock.monotonic();
-      // Many callers may report the same failure at the same time.
-      if (now < (searches.get(search)?.until ?? 0) && why !== WRONG) return;
-      const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;
-      searches.set(search, { resource, until: now + forMs });
-      observer.warn("The pages of a search are fetched one by one for some time.", {
-        search,
-        why,
-        forSeconds: forMs / 1000,
-      });
-      addResourceIfMany(resource, why, forMs);
-    },
-  };
+  /** Whether the pages of a search are fetched one by one. */
+  has(search: string, resource: PagedResource): boolean {
+    const now = this.#options.clock.monotonic();
+    if (now < (this.#resourcesUntil.get(resource) ?? 0)) return true;
+    return this.#searches.size > 0 && now < (this.#searches.peek(search)?.until ?? 0);
+  }
+
+  add(search: string, resource: PagedResource, why: string): void {
+    const { clock, observer } = this.#options;
+    const now = clock.monotonic();
+    // Many callers may report the same failure at the same time.
+    if (now < (this.#searches.get(search)?.until ?? 0) && why !== WRONG) return;
+    const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;
+    const forSeconds = forMs / 1000;
+    this.#searches.set(search, { resource, until: now + forMs });
+    observer.warn("The pages of a search are fetched one by one for some time.", { search, why, forSeconds });
+    const others = [...this.#searches.values()].filter((one) => one.resource === resource && one.until > now);
+    if (others.length < MANY_SEARCHES || now < (this.#resourcesUntil.get(resource) ?? 0)) return;
+    this.#resourcesUntil.set(resource, now + forMs);
+    observer.error(
+      "Many searches cannot be answered from blocks. The gateway fetches all pages of this resource one by one.",
+      { resource, searches: others.length, why, forSeconds },
+    );
+  }
 }

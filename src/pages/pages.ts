@@ -14,8 +14,8 @@ import type { Observer } from "../telemetry/events.ts";
 import { blockAround, type BlockIndex } from "./block-index.ts";
 import { blocksOf, chooseBlock, createCuttable, type CuttablePage } from "./choose-block.ts";
 import { holdsPage } from "./cut-page.ts";
-import { createLimitDefaults, type LimitDefaults } from "./limit-defaults.ts";
-import { createPageByPage, type PageByPage } from "./page-by-page.ts";
+import { isImplied, LimitDefaults } from "./limit-defaults.ts";
+import { PageByPage } from "./page-by-page.ts";
 import { type CutterOptions, PageEntries } from "./page-entries.ts";
 import { type Asked, type Block, blockOf, isPaged } from "./search.ts";
 import { createVerify, type Verify, type VerifyOptions } from "./verify-pages.ts";
@@ -40,7 +40,7 @@ export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "checks
 export class Pages {
   readonly #options: PagesOptions;
   readonly #pageEntries: PageEntries;
-  readonly #meaning: LimitDefaults;
+  readonly #defaults: LimitDefaults;
   readonly #pageByPage: PageByPage;
   readonly #verify: Verify;
   readonly #cuttable: ReturnType<typeof createCuttable>;
@@ -48,10 +48,10 @@ export class Pages {
   constructor(options: PagesOptions) {
     this.#options = options;
     this.#pageEntries = new PageEntries(options);
-    this.#meaning = createLimitDefaults(options);
-    this.#pageByPage = createPageByPage(options);
+    this.#defaults = new LimitDefaults(options);
+    this.#pageByPage = new PageByPage(options);
     this.#verify = createVerify({ ...options, pageEntries: this.#pageEntries, pageByPage: this.#pageByPage });
-    this.#cuttable = createCuttable(options.isOn, this.#meaning, this.#pageByPage);
+    this.#cuttable = createCuttable(options.isOn, this.#defaults, this.#pageByPage);
   }
 
   readonly answer: Ask = async (question) => {
@@ -105,8 +105,8 @@ export class Pages {
     const answer = await ask(question);
     const { query, key } = question;
     const { entry, outcome } = answer;
-    if (outcome === "miss" && entry.status === 200 && isPaged(query) && this.#meaning.isSample(query))
-      this.#meaning.learn(query, key, await transcode(entry, "identity"));
+    if (outcome === "miss" && entry.status === 200 && isPaged(query) && isImplied(query))
+      this.#defaults.learn(query, key, await transcode(entry, "identity"));
     return answer;
   }
 

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Answer, Cache } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
 import { createChecks } from "../../src/cache/lifetimes/checks.ts";
-import { createFailures } from "../../src/cache/recent-failures.ts";
+import { Failures } from "../../src/cache/recent-failures.ts";
 import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { Tiers } from "../../src/cache/store/tiered.ts";
@@ -65,7 +65,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       refreshed.push(key);
       return "refreshed";
     },
-    failures: createFailures(),
+    failures: new Failures(),
     checks: createChecks({ budgetLeft: () => 0, failed: () => undefined }),
     lifetimes: createLifetimes(() => "fixed"),
     isCoolingOff: () => false,

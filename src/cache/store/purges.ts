@@ -31,45 +31,35 @@ type Purged = "kept" | "stale" | "gone";
 /** The parts of an entry that decide whether a purge applies. */
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
-export interface Purges {
-  /** The epoch of the latest known purge; 0 if there is none. */
-  readonly epoch: number;
-  /** Adds purges, in any order and any number of times. */
-  add(purges: readonly Purge[]): void;
-  verdict(key: string, entry: Purgeable): Purged;
-}
-
 /** More marks than this are folded into one purge of everything. That is safe: it only purges more. */
 const MOST_PURGES = 1000;
 
-export function createPurges(): Purges {
-  let epoch = 0;
-  let marks: Purge[] = [];
+export class Purges {
+  /** The epoch of the latest known purge; 0 if there is none. */
+  epoch = 0;
+  #marks: Purge[] = [];
 
-  return {
-    get epoch() {
-      return epoch;
-    },
-    add(purges) {
-      for (const purge of purges) {
-        if (marks.some((mark) => mark.epoch === purge.epoch)) continue;
-        marks = withoutCovered(marks, purge);
-        epoch = Math.max(epoch, purge.epoch);
-      }
-      if (marks.length > MOST_PURGES) marks = [folded(marks)];
-    },
-    verdict(key, entry) {
-      // The usual case: nothing was purged after its fetch began.
-      if (entry.purgeEpoch >= epoch) return "kept";
-      let verdict: Purged = "kept";
-      for (const { epoch: markedAt, scope, hard } of marks) {
-        if (markedAt <= entry.purgeEpoch || !names(scope, key, entry)) continue;
-        if (hard) return "gone";
-        verdict = "stale";
-      }
-      return verdict;
-    },
-  };
+  /** Adds purges, in any order and any number of times. */
+  add(purges: readonly Purge[]): void {
+    for (const purge of purges) {
+      if (this.#marks.some((mark) => mark.epoch === purge.epoch)) continue;
+      this.#marks = withoutCovered(this.#marks, purge);
+      this.epoch = Math.max(this.epoch, purge.epoch);
+    }
+    if (this.#marks.length > MOST_PURGES) this.#marks = [folded(this.#marks)];
+  }
+
+  verdict(key: string, entry: Purgeable): Purged {
+    // The usual case: nothing was purged after its fetch began.
+    if (entry.purgeEpoch >= this.epoch) return "kept";
+    let verdict: Purged = "kept";
+    for (const { epoch: markedAt, scope, hard } of this.#marks) {
+      if (markedAt <= entry.purgeEpoch || !names(scope, key, entry)) continue;
+      if (hard) return "gone";
+      verdict = "stale";
+    }
+    return verdict;
+  }
 }
 
 /** A later purge of the same scope, or of everything, replaces an earlier one that is not harder. */

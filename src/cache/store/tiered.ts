@@ -9,7 +9,7 @@ import type { Bodies, Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
-import { createPurges, type Purge, type PurgeScope } from "./purges.ts";
+import { type Purge, Purges, type PurgeScope } from "./purges.ts";
 import { type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */
@@ -31,7 +31,7 @@ export class Tiers {
   readonly #memory: MemoryStore;
   readonly #store: Store | undefined;
   readonly #clock: Clock;
-  readonly #purges = createPurges();
+  readonly #purges = new Purges();
   /**
    * The entries in memory that are the newest ones: those that this process stored or read from the store since the last gap in
    * the events. A newer one would have been announced, and the announcement would have dropped them.

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createFailures } from "../../../src/cache/recent-failures.ts";
+import { Failures } from "../../../src/cache/recent-failures.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
@@ -26,7 +26,7 @@ const QUESTION = questionWith(requestWith(0));
 function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
   const clock = createFakeClock();
   const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store: shared, clock });
-  const failures = createFailures();
+  const failures = new Failures();
   const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
   let calls = 0;
   const load = createLoad({

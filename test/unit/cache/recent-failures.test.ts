@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createFailures, type Failures } from "../../../src/cache/recent-failures.ts";
+import { Failures } from "../../../src/cache/recent-failures.ts";
 import { Problem } from "../../../src/errors.ts";
 
 const FAILED = new Problem("upstream-error");
@@ -17,7 +17,7 @@ function pauseMs(failures: Failures, now: number, key = "key"): number {
 
 describe("a key whose fetch failed", () => {
   it("counts a failure once that two replicas report", () => {
-    const failures = createFailures();
+    const failures = new Failures();
     for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
     expect(pauseMs(failures, 0)).toBe(5_000);
     failures.failed("key", FAILED, 1_000);
@@ -27,7 +27,7 @@ describe("a key whose fetch failed", () => {
 
 describe("a key that took too long", () => {
   it("is not fetched again for a fixed time", () => {
-    const failures = createFailures();
+    const failures = new Failures();
     for (const now of [0, 100, 5_000, 10_000]) {
       failures.tooSlow("key", TOO_SLOW, now);
       expect([failures.recent("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
@@ -35,7 +35,7 @@ describe("a key that took too long", () => {
   });
 
   it("keeps its number of failures", () => {
-    const failures = createFailures();
+    const failures = new Failures();
     failures.failed("key", FAILED, 0);
     failures.failed("key", FAILED, 5_000);
     failures.tooSlow("key", TOO_SLOW, 15_000);
@@ -46,7 +46,7 @@ describe("a key that took too long", () => {
 });
 
 it("the oldest of more than ten thousand failed keys are forgotten", () => {
-  const failures = createFailures();
+  const failures = new Failures();
   for (let nth = 0; nth < 10_000; nth++) failures.failed(`key ${nth}`, FAILED, 0);
   // It is the newest again.
   failures.failed("key 0", FAILED, 1_000);

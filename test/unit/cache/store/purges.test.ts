@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createPurges, type Purge, type PurgeScope } from "../../../../src/cache/store/purges.ts";
+import { type Purge, Purges, type PurgeScope } from "../../../../src/cache/store/purges.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
@@ -12,19 +12,19 @@ function purge(epoch: number, scope: PurgeScope, hard = false): Purge {
 
 describe("a purge", () => {
   it("concerns no entry whose fetch began after it", () => {
-    const purges = createPurges();
+    const purges = new Purges();
     purges.add([purge(11, { kind: "all" }, true)]);
     expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 11 })).toBe("kept");
   });
 
   it("that is soft takes nothing from a hard one before it", () => {
-    const purges = createPurges();
+    const purges = new Purges();
     purges.add([purge(11, { kind: "key", key: KEY }, true), purge(12, { kind: "all" })]);
     expect(purges.verdict(KEY, ENTRY)).toBe("gone");
   });
 
   it("counts once and whatever the order in which purges are heard of", () => {
-    const purges = createPurges();
+    const purges = new Purges();
     const late = purge(13, { kind: "resource", resource: "listings" });
     purges.add([late]);
     purges.add([purge(12, { kind: "tag", tag: "area:76" }, true), late]);
@@ -34,7 +34,7 @@ describe("a purge", () => {
   });
 
   it("is never forgotten, however many follow", () => {
-    const purges = createPurges();
+    const purges = new Purges();
     purges.add([purge(11, { kind: "tag", tag: "area:76" })]);
     for (let epoch = 12; epoch < 1_200; epoch++)
       purges.add([purge(epoch, { kind: "tag", tag: `record:${epoch}` })]);
