@@ -234,9 +234,8 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
       }
       if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
     },
-    stats(): StoreStats | undefined {
-      return attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions }));
-    },
+    stats: (): StoreStats | undefined =>
+      attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions })),
   };
 }
 
