@@ -10,7 +10,7 @@ import type { Format } from "../interface/media-types.ts";
 import type { ParsedQuery } from "../query/known-targets.ts";
 import type { Query } from "../query/query.ts";
 import type { Question } from "../query/question.ts";
-import { type Clock, every } from "../process/clock.ts";
+import { type Clock, pause } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import { type CacheRules, isWithinBounds } from "./ttl.ts";
 import type { Refresh } from "./refresh.ts";
@@ -35,15 +35,13 @@ export interface WarmOptions {
   readonly observer: Pick<Observer, "warmed">;
 }
 
-/** How often the gateway looks for items that are due. */
-const TICK_MS = 1_000;
 /** A fetch that was refused or failed is tried again after about this time. */
 const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
 /** An item that is not due is checked this often, because it may have been purged or evicted. */
 const LOOK_EVERY_MS = 60_000;
 /** An answer is fetched again in this last part of its lifetime. */
 const LAST_PART = 0.1;
-/** Each replica begins a new list after a random part of this time, so that not all claim at once. */
+/** Each replica starts, and begins a new list, after a random part of this time, so that not all claim at once. */
 const SPREAD_MS = 2_000;
 
 interface Scheduled extends WarmItem {
@@ -56,32 +54,36 @@ interface Scheduled extends WarmItem {
 
 export class Warm {
   readonly #options: WarmOptions;
-  #scheduled: readonly Scheduled[] = [];
-  #end: (() => void) | undefined;
-  #isChecking = false;
+  #scheduled: readonly Scheduled[];
+  #running = Promise.resolve();
+  #end: AbortController | undefined;
 
   constructor(options: WarmOptions) {
     this.#options = options;
-    this.replace(options.items);
+    this.#scheduled = options.items.map(newlyScheduled);
   }
 
   start(): void {
-    this.#end = every(this.#options.clock, TICK_MS, () => void this.#checkDue());
+    const { clock, random } = this.#options;
+    this.#end = new AbortController();
+    const { signal } = this.#end;
+    const from = clock.monotonic() + random.fraction() * SPREAD_MS;
+    for (const item of this.#scheduled) item.lookAt = Math.max(item.lookAt, from);
+    // The last check of the list before may still be under way.
+    this.#running = this.#running.then(() => this.#run(signal));
   }
 
   stop(): void {
-    this.#end?.();
-    this.#end = undefined;
+    this.#end?.abort();
   }
 
   /** Replaces the list. Items that were on it before keep their schedule. */
   replace(items: readonly WarmItem[]): void {
-    const { clock, random } = this.#options;
-    const lookAt = clock.monotonic() + random.fraction() * SPREAD_MS;
     const before = this.#scheduled;
-    this.#scheduled = items.map(
-      (item) => before.find((old) => isSame(old, item)) ?? { ...item, lookAt, dueAt: 0, last: null },
-    );
+    this.#scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
+    if (this.#end === undefined || this.#end.signal.aborted) return;
+    this.stop();
+    this.start();
   }
 
   /** The state of each item, for operators. */
@@ -89,13 +91,14 @@ export class Warm {
     this.#scheduled.map((item) => stateOf(item, this.#options.clock.monotonic()));
 
   /** Checks one item after the other, so that there is no burst. */
-  async #checkDue(): Promise<void> {
-    if (this.#isChecking) return;
-    this.#isChecking = true;
-    const nextDue = (): Scheduled | undefined =>
-      this.#scheduled.find(({ lookAt }) => lookAt <= this.#options.clock.monotonic());
-    for (let item = nextDue(); item && this.#end; item = nextDue()) await this.#check(item);
-    this.#isChecking = false;
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted && this.#scheduled.length > 0) {
+      const first = this.#scheduled.reduce((one, other) => (other.lookAt < one.lookAt ? other : one));
+      const inMs = first.lookAt - clock.monotonic();
+      if (inMs > 0) await pause(clock, inMs, signal);
+      else await this.#check(first);
+    }
   }
 
   /** Fetches an item if it is due, and schedules its next check. */
@@ -142,6 +145,11 @@ function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
     /** How its last fetch ended; `null`: there was none yet. */
     last,
   };
+}
+
+/** @returns the schedule of a new item, which is checked at once */
+function newlyScheduled(item: WarmItem): Scheduled {
+  return { ...item, lookAt: 0, dueAt: 0, last: null };
 }
 
 function isSame(one: WarmItem, other: WarmItem): boolean {
