@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
-import { createSweep } from "../../../src/cache/sweep.ts";
+import { sweepEveryMinute } from "../../../src/cache/sweep.ts";
 import { entryWith, keyOf } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -12,11 +12,11 @@ const MINUTE_MS = 60_000;
 it("sweeping of one store continues while another one is out of order", async () => {
   const clock = createFakeClock();
   const store = createMemoryStore(80_000, clock);
-  const sweep = createSweep([{ sweep: () => Promise.reject(new Error("out of order")) }, store], clock);
-  sweep.start();
+  const broken = { sweep: () => Promise.reject(new Error("out of order")) };
+  const stop = sweepEveryMinute([broken, store], clock);
   store.put(keyOf("sold/1"), entryWith("{}", clock.now(), { keepUntil: clock.now() + 90_000 }));
   await clock.advance(2 * MINUTE_MS);
-  sweep.stop();
+  stop();
   expect(store.stats().entries).toBe(0);
 });
 
