@@ -1,247 +1,155 @@
-/**
- * Three gateway processes in front of one Redis and one upstream, as in production.
- */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+/** Gateways on one Redis, as in production: what one of them refreshes, and what happens when it fails or is killed. */
+import { expect, it } from "vitest";
 
 import { ask, type Reply, post } from "../support/ask.ts";
-import { openFleet, type OpenFleet, type Replica, usesRedis } from "../support/fleet.ts";
-import { redisForTest, startRedis, type RedisServer } from "../support/redis.ts";
+import { fileWith } from "../support/files.ts";
+import { startFleet } from "../support/fleet.ts";
+import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
+import { redisForTest, urlOf } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
+import { expectShared, PATIENT, startTwo } from "../support/two-gateways.ts";
 
-const UPDATING = { hit: true, detail: "stale-while-revalidate" };
-
-type Three = [Replica, Replica, Replica];
-
-let redis: RedisServer;
-let directory: string;
-let fleet: OpenFleet;
-/** The tests ask different questions of the same three. A test that kills one starts another in its place. */
-let replicas: Three;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  // A busy machine may delay Redis. No replica may go on without it because of that.
-  const CONFIG_FILE = join(directory, "settings.yaml");
-  writeFileSync(CONFIG_FILE, "redis: { timeout: 500ms }\n");
-  fleet = await openFleet({
-    CONFIG_FILE,
-    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-    BUDGET: "100000/1m",
-    REPLICAS: "4",
-    CACHE_STALE_WHILE_REVALIDATE: "listings=1h",
-    // So that the page that is asked for is what expires and is refreshed.
-    PAGES_FOLD: "off",
-  });
-  replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
-});
-// Also where not all of them came up.
-afterAll(async () => {
-  await Promise.all([fleet.close(), redis.close()]);
-  rmSync(directory, { recursive: true });
-});
-
-async function startReplica(env?: Record<string, string>): Promise<Replica> {
-  const replica = await fleet.start(env);
-  await usesRedis(replica);
-  return replica;
-}
-
-/** SIGKILL; another one takes its place when the test is over. */
-async function killFirst(): Promise<void> {
-  replicas[0].process.child.kill("SIGKILL");
-  await replicas[0].process.ended;
-  onTestFinished(async () => void (replicas[0] = await startReplica()));
-}
-
-async function landed({ admin }: Replica): Promise<void> {
-  await expect.poll(async () => (await ask(`${admin}/metrics`)).text).toContain("gateway_flights 0");
-}
-
-describe("three replicas", () => {
-  it("make one upstream call for simultaneous requests of the same answer", async () => {
-    fleet.sandbox.clearRequests();
-    fleet.sandbox.hold();
-    const path = "/listings?areaId=76&limit=7";
-    const replies = replicas.flatMap(({ url }) => Array.from({ length: 20 }, () => ask(url + path)));
-    await fleet.sandbox.waitForRequests(1);
-    for (const { admin } of replicas) {
-      await expect.poll(async () => (await ask(`${admin}/metrics`)).text).toContain("gateway_flights 1");
-    }
-    fleet.sandbox.release();
-    const statuses = (await Promise.all(replies)).map((reply) => {
-      expect(reply.status).toBe(200);
-      const { hit, fwd, collapsed } = cacheStatus(reply);
-      return hit ? "hit" : collapsed ? "collapsed" : fwd;
-    });
-    expect(statuses.filter((status) => status === "miss")).toHaveLength(1);
-    expect(fleet.sandbox.requests()).toHaveLength(1);
-    for (const { url } of replicas)
-      expect(cacheStatus(await ask(url + path))).toMatchObject({ hit: true, detail: "memory" });
-  });
-
-  it("find answers that another one fetched in Redis", async () => {
-    const [first, second] = replicas;
-    await ask(`${first.url}/areas?q=shared`);
-    // The first replica answers before it has written to Redis.
-    const entry = `${second.admin}/cache/entry?url=${encodeURIComponent("/areas?q=shared")}`;
-    await expect.poll(async () => (await ask(entry)).json()).toMatchObject({ entry: { tier: "redis" } });
-    expect(cacheStatus(await ask(`${second.url}/areas?q=shared`))).toMatchObject({ hit: true });
-  });
-
-  it("all apply a purge that one of them gets, and fetch once", async () => {
-    const [first] = replicas;
-    const path = "/listings?areaId=1&limit=3";
-    for (const { url } of replicas) await ask(url + path);
-    fleet.sandbox.clearRequests();
-    const reply = await post(`${first.admin}/cache/purge`, '{"tag":"area:1"}');
-    expect([reply.status, reply.json()]).toMatchObject([
-      200,
-      { purged: { kind: "tag", tag: "area:1" }, hard: false },
-    ]);
-    for (const { url, admin } of replicas) {
-      const entry = `${admin}/cache/entry?url=${encodeURIComponent(path)}`;
-      await expect.poll(async () => (await ask(entry)).json()).toMatchObject({ key: expect.any(String) });
-      await ask(url + path);
-    }
-    expect(fleet.sandbox.requests()).toHaveLength(1);
-  });
-
-  it("still answer when the leader of a flight dies", async () => {
-    const [leader, other] = replicas;
-    fleet.sandbox.clearRequests();
-    fleet.sandbox.hold();
-    const path = "/sold?areaId=76&limit=3";
-    const lost = ask(`${leader.url}${path}`);
-    lost.catch(() => undefined);
-    await fleet.sandbox.waitForRequests(1);
-    const followed = ask(`${other.url}${path}`);
-    await expect.poll(async () => (await ask(`${other.admin}/metrics`)).text).toContain("gateway_flights 1");
-    await killFirst();
-    await expect(lost).rejects.toThrow();
-    fleet.sandbox.release();
-    expect((await followed).status).toBe(200);
-  });
-});
-
+// The page that is asked for is what expires and is refreshed, not its block.
+const ENV = { ...EXACT_PAGES, REPLICAS: "3", CACHE_STALE_WHILE_REVALIDATE: "listings=1h" };
 const OTHER = "/areas?q=Nacka";
+const PATH = "/listings?areaId=76&limit=5";
 
-/** Has the first replica fetch an answer that has expired when it comes. @returns the answer; all three know `OTHER`, too */
-async function letExpire(path: string): Promise<string> {
-  // By the upstream's word it is out of date when it comes.
-  fleet.sandbox.faults.clear();
-  fleet.sandbox.faults.add({ headers: { "Cache-Control": "max-age=0" }, times: 1, pathPrefix: "/listings" });
-  const { text } = await ask(replicas[0].url + path);
-  for (const { url } of replicas) await ask(url + OTHER);
-  fleet.sandbox.revise({ pathPrefix: "/listings" });
-  fleet.sandbox.clearRequests();
-  return text;
+interface Both {
+  readonly redisUrl: string;
+  readonly both: readonly [TestGateway, TestGateway];
+  readonly sandbox: TestGateway["sandbox"];
+  /** An answer that both have, and that has expired. The upstream has another one by now. */
+  readonly stale: string;
 }
+
+async function startWithExpired(): Promise<Both> {
+  const redis = await redisForTest();
+  const both = await startTwo(redis, { env: ENV });
+  const [{ sandbox, get }, other] = both;
+  // By the upstream's word it is out of date when it comes.
+  sandbox.faults.add({ headers: { "Cache-Control": "max-age=0" }, times: 1, pathPrefix: "/listings" });
+  const { text } = await get(PATH);
+  for (const gateway of both) await gateway.get(OTHER);
+  await expect.poll(async () => (await entryAt(other, PATH)).entry).toMatchObject({ tier: "redis" });
+  sandbox.revise({ pathPrefix: "/listings" });
+  sandbox.clearRequests();
+  return { redisUrl: urlOf(redis), both, sandbox, stale: text };
+}
+
+const entryAt = async ({ adminUrl }: TestGateway, path: string): Promise<Record<string, unknown>> =>
+  Object((await ask(`${adminUrl}/cache/entry?url=${encodeURIComponent(path)}`)).json());
+
+const landed = ({ metric }: TestGateway): Promise<void> =>
+  expect.poll(() => metric("gateway_flights")).toBe(0);
 
 function expectStale(reply: Reply, text: string): void {
   expect([reply.status, reply.text]).toEqual([200, text]);
-  expect(cacheStatus(reply)).toMatchObject(UPDATING);
+  expect(cacheStatus(reply)).toMatchObject({ hit: true, detail: "stale-while-revalidate" });
 }
 
-describe("an answer that has just expired, requested at three replicas", () => {
-  it("is refreshed once, and all callers get the stale one meanwhile", async () => {
-    const path = "/listings?areaId=76&limit=5";
-    const text = await letExpire(path);
-    fleet.sandbox.hold();
-    const asked = replicas.flatMap(({ url }) => Array.from({ length: 20 }, () => ask(url + path)));
-    for (const reply of await Promise.all(asked)) expectStale(reply, text);
-    await fleet.sandbox.waitForRequests(1);
-    fleet.sandbox.release();
-    await Promise.all(replicas.map(landed));
-    for (const { url } of replicas) {
-      const next = await ask(url + path);
-      expect(next.text).not.toBe(text);
-      expect(cacheStatus(next)).toMatchObject({ hit: true });
-      expect(cacheStatus(next)["detail"]).not.toBe("stale-while-revalidate");
-    }
-    expect(fleet.sandbox.requests()).toHaveLength(1);
-  });
-
-  it("is not refreshed by the others right after one of them failed", async () => {
-    const path = "/listings?areaId=1&limit=5";
-    const text = await letExpire(path);
-    const [first, ...others] = replicas;
-    fleet.sandbox.faults.add({ status: 500, pathPrefix: "/listings" });
-    // On a busy machine, the time for a refresh may pass before it gets a permit. The next request then starts another one.
-    const askAgain = async (): Promise<number> => {
-      expectStale(await ask(first.url + path), text);
-      return fleet.sandbox.requests().length;
-    };
-    await expect.poll(askAgain).toBeGreaterThan(0);
-    await landed(first);
-    // One call, or two: on a busy machine, the time for a refresh may have passed before its retry.
-    const calls = fleet.sandbox.requests().length;
-    // Messages arrive in order: a replica that has the purge also has the failure.
-    const purge = async (): Promise<number> =>
-      (await post(`${first.admin}/cache/purge`, `{"url":"${OTHER}"}`)).status;
-    await expect.poll(purge).toBe(200);
-    for (const { url, admin } of others) {
-      await expect
-        .poll(async () => (await ask(`${admin}/cache/entry?url=${encodeURIComponent(OTHER)}`)).json())
-        .toMatchObject({ why: "purged" });
-      for (let caller = 0; caller < 5; caller++) {
-        const reply = await ask(url + path);
-        expect([reply.status, reply.text]).toEqual([200, text]);
-        expect(cacheStatus(reply)).toMatchObject({ hit: true, detail: "upstream-error" });
-      }
-    }
-    expect(fleet.sandbox.requests()).toHaveLength(calls);
-  });
-
-  it("is served at once and refreshed by another one when the refreshing one is killed", async () => {
-    const path = "/listings?areaId=2&limit=5";
-    const text = await letExpire(path);
-    const [leader, ...others] = replicas;
-    fleet.sandbox.hold();
-    expectStale(await ask(leader.url + path), text);
-    await fleet.sandbox.waitForRequests(1);
-    await killFirst();
-    // The dead one's claim has to run out first: until then, and while the new one is held, all get the old answer.
-    await expect
-      .poll(async () => {
-        const replies = await Promise.all(others.map(({ url }) => ask(url + path)));
-        for (const reply of replies) expectStale(reply, text);
-        return fleet.sandbox.requests().length;
-      })
-      .toBe(2);
-    fleet.sandbox.release();
-    await Promise.all(others.map(landed));
-    // The message about the new answer may not have arrived everywhere.
-    for (const { url } of others) await expect.poll(async () => (await ask(url + path)).text).not.toBe(text);
-    expect(fleet.sandbox.requests()).toHaveLength(2);
-  });
+it("an answer that has just expired is refreshed once, and all callers get the stale one meanwhile", async () => {
+  const { both, sandbox, stale } = await startWithExpired();
+  sandbox.hold();
+  const asked = both.flatMap(({ get }) => Array.from({ length: 20 }, () => get(PATH)));
+  for (const reply of await Promise.all(asked)) expectStale(reply, stale);
+  await sandbox.waitForRequests(1);
+  sandbox.release();
+  await Promise.all(both.map(landed));
+  for (const { get } of both) {
+    const next = await get(PATH);
+    expect(next.text).not.toBe(stale);
+    expect(cacheStatus(next)).toMatchObject({ hit: true });
+    expect(cacheStatus(next)["detail"]).not.toBe("stale-while-revalidate");
+  }
+  expect(sandbox.requests()).toHaveLength(1);
 });
 
-describe("a replica whose Redis", () => {
-  it("is killed, frozen or restarted empty still answers, and uses Redis again when it is back", async () => {
-    const own = await redisForTest();
-    const replica = await startReplica({ REDIS_URL: `redis://127.0.0.1:${own.port}`, CONFIG_FILE: "" });
-    const known = `${replica.url}/areas?q=known`;
-    await ask(known);
-    const state = async (): Promise<string> => (await ask(`${replica.admin}/metrics`)).text;
-    const faults: readonly (readonly [() => unknown, () => unknown])[] = [
-      [own.kill, own.restart],
-      [own.freeze, own.thaw],
-    ];
-    for (const [index, [breakIt, mendIt]] of faults.entries()) {
-      await breakIt();
-      for (let round = 0; round < 5; round++) {
-        expect(cacheStatus(await ask(known))).toMatchObject({ hit: true, detail: "memory" });
-        expect((await ask(`${replica.url}/areas?q=new-${index}-${round}`)).status).toBe(200);
-      }
-      expect(await state()).toMatch(/breaker_state\{store="redis"\} [12]/);
-      await mendIt();
-      await expect.poll(state, { timeout: 10_000 }).toMatch(/breaker_state\{store="redis"\} 0/);
-      expect((await ask(`${replica.url}/areas?q=after-${index}`)).status).toBe(200);
-    }
+it("an answer is not refreshed by one gateway right after another one has failed to", async () => {
+  const { both, sandbox, stale } = await startWithExpired();
+  const [first, other] = both;
+  sandbox.faults.add({ status: 500, pathPrefix: "/listings" });
+  // On a busy machine, the time for a refresh may pass before it gets a permit. The next request then starts another one.
+  const askAgain = async (): Promise<number> => {
+    expectStale(await first.get(PATH), stale);
+    return sandbox.requests().length;
+  };
+  await expect.poll(askAgain).toBeGreaterThan(0);
+  await landed(first);
+  // One call, or two: on a busy machine, the time for a refresh may have passed before its retry.
+  const calls = sandbox.requests().length;
+  // Messages arrive in order: a replica that has the purge also has the failure.
+  await expect
+    .poll(async () => (await post(`${first.adminUrl}/cache/purge`, `{"url":"${OTHER}"}`)).status)
+    .toBe(200);
+  await expect.poll(() => entryAt(other, OTHER)).toMatchObject({ why: "purged" });
+  for (let caller = 0; caller < 5; caller++) {
+    const reply = await other.get(PATH);
+    expect([reply.status, reply.text]).toEqual([200, stale]);
+    expect(cacheStatus(reply)).toMatchObject({ hit: true, detail: "upstream-error" });
+  }
+  expect(sandbox.requests()).toHaveLength(calls);
+});
+
+it("when a gateway is killed that fetches one answer and refreshes another, the others do both", async () => {
+  const { redisUrl, both, sandbox, stale } = await startWithExpired();
+  const { sandboxUrl } = both[0];
+  const fleet = await startFleet({
+    ...ENV,
+    CONFIG_FILE: fileWith(PATIENT),
+    REDIS_URL: redisUrl,
+    BUDGET: "1000000/1m",
+    UPSTREAM_URL: sandboxUrl,
+    UPSTREAM_IMAGE_URL: sandboxUrl,
   });
+  const killed = await fleet.start();
+  await expectShared(killed.admin);
+  sandbox.hold();
+  expectStale(await ask(killed.url + PATH), stale);
+  await sandbox.waitForRequests(1);
+  const fetched = "/sold?areaId=76&limit=3";
+  const lost = ask(killed.url + fetched);
+  lost.catch(() => undefined);
+  await sandbox.waitForRequests(2);
+  const followed = both[0].get(fetched);
+  await expect.poll(() => both[0].metric("gateway_flights")).toBe(1);
+  killed.process.child.kill("SIGKILL");
+  await expect(lost).rejects.toThrow();
+  // The dead one's claims have to run out first: until then, and while the new one is held, all get the old answer.
+  await expect
+    .poll(async () => {
+      const replies = await Promise.all(both.map(({ get }) => get(PATH)));
+      for (const reply of replies) expectStale(reply, stale);
+      return sandbox.requests().filter(({ path }) => path === "/listings").length;
+    })
+    .toBe(2);
+  sandbox.release();
+  expect((await followed).status).toBe(200);
+  await Promise.all(both.map(landed));
+  // The message about the new answer may not have arrived everywhere.
+  for (const { get } of both) await expect.poll(async () => (await get(PATH)).text).not.toBe(stale);
+  expect(sandbox.requests()).toHaveLength(4);
+});
+
+it("a gateway whose Redis is killed or frozen still answers, and uses Redis again when it is back", async () => {
+  const redis = await redisForTest();
+  const gateway = await startGateway({ env: { REDIS_URL: urlOf(redis) } });
+  await expectShared(gateway.adminUrl);
+  const known = "/areas?q=known";
+  await gateway.get(known);
+  const breaker = (): Promise<number> => gateway.metric('gateway_store_breaker_state{store="redis"}');
+  const faults: readonly (readonly [() => unknown, () => unknown])[] = [
+    [redis.kill, redis.restart],
+    [redis.freeze, redis.thaw],
+  ];
+  for (const [index, [breakIt, mendIt]] of faults.entries()) {
+    await breakIt();
+    for (let round = 0; round < 5; round++) {
+      expect(cacheStatus(await gateway.get(known))).toMatchObject({ hit: true, detail: "memory" });
+      expect((await gateway.get(`/areas?q=new-${index}-${round}`)).status).toBe(200);
+    }
+    expect(await breaker()).toBeGreaterThan(0);
+    await mendIt();
+    await expect.poll(breaker).toBe(0);
+    expect((await gateway.get(`/areas?q=after-${index}`)).status).toBe(200);
+  }
 });

@@ -2,13 +2,12 @@
  * Gateway processes that share a Redis and an upstream, and callers that ask them for more than the budget
  * has.
  */
-import { expect, onTestFinished } from "vitest";
-import { eventually } from "./eventually.ts";
+import { onTestFinished } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
 import { CALLER, gatewayEnv } from "./gateway.ts";
-import { start, type Running } from "./process.ts";
+import { run, type Running } from "./process.ts";
 
 export interface Replica {
   readonly process: Running;
@@ -25,21 +24,10 @@ export interface Fleet {
   readonly arrivals: () => number[];
 }
 
-export interface OpenFleet extends Fleet {
-  readonly close: () => Promise<void>;
-}
-
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 /** A fleet that ends with the test. */
 export async function startFleet(env: Readonly<Record<string, string>>): Promise<Fleet> {
-  const { close, ...fleet } = await openFleet(env);
-  onTestFinished(close);
-  return fleet;
-}
-
-/** A fleet for several tests: the hook that opens it closes it too. */
-export async function openFleet(env: Readonly<Record<string, string>>): Promise<OpenFleet> {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
   const { url } = await sandbox.listen();
   const common = {
@@ -47,12 +35,8 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
     LOG_LEVEL: "info",
     ...env,
   };
-  const processes: Running[] = [];
-  const begin: Fleet["begin"] = (more = {}) => {
-    const process = start(["gateway"], { ...common, ...more });
-    processes.push(process);
-    return process;
-  };
+  onTestFinished(sandbox.close);
+  const begin: Fleet["begin"] = (more = {}) => run(["gateway"], { ...common, ...more });
   return {
     sandbox,
     begin,
@@ -62,24 +46,11 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
       return { process, url: callers, admin };
     },
     arrivals: () => sandbox.requests().map(({ at }) => at),
-    async close() {
-      for (const { child } of processes) child.kill("SIGKILL");
-      await sandbox.close();
-    },
   };
 }
 
 export const startMany = (fleet: Fleet, count: number): Promise<Replica[]> =>
   Promise.all(Array.from({ length: count }, () => fleet.start()));
-
-/** Resolves when a replica uses its Redis and is subscribed. It answers before that too. */
-export async function usesRedis({ admin }: Replica): Promise<void> {
-  await eventually(async () => {
-    const { text } = await ask(`${admin}/metrics`);
-    expect(text).toMatch(/operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/);
-    expect((await ask(`${admin}/readyz`)).status).toBe(200);
-  });
-}
 
 export interface Crowd {
   /** Statuses of the answers so far; 0 where the connection failed. */
