@@ -30,7 +30,7 @@ function steadyLoad(url: string, callers: number) {
         (error: unknown) => ({ status: 0, why: String(error) }),
       );
       answers.push(answer);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
   const all = Array.from({ length: callers }, caller);
@@ -60,7 +60,7 @@ it("a rolling restart of two processes under load fails no request and exceeds n
   await Promise.all(replicas.map(({ admin }) => expectShared(admin)));
   await expect.poll(balancer.ready).toBe(2);
 
-  const load = steadyLoad(balancer.url, 8);
+  const load = steadyLoad(balancer.url, 5);
   const served = async (): Promise<void> => {
     const before = load.answers.length;
     await expect.poll(() => load.answers.length).toBeGreaterThan(before + 20);
