@@ -36,9 +36,8 @@ async function runSandbox(given: SandboxArguments): Promise<void> {
   try {
     const api = await sandbox.listen(port, host);
     const control = await sandbox.listenControl(controlPort, host);
-    const { sizes } = sandbox.state();
     process.stdout.write(
-      `sandbox: ${sizes.listings} listings, ${sizes.sold} sold, ${sizes.areas} areas; callerId ${callerId}\n` +
+      `sandbox: ${listings} listings, ${sold} sold, ${sandbox.data.areas.length} areas; callerId ${callerId}\n` +
         `interface  ${api.url}\nthumbnails ${api.url}/cache/\ncontrol    ${control.url}\n`,
     );
     await stop;

@@ -1,17 +1,17 @@
 /** A stand-in for the upstream: the complete interface with generated data, and with faults on demand. */
 import type { Server } from "node:http";
 
-import { listen as listenOn } from "../process/listen.ts";
+import { type Listening, listen as listenOn } from "../process/listen.ts";
 import type { Source } from "./answer.ts";
-import { createArrivalLog } from "./control/arrivals.ts";
+import { ArrivalLog } from "./control/arrivals.ts";
 import { createAuthenticator } from "./auth.ts";
-import { createBarrier } from "./control/barrier.ts";
+import { Barrier } from "./control/barrier.ts";
 import { createControlServer } from "./control/control.ts";
 import { generateData } from "./dataset/generate.ts";
-import { createFaultQueue } from "./control/faults.ts";
+import { FaultQueue } from "./control/faults.ts";
 import { createRevisions } from "./dataset/revisions.ts";
 import { createDataServer } from "./server.ts";
-import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
+import type { Sandbox, SandboxOptions } from "./types.ts";
 
 export type { Sandbox, SandboxOptions } from "./types.ts";
 
@@ -24,9 +24,6 @@ async function closePort(server: Server): Promise<void> {
   await promise;
 }
 
-/** The sandbox apart from its ports. */
-type Core = Omit<Sandbox, "listen" | "listenControl" | "close">;
-
 /** The settings at the start. They can be changed while the sandbox runs. */
 function startOf({
   offsetSpelling = "offset",
@@ -34,30 +31,41 @@ function startOf({
   return { offsetSpelling, validators: "none" };
 }
 
-function createCore(options: SandboxOptions): { core: Core; dataServer: () => Server } {
+/** Creates a sandbox. `listen` opens its ports. */
+export function createSandbox(options: SandboxOptions): Sandbox {
   const now = options.now ?? Date.now;
   const { service, seed = 1, sizes = DEFAULT_SIZES } = options;
+  const data = options.data ?? generateData({ seed, service, ...sizes });
   const authenticator = createAuthenticator(options);
-  const source: Source = {
-    data: options.data ?? generateData({ seed, service, ...sizes }),
-    service,
-    authenticator,
-    revisions: createRevisions(now, options.changes),
-    ...startOf(options),
-  };
-  const [faults, barrier, arrivals] = [createFaultQueue(), createBarrier(), createArrivalLog()];
-  const { data, revisions } = source;
+  const revisions = createRevisions(now, options.changes);
+  const source: Source = { data, service, authenticator, revisions, ...startOf(options) };
+  const [faults, barrier, arrivals] = [new FaultQueue(), new Barrier(), new ArrivalLog()];
   const parts = { source, faults, barrier, arrivals, now, unanswered: new Set<() => void>() };
-  const core: Core = {
+  const servers = new Set<Server>();
+
+  async function open(server: Server, port: number, host: string): Promise<Listening> {
+    const listening = await listenOn(server, port, host);
+    servers.add(server);
+    return listening;
+  }
+
+  const sandbox: Sandbox = {
     data,
     faults,
-    requests: arrivals.list,
-    counts: arrivals.counts,
-    clearRequests: arrivals.clear,
-    waitForRequests: arrivals.waitFor,
-    hold: barrier.hold,
-    release: barrier.release,
-    waiting: barrier.waiting,
+    listen: (port = 0, host = "127.0.0.1") => open(createDataServer(parts), port, host),
+    listenControl: (port = 0, host = "127.0.0.1") => open(createControlServer(sandbox), port, host),
+    async close() {
+      const open = [...servers];
+      servers.clear();
+      await Promise.all(open.map(closePort));
+    },
+    requests: () => arrivals.list(),
+    counts: () => arrivals.counts(),
+    clearRequests: () => arrivals.clear(),
+    waitForRequests: (total) => arrivals.waitFor(total),
+    hold: (pathPrefix) => barrier.hold(pathPrefix),
+    release: (count) => barrier.release(count),
+    waiting: () => barrier.waiting,
     setCaller: authenticator.setCaller,
     set: (settings) => void Object.assign(source, settings),
     revise: (change) => revisions.add(change?.pathPrefix),
@@ -78,34 +86,10 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
       validators: source.validators,
       revisions: revisions.list(),
       faults: faults.list(),
-      holding: barrier.isHolding(),
-      waiting: barrier.waiting(),
+      holding: barrier.isHolding,
+      waiting: barrier.waiting,
       arrivals: arrivals.counts(),
     }),
-  };
-  return { core, dataServer: () => createDataServer(parts) };
-}
-
-/** Creates a sandbox. `listen` opens its ports. */
-export function createSandbox(options: SandboxOptions): Sandbox {
-  const { core, dataServer } = createCore(options);
-  const servers = new Set<Server>();
-
-  async function open(server: Server, port: number, host: string): Promise<Listening> {
-    const listening = await listenOn(server, port, host);
-    servers.add(server);
-    return listening;
-  }
-
-  const sandbox: Sandbox = {
-    ...core,
-    listen: (port = 0, host = "127.0.0.1") => open(dataServer(), port, host),
-    listenControl: (port = 0, host = "127.0.0.1") => open(createControlServer(sandbox), port, host),
-    async close() {
-      const open = [...servers];
-      servers.clear();
-      await Promise.all(open.map(closePort));
-    },
   };
   return sandbox;
 }

@@ -1,13 +1,13 @@
 /**
  * The options, the settings and the interface of a sandbox.
  */
+import type { Listening } from "../process/listen.ts";
 import type { Arrival, ArrivalCounts } from "./control/arrivals.ts";
 import type { Caller } from "./auth.ts";
 import type { Changes } from "./dataset/changes.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
-import type { Fault, FaultQueue } from "./control/faults.ts";
-import type { Revision } from "./dataset/revisions.ts";
+import type { FaultQueue } from "./control/faults.ts";
 
 export const VALIDATORS = ["none", "etag", "last-modified", "both"] as const;
 
@@ -40,28 +40,6 @@ export interface SandboxSettings {
   readonly validators?: Validators;
 }
 
-/** The answer of `GET /` on the control port. */
-interface SandboxState {
-  readonly service: string;
-  readonly callerId: string;
-  readonly sizes: { readonly listings: number; readonly sold: number; readonly areas: number };
-  readonly offsetSpelling: OffsetSpelling;
-  readonly validators: Validators;
-  /** The last revision of each prefix. */
-  readonly revisions: readonly Revision[];
-  readonly faults: readonly Fault[];
-  readonly holding: boolean;
-  readonly waiting: number;
-  readonly arrivals: ArrivalCounts;
-}
-
-/** Where a server listens. */
-export interface Listening {
-  readonly port: number;
-  /** Without a trailing slash. */
-  readonly url: string;
-}
-
 export interface Sandbox {
   readonly data: SandboxData;
   readonly faults: FaultQueue;
@@ -70,9 +48,9 @@ export interface Sandbox {
    * @param port 0, the default: any free one
    * @param host default 127.0.0.1
    */
-  readonly listen: (port?: number, host?: string) => Promise<Listening>;
+  readonly listen: (port?: number, host?: string) => Promise<Pick<Listening, "port" | "url">>;
   /** Opens the control port. */
-  readonly listenControl: (port?: number, host?: string) => Promise<Listening>;
+  readonly listenControl: (port?: number, host?: string) => Promise<Pick<Listening, "port" | "url">>;
   /** Closes every port and every connection, including those of waiting requests. */
   readonly close: () => Promise<void>;
   /** The last 10,000 requests, oldest first. */
@@ -97,5 +75,6 @@ export interface Sandbox {
   readonly revise: (change?: { readonly pathPrefix?: string | undefined }) => void;
   /** Restores the state at the start, except data and ports. Requests that hang or wait are aborted. */
   readonly reset: () => void;
-  readonly state: () => SandboxState;
+  /** The answer of `GET /` on the control port. */
+  readonly state: () => Readonly<Record<string, unknown>>;
 }

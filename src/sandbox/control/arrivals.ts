@@ -29,17 +29,6 @@ export interface ArrivalCounts {
   readonly byResource: Readonly<Record<string, number>>;
 }
 
-export interface ArrivalLog {
-  /** @returns a function to call with the status, once it is known */
-  readonly record: (request: IncomingMessage, at: number) => (status: number) => void;
-  /** Oldest first. */
-  readonly list: () => Arrival[];
-  readonly counts: () => ArrivalCounts;
-  readonly clear: () => void;
-  /** Resolves when at least this many requests have arrived since the start or the last clearing. */
-  readonly waitFor: (total: number) => Promise<void>;
-}
-
 const REMEMBERED = 10_000;
 
 /** The credentials, and names that callers have sent by mistake. */
@@ -88,42 +77,48 @@ function describe(request: IncomingMessage, at: number): Arrival {
   };
 }
 
-export function createArrivalLog(): ArrivalLog {
-  let list: { arrival: Arrival }[] = [];
-  let total = 0;
-  const byResource = new Map<string, number>();
-  let waiters: { total: number; resolve: () => void }[] = [];
+export class ArrivalLog {
+  #list: { arrival: Arrival }[] = [];
+  #total = 0;
+  readonly #byResource = new Map<string, number>();
+  #waiters: { total: number; resolve: () => void }[] = [];
 
-  return {
-    record(request, at) {
-      const entry = { arrival: describe(request, at) };
-      list.push(entry);
-      // Cut rarely and in large pieces, because each cut copies the list.
-      if (list.length > REMEMBERED * 2) list = list.slice(-REMEMBERED);
-      total += 1;
-      const resource = resourceOf(entry.arrival.path);
-      byResource.set(resource, (byResource.get(resource) ?? 0) + 1);
-      for (const waiter of waiters) if (waiter.total <= total) waiter.resolve();
-      waiters = waiters.filter((waiter) => waiter.total > total);
-      return (status) => {
-        entry.arrival = { ...entry.arrival, status };
-      };
-    },
-    list: () => list.slice(-REMEMBERED).map(({ arrival }) => arrival),
-    counts: () => ({
-      total,
-      byResource: Object.fromEntries(byResource),
-    }),
-    clear() {
-      list = [];
-      total = 0;
-      byResource.clear();
-    },
-    waitFor(wanted) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      if (total >= wanted) resolve();
-      else waiters.push({ total: wanted, resolve });
-      return promise;
-    },
-  };
+  /** @returns a function to call with the status, once it is known */
+  record(request: IncomingMessage, at: number): (status: number) => void {
+    const entry = { arrival: describe(request, at) };
+    this.#list.push(entry);
+    // Cut rarely and in large pieces, because each cut copies the list.
+    if (this.#list.length > REMEMBERED * 2) this.#list = this.#list.slice(-REMEMBERED);
+    this.#total += 1;
+    const resource = resourceOf(entry.arrival.path);
+    this.#byResource.set(resource, (this.#byResource.get(resource) ?? 0) + 1);
+    for (const waiter of this.#waiters) if (waiter.total <= this.#total) waiter.resolve();
+    this.#waiters = this.#waiters.filter((waiter) => waiter.total > this.#total);
+    return (status) => {
+      entry.arrival = { ...entry.arrival, status };
+    };
+  }
+
+  /** Oldest first. */
+  list(): Arrival[] {
+    return this.#list.slice(-REMEMBERED).map(({ arrival }) => arrival);
+  }
+
+  counts(): ArrivalCounts {
+    return { total: this.#total, byResource: Object.fromEntries(this.#byResource) };
+  }
+
+  clear(): void {
+    this.#list = [];
+    this.#total = 0;
+    this.#byResource.clear();
+  }
+
+  /** Resolves when at least this many requests have arrived since the start or the last clearing. */
+  waitFor(wanted: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (this.#total >= wanted) resolve();
+    else this.#waiters.push({ total: wanted, resolve });
+    return promise;
+  }
 }

@@ -42,7 +42,7 @@ function actionsOn(sandbox: Controlled): Readonly<Record<string, Readonly<Record
         sandbox.faults.add(...faults);
         return sandbox.faults.list();
       },
-      DELETE: after(z.unknown(), sandbox.faults.clear),
+      DELETE: after(z.unknown(), () => sandbox.faults.clear()),
     },
     "/requests": {
       async GET(_body, query) {

@@ -65,16 +65,6 @@ export const FAULT = z.strictObject({
 export type Fault = Readonly<z.infer<typeof FAULT>>;
 export type Effects = Omit<Fault, "times" | "pathPrefix">;
 
-export interface FaultQueue {
-  /** @throws {z.ZodError} if a fault is not well formed */
-  readonly add: (...faults: Fault[]) => void;
-  /** The remaining faults. `times` is how often each one will still apply. */
-  readonly list: () => Fault[];
-  readonly clear: () => void;
-  /** The effects on a request to this path. Uses up one of the `times` of each fault applied. */
-  readonly take: (path: string) => Effects;
-}
-
 /** Whether a fault keeps the meaning of the answer. Such faults combine with one that changes it. */
 function isCondition(fault: Fault): boolean {
   const {
@@ -104,37 +94,41 @@ interface Queued {
  * Every matching fault that keeps the meaning of the answer applies: latency, skew, headers, respelling. Of the faults
  * that change the meaning, only the first in the queue applies. So "twice 503, then a cut body" affects three requests.
  */
-export function createFaultQueue(): FaultQueue {
-  let queue: Queued[] = [];
+export class FaultQueue {
+  #queue: Queued[] = [];
 
-  return {
-    add(...faults) {
-      const checked = faults.map((fault) => FAULT.parse(fault));
-      queue.push(...checked.map((fault) => ({ fault, left: fault.times ?? Infinity })));
-    },
-    list() {
-      return queue.map(({ fault, left }) => (left === Infinity ? fault : { ...fault, times: left }));
-    },
-    clear() {
-      queue = [];
-    },
-    take(path) {
-      const matching = queue.filter(({ fault }) => path.startsWith(fault.pathPrefix ?? ""));
-      const conditions = matching.filter(({ fault }) => isCondition(fault));
-      const change = matching.find(({ fault }) => !isCondition(fault));
-      const hit = change ? [...conditions, change] : conditions;
-      const met = hit.map(({ fault }) => fault);
-      for (const queued of hit) queued.left -= 1;
-      queue = queue.filter(({ left }) => left > 0);
-      const sum = (of: (fault: Fault) => number | undefined): number =>
-        met.reduce((total, fault) => total + (of(fault) ?? 0), 0);
-      return {
-        ...change?.fault,
-        latencyMs: sum((fault) => fault.latencyMs),
-        clockSkewSeconds: sum((fault) => fault.clockSkewSeconds),
-        ...(met.some((fault) => fault.headers) && { headers: headersOf(met) }),
-        ...(met.some((fault) => fault.respell) && { respell: true }),
-      };
-    },
-  };
+  /** @throws {z.ZodError} if a fault is not well formed */
+  add(...faults: Fault[]): void {
+    const checked = faults.map((fault) => FAULT.parse(fault));
+    this.#queue.push(...checked.map((fault) => ({ fault, left: fault.times ?? Infinity })));
+  }
+
+  /** The remaining faults. `times` is how often each one will still apply. */
+  list(): Fault[] {
+    return this.#queue.map(({ fault, left }) => (left === Infinity ? fault : { ...fault, times: left }));
+  }
+
+  clear(): void {
+    this.#queue = [];
+  }
+
+  /** The effects on a request to this path. Uses up one of the `times` of each fault applied. */
+  take(path: string): Effects {
+    const matching = this.#queue.filter(({ fault }) => path.startsWith(fault.pathPrefix ?? ""));
+    const conditions = matching.filter(({ fault }) => isCondition(fault));
+    const change = matching.find(({ fault }) => !isCondition(fault));
+    const hit = change ? [...conditions, change] : conditions;
+    const met = hit.map(({ fault }) => fault);
+    for (const queued of hit) queued.left -= 1;
+    this.#queue = this.#queue.filter(({ left }) => left > 0);
+    const sum = (of: (fault: Fault) => number | undefined): number =>
+      met.reduce((total, fault) => total + (of(fault) ?? 0), 0);
+    return {
+      ...change?.fault,
+      latencyMs: sum((fault) => fault.latencyMs),
+      clockSkewSeconds: sum((fault) => fault.clockSkewSeconds),
+      ...(met.some((fault) => fault.headers) && { headers: headersOf(met) }),
+      ...(met.some((fault) => fault.respell) && { respell: true }),
+    };
+  }
 }
