@@ -7,7 +7,7 @@
 import type { AreaRecord, PropertyRecord, PropertyRow } from "./model.ts";
 
 /** A change of the data behind the paths that start with the prefix. */
-export interface Revision {
+interface Revision {
   /** Counts from 1, over all prefixes. */
   readonly revision: number;
   /** Empty: every path. */
