@@ -11,7 +11,8 @@
  * Each change is published to the other replicas (redis-circuits.ts). Instants are milliseconds of the monotonic clock.
  */
 import type { Resource } from "../../interface/resources.ts";
-import type { Cause } from "../../telemetry/events.ts";
+import type { MessageOf } from "../../redis/messages.ts";
+import type { Cause, Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd } from "../throttled.ts";
 import { type CircuitCause, type CircuitScope, type Found, kindOf, LastCalls } from "./opening.ts";
@@ -27,16 +28,11 @@ export interface OpenCircuit {
   /** The upstream itself named the time. */
   readonly isAsked: boolean;
   /** When the probe was sent that has not ended yet. */
-  readonly probedAt?: number;
+  readonly probedAt?: number | undefined;
 }
 
 /** An open circuit in durations, because replicas have different clocks. */
-export interface CircuitReport extends Pick<OpenCircuit, "cause" | "failedProbes" | "isAsked"> {
-  readonly openForMs: number;
-  readonly ageMs: number;
-  /** Time since the start of the probe that has not ended yet. */
-  readonly probingForMs?: number | undefined;
-}
+export type CircuitReport = NonNullable<MessageOf<"circuit">["circuit"]>;
 
 /** The circuits that replicas share (redis-circuits.ts). Nothing rejects: without Redis, each replica acts alone. */
 export interface SharedCircuits {
@@ -74,7 +70,7 @@ interface CircuitRules {
   readonly windows: readonly RateWindow[];
 }
 
-export interface CircuitsOptions {
+export interface CircuitsOptions extends Pick<Observer, "warn"> {
   readonly shared: SharedCircuits;
   readonly now: () => number;
   /** From 0 up to 1: jitter. */
@@ -83,7 +79,6 @@ export interface CircuitsOptions {
   readonly keyVersion: () => number;
   /** Called when the credentials may be tried again and no caller asks a question that was answered before. */
   readonly probeWanted: () => void;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   /** Called when a circuit may have changed. Without `circuit`, it is closed. */
   readonly onState: (scope: CircuitScope, circuit: OpenCircuit | undefined) => void;
 }
@@ -268,8 +263,8 @@ export class Circuits {
 
   /** Changes an open circuit. It has a probe on its way only if the change says so. */
   #change(scope: CircuitScope, change: Partial<OpenCircuit>): void {
-    const { probedAt: _ended, ...circuit } = this.#open.get(scope) ?? {};
-    if ("cause" in circuit) this.#become(scope, { ...circuit, ...change });
+    const circuit = this.#open.get(scope);
+    if (circuit !== undefined) this.#become(scope, { ...circuit, probedAt: undefined, ...change });
   }
 
   /** A change in this process. */
@@ -358,14 +353,14 @@ export class Circuits {
 }
 
 function reportOf({ until, openedAt, probedAt, ...circuit }: OpenCircuit, now: number): CircuitReport {
-  const probing = probedAt === undefined ? {} : { probingForMs: now - probedAt };
-  return { ...circuit, openForMs: Math.max(0, until - now), ageMs: now - openedAt, ...probing };
+  const probingForMs = probedAt === undefined ? undefined : now - probedAt;
+  return { ...circuit, openForMs: Math.max(0, until - now), ageMs: now - openedAt, probingForMs };
 }
 
 /** @param laterMs by how much this replica opens later than the one that reports it */
 function circuitIn(report: CircuitReport, now: number, laterMs: number): OpenCircuit {
   const { openForMs, ageMs, probingForMs, ...circuit } = report;
   const until = now + openForMs + (openForMs > 0 ? laterMs : 0);
-  const probed = probingForMs === undefined ? {} : { probedAt: now - probingForMs };
-  return { ...circuit, openedAt: now - ageMs, until, ...probed };
+  const probedAt = probingForMs === undefined ? undefined : now - probingForMs;
+  return { ...circuit, openedAt: now - ageMs, until, probedAt };
 }
