@@ -204,18 +204,20 @@ export class Circuits {
     const found = this.#lastCalls.ended(call, end, now);
     for (const scope of probed) this.#probeEnded(scope, end);
     if (probed.length > 0) this.#shiftOthers(probed, kind === "answered");
-    if (found === undefined || probed.includes(found.scope)) return probed.length > 0;
+    const isOpenAgain = found !== undefined && probed.includes(found.scope) && this.#open.has(found.scope);
+    if (found === undefined || isOpenAgain) return probed.length > 0;
     // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
     const isNew = found.forMs !== undefined || now >= (this.#open.get(found.scope)?.until ?? 0);
     if (isNew) this.#openFor(found, false);
     return isNew || probed.length > 0;
   }
 
+  /** For any other cause than the credentials, a call whose credentials are refused shows that the cause is gone. */
   #probeEnded(scope: CircuitScope, end: SendEnd): void {
-    const kind = kindOf(end);
     const { cause = "failing" } = this.#open.get(scope) ?? {};
-    if (kind === "answered") this.#become(scope, undefined);
-    else if (kind === "credentials") this.#openFor({ scope, cause: kind, forMs: undefined }, true);
+    const kind = kindOf(end);
+    const isGone = kind === "answered" || (kind === "credentials" && cause !== "credentials");
+    if (isGone) this.#become(scope, undefined);
     else this.#openFor({ scope, cause, forMs: end.slowDown?.forMs }, true);
   }
 
@@ -243,9 +245,11 @@ export class Circuits {
     const { now: clock, fraction } = this.#options;
     const now = clock();
     const before = this.#open.get(scope);
-    const openedAt = before?.cause === cause ? before.openedAt : now;
-    const failedProbes = before === undefined ? 0 : before.failedProbes + (isProbe ? 1 : 0);
-    const turns = 1 + this.#atIntervals().filter(([other]) => other !== scope).length;
+    const isOpen = before?.cause === cause;
+    const openedAt = isOpen ? before.openedAt : now;
+    const failedProbes = isOpen ? before.failedProbes + (isProbe ? 1 : 0) : 0;
+    const others = this.#atIntervals().filter(([other]) => other !== scope);
+    const turns = cause === "credentials" ? 1 : 1 + others.length;
     const interval = probeIntervalMs({ cause, failedProbes, ageMs: now - openedAt }, this.#rules.windows);
     // Intervals count from the start of the probe, which may have waited long for its answer.
     const from = (isProbe ? before?.probedAt : undefined) ?? now;

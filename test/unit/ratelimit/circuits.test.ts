@@ -150,6 +150,28 @@ describe("refused credentials", () => {
     expect(sentAt(scene, startedAt).slice(4)).toEqual([30, 90, 210, 450]);
   });
 
+  it("after an outage are tried again after 30 s, however long the outage was", async () => {
+    const scene = createScene();
+    const askEach = async (end: Partial<SendEnd>) =>
+      await Promise.all(
+        (["listings", "sold", "areas"] as const).map((resource) =>
+          scene.ask({ resource, query: resource }, end),
+        ),
+      );
+    for (let second = 0; second < 120; second++) {
+      await askEach(FAILED);
+      await scene.clock.advance(SECOND);
+    }
+    for (let second = 0; second < 20; second++) {
+      await askEach(REFUSED);
+      await scene.clock.advance(SECOND);
+    }
+    await askEach({});
+    await scene.clock.advance(31 * SECOND);
+    await askEach({});
+    expect(await askEach({})).toEqual([ANSWERED, ANSWERED, ANSWERED]);
+  });
+
   it("are logged once a minute, with the counts", async () => {
     const scene = createScene();
     await askAll(scene, 80, REFUSED);
