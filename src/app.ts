@@ -34,7 +34,6 @@ import { sweepEveryMinute } from "./cache/sweep.ts";
 import { Warm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
-import type { SecretFiles } from "./config/secrets/reread-secret-files.ts";
 import { renewCertificate } from "./http/edge/http-server.ts";
 import { Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
@@ -42,7 +41,6 @@ import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from
 import { atMostEvery, type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import { createRouter } from "./query/route.ts";
-import type { Apps } from "./ratelimit/apps.ts";
 import {
   type Budgets,
   budgetReadings,
@@ -63,24 +61,16 @@ import { OTHER_APP, type Observer } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/report.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
-export interface Gateway {
-  /** Starts both servers. */
-  readonly start: () => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
-  /**
-   * Stops accepting requests, waits up to `server.drainTimeout` for requests in flight, refuses the rest, and returns this
-   * process' part of the shared budget.
-   */
-  readonly stop: (options?: StopOptions) => Promise<void>;
-  /** The longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
-  readonly longestStopMs: () => number;
-  /** Reads the settings again. The result is in the log. */
-  readonly reload: () => void;
-}
+export type Gateway = ReturnType<typeof createGateway>;
+
+/** The longest time in which a stopping process sends its last traces. */
+const LAST_TRACES_MS = 1_000;
 
 /** @throws {ConfigError} if the warm list has mistakes, or the data directory cannot be used */
-export function createGateway(options: GatewayOptions): Gateway {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createGateway(options: GatewayOptions) {
   const context = createContext(options);
-  const { config, settings, clock, metrics, secretFiles } = context;
+  const { config, settings, clock, metrics, secretFiles, tracing } = context;
   const parts = createParts(context);
   const { stores, budgets, flights, warm } = parts;
   const status = createStatusPage(context, parts);
@@ -89,8 +79,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   const lifecycle = createLifecycle({ clock, budgets, flights, callersApp, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
   const admin = createAdmin(context, parts, { status, lifecycle, reload });
-  const servers = { callers, admin };
-  renewCertificates(secretFiles, servers);
+  secretFiles.onChange("server.tls", ({ server }) => renewCertificate(callers, tlsContext(server.tls)));
+  secretFiles.onChange("admin.tls", (renewed) => renewCertificate(admin, tlsContext(renewed.admin.tls)));
   const background = [warm, status];
   const watches = [
     sweepEveryMinute(stores.all, clock),
@@ -100,19 +90,26 @@ export function createGateway(options: GatewayOptions): Gateway {
   ];
 
   return {
-    async start() {
-      const addresses = await lifecycle.start(config, servers);
+    /** Starts both servers. */
+    async start(): Promise<{ readonly callers: Listening; readonly admin: Listening }> {
+      const addresses = await lifecycle.start(config, { callers, admin });
       for (const part of background) part.start();
       return addresses;
     },
-    async stop(how) {
+    /**
+     * Stops accepting requests, waits up to `server.drainTimeout` for requests in flight, refuses the rest, and returns this
+     * process' part of the shared budget.
+     */
+    async stop(how?: StopOptions): Promise<void> {
       for (const part of background) part.stop();
       await lifecycle.stop(settings.current(), how);
       for (const end of watches) end();
-      await sendLastTraces(context);
+      if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
     },
-    reload: () => reload("SIGHUP"),
-    longestStopMs: () => longestStopMs(settings.current()),
+    /** Reads the settings again. The result is in the log. */
+    reload: () => void reload("SIGHUP"),
+    /** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
+    longestStopMs: (): number => longestStopMs(settings.current()),
   };
 }
 
@@ -120,12 +117,23 @@ export function createGateway(options: GatewayOptions): Gateway {
 type Parts = ReturnType<typeof createParts>;
 
 function createParts(context: Context) {
-  const { settings, clock, random, observer, secretFiles } = context;
+  const { config, settings, apps, keys, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
-  const budgets = openBudgets(context, stores);
+  const budgets = createBudgets(
+    {
+      limiterOf: stores.limiterOf,
+      circuitsOf: stores.circuitsOf,
+      apps,
+      clock,
+      fraction: random.fraction,
+      keyVersion: keys.version,
+      observer: { ...observer, refused: metrics.refused, departed: metrics.departed },
+    },
+    config,
+  );
   const upstream = createUpstream({
     ...context,
-    upstream: context.config.upstream,
+    upstream: config.upstream,
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
     budgets,
     checkKeyFile: secretFiles.check,
@@ -153,38 +161,6 @@ function createParts(context: Context) {
   });
   const { lifetimes } = cache;
   return { stores, budgets, flights, lifetimes, pages, warm, passThrough: upstream.passThrough };
-}
-
-/** Gives the servers their new certificates when the files change. */
-function renewCertificates(
-  { onChange }: SecretFiles,
-  servers: Record<"callers" | "admin", HttpServer>,
-): void {
-  onChange("server.tls", ({ server }) => renewCertificate(servers.callers, tlsContext(server.tls)));
-  onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
-}
-
-/** The longest time in which a stopping process sends its last traces. */
-const LAST_TRACES_MS = 1_000;
-
-async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
-  if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
-}
-
-function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budgets {
-  const { config, apps, keys, clock, random, metrics, observer } = context;
-  return createBudgets(
-    {
-      limiterOf,
-      circuitsOf,
-      apps,
-      clock,
-      fraction: random.fraction,
-      keyVersion: keys.version,
-      observer: { ...observer, refused: metrics.refused, departed: metrics.departed },
-    },
-    config,
-  );
 }
 
 type CacheStage = ReturnType<typeof createCacheStage>;
@@ -225,11 +201,9 @@ const REPLICAS_COUNTED_EVERY_MS = 10_000;
 /** @returns a function that returns the number of replicas, as counted a short time ago */
 function createReplicaCount(replicas: Stores["replicas"], clock: Clock): () => number {
   let count = 1;
-  const recount = atMostEvery(REPLICAS_COUNTED_EVERY_MS, clock.monotonic, () => {
-    replicas().then(
-      (slots) => (count = Math.max(1, slots.filter(({ holder }) => holder !== "").length)),
-      () => undefined,
-    );
+  const recount = atMostEvery(REPLICAS_COUNTED_EVERY_MS, clock.monotonic, async () => {
+    const slots = await replicas().catch(() => undefined);
+    if (slots) count = Math.max(1, slots.filter(({ holder }) => holder !== "").length);
   });
   return () => {
     recount();
@@ -346,7 +320,11 @@ function sampleMetrics(
   metrics.sample({
     ...budgetReadings(budgets, apps),
     gateway_apps_registered: () => settings.current().apps.length,
-    gateway_app_background: () => backgroundApps(settings.current(), apps).map((app) => [{ app }, 1]),
+    gateway_app_background() {
+      const background = settings.current().apps.filter(({ priority }) => priority === "background");
+      const labels = new Set(background.map(({ id }) => apps.labelOf(id)));
+      return [...labels].flatMap((app) => (app === OTHER_APP ? [] : [[{ app }, 1] as const]));
+    },
     gateway_flights: () => flights.size,
     gateway_cache_entries: ofTiers("entries"),
     gateway_cache_bytes: ofTiers("bytes"),
@@ -360,16 +338,9 @@ function sampleMetrics(
     gateway_files_refused: secretFiles.refused,
     gateway_certificate_end_timestamp_seconds() {
       const { server, admin } = secretFiles.current();
-      const pairs = Object.entries({ callers: server.tls, admin: admin.tls });
-      return pairs.flatMap(([name, pair]) =>
+      return Object.entries({ callers: server.tls, admin: admin.tls }).flatMap(([name, pair]) =>
         pair === null ? [] : [[{ server: name }, endOfCertificate(pair.cert) / 1000] as const],
       );
     },
   });
-}
-
-/** The labels of the apps whose requests are background work. */
-function backgroundApps({ apps }: Config, { labelOf }: Pick<Apps, "labelOf">): string[] {
-  const background = apps.filter(({ priority }) => priority === "background").map(({ id }) => labelOf(id));
-  return [...new Set(background)].filter((label) => label !== OTHER_APP);
 }

@@ -14,7 +14,6 @@ import { setImmediate } from "node:timers/promises";
 
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
-import type { AdminOptions } from "./admin/server.ts";
 import type { CallersApp } from "./http/callers-app.ts";
 import { Problem } from "./errors.ts";
 import { ORIGINS } from "./interface/resources.ts";
@@ -31,12 +30,6 @@ export interface LifecycleOptions {
   readonly closeStore: () => Promise<void>;
 }
 
-/** Both servers, not yet listening. */
-interface Servers {
-  readonly callers: HttpServer;
-  readonly admin: HttpServer;
-}
-
 /** Where the servers listen, and how long stopping may take. */
 type LifecycleSettings = Pick<Config, "server" | "admin">;
 
@@ -45,14 +38,7 @@ export interface StopOptions {
   readonly withStopDelay?: boolean;
 }
 
-export interface Lifecycle {
-  readonly start: (
-    settings: LifecycleSettings,
-    servers: Servers,
-  ) => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
-  readonly stop: (settings: LifecycleSettings, options?: StopOptions) => Promise<void>;
-  readonly readiness: AdminOptions["readiness"];
-}
+export type Lifecycle = ReturnType<typeof createLifecycle>;
 
 /** With `server.readyWithout: redis`, a replica is ready after this time even if it has not joined the budget. */
 const JOIN_MS = 5_000;
@@ -68,7 +54,8 @@ export function longestStopMs({ server }: LifecycleSettings): number {
   return server.stopDelayMs + server.drainTimeoutMs + AFTER_DRAIN_MS;
 }
 
-export function createLifecycle(options: LifecycleOptions): Lifecycle {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createLifecycle(options: LifecycleOptions) {
   const { clock, budgets, callersApp, closeStore } = options;
   const started: { callers?: Listening; admin?: Listening } = {};
   let isStopping = false;
@@ -76,7 +63,11 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
   let listeningSince = Number.POSITIVE_INFINITY;
 
   return {
-    async start({ server, admin }, servers) {
+    /** @param servers not yet listening */
+    async start(
+      { server, admin }: LifecycleSettings,
+      servers: Readonly<Record<"callers" | "admin", HttpServer>>,
+    ): Promise<{ readonly callers: Listening; readonly admin: Listening }> {
       // The admin port opens first, so that a probe sees "starting" and not a refused connection.
       const adminAt = await listen(servers.admin, admin.port, admin.host);
       started.admin = adminAt;
@@ -86,7 +77,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       isReadyWithoutRedis = server.readyWithout === "redis";
       return { callers: callersAt, admin: adminAt };
     },
-    async stop({ server }, { withStopDelay = false } = {}) {
+    async stop({ server }: LifecycleSettings, { withStopDelay = false }: StopOptions = {}): Promise<void> {
       isStopping = true;
       callersApp.drain();
       if (withStopDelay) await pause(clock, server.stopDelayMs);
@@ -96,7 +87,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       await closeStore();
       await started.admin?.close(clock, 0);
     },
-    readiness() {
+    readiness: (): { readonly isReady: boolean; readonly says: string } => {
       if (isStopping) return { isReady: false, says: "stopping" };
       if (started.callers === undefined) return { isReady: false, says: "starting" };
       const mayBeReady = isReadyWithoutRedis && clock.monotonic() > listeningSince + JOIN_MS;

@@ -101,15 +101,14 @@ async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promi
   cancel();
 }
 
-interface EndWatch {
-  /** Resolves at a stop signal or an uncaught error. */
-  readonly begins: Promise<StopOptions>;
-  /** Whether there was an uncaught error. */
-  readonly hasFailed: () => boolean;
-}
-
-/** @param isFromNpm whether `npm start` started the process */
-function watchForEnd(log: Logger, isFromNpm: boolean): EndWatch {
+/**
+ * @param isFromNpm whether `npm start` started the process
+ * @returns `begins` resolves at a stop signal or an uncaught error; whether there was an uncaught error
+ */
+function watchForEnd(
+  log: Logger,
+  isFromNpm: boolean,
+): { readonly begins: Promise<StopOptions>; readonly hasFailed: () => boolean } {
   const { promise, resolve } = Promise.withResolvers<StopOptions>();
   let hasFailed = false;
   onUncaughtError(({ error, origin }) => {
