@@ -91,7 +91,7 @@ export function createGateway(options: GatewayOptions) {
 
   return {
     /** Starts both servers. */
-    async start(): Promise<{ readonly callers: Listening; readonly admin: Listening }> {
+    start: async (): Promise<{ readonly callers: Listening; readonly admin: Listening }> => {
       const addresses = await lifecycle.start(config, { callers, admin });
       for (const part of background) part.start();
       return addresses;
@@ -100,14 +100,14 @@ export function createGateway(options: GatewayOptions) {
      * Stops accepting requests, waits up to `server.drainTimeout` for requests in flight, refuses the rest, and returns this
      * process' part of the shared budget.
      */
-    async stop(how?: StopOptions): Promise<void> {
+    stop: async (how?: StopOptions): Promise<void> => {
       for (const part of background) part.stop();
       await lifecycle.stop(settings.current(), how);
       for (const end of watches) end();
       if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
     },
     /** Reads the settings again. The result is in the log. */
-    reload: () => void reload("SIGHUP"),
+    reload: (): void => void reload("SIGHUP"),
     /** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
     longestStopMs: (): number => longestStopMs(settings.current()),
   };

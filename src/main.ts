@@ -6,7 +6,7 @@ import type { GatewayOptions } from "./context.ts";
 import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
-import { ConfigError } from "./config/config.ts";
+import { type Config, ConfigError } from "./config/config.ts";
 import { type Environment, processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
 import { createPrivateKeys } from "./config/secrets/private-key.ts";
@@ -15,7 +15,7 @@ import { readSettings } from "./config/load.ts";
 import { readTracing } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
 import { logPlainText } from "./process/plain-text.ts";
-import { describePortInUse, gatewayPorts } from "./process/listen.ts";
+import { describePortInUse } from "./process/listen.ts";
 import {
   describeError,
   onParentGone,
@@ -63,8 +63,7 @@ export async function main(
     onListening?.({ callers, admin });
   } catch (error) {
     // Mistakes that an operator can correct are printed, one line each, and not logged.
-    const message =
-      error instanceof ConfigError ? error.message : describePortInUse(error, gatewayPorts(config));
+    const message = error instanceof ConfigError ? error.message : describePortInUse(error, portsOf(config));
     if (message !== undefined) process.stderr.write(`${message}\n`);
     else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
@@ -73,6 +72,14 @@ export async function main(
   await stop(gateway, log, await end.begins);
   log.info("stopped");
   await exit(log, end.hasFailed() ? 1 : 0);
+}
+
+/** The ports, and how to change them. */
+function portsOf({ server, admin }: Config): Record<number, string> {
+  return {
+    [server.port]: "--port, PORT or server.port",
+    [admin.port]: "--admin-port, ADMIN_PORT or admin.port",
+  };
 }
 
 /** OpenTelemetry is loaded only if the environment asks for it. */

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { brotliCompress, constants, gzip, zstdCompress, zstdDecompress, zstdDecompressSync } from "node:zlib";
 
 import { inOwnMemory } from "../process/buffer-memory.ts";
-import { createJobs } from "../process/jobs.ts";
+import { Jobs } from "../process/jobs.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry, PackedBody } from "./entry.ts";
 import type { Tiers } from "./store/tiered.ts";
@@ -101,8 +101,8 @@ const WAITING_ENCODINGS = 64;
 
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */
 export function createEncoder(keepInMemory: Tiers["keepInMemory"]): Encode {
-  const compressions = createJobs<Buffer>({ atOnce: ENCODINGS_AT_ONCE, waiting: WAITING_ENCODINGS });
-  const decompressions = createJobs<Buffer>({ atOnce: Number.POSITIVE_INFINITY, waiting: 0 });
+  const compressions = new Jobs<Buffer>({ atOnce: ENCODINGS_AT_ONCE, waiting: WAITING_ENCODINGS });
+  const decompressions = new Jobs<Buffer>({ atOnce: Number.POSITIVE_INFINITY, waiting: 0 });
 
   async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
     const body = inOwnMemory(await transcode(entry, coding));

@@ -42,10 +42,7 @@ async function runSandbox(given: SandboxArguments): Promise<void> {
     );
     await stop;
   } catch (error) {
-    const ports = [
-      { port, changedBy: "--port" },
-      { port: controlPort, changedBy: "--control-port" },
-    ];
+    const ports = { [port]: "--port", [controlPort]: "--control-port" };
     const why = describePortInUse(error, ports) ?? (error instanceof Error ? error.message : String(error));
     throw new CommandFailure(`sandbox: ${why}`);
   } finally {

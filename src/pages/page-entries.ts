@@ -7,7 +7,7 @@
 import { setImmediate } from "node:timers/promises";
 
 import { entityTagOf } from "../http-fields.ts";
-import { createJobs } from "../process/jobs.ts";
+import { Jobs } from "../process/jobs.ts";
 import type { Bodies, Entry } from "../cache/entry.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Observer } from "../telemetry/events.ts";
@@ -48,7 +48,7 @@ export class PageEntries {
   /** Keyed by a block's bytes, so that an index is freed together with them. */
   readonly #indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
   // One at a time, because cutting is synchronous.
-  readonly #cuts = createJobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
+  readonly #cuts = new Jobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
   readonly #packing = new Set<string>();
 
   constructor(options: CutterOptions) {

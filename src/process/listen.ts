@@ -15,7 +15,6 @@ export type HttpServer = http.Server | https.Server;
 
 /** A listening server. */
 export interface Listening {
-  readonly host: string;
   readonly port: number;
   /** For example `http://127.0.0.1:8080`. A wildcard address is shown as localhost. */
   readonly url: string;
@@ -38,7 +37,6 @@ export async function listen(server: HttpServer, port: number, host: string): Pr
   const actual = typeof address === "object" && address !== null ? address.port : port;
   const shown = host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host;
   return {
-    host,
     port: actual,
     url: `${"setSecureContext" in server ? "https" : "http"}://${shown}:${actual}`,
     close: (clock, drainMs, refuseRest) => close(server, clock, drainMs, refuseRest),
@@ -64,36 +62,18 @@ async function close(
   cancel();
 }
 
-/** A configured port, and how to change it. */
-interface PortChoice {
-  readonly port: number;
-  /** The command-line option, and the variable and the setting if they exist. */
-  readonly changedBy: string;
-}
-
 /**
  * Explains the error of a server that could not listen.
- * @returns one line; `undefined` if the error has another cause, or the port is not one of `choices`
+ * @param changedBy how to change each configured port: the command-line option, and the variable and the setting if they exist
+ * @returns one line; `undefined` if the error has another cause
  */
-export function describePortInUse(error: unknown, choices: readonly PortChoice[]): string | undefined {
+export function describePortInUse(
+  error: unknown,
+  changedBy: Readonly<Record<number, string>>,
+): string | undefined {
   if (!(error instanceof Error) || Reflect.get(error, "code") !== "EADDRINUSE") return undefined;
-  const port: unknown = Reflect.get(error, "port");
-  const choice = choices.find((candidate) => candidate.port === port);
+  const port = Number(Reflect.get(error, "port"));
   return (
-    choice && `Port ${choice.port} is in use by another program. Choose another with ${choice.changedBy}.`
+    changedBy[port] && `Port ${port} is in use by another program. Choose another with ${changedBy[port]}.`
   );
-}
-
-/** The ports of a gateway. */
-export function gatewayPorts({
-  server,
-  admin,
-}: {
-  readonly server: { readonly port: number };
-  readonly admin: { readonly port: number };
-}): PortChoice[] {
-  return [
-    { port: server.port, changedBy: "--port, PORT or server.port" },
-    { port: admin.port, changedBy: "--admin-port, ADMIN_PORT or admin.port" },
-  ];
 }
