@@ -74,6 +74,6 @@ interface Job<T> extends PromiseWithResolvers<T> {
 }
 
 /** No caller waits for the result any more, so no caller sees this error. */
-export class JobDropped extends Error {
+class JobDropped extends Error {
   override readonly name = "JobDropped";
 }

@@ -27,8 +27,6 @@ export interface SecretFilesOptions extends Pick<SecretSources, "readFile"> {
   readonly warn: Log;
 }
 
-export type SecretFiles = ReturnType<typeof followSecretFiles>;
-
 /** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function followSecretFiles({ first, keys, clock, readFile, info, warn }: SecretFilesOptions) {
