@@ -84,6 +84,12 @@ export interface LimiterConfig {
 /** What a replica tells the others for the fair order. The limiter only carries it. */
 export type News = readonly [what: string, app: string, value: number];
 
+/** News of all other replicas, and when they came. */
+export interface Told {
+  readonly at: number;
+  readonly news: readonly News[];
+}
+
 /** The state of a window for all replicas, as far as this process knows. */
 export interface WindowState extends RateWindow {
   /** Calls that count now, of all replicas. */
@@ -109,8 +115,8 @@ export interface LimiterState {
   readonly windows: readonly WindowState[];
   /** Calls of each app in the last 24 hours, for the apps with `perDay`. */
   readonly today: ReadonlyMap<string, { readonly spent: number; readonly nextFreeAt: number }>;
-  /** What the other replicas announced in the last second. */
-  readonly newsElsewhere: readonly News[];
+  /** What the other replicas told last. It is the same object until they tell more. */
+  readonly newsElsewhere: Told;
 }
 
 export interface Limiter {

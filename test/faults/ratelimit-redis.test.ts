@@ -81,7 +81,7 @@ it("a released permit is free at once, replicas exchange counts and waiting apps
   expect(await two.limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "budget" });
   one.limiter.announce([["background", "quiet", 2]]);
   two.limiter.announce([["interactive", "app", 1]]);
-  await expect.poll(() => two.limiter.state().newsElsewhere).toEqual([["background", "quiet", 2]]);
+  await expect.poll(() => two.limiter.state().newsElsewhere.news).toEqual([["background", "quiet", 2]]);
   await expect
     .poll(() => two.limiter.state().windows[0])
     .toMatchObject({ spent: 20, remaining: 0, byApp: new Map([["app", 20]]) });

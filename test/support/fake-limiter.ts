@@ -9,7 +9,7 @@ import type {
   LimitReason,
   Permit,
   PermitRequest,
-  News,
+  Told,
   WindowState,
 } from "../../src/ratelimit/limiter.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
@@ -37,11 +37,6 @@ export interface FakeLimiters {
   readonly completed: readonly SendEnd[];
 }
 
-interface Announcement {
-  readonly at: number;
-  readonly news: readonly News[];
-}
-
 const DAY_MS = 86_400_000;
 
 export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
@@ -49,7 +44,7 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
   const windows = options.windows.map((window) => ({ name: `${window.windowMs}ms`, ...window }));
   const sends: { id: string; at: number; request: PermitRequest }[] = [];
   const completed: SendEnd[] = [];
-  const replicas: { announcements: Announcement[]; listener: () => void }[] = [];
+  const replicas: { told: Told[]; listener: () => void }[] = [];
   let ids = 0;
 
   /** Where each window begins among the sends, and the counts in it; forgotten when a permit is released. */
@@ -119,11 +114,25 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
     sends,
     completed,
     join() {
-      const me = { announcements: [] as Announcement[], listener: (): void => undefined };
+      const me = { told: [] as Told[], listener: (): void => undefined };
       replicas.push(me);
       let refusals = 0;
-      const known = ({ announcements }: typeof me): readonly News[] =>
-        announcements.findLast(({ at }) => at <= now() - newsAfterMs)?.news ?? [];
+      const known = (): Told[] =>
+        replicas.flatMap((other) => {
+          const last = other.told.findLast(({ at }) => at <= now() - newsAfterMs);
+          return other === me || last === undefined ? [] : [last];
+        });
+      let heard: readonly Told[] = [];
+      let newsElsewhere: Told = { at: 0, news: [] };
+      const hear = (): Told => {
+        const all = known();
+        if (all.some((told, index) => told !== heard[index])) {
+          const at = Math.max(...all.map((told) => told.at)) + newsAfterMs;
+          newsElsewhere = { at, news: all.flatMap(({ news }) => news) };
+        }
+        heard = all;
+        return newsElsewhere;
+      };
       const state = (): LimiterState => ({
         mode: replicas.length > 1 ? "shared" : "alone",
         windows: windows.map(windowState),
@@ -133,7 +142,7 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
             return [app, { spent: today.length, nextFreeAt: (today[0] ?? now()) + DAY_MS }];
           }),
         ),
-        newsElsewhere: replicas.filter((other) => other !== me).flatMap(known),
+        newsElsewhere: hear(),
       });
       return {
         get refusals() {
@@ -157,11 +166,9 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
         },
         state,
         announce(news) {
-          const last = me.announcements.at(-1);
-          if (last?.at === now()) me.announcements.pop();
-          me.announcements.push({ at: now(), news });
-          while ((me.announcements[1]?.at ?? Number.POSITIVE_INFINITY) <= now() - newsAfterMs)
-            me.announcements.shift();
+          if (me.told.at(-1)?.at === now()) me.told.pop();
+          me.told.push({ at: now(), news });
+          while ((me.told[1]?.at ?? Number.POSITIVE_INFINITY) <= now() - newsAfterMs) me.told.shift();
         },
         onChange: (listener) => void (me.listener = listener),
         change: () => me.listener(),

@@ -5,7 +5,7 @@
  * Not all callers come back, so the place of a promise counts as much as the part of promises that were taken lately.
  */
 import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
-import type { Limiter, News } from "../limiter.ts";
+import type { Limiter, News, Told } from "../limiter.ts";
 import { type UpstreamRequest, kindsOf } from "../throttled.ts";
 import { createActiveApps } from "./active-apps.ts";
 import type { Place } from "./calendar.ts";
@@ -47,6 +47,9 @@ const MOST_PROMISES = 500;
 const TELL_MS = 250;
 /** The other replicas know a place after this time. */
 const KNOWN_MS = 500;
+/** Older news say nothing about now: Redis is away. */
+const OUTDATED_MS = 1_000;
+const NOTHING: Told = { at: 0, news: [] };
 /** So many waiting calls, and as many promises, are told to the other replicas. */
 const MOST_NEWS = 100;
 /** What one call counts per minute. It says nothing about a rate. */
@@ -61,7 +64,8 @@ export class Places {
   /** Promises of other replicas that were taken here, and when. The replica that made them may not know yet. */
   readonly #taken = new Map<string, number>();
   #takenPart = 1;
-  #elsewhere = heard([], 0);
+  #told = NOTHING;
+  #elsewhere = heard(NOTHING);
   #isTelling = false;
   /** What the others know last is not nothing. */
   #hasTold = false;
@@ -132,9 +136,12 @@ export class Places {
     return asked;
   }
 
-  /** Reads what the other replicas told. */
-  hear(news: readonly News[]): void {
-    this.#elsewhere = heard(news, this.#now());
+  /** Reads what the other replicas told, once: the instants of their places do not move. */
+  hear(news: Told): void {
+    const told = news.at < this.#now() - OUTDATED_MS ? NOTHING : news;
+    if (told === this.#told) return;
+    this.#told = told;
+    this.#elsewhere = heard(told);
     for (const name of this.#elsewhere.taken) this.#remove(name);
   }
 
@@ -192,7 +199,7 @@ interface Heard {
   readonly isAnyoneBusy: boolean;
 }
 
-function heard(news: readonly News[], now: number): Heard {
+function heard({ at: toldAt, news }: Told): Heard {
   const all: Heard = {
     waiting: [],
     promised: new Map(),
@@ -203,7 +210,7 @@ function heard(news: readonly News[], now: number): Heard {
   for (const [what, app, value] of news) {
     const [kind, name] = what.split(" ");
     const priority = PRIORITIES.find((one) => one === kind);
-    const at = now + value;
+    const at = toldAt + value;
     if (kind === "asked") all.asked.push([app, value]);
     else if (priority === undefined) all.taken.add(name ?? "");
     else if (name !== undefined) all.promised.set(name, { name, app, priority, at, madeAt: 0 });

@@ -127,7 +127,7 @@ export class LocalLimiter implements Limiter {
         });
       }),
       today: new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)])),
-      newsElsewhere: [],
+      newsElsewhere: { at: 0, news: [] },
     };
   };
 

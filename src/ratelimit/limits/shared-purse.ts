@@ -343,7 +343,7 @@ export class SharedLimiter implements Limiter {
   #tidy({ waiting, time }: Done, at: number): void {
     const { slot, apps } = this.#purses;
     const keptMs = this.#purses.keptMs();
-    if (waiting !== undefined) this.#purses.elsewhere = { waiting, at };
+    if (waiting !== undefined) this.#purses.newsElsewhere = { at, news: waiting.flat() };
     slot.forget(at - keptMs);
     void apps.follow(time - at, at, keptMs);
   }

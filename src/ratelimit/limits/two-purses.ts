@@ -11,9 +11,9 @@ import {
   type LimiterConfig,
   type LimiterState,
   MOST_FREE_INSTANTS,
-  type News,
   type Permit,
   type PermitRequest,
+  type Told,
   type WindowState,
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
@@ -66,8 +66,8 @@ export class TwoPurses {
   windows: readonly PurseWindow[];
   /** The last reply to a command that could change something. */
   last: (Done & { readonly askedAt: number }) | undefined;
-  /** What waited at the other replicas, and when. */
-  elsewhere: { readonly waiting: readonly (readonly News[])[]; readonly at: number } | undefined;
+  /** What the other replicas told last. */
+  newsElsewhere: Told = { at: 0, news: [] };
   isReachable = true;
   /** [6] */
   isWatching = true;
@@ -206,14 +206,13 @@ export class TwoPurses {
   /** The state of both purses, as the queue sees it. */
   state(): LimiterState {
     const at = this.now();
-    const { elsewhere, config, apps, last } = this;
-    const waiting = elsewhere !== undefined && at - elsewhere.at <= AWAY_MS ? elsewhere.waiting : [];
+    const { newsElsewhere, config, apps, last } = this;
     return {
       mode: this.isShared(at) ? "shared" : last === undefined ? "joining" : "degraded",
       hasSlot: this.slot.rightUntil() > at,
       windows: config.windows.map((window) => this.#windowState(window, at)),
       today: new Map([...config.perDay].map(([app, perDay]) => [app, dayOf(apps.log, app, perDay, at)])),
-      newsElsewhere: waiting.flat(),
+      newsElsewhere,
     };
   }
 
