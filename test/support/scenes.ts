@@ -1,10 +1,7 @@
-/** Apps that call for a while: what each of them gets. */
-import { createScene, MINUTE, type Scene, type SceneOptions } from "./calls-scene.ts";
-import { type FakeClock } from "./fake-clock.ts";
-import { fakeTime } from "./calls-scene.ts";
-import { createFakeLimiters } from "./fake-limiter.ts";
-import { Problem } from "../../src/errors.ts";
-import { waitingOf } from "./waiting.ts";
+/** The common days of the fair budget as a table, and the callers that play them before any gateway. */
+import { expect } from "vitest";
+
+import { MINUTE } from "./calls-scene.ts";
 
 export interface AppLoad {
   readonly app: string;
@@ -15,15 +12,40 @@ export interface AppLoad {
   readonly fromMs?: number;
 }
 
-export interface Play extends SceneOptions {
+export interface Day {
+  readonly name: string;
+  /** By default 60 calls a minute. */
+  readonly windows?: readonly { readonly limit: number; readonly windowMs: number }[];
+  /** The weights of the listed apps. */
+  readonly listed?: Readonly<Record<string, number>>;
   readonly loads: readonly AppLoad[];
   readonly forMs: number;
   /** From then on what happens is counted. */
   readonly countFromMs?: number;
-  /** Whether refused calls come back when `Retry-After` says. */
-  readonly comeBack?: boolean;
-  readonly maxWaitMs?: number;
-  readonly seed: number;
+  readonly expect: (seen: Played) => void;
+  /** What differs where a minute takes a second or more: a day of real time is too long for a test. */
+  readonly inShort?: Partial<Pick<Day, "windows" | "loads" | "forMs">>;
+}
+
+/** Where a day is played. Instants and durations in milliseconds. */
+export interface Stage {
+  readonly replicas: number;
+  /** The part of the first window that can be used at best. */
+  readonly usable: number;
+  readonly now: () => number;
+  readonly after: (delayMs: number, callback: () => void) => unknown;
+  /** Asks one of the replicas. */
+  readonly ask: (replica: number, app: string, question: string) => Promise<Answer>;
+  /** When calls were sent to the upstream. */
+  readonly sent: () => readonly number[];
+}
+
+export interface Answer {
+  readonly isAnswered: boolean;
+  /** It was refused after it had waited. */
+  readonly isLate?: boolean;
+  readonly waitedMs: number;
+  readonly retryAfterMs?: number;
 }
 
 interface AppSeen {
@@ -36,13 +58,183 @@ interface AppSeen {
   readonly waitedMs: number[];
 }
 
-export interface Played {
+export interface Played extends Pick<Stage, "replicas" | "usable"> {
+  readonly windows: NonNullable<Day["windows"]>;
   readonly of: (app: string) => AppSeen;
   readonly all: AppSeen;
   /** The part of the calls that were let in and then got no answer. */
   readonly late: number;
   /** The part of the first window that was used. */
   readonly used: number;
+}
+
+const DAY = 24 * 60 * MINUTE;
+const HOUR = 60 * MINUTE;
+const WINDOWS = [{ limit: 60, windowMs: MINUTE }];
+const DAILY = [...WINDOWS, { limit: 10_000, windowMs: DAY }];
+
+const ids = (count: number, perMinute: number): AppLoad[] =>
+  Array.from({ length: count }, (_, index) => ({ app: `id${index}`, perMinute }));
+
+/** What holds on every day: hardly any call is refused late, and callers that come back are let in. */
+function expectKept({ all, late }: Played): void {
+  expect(late).toBeLessThanOrEqual(0.03);
+  expect(all.letIn).toBeGreaterThanOrEqual(0.9 * all.cameBack);
+}
+
+/** Only the one app that uses most of a long window is refused, and hardly ever. */
+function expectHardlyRefused(seen: Played): void {
+  const one = seen.of("one");
+  expectKept(seen);
+  expect(one.answered).toBeGreaterThanOrEqual(0.98 * one.asked);
+  expect(seen.all.asked - seen.all.answered).toBe(one.asked - one.answered);
+}
+
+/** The day has as many calls as in the long version, in proportion to its limit. */
+const SHORT_DAY = { windows: [...WINDOWS, { limit: 360, windowMs: DAY }], forMs: 16 * MINUTE };
+
+export const DAYS: readonly Day[] = [
+  {
+    name: "an app that asks 20 per minute for hours beside 10 apps that ask once an hour is hardly refused",
+    windows: DAILY,
+    loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 60)],
+    forMs: 4 * HOUR,
+    expect: expectHardlyRefused,
+    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 16)] },
+  },
+  {
+    name: "an app that asks 10 per minute for hours beside 50 apps that ask once an hour is hardly refused",
+    windows: DAILY,
+    loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 60)],
+    forMs: 4 * HOUR,
+    expect: expectHardlyRefused,
+    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 16)] },
+  },
+  {
+    name: "an unlisted crawler leaves listed apps that come later all that they need",
+    windows: [
+      { limit: 120, windowMs: MINUTE },
+      { limit: 2_000, windowMs: DAY },
+    ],
+    listed: { web: 1, ios: 1 },
+    loads: [
+      { app: "crawler", loops: 20 },
+      { app: "web", perMinute: 0.4, fromMs: 2 * MINUTE },
+      { app: "ios", perMinute: 0.2, fromMs: 2 * MINUTE },
+    ],
+    forMs: DAY,
+    expect(seen) {
+      expectKept(seen);
+      const { windows } = seen;
+      for (const app of ["web", "ios"]) expect(seen.of(app).answered).toBe(seen.of(app).asked);
+      expect(seen.of("web").answered).toBeGreaterThan(seen.of("ios").answered);
+      // Unlisted ids may use half of the day.
+      const crawled = seen.of("crawler").answered / (windows[1]?.limit ?? 0);
+      expect(crawled).toBeGreaterThanOrEqual(0.495);
+      expect(crawled).toBeLessThanOrEqual(0.5);
+    },
+    inShort: {
+      windows: [
+        { limit: 120, windowMs: MINUTE },
+        { limit: 240, windowMs: DAY },
+      ],
+      loads: [
+        { app: "crawler", loops: 20 },
+        { app: "web", perMinute: 4, fromMs: 2 * MINUTE },
+        { app: "ios", perMinute: 2, fromMs: 2 * MINUTE },
+      ],
+      forMs: 16 * MINUTE,
+    },
+  },
+  {
+    name: "a quiet app is served at once beside a hog, which gets what the quiet app leaves",
+    loads: [
+      { app: "hog", loops: 60 },
+      { app: "quiet", perMinute: 5 },
+    ],
+    forMs: 12 * MINUTE,
+    countFromMs: MINUTE,
+    expect(seen) {
+      const { replicas, usable } = seen;
+      const { asked, answered, waitedMs } = seen.of("quiet");
+      if (replicas === 1) expect(answered).toBe(asked);
+      // A refused call is not served at once.
+      expect(waitedMs.filter((ms) => ms <= 400).length).toBeGreaterThanOrEqual(0.95 * asked);
+      expect(seen.of("hog").answered).toBeGreaterThanOrEqual(0.8 * usable * (11 * 60 - answered));
+      expectKept(seen);
+    },
+  },
+  {
+    name: "hungry apps share by weight, and use everything",
+    listed: { a: 4, b: 2, c: 1 },
+    loads: ["a", "b", "c"].map((app) => ({ app, perMinute: 120 })),
+    forMs: 12 * MINUTE,
+    countFromMs: 2 * MINUTE,
+    expect(seen) {
+      expectKept(seen);
+      const total = seen.all.answered;
+      for (const [app, weight] of Object.entries({ a: 4, b: 2, c: 1 })) {
+        const part = seen.of(app).answered / total / (weight / 7);
+        expect([app, part > 0.9 && part < 1.1, part]).toEqual([app, true, part]);
+      }
+      expect(seen.used).toBeGreaterThanOrEqual(0.98 * seen.usable);
+    },
+  },
+  {
+    name: "a hungry app that is alone uses everything, and is let in when it comes back",
+    loads: [{ app: "one", loops: 30 }],
+    forMs: 12 * MINUTE,
+    countFromMs: MINUTE,
+    expect(seen) {
+      // A replica learns late what callers were promised elsewhere.
+      expect(seen.used).toBeGreaterThanOrEqual((seen.replicas === 1 ? 0.99 : 0.97) * seen.usable);
+      expectKept(seen);
+    },
+  },
+  {
+    name: "50 apps that ask for more than there is each get between half and twice the mean",
+    loads: ids(50, 2),
+    forMs: 22 * MINUTE,
+    countFromMs: 2 * MINUTE,
+    expect(seen) {
+      expectKept(seen);
+      const mean = seen.all.answered / 50;
+      const answered = ids(50, 2).map(({ app }) => seen.of(app).answered);
+      expect(Math.min(...answered)).toBeGreaterThanOrEqual(mean / 2);
+      expect(Math.max(...answered)).toBeLessThanOrEqual(mean * 2);
+    },
+  },
+  {
+    name: "a listed app beside 99 invented ids gets its share, and an honest unlisted app half of its calls",
+    listed: { web: 4 },
+    loads: [{ app: "web", perMinute: 40 }, ...ids(99, 600 / 99), { app: "honest", perMinute: 1 }],
+    forMs: 12 * MINUTE,
+    countFromMs: 2 * MINUTE,
+    expect(seen) {
+      expectKept(seen);
+      expect(seen.of("web").answered / 10).toBeGreaterThanOrEqual(30 * seen.usable);
+      expect(seen.of("honest").answered).toBeGreaterThanOrEqual(0.5 * seen.of("honest").asked);
+    },
+  },
+];
+
+/** A day whose minutes are shorter. Windows longer than an hour keep their length, because other rules hold for them. */
+export function shortened(day: Day, times: number): Day & Required<Pick<Day, "windows">> {
+  const { windows = WINDOWS, loads, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
+  return {
+    ...rest,
+    windows: windows.map(({ limit, windowMs }) => ({
+      limit,
+      windowMs: windowMs > HOUR ? windowMs : windowMs / times,
+    })),
+    loads: loads.map(({ perMinute = 0, fromMs = 0, ...load }) => ({
+      ...load,
+      perMinute: perMinute * times,
+      fromMs: fromMs / times,
+    })),
+    forMs: forMs / times,
+    countFromMs: countFromMs / times,
+  };
 }
 
 const noOne = (): AppSeen => ({
@@ -55,56 +247,48 @@ const noOne = (): AppSeen => ({
   waitedMs: [],
 });
 
-export async function play(options: Play): Promise<Played> {
-  const { replicas = 1, loads, forMs, countFromMs = 0, maxWaitMs = 10_000, comeBack = false, seed } = options;
-  const clock: FakeClock = fakeTime();
-  const windows = options.windows ?? [{ limit: 60, windowMs: MINUTE }];
-  const limiters = createFakeLimiters({ windows, now: clock.monotonic, newsAfterMs: replicas > 1 ? 250 : 0 });
-  const scenes: Scene[] = Array.from({ length: replicas }, () =>
-    createScene({ ...options, replicas, clock, limiters }),
-  );
+export interface Playing extends Pick<Day, "windows" | "loads" | "forMs" | "countFromMs"> {
+  /** Whether refused calls come back when `Retry-After` says. */
+  readonly comeBack?: boolean;
+  readonly seed: number;
+}
+
+/** Callers begin to ask. @returns what they have seen, to be called when the day is over and all have their answers */
+export function startCallers(stage: Stage, options: Playing): () => Played {
+  const { windows = WINDOWS, loads, forMs, countFromMs = 0, comeBack = false, seed } = options;
+  const { now, after } = stage;
   const seen = new Map<string, AppSeen>();
   const random = createRandom(seed);
-  const startedAt = clock.now();
+  const startedAt = now();
   let questions = 0;
   const newQuestion = (): string => `q${questions++}`;
+  const passed = (ms: number): Promise<void> => new Promise((resolve) => void after(ms, resolve));
 
   async function ask(app: string, question: string, isBack = false): Promise<number | undefined> {
-    const at = clock.now();
-    const isCounted = at >= startedAt + countFromMs;
+    const isCounted = now() >= startedAt + countFromMs;
     const stats = seen.get(app) ?? noOne();
     seen.set(app, stats);
-    const scene = scenes[Math.floor(random() * replicas)];
-    const waiting = { ...waitingOf({ deadlineAt: at + maxWaitMs }), apps: () => [app] };
-    let sentAt = 0;
-    const result: unknown = await scene?.calls
-      .run({ app, cause: "miss", resource: "listings", query: question, waiting }, async (ended) => {
-        sentAt = clock.now();
-        await new Promise<void>((resolve) => void clock.after(200, resolve));
-        ended({ status: 200, arrivedAfterMs: 100, durationMs: 200 });
-        return "answered";
-      })
-      .catch((error: unknown) => error);
+    const replica = Math.floor(random() * stage.replicas);
+    const { isAnswered, isLate = false, waitedMs, retryAfterMs } = await stage.ask(replica, app, question);
     if (isCounted) {
-      const isLate = result instanceof Problem && clock.now() > at + 50;
       stats.asked++;
       if (isBack) stats.cameBack++;
-      if (isBack && (result === "answered" || isLate)) stats.letIn++;
-      if (result === "answered") stats.waitedMs.push(sentAt - at);
-      if (result === "answered") stats.answered++;
+      if (isBack && (isAnswered || isLate)) stats.letIn++;
+      if (isAnswered) stats.waitedMs.push(waitedMs);
+      if (isAnswered) stats.answered++;
       else if (isLate) stats.late++;
       else stats.refused++;
     }
-    return result instanceof Problem ? (result.details.retryAfterSeconds ?? 1) * 1_000 : undefined;
+    return retryAfterMs;
   }
 
   async function loop(app: string): Promise<void> {
     let [question, isBack] = [newQuestion(), false];
-    while (clock.now() < startedAt + forMs) {
+    while (now() < startedAt + forMs) {
       const againMs = await ask(app, question, isBack);
       isBack = againMs !== undefined;
       if (!isBack) question = newQuestion();
-      await new Promise<void>((resolve) => void clock.after(againMs ?? 0, resolve));
+      await passed(againMs ?? 0);
     }
   }
 
@@ -112,9 +296,8 @@ export async function play(options: Play): Promise<Played> {
     const question = newQuestion();
     let againMs = await ask(app, question);
     if (!comeBack) return;
-    while (againMs !== undefined && clock.now() + againMs < startedAt + forMs) {
-      const pauseMs = againMs;
-      await new Promise<void>((resolve) => void clock.after(pauseMs, resolve));
+    while (againMs !== undefined && now() + againMs < startedAt + forMs) {
+      await passed(againMs);
       againMs = await ask(app, question, true);
     }
   }
@@ -122,35 +305,33 @@ export async function play(options: Play): Promise<Played> {
   for (const { app, perMinute = 0, loops = 0, fromMs = 0 } of loads) {
     if (perMinute > 0) {
       const arrive = (): void => {
-        if (clock.now() >= startedAt + forMs) return;
+        if (now() >= startedAt + forMs) return;
         void askUntilAnswered(app);
-        clock.after(nextMs(), arrive);
+        after(nextMs(), arrive);
       };
       const nextMs = (): number => (MINUTE / perMinute) * (0.5 + random());
-      clock.after(fromMs + random() * (MINUTE / perMinute), arrive);
+      after(fromMs + random() * (MINUTE / perMinute), arrive);
     }
-    for (let index = 0; index < loops; index++) clock.after(fromMs + random() * 1_000, () => void loop(app));
+    for (let index = 0; index < loops; index++) after(fromMs + random() * 1_000, () => void loop(app));
   }
-  await clock.advance(forMs + maxWaitMs);
-  const counted = limiters.sends.filter(
-    ({ at }) => at - limiters0(clock) >= startedAt + countFromMs && at - limiters0(clock) < startedAt + forMs,
-  );
-  const [window = { limit: 1, windowMs: 1 }] = windows;
-  const all = noOne();
-  for (const one of seen.values())
-    for (const key of ["asked", "answered", "refused", "late", "cameBack", "letIn"] as const)
-      all[key] += one[key];
-  return {
-    of: (app) => seen.get(app) ?? noOne(),
-    all,
-    late: all.late / Math.max(1, all.answered + all.late),
-    used: counted.length / ((window.limit * (forMs - countFromMs)) / window.windowMs),
+  return () => {
+    const isCounted = (at: number): boolean => at >= startedAt + countFromMs && at < startedAt + forMs;
+    const [window = { limit: 1, windowMs: 1 }] = windows;
+    const all = noOne();
+    for (const one of seen.values())
+      for (const key of ["asked", "answered", "refused", "late", "cameBack", "letIn"] as const)
+        all[key] += one[key];
+    return {
+      replicas: stage.replicas,
+      usable: stage.usable,
+      windows,
+      of: (app) => seen.get(app) ?? noOne(),
+      all,
+      late: all.late / Math.max(1, all.answered + all.late),
+      used:
+        stage.sent().filter(isCounted).length / ((window.limit * (forMs - countFromMs)) / window.windowMs),
+    };
   };
-}
-
-/** The fake clock's monotonic time is its time of day. */
-function limiters0(clock: FakeClock): number {
-  return clock.monotonic() - clock.now();
 }
 
 function createRandom(seed: number): () => number {
