@@ -12,8 +12,7 @@ import { ORIGINS } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";
 import type { Random } from "./process/random.ts";
-import { createApps } from "./ratelimit/apps.ts";
-import { appsConfigOf } from "./ratelimit/budgets.ts";
+import { Apps } from "./ratelimit/apps.ts";
 import type { Observer, Tracing } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, savingOf } from "./telemetry/metrics.ts";
@@ -48,7 +47,7 @@ export function createContext(options: GatewayOptions) {
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(config);
   const metrics = createMetrics();
-  const apps = createApps(appsConfigOf(config));
+  const apps = new Apps(config);
   const recorder = createRecorder(clock.now, savingOf);
   const outages = createOutages(log, clock.now, recorder.outageBegan);
   const observer = createObserver([

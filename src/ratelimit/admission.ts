@@ -1,14 +1,38 @@
-/** Which calls may wait, and what the callers of the others get. docs/fairness.md explains the rules. */
+/** When a call may go, and what the callers of the others get. docs/fairness.md explains the rules. */
+import type { Config } from "../config/config.ts";
 import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Priority, RefusalReason } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import type { CircuitCall, Circuits } from "./circuits/circuits.ts";
 import { Calendar, dayFreeAt } from "./fairness/calendar.ts";
-import type { Places } from "./fairness/places.ts";
-import type { AppCall, Situation } from "./fairness/shares.ts";
+import { isOwed, type Placed, Places, type WaitingCall } from "./fairness/places.ts";
+import type { AppCall, AppRules, Situation } from "./fairness/shares.ts";
+import type { Limiter, Permit, PermitRequest, WindowState } from "./limiter.ts";
 import { type Expectation, lateRefusalOf, refusalOf } from "./refusals.ts";
 import { appsOf, type CallKind, kindsOf, type UpstreamRequest } from "./throttled.ts";
+
+export type CallsConfig = Pick<
+  Config["budget"],
+  "concurrency" | "spacingMs" | "mode" | "reserve" | "replicas"
+>;
+
+export interface CallsOptions {
+  readonly limiter: Limiter;
+  readonly circuits: Circuits;
+  readonly apps: AppRules;
+  /** Changes when the upstream's credentials do. */
+  readonly keyVersion: () => number;
+  readonly clock: Clock;
+  /** From 0 up to 1: jitter of `Retry-After`. */
+  readonly fraction: () => number;
+  readonly observer: {
+    /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
+    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+    /** A call departs. It is charged to the app of the request. */
+    readonly departed: (request: PermitRequest, waitedMs: number) => void;
+  };
+}
 
 /** A limiter that cannot reach Redis is expected to reach it again after this time. */
 const AWAY_MS = 2_000;
@@ -26,27 +50,36 @@ const SLOW = 2;
 /** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
 const ROUNDED_MS = 1_000;
 
-export interface AdmissionOptions {
-  readonly circuits: Circuits;
-  readonly clock: Clock;
-  /** From 0 up to 1: jitter of `Retry-After`. */
-  readonly fraction: () => number;
-  /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
-  readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
-  readonly situation: () => Situation;
-  readonly places: Places;
-  readonly isEnforced: () => boolean;
-}
-
 export class Admission {
-  readonly #options: AdmissionOptions;
+  readonly places: Places;
+  config: CallsConfig;
+  readonly #options: CallsOptions;
+  readonly #inFlight: ReadonlySet<Permit>;
+  readonly #now: () => number;
   /** No app gets a permit before, as the limiter replied. */
   #blocked = { until: 0, isAway: false };
   #awaySince = Number.POSITIVE_INFINITY;
   #latencyMs = 0;
 
-  constructor(options: AdmissionOptions) {
+  /** @param waiting the calls that wait here @param inFlight the permits of the calls in flight */
+  constructor(
+    options: CallsOptions,
+    config: CallsConfig,
+    waiting: ReadonlySet<WaitingCall>,
+    inFlight: ReadonlySet<Permit>,
+  ) {
+    const { limiter, clock } = options;
     this.#options = options;
+    this.config = config;
+    this.#inFlight = inFlight;
+    this.#now = clock.monotonic;
+    this.places = new Places({
+      limiter,
+      now: clock.monotonic,
+      after: clock.after,
+      waiting,
+      replicas: () => this.config.replicas,
+    });
   }
 
   /** No app gets a permit before an instant. */
@@ -63,105 +96,67 @@ export class Admission {
     this.#latencyMs += (durationMs - this.#latencyMs) * LEARNED;
   }
 
+  /** What decisions are based on now. */
+  situation(): Situation {
+    const { limiter, apps } = this.#options;
+    const { concurrency, reserve } = this.config;
+    const state = limiter.state();
+    this.places.hear(state.newsElsewhere);
+    const inFlight = windowOf(this.#inFlight, concurrency);
+    return { state, inFlight, asked: this.places.asked(), apps, reserve, now: this.#now() };
+  }
+
   /** The calendar for calls of a priority. @param except a call that may get another place */
   calendar(priority: Priority, except?: UpstreamRequest): Calendar {
-    const { situation, places } = this.#options;
-    return new Calendar(situation(), places.before(priority, except));
+    return new Calendar(this.situation(), this.places.before(priority, except));
   }
 
   /** How long a new call would wait, and for what. */
-  expect(kind: CallKind, call: CircuitCall): Expectation {
-    return this.#expect(this.calendar(kind.priority), kind, call);
+  expect(kind: CallKind): Expectation {
+    return this.#expect(this.calendar(kind.priority), kind, { ...kind, question: "", cause: "miss" });
   }
 
-  /**
-   * Throws the problem of a call that circuits stop, or whose permit would come too late.
-   * @returns the instant of its permit, and whether it was told to wait or to come back for it
-   */
-  check(request: UpstreamRequest): { readonly at: number; readonly isOwed: boolean } {
-    const call = callOf(request);
-    const kinds = kindsOf(request);
-    const { places } = this.#options;
-    for (const { app } of kinds) places.active.asks(app);
-    const promisedAt = places.take(nameOf(request));
-    const calendar = this.calendar(request.waiting.priority());
-    this.#noticeAway(calendar.situation);
-    const expectations = kinds.map((kind) => {
-      const expectation = this.#expect(calendar, kind, call);
-      const { why, forMs } = expectation;
-      if (promisedAt === undefined || (why !== "budget" && why !== "share")) return expectation;
-      return { ...expectation, forMs: Math.min(forMs, Math.max(0, promisedAt - this.#now())) };
-    });
-    const [first] = expectations;
-    if (first === undefined) return { at: this.#now(), isOwed: false };
-    const isRefused =
-      this.#options.circuits.passage(call).kind === "refuse" ||
-      expectations.every((expectation) => this.#isTooLate(expectation, request));
-    if (isRefused) {
-      const problem = this.#refuse(request, first, calendar);
-      if (this.#isEnforced(first)) throw problem;
+  /** The place of a new call. Throws the problem of a call that circuits stop, or whose permit would come too late. */
+  admit(request: UpstreamRequest): Placed {
+    for (const app of appsOf(request)) this.places.asks(app);
+    const promisedAt = this.places.take(nameOf(request));
+    const planned = this.#plan(
+      request,
+      promisedAt === undefined ? undefined : { at: promisedAt, placedAt: 0 },
+    );
+    const isEnforced = this.#isEnforced(planned.expectation);
+    if (planned.isTooLate) {
+      const problem = this.#refuse(request, planned);
+      if (isEnforced) throw problem;
     }
-    const forMs = Math.min(...expectations.map((expectation) => expectation.forMs));
-    return { at: this.#now() + forMs, isOwed: forMs > 0 || promisedAt !== undefined };
+    return isEnforced ? planned.place : this.#placedNow();
   }
 
   /**
-   * The limiter gives a call no permit before an instant.
-   * @param isOwed whether it was told to wait
-   * @returns the next instant of its permit, or the problem if that is too late
+   * The next place of a waiting call, or the problem if it comes too late.
+   * @param kept the place that it may use in any case
+   * @param notBefore it gets no permit before this instant
    */
-  again(request: UpstreamRequest, isOwed: boolean, until: number): number | Problem {
-    const priority = request.waiting.priority();
-    const calendar = this.calendar(priority, request);
-    this.#noticeAway(calendar.situation);
-    const expectation = this.#soonest(calendar, request);
-    if (!isOwed && this.#isTooLate(expectation, request)) return this.#refuse(request, expectation, calendar);
-    if (!isOwed) return this.#now() + expectation.forMs;
-    const isHopeless = until - this.#now() + this.#latencyMs > this.leftMs(request);
-    return isHopeless || this.#isAwayForLong(expectation)
-      ? this.late(request, { app: request.app, priority })
-      : until;
-  }
-
-  /**
-   * Looks again at a waiting call.
-   * @returns the first instant at which it may go, or the problem if it waits for Redis that is away for long
-   */
-  review(request: UpstreamRequest): number | Problem {
-    const calendar = this.calendar(request.waiting.priority(), request);
-    this.#noticeAway(calendar.situation);
-    const expectation = this.#soonest(calendar, request);
-    if (!this.#isAwayForLong(expectation)) return this.#now() + expectation.forMs;
+  again(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
+    const planned = this.#plan(request, kept, notBefore);
+    if (!this.#isEnforced(planned.expectation)) return this.#placedNow();
+    if (!planned.isTooLate) return planned.place;
+    if (kept === undefined || !isOwed(kept) || planned.expectation.why === "cool-off")
+      return this.#refuse(request, planned);
     return this.late(request, { app: request.app, priority: request.waiting.priority() });
-  }
-
-  /** What a call waits for that may go for any of its apps. */
-  #soonest(calendar: Calendar, request: UpstreamRequest): Expectation {
-    const all = kindsOf(request).map((kind) => this.#expect(calendar, kind, callOf(request)));
-    return all.reduce((a, b) => (b.forMs < a.forMs ? b : a));
-  }
-
-  /** The problem of a waiting call that circuits stop for too long. */
-  stopped(request: UpstreamRequest): Problem | undefined {
-    const passage = this.#options.circuits.passage(callOf(request));
-    if (!("until" in passage)) return undefined;
-    const { until, cause, kind } = passage;
-    const forMs = Math.max(1, until - this.#now());
-    const expectation: Expectation = { forMs, why: "cool-off", isOverShare: false, cause };
-    const isRefused = kind === "refuse" || this.#isTooLate(expectation, request);
-    return isRefused ? this.#refuse(request, expectation) : undefined;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
   late(request: UpstreamRequest, { app, priority }: AppCall): Problem {
-    const { refused, isEnforced, fraction } = this.#options;
+    const { observer, fraction } = this.#options;
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
-      refused(app, "deadline", true);
-    const kind = { app, priority, resource: request.resource };
+      observer.refused(app, "deadline", true);
     // When the caller tries again, this call is not ahead of it.
+    const kind = { app, priority, resource: request.resource };
     const expectation = this.#expect(this.calendar(priority, request), kind, callOf(request));
-    return lateRefusalOf(isEnforced() ? expectation : { ...expectation, forMs: 0 }, app, fraction());
+    const isObserving = this.config.mode === "observe";
+    return lateRefusalOf(isObserving ? { ...expectation, forMs: 0 } : expectation, app, fraction());
   }
 
   /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */
@@ -174,8 +169,33 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  #now(): number {
-    return this.#options.clock.monotonic();
+  /** A call may go for any of its apps. */
+  #plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Planned {
+    const call = callOf(request);
+    const calendar = this.calendar(request.waiting.priority(), request);
+    const now = this.#now();
+    this.#awaySince = isAway(calendar.situation) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
+    const expectation = kindsOf(request)
+      .map((kind) => this.#expect(calendar, kind, call))
+      .reduce((a, b) => (b.forMs < a.forMs ? b : a));
+    const { why, forMs } = expectation;
+    const mayKeep = kept !== undefined && why !== "cool-off" && why !== "per-day";
+    const at = Math.max(notBefore, Math.min(now + forMs, mayKeep ? kept.at : Number.POSITIVE_INFINITY));
+    const isLate = at > now && at - now + this.#marginMs(at - now, kept) > this.leftMs(request);
+    const isAwayForLong = why === "redis-away" && now >= this.#awaySince + PATIENCE_MS;
+    return {
+      expectation,
+      calendar,
+      place: at === kept?.at ? kept : { at, placedAt: now },
+      isTooLate: isLate || isAwayForLong || this.#options.circuits.passage(call).kind === "refuse",
+    };
+  }
+
+  /** The time of the call itself, and the errors of the plan. */
+  #marginMs(waitMs: number, kept: Placed | undefined): number {
+    if (kept !== undefined && isOwed(kept)) return this.#latencyMs;
+    const margin = this.places.busyReplicas() > 1 ? MARGIN_BESIDE_OTHERS : MARGIN;
+    return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
   }
 
   #expect(calendar: Calendar, kind: CallKind, call: CircuitCall): Expectation {
@@ -185,57 +205,60 @@ export class Admission {
     const forMs = calendar.earliest(kind, now) - now;
     if ("until" in passage && (passage.kind === "refuse" || passage.until >= now + forMs)) {
       const { until, cause } = passage;
-      return { forMs: Math.max(1, until - now), why: "cool-off", isOverShare: false, cause };
+      return { forMs: Math.max(1, until - now), why: "cool-off", cause };
     }
     const blockedMs = this.#blocked.until - now;
-    if (this.#blocked.isAway && blockedMs > forMs)
-      return { forMs: blockedMs, why: "redis-away", isOverShare: false };
-    if (forMs > 0 && isAway(situation)) return { forMs: AWAY_MS, why: "redis-away", isOverShare: false };
+    if (this.#blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
+    if (forMs > 0 && isAway(situation)) return { forMs: AWAY_MS, why: "redis-away" };
     const dayMs = dayFreeAt(situation, kind.app) - now;
-    if (dayMs > 0 && dayMs >= forMs) return { forMs: dayMs, why: "per-day", isOverShare: false };
+    if (dayMs > 0 && dayMs >= forMs) return { forMs: dayMs, why: "per-day" };
     const isOverShare = forMs > 0 && calendar.isHeldBack(kind);
-    return { forMs: Math.max(forMs, blockedMs), why: isOverShare ? "share" : "budget", isOverShare };
+    return { forMs: Math.max(forMs, blockedMs), why: isOverShare ? "share" : "budget" };
   }
 
-  #noticeAway(situation: Situation): void {
-    this.#awaySince = isAway(situation) ? Math.min(this.#awaySince, this.#now()) : Number.POSITIVE_INFINITY;
-  }
-
-  #isAwayForLong({ why }: Pick<Expectation, "why">): boolean {
-    return why === "redis-away" && this.#now() >= this.#awaySince + PATIENCE_MS;
-  }
-
-  #isTooLate({ forMs, why }: Expectation, request: UpstreamRequest): boolean {
-    if (this.#isAwayForLong({ why })) return true;
-    const margin = this.#options.places.busyReplicas() > 1 ? MARGIN_BESIDE_OTHERS : MARGIN;
-    const marginMs = Math.min(forMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
-    return forMs > 0 && forMs + marginMs > this.leftMs(request);
-  }
-
-  #refuse(request: UpstreamRequest, expectation: Expectation, calendar?: Calendar): Problem {
-    const { fraction, refused, circuits, places } = this.#options;
+  #refuse(request: UpstreamRequest, { expectation, calendar }: Planned): Problem {
+    const { fraction, observer, circuits } = this.#options;
+    const { why, cause } = expectation;
     const [kind] = kindsOf(request);
     const app = kind?.app ?? request.app;
-    const refusal = refusalOf(expectation, app, fraction());
-    const { reason } = refusal;
-    let { problem } = refusal;
-    refused(app, reason, this.#isEnforced(expectation));
-    if (expectation.cause !== undefined) circuits.refused(expectation.cause);
-    else if (kind !== undefined && calendar !== undefined && (reason === "budget" || reason === "share")) {
-      const backAt = (): number => this.#now() + (problem.details.retryAfterSeconds ?? 0) * 1_000;
-      // At the rounded time, others may have the permits.
-      const at = calendar.earliest({ ...kind, isPromise: true }, backAt());
-      if (at > backAt() + ROUNDED_MS)
-        ({ problem } = refusalOf({ ...expectation, forMs: at - this.#now() }, app, 0));
-      places.keep(nameOf(request), kind, backAt());
-    }
-    return problem;
+    const problem = refusalOf(expectation, app, fraction());
+    observer.refused(app, why, this.#isEnforced(expectation));
+    if (cause !== undefined) circuits.refused(cause);
+    if (kind === undefined || (why !== "budget" && why !== "share")) return problem;
+    const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
+    // At the rounded time, others may have the permits.
+    const at = calendar.earliest({ ...kind, isPromise: true }, backAt(problem));
+    const isTaken = at > backAt(problem) + ROUNDED_MS;
+    const refusal = isTaken ? refusalOf({ ...expectation, forMs: at - this.#now() }, app, 0) : problem;
+    this.places.keep(nameOf(request), kind, backAt(refusal));
+    return refusal;
   }
 
   /** The API itself asks for pauses, so circuits refuse calls in every mode. */
   #isEnforced({ why }: Expectation): boolean {
-    return why === "cool-off" || this.#options.isEnforced();
+    return why === "cool-off" || this.config.mode === "enforce";
   }
+
+  #placedNow(): Placed {
+    return { at: this.#now(), placedAt: this.#now() };
+  }
+}
+
+/** What a decision about a call is. */
+interface Planned {
+  readonly expectation: Expectation;
+  readonly calendar: Calendar;
+  readonly place: Placed;
+  readonly isTooLate: boolean;
+}
+
+/** The calls in flight as a window, because apps share both in the same way. @param limit most calls in flight */
+function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
+  const byApp = new Map<string, number>();
+  for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
+  const spent = inFlight.size;
+  const remaining = limit - spent;
+  return { name: "in flight", windowMs: 0, limit, spent, reserved: 0, remaining, freeAt: [], byApp };
 }
 
 function isAway({ state: { mode } }: Situation): boolean {

@@ -10,27 +10,17 @@
  * - At most `labels` apps have a metric label of their own: the listed apps with the largest weights, then the first
  *   unlisted ids. An id keeps its label.
  */
+import type { Config } from "../config/config.ts";
 import { memoize } from "../process/memoize.ts";
-
 import { OTHER_APP } from "../telemetry/events.ts";
 
-/** An app as the settings list it. */
-export interface ListedApp {
-  readonly id: string;
-  readonly weight: number;
-  /** Most calls in any 24 hours. */
-  readonly perDay: number | null;
-}
+export type ListedApp = Pick<Config["apps"][number], "id" | "weight" | "perDay">;
 
+/** The settings of apps. */
 export interface AppsConfig {
-  readonly listed: readonly ListedApp[];
-  /** Weight of an app that is not listed (`apps.default`). */
-  readonly defaultWeight: number;
-  readonly maxUnlisted: number;
-  /** The part of a long window that all unlisted ids together may use, if apps are listed. */
-  readonly unlistedShare: number;
-  /** The most apps that the metrics name (`metrics.apps`). */
-  readonly labels: number;
+  readonly apps: readonly ListedApp[];
+  readonly unlistedApps: Config["unlistedApps"];
+  readonly metrics: Pick<Config["metrics"], "apps">;
 }
 
 /** How an app identified itself when this process first saw it. */
@@ -45,32 +35,6 @@ interface AppIdentity {
   readonly firstSeenAt: number;
 }
 
-export interface Apps {
-  /**
-   * The id of the app that sends a request. Also marks the app as seen.
-   * @param appId value of the app id header
-   */
-  readonly identify: (
-    appId: string | readonly string[] | undefined,
-    userAgent: string | undefined,
-    now: number,
-  ) => string;
-  readonly isListed: (app: string) => boolean;
-  /** The ids of the listed apps. */
-  readonly listed: () => readonly string[];
-  /** Whether the id has its own share now. */
-  readonly isKnown: (app: string) => boolean;
-  /** The apps that were seen, in the order in which they were first seen. */
-  readonly identities: () => readonly AppIdentity[];
-  readonly weightOf: (app: string) => number;
-  readonly unlistedShare: () => number;
-  /** Most calls of the app in any 24 hours. */
-  readonly perDayOf: (app: string) => number | null;
-  /** The value of the metric label `app`. */
-  readonly labelOf: (app: string) => string;
-  readonly configure: (config: AppsConfig) => void;
-}
-
 const BROWSER_APP = "browser";
 
 /** A new id never replaces an id that was seen this recently. */
@@ -83,73 +47,99 @@ const MOST_IDENTITIES = 2_000;
 /** Every current browser begins its User-Agent with one of these products. */
 const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
 
-export function createApps(initial: AppsConfig): Apps {
-  let config = initial;
-  let listed = byId(config);
-  let listedIds = [...listed.keys()];
+export class Apps {
+  #config: AppsConfig;
+  #listed: ReadonlyMap<string, ListedApp>;
   /** When each unlisted id was last seen, least recently seen first. */
-  const seenAt = new Map<string, number>();
-  const labelled = new Set<string>();
-  label();
-  const identities = new Map<string, Omit<AppIdentity, "isListed">>();
+  readonly #seenAt = new Map<string, number>();
+  readonly #labelled = new Set<string>();
+  readonly #identities = new Map<string, Omit<AppIdentity, "isListed">>();
 
-  function admit(id: string, now: number): string {
-    if (id === OTHER_APP || listed.has(id)) return id;
-    if (!seenAt.delete(id) && seenAt.size >= config.maxUnlisted) {
-      const [oldest] = seenAt;
+  constructor(config: AppsConfig) {
+    this.#config = config;
+    this.#listed = byId(config);
+    this.#label();
+  }
+
+  /**
+   * The id of the app that sends a request. Also marks the app as seen.
+   * @param appId value of the app id header
+   */
+  identify(
+    appId: string | readonly string[] | undefined,
+    userAgent: string | undefined,
+    now: number,
+  ): string {
+    const app = this.#admit(namedIn(appId, userAgent), now);
+    if (!this.#identities.has(app)) this.#introduce(app, isName(appId), userAgent, now);
+    return app;
+  }
+
+  /** The apps that were seen, in the order in which they were first seen. */
+  identities(): AppIdentity[] {
+    return [...this.#identities.values()].map((one) => ({ ...one, isListed: this.isListed(one.app) }));
+  }
+
+  readonly isListed = (app: string): boolean => this.#listed.has(app);
+
+  /** The ids of the listed apps. */
+  readonly listed = (): readonly string[] => [...this.#listed.keys()];
+
+  /** Whether the id has its own share now. */
+  readonly isKnown = (app: string): boolean =>
+    this.#listed.has(app) || this.#seenAt.has(app) || app === OTHER_APP;
+
+  readonly weightOf = (app: string): number =>
+    this.#listed.get(app)?.weight ?? this.#config.unlistedApps.weight;
+
+  /** The part of a long window that all unlisted ids together may use, if apps are listed. */
+  readonly unlistedShare = (): number => this.#config.unlistedApps.share;
+
+  /** Most calls of the app in any 24 hours. */
+  readonly perDayOf = (app: string): number | null => this.#listed.get(app)?.perDay ?? null;
+
+  /** The value of the metric label `app`. */
+  readonly labelOf = (app: string): string => (this.#labelled.has(app) ? app : OTHER_APP);
+
+  configure(config: AppsConfig): void {
+    this.#config = config;
+    this.#listed = byId(config);
+    this.#label();
+  }
+
+  #admit(id: string, now: number): string {
+    const { unlistedApps, metrics } = this.#config;
+    if (id === OTHER_APP || this.#listed.has(id)) return id;
+    if (!this.#seenAt.delete(id) && this.#seenAt.size >= unlistedApps.max) {
+      const [oldest] = this.#seenAt;
       if (oldest === undefined || now - oldest[1] < IN_USE_MS) return OTHER_APP;
-      seenAt.delete(oldest[0]);
+      this.#seenAt.delete(oldest[0]);
     }
-    seenAt.set(id, now);
-    if (labelled.size < config.labels) labelled.add(id);
+    this.#seenAt.set(id, now);
+    if (this.#labelled.size < metrics.apps) this.#labelled.add(id);
     return id;
   }
 
-  function label(): void {
-    const before = [...labelled].filter((id) => !listed.has(id));
-    const largest = config.listed.toSorted((a, b) => b.weight - a.weight).map(({ id }) => id);
-    labelled.clear();
-    for (const id of [...largest, ...before].slice(0, config.labels)) labelled.add(id);
+  #label(): void {
+    const { apps, metrics } = this.#config;
+    const before = [...this.#labelled].filter((id) => !this.#listed.has(id));
+    const largest = apps.toSorted((a, b) => b.weight - a.weight).map(({ id }) => id);
+    this.#labelled.clear();
+    for (const id of [...largest, ...before].slice(0, metrics.apps)) this.#labelled.add(id);
   }
 
-  function introduce(
-    app: string,
-    hasAppId: boolean,
-    userAgent: string | undefined,
-    firstSeenAt: number,
-  ): void {
+  #introduce(app: string, hasAppId: boolean, sent: string | undefined, firstSeenAt: number): void {
     const isNamed = app !== OTHER_APP;
     const identifiedBy = !isNamed ? "nothing" : hasAppId ? "app-id" : "user-agent";
-    const shown = userAgent?.slice(0, LONGEST_USER_AGENT) || null;
-    identities.set(app, { app, identifiedBy, userAgent: shown, firstSeenAt });
-    if (identities.size > MOST_IDENTITIES) identities.delete(identities.keys().next().value ?? "");
+    const userAgent = sent?.slice(0, LONGEST_USER_AGENT) || null;
+    this.#identities.set(app, { app, identifiedBy, userAgent, firstSeenAt });
+    if (this.#identities.size > MOST_IDENTITIES)
+      this.#identities.delete(this.#identities.keys().next().value ?? "");
   }
-
-  return {
-    identify(appId, userAgent, now) {
-      const app = admit(namedIn(appId, userAgent), now);
-      if (!identities.has(app)) introduce(app, isName(appId), userAgent, now);
-      return app;
-    },
-    identities: () => [...identities.values()].map((one) => ({ ...one, isListed: listed.has(one.app) })),
-    isListed: (app) => listed.has(app),
-    listed: () => listedIds,
-    isKnown: (app) => listed.has(app) || seenAt.has(app) || app === OTHER_APP,
-    weightOf: (app) => listed.get(app)?.weight ?? config.defaultWeight,
-    unlistedShare: () => config.unlistedShare,
-    perDayOf: (app) => listed.get(app)?.perDay ?? null,
-    labelOf: (app) => (labelled.has(app) ? app : OTHER_APP),
-    configure(next) {
-      config = next;
-      listed = byId(next);
-      listedIds = [...listed.keys()];
-      label();
-    },
-  };
 }
 
-function byId({ listed }: AppsConfig): ReadonlyMap<string, ListedApp> {
-  return new Map(listed.map((app) => [app.id, app]));
+function byId({ apps }: AppsConfig): ReadonlyMap<string, ListedApp> {
+  return new Map(apps.map((app) => [app.id, app]));
 }
 
 function namedIn(appId: string | readonly string[] | undefined, userAgent: string | undefined): string {

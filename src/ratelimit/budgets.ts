@@ -3,8 +3,8 @@
  */
 import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
-import type { Apps, AppsConfig } from "./apps.ts";
-import { type Budget, type BudgetConfig, type BudgetOptions, createBudget } from "./origin-budget.ts";
+import type { Apps } from "./apps.ts";
+import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
 import type { SharedCircuits } from "./circuits/circuits.ts";
 import { circuitLabel, resourcesOf } from "./circuits/outages.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
@@ -24,51 +24,29 @@ export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter"
 const DEPARTURE_MS = 2_000;
 
 export function createBudgets(options: BudgetsOptions, config: Config): Budgets {
-  const { limiterOf, circuitsOf } = options;
   const create = (origin: OriginName): Budget => {
     const settings = budgetConfigOf(origin, config);
-    return createBudget(
-      {
-        ...options,
-        origin,
-        limiter: limiterOf(origin, settings),
-        sharedCircuits: circuitsOf(origin),
-      },
-      settings,
-    );
+    const limiter = options.limiterOf(origin, settings);
+    const sharedCircuits = options.circuitsOf(origin);
+    return new Budget({ ...options, origin, limiter, sharedCircuits }, settings);
   };
   return { api: create("api"), images: create("images") };
 }
 
 /** Applies new settings. */
 export function configureBudgets(budgets: Budgets, apps: Apps, config: Config): void {
-  apps.configure(appsConfigOf(config));
+  apps.configure(config);
   for (const origin of ORIGINS) budgets[origin].configure(budgetConfigOf(origin, config));
-}
-
-export function appsConfigOf({ apps, unlistedApps, metrics }: Config): AppsConfig {
-  return {
-    listed: apps,
-    defaultWeight: unlistedApps.weight,
-    maxUnlisted: unlistedApps.max,
-    unlistedShare: unlistedApps.share,
-    labels: metrics.apps,
-  };
 }
 
 function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config): BudgetConfig {
   const limits = apps.flatMap(({ id, perDay }) => (perDay === null ? [] : [[id, perDay] as const]));
   return {
+    ...budget,
     windows: origin === "api" ? budget.limit : budget.images,
     // An app's daily limit counts only calls to the API.
     perDay: new Map(origin === "api" ? limits : []),
     arrivalMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
-    concurrency: budget.concurrency,
-    spacingMs: budget.spacingMs,
-    mode: budget.mode,
-    replicas: budget.replicas,
-    reserve: budget.reserve,
-    maxCoolOffMs: budget.maxCoolOffMs,
   };
 }
 
@@ -116,7 +94,7 @@ export function describeBudgets(
 
 /** @returns the shares of the listed apps and of all apps that have spent: what is left, and when more is available */
 function sharesOf(
-  { shareOf }: Budget,
+  budget: Budget,
   windows: ReturnType<Budget["overview"]>["windows"],
   { isListed, listed }: Pick<Apps, "isListed" | "listed">,
 ): object[] {
@@ -124,7 +102,7 @@ function sharesOf(
   return [...new Set([...listed(), ...spenders])].map((app) => ({
     app,
     isListed: isListed(app),
-    shares: shareOf(app).map(({ limit, remaining, ...share }) => ({
+    shares: budget.shareOf(app).map(({ limit, remaining, ...share }) => ({
       ...share,
       limit: Math.floor(limit),
       remaining: Math.floor(remaining),
@@ -142,7 +120,7 @@ export function createExpect(
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
     const expectation = budgets[originOf(resource)].expect({ app, priority, resource });
     const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
-    const refusal = isRefused ? refusalOf(expectation, app, 0).problem.code : undefined;
+    const refusal = isRefused ? refusalOf(expectation, app, 0).code : undefined;
     return { waitMs: expectation.forMs, why: expectation.why, refusal };
   };
 }

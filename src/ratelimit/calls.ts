@@ -9,17 +9,13 @@
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
-import type { Clock } from "../process/clock.ts";
-import { PRIORITIES, type Priority, type RefusalReason } from "../telemetry/events.ts";
+import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
-import { Admission, callOf } from "./admission.ts";
-import type { Circuits } from "./circuits/circuits.ts";
-import { dayFreeAt } from "./fairness/calendar.ts";
+import { Admission, callOf, type CallsConfig, type CallsOptions } from "./admission.ts";
 import { FairOrder, type Head } from "./fairness/order.ts";
-import { Places, type WaitingCall } from "./fairness/places.ts";
-import { type AppRules, Shares, type Situation } from "./fairness/shares.ts";
-import { InFlight } from "./in-flight.ts";
-import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
+import { isOwed, type WaitingCall } from "./fairness/places.ts";
+import { type AppCall, Shares, type Situation } from "./fairness/shares.ts";
+import type { Limiter, Permit } from "./limiter.ts";
 import type { Expectation } from "./refusals.ts";
 import {
   appsOf,
@@ -30,51 +26,15 @@ import {
   type UpstreamRequest,
 } from "./throttled.ts";
 
-export interface CallsConfig {
-  /** Most calls in flight. */
-  readonly concurrency: number;
-  /** The shortest time between the starts of two calls, unless the budget allows more calls. */
-  readonly spacingMs: number;
-  /** `observe`: nothing waits for a permit, and only circuits refuse calls. */
-  readonly mode: "enforce" | "observe";
-  /** Part of each window that only interactive calls may use. */
-  readonly reserve: number;
-  /** How many replicas refuse calls. */
-  readonly replicas: number;
-}
-
-export interface CallsOptions {
-  readonly limiter: Limiter;
-  readonly circuits: Circuits;
-  readonly apps: AppRules;
-  /** Changes when the upstream's credentials do. */
-  readonly keyVersion: () => number;
-  readonly clock: Clock;
-  /** From 0 up to 1: jitter of `Retry-After`. */
-  readonly fraction: () => number;
-  readonly observer: {
-    /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
-    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
-    /** A call departs. It is charged to the app of the request. */
-    readonly departed: (request: PermitRequest, waitedMs: number) => void;
-  };
-}
-
 /** Sends a call with its permit, and reports its end. */
 type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;
 
+/** A call that waits. */
 interface Entry extends WaitingCall {
-  /** It was told to wait, so it leaves nothing to others when its instant comes. */
-  isOwed: boolean;
   readonly enteredAt: number;
   readonly send: (permit: Permit) => Promise<unknown>;
   readonly reject: (error: Error) => void;
 }
-
-type Choice =
-  /** Request a permit for this call. */
-  | { readonly kind: "ask"; readonly call: Head<Entry>; readonly leave: readonly number[] }
-  | { readonly kind: "wait"; readonly until: number };
 
 /** How often the waiting calls whose instants come first are looked at again. */
 const LOOK_EVERY_MS = 500;
@@ -88,16 +48,16 @@ const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   internal: "no caller waits any more",
 });
 
-/** The calls of an origin. */
+/** The calls of an origin: each is asked for, waits or is refused, gets a permit, is sent and settled. */
 export class Calls {
   readonly #options: CallsOptions;
   readonly #now: () => number;
   readonly #waiting = new Set<Entry>();
-  readonly #places: Places;
+  /** The permits of the calls in flight. */
+  readonly #inFlight = new Set<Permit>();
   readonly #admission: Admission;
-  readonly #flying = new InFlight();
+  readonly #order: FairOrder;
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
-  #config: CallsConfig;
   #closedBecause: Problem | undefined;
   /** Jobs that have not started. */
   #jobs = 0;
@@ -105,35 +65,19 @@ export class Calls {
   #choosing: Promise<unknown> = Promise.resolve();
   #cancelNext = (): void => undefined;
   #isWatching = false;
-  readonly #order: FairOrder;
 
   constructor(options: CallsOptions, config: CallsConfig) {
-    const { limiter, circuits, clock, observer } = options;
     this.#options = options;
-    this.#now = clock.monotonic;
-    this.#config = config;
+    this.#now = options.clock.monotonic;
     this.#order = new FairOrder(options.apps.isListed);
-    this.#places = new Places({
-      limiter,
-      now: clock.monotonic,
-      after: clock.after,
-      waiting: this.#waiting,
-      replicas: () => this.#config.replicas,
-    });
-    this.#admission = new Admission({
-      ...options,
-      places: this.#places,
-      refused: observer.refused,
-      situation: () => this.situation(),
-      isEnforced: () => this.#config.mode === "enforce",
-    });
+    this.#admission = new Admission(options, config, this.#waiting, this.#inFlight);
     this.configure(config);
-    limiter.onChange(() => {
+    options.limiter.onChange(() => {
       this.#admission.block(0, false);
       this.#startJobs();
     });
-    circuits.onChange(() => {
-      for (const entry of this.#waiting) this.#refuseStopped(entry);
+    options.circuits.onChange(() => {
+      for (const entry of this.#waiting) this.#placeAgain(entry, entry);
       this.#startJobs();
     });
   }
@@ -148,13 +92,11 @@ export class Calls {
         refusedHere: true,
         internal: "the retry budget is used up",
       });
-    const { at, isOwed } = this.#admission.check(request);
+    const place = this.#admission.admit(request);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
       request,
-      at,
-      placedAt: this.#now(),
-      isOwed,
+      ...place,
       enteredAt: this.#options.clock.now(),
       send: (permit) => this.#send(entry, permit, send).then(resolve, reject),
       reject,
@@ -164,7 +106,7 @@ export class Calls {
 
   /** How long a new call would wait. */
   expect(kind: CallKind): Expectation {
-    return this.#admission.expect(kind, { ...kind, question: "", cause: "miss" });
+    return this.#admission.expect(kind);
   }
 
   waiting(priority: Priority): number {
@@ -176,7 +118,7 @@ export class Calls {
   }
 
   configure(next: CallsConfig): void {
-    this.#config = next;
+    this.#admission.config = next;
     this.#bottleneck.updateSettings({ maxConcurrent: next.concurrency, minTime: this.#spacingMs() });
     this.#startJobs();
   }
@@ -192,253 +134,19 @@ export class Calls {
 
   /** What decisions are based on now. */
   situation(): Situation {
-    const { limiter, apps } = this.#options;
-    const { concurrency, reserve } = this.#config;
-    const state = limiter.state();
-    this.#places.hear(state.newsElsewhere);
-    return {
-      state,
-      inFlight: this.#flying.asWindow(concurrency),
-      asked: this.#places.asked(),
-      apps,
-      reserve,
-      now: this.#now(),
-    };
+    return this.#admission.situation();
+  }
+
+  #isObserving(): boolean {
+    return this.#admission.config.mode === "observe";
   }
 
   #spacingMs(): number {
     const [shortest] = this.#options.limiter.state().windows.toSorted((a, b) => a.windowMs - b.windowMs);
-    return Math.min(this.#config.spacingMs, shortest ? shortest.windowMs / shortest.limit / 2 : 0);
+    return Math.min(this.#admission.config.spacingMs, shortest ? shortest.windowMs / shortest.limit / 2 : 0);
   }
 
-  /** Schedules jobs for the calls whose instant has come. With spacing there is one at a time, because each costs a space. */
-  #startJobs(): void {
-    if (this.#closedBecause !== undefined) return;
-    const [next] = this.#firstWaiting(1);
-    if (next !== undefined && !this.#isDue(next)) this.#lookAt(next);
-    const due = [...this.#waiting].filter((entry) => this.#isDue(entry)).length;
-    if (due === 0 && next !== undefined) this.#wakeAt(next.at);
-    const most = Math.min(MOST_JOBS, Math.max(1, Math.floor(LEAD_MS / Math.max(0.1, this.#spacingMs()))));
-    for (; this.#jobs < Math.min(most, due); this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
-  }
-
-  #isDue({ at }: Entry): boolean {
-    return at <= this.#now() || this.#config.mode === "observe";
-  }
-
-  /** The waiting calls whose instants come first. */
-  #firstWaiting(most: number): Entry[] {
-    return [...this.#waiting].toSorted((a, b) => a.at - b.at).slice(0, most);
-  }
-
-  /** Chooses the call that goes next, and lasts as long as this call. */
-  async #job(): Promise<void> {
-    this.#jobs--;
-    const chosen = this.#choosing.then(() => this.#departNext());
-    this.#choosing = chosen.catch(() => undefined);
-    const call = await chosen;
-    if (call === undefined) return;
-    this.#startJobs();
-    await call.ended;
-    this.#startJobs();
-  }
-
-  /** Sends the next call. Without a permit, it arranges the next job. */
-  async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
-    const { limiter } = this.#options;
-    let until = Number.POSITIVE_INFINITY;
-    /** Apps that may send nothing now, although others may. */
-    const refused = new Set<string>();
-    const nameOf = ({ app, priority }: CallKind): string => `${priority} ${app}`;
-    while (this.#waiting.size > 0) {
-      const calls = this.#heads().filter((head) => !refused.has(nameOf(head)));
-      const choice = this.#next(calls.filter(({ entry }) => this.#stoppedUntil(entry) === undefined));
-      if (choice.kind === "wait") {
-        this.#wakeAt(
-          Math.min(until, choice.until, ...calls.map(({ entry }) => this.#stoppedUntil(entry) ?? until)),
-        );
-        return undefined;
-      }
-      const { entry, app, priority } = choice.call;
-      if (!this.#admission.hasTime(entry.request, this.#options.clock.now() > entry.enteredAt)) {
-        this.#withdraw(entry, this.#admission.late(entry.request, { app, priority }));
-        continue;
-      }
-      const acquired = await this.#acquire(choice.call, choice.leave);
-      // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
-      if (acquired.kind === "permit") {
-        if (this.#waiting.has(entry) && this.#stoppedUntil(entry) === undefined) {
-          const situation = this.situation();
-          this.#order.departs(app, new Shares(situation, situation.inFlight));
-          return { ended: this.#depart(entry, acquired.permit) };
-        }
-        limiter.release(acquired.permit);
-        continue;
-      }
-      until = Math.min(until, acquired.until);
-      const isAway = acquired.reason === "redis-away";
-      // Another app may have to leave less, or may have calls left today.
-      if (acquired.reason === "reserved" || acquired.reason === "per-day") refused.add(nameOf(choice.call));
-      else this.#admission.block(acquired.until, isAway);
-      for (const one of isAway ? this.#waiting : [entry]) this.#placeAgain(one, acquired.until);
-    }
-    return undefined;
-  }
-
-  /** The limiter has no permit for a call. */
-  #placeAgain(entry: Entry, until: number): void {
-    if (!this.#waiting.has(entry)) return;
-    const at = this.#admission.again(entry.request, entry.isOwed, until);
-    if (typeof at !== "number") return this.#withdraw(entry, at);
-    [entry.at, entry.placedAt, entry.isOwed] = [at, this.#now(), true];
-  }
-
-  /** The first call of each kind. */
-  #heads(): Head<Entry>[] {
-    const heads = new Map<string, Head<Entry>>();
-    for (const entry of this.#waiting)
-      for (const kind of kindsOf(entry.request)) {
-        const name = `${kind.priority} ${kind.resource} ${kind.app}`;
-        const first = heads.get(name);
-        if (first === undefined || entry.at < first.entry.at) heads.set(name, { ...kind, entry });
-      }
-    return [...heads.values()];
-  }
-
-  #next(heads: readonly Head<Entry>[]): Choice {
-    const [first] = heads;
-    if (this.#config.mode === "observe" && first !== undefined)
-      return { kind: "ask", call: first, leave: [] };
-    const now = this.#now();
-    const blockedUntil = this.#admission.blockedUntil();
-    if (now < blockedUntil) return { kind: "wait", until: blockedUntil };
-    const [next] = heads.filter(({ entry }) => entry.at > now).toSorted((a, b) => a.entry.at - b.entry.at);
-    const situation = this.situation();
-    const { inFlight } = situation;
-    const flying = new Shares(situation, inFlight);
-    let until = next?.entry.at ?? Number.POSITIVE_INFINITY;
-    for (const call of this.#order.of(heads.filter(({ entry }) => entry.at <= now))) {
-      const { app, priority, entry } = call;
-      const isModest = priority === "interactive" && (inFlight.byApp.get(app) ?? 0) < flying.of(app);
-      if (inFlight.remaining <= (isModest ? 0 : Math.min(1, inFlight.limit - 1))) continue;
-      const leave = this.#admission.calendar(priority, entry.request).leave(call, entry.isOwed);
-      const dayAt = dayFreeAt(situation, app);
-      if (dayAt <= now) return { kind: "ask", call, leave };
-      until = Math.min(until, dayAt);
-    }
-    return { kind: "wait", until };
-  }
-
-  /** Looks at the waiting calls at intervals, until there are none. */
-  #watch(): void {
-    if (this.#isWatching || this.#config.mode === "observe") return;
-    this.#isWatching = true;
-    this.#options.clock.after(LOOK_EVERY_MS, () => {
-      this.#isWatching = false;
-      for (const entry of this.#firstWaiting(MOST_LOOKED_AT)) this.#lookAt(entry);
-      if (this.#waiting.size > 0) this.#watch();
-      this.#startJobs();
-    });
-  }
-
-  /** A permit may be free earlier than planned, because others have left or have got an answer. */
-  #lookAt(entry: Entry): void {
-    const at = this.#admission.review(entry.request);
-    if (typeof at !== "number") return this.#withdraw(entry, at);
-    if (at < entry.at) [entry.at, entry.isOwed] = [at, entry.isOwed && at > this.#now()];
-  }
-
-  #acquire(
-    { app, priority, resource, entry }: Head<Entry>,
-    leave: readonly number[],
-  ): ReturnType<Limiter["acquire"]> {
-    const { limiter } = this.#options;
-    const { cause, query } = entry.request;
-    const request = { app, priority, resource, cause, query: queryHash(query), leave };
-    if (this.#config.mode === "enforce") return limiter.acquire(request);
-    return limiter.acquireAnyway(request).then((permit) => ({ kind: "permit", permit }));
-  }
-
-  #wakeAt(until: number): void {
-    this.#cancelNext();
-    if (until === Number.POSITIVE_INFINITY) return;
-    const afterMs = Math.max(1, Math.ceil(until - this.#now()));
-    this.#cancelNext = this.#options.clock.after(afterMs, () => this.#startJobs());
-  }
-
-  #depart(entry: Entry, permit: Permit): Promise<unknown> {
-    this.#leaveQueue(entry);
-    return entry.send(permit);
-  }
-
-  /** Sends a call with its permit, and settles the permit in any case. */
-  async #send<T>({ request, enteredAt }: Entry, permit: Permit, send: Send<T>): Promise<T> {
-    const { circuits, limiter, observer, keyVersion, clock } = this.#options;
-    const { app } = permit.request;
-    const call = callOf(request);
-    const sent = { probeOf: circuits.begin(call), keyVersion: keyVersion() };
-    const startedAt = this.#now();
-    let isSettled = false;
-    const settle = (end: SendEnd): void => {
-      if (isSettled) return;
-      isSettled = true;
-      limiter.complete(permit, end);
-      if (typeof end.status === "number" && end.status < 500) this.#admission.answered(end.durationMs);
-      circuits.ended(call, end, sent);
-    };
-    this.#flying.count(app, 1);
-    observer.departed(permit.request, clock.now() - enteredAt);
-    if (request.cause !== "retry") circuits.departed();
-    try {
-      return await send(settle, permit);
-    } finally {
-      const durationMs = this.#now() - startedAt;
-      settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-      this.#flying.count(app, -1);
-    }
-  }
-
-  #stoppedUntil({ request }: Entry): number | undefined {
-    const passage = this.#options.circuits.passage(callOf(request));
-    return "until" in passage ? passage.until : undefined;
-  }
-
-  #refuseStopped(entry: Entry): void {
-    const problem = this.#admission.stopped(entry.request);
-    if (problem !== undefined) this.#withdraw(entry, problem);
-  }
-
-  #withdraw(entry: Entry, why: Error): void {
-    this.#leaveQueue(entry);
-    entry.reject(why);
-    this.#startJobs();
-  }
-
-  #leaveQueue(entry: Entry): void {
-    if (this.#waiting.delete(entry)) this.#places.tell();
-  }
-
-  #enterQueue(entry: Entry): void {
-    this.#waiting.add(entry);
-    this.#places.tell();
-    this.#watch();
-    this.#displace(entry);
-    this.#startJobs();
-  }
-
-  /** Less urgent calls may lose their places to a call. */
-  #displace({ at, request }: Entry): void {
-    const urgency = PRIORITIES.indexOf(request.waiting.priority());
-    for (const entry of this.#waiting)
-      if (
-        PRIORITIES.indexOf(entry.request.waiting.priority()) > urgency &&
-        entry.at >= at &&
-        entry.at > this.#now()
-      ) {
-        entry.isOwed = false;
-        this.#placeAgain(entry, entry.at);
-      }
-  }
+  // A call waits.
 
   /** Lets a call wait until it departs, is withdrawn, or its last deadline passes. @returns a function to stop that */
   #wait(entry: Entry): () => void {
@@ -461,8 +169,8 @@ export class Calls {
     this.#enterQueue(entry);
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
-      for (const one of appsOf(request)) this.#places.active.isSeen(one);
-      this.#lookAt(entry);
+      this.#admission.places.areSeen(appsOf(request));
+      this.#placeAgain(entry, entry);
       if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
     // A caller whose deadline passes before those of others is refused alone. The last one is refused by the timer above.
@@ -477,4 +185,205 @@ export class Calls {
       callers.abandoned.removeEventListener("abort", onAbandoned);
     };
   }
+
+  /** Less urgent calls may lose their places to the call. */
+  #enterQueue(entry: Entry): void {
+    this.#waiting.add(entry);
+    this.#admission.places.tell();
+    this.#watch();
+    const urgency = urgencyOf(entry);
+    for (const other of this.#waiting)
+      if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now())
+        this.#placeAgain(other);
+    this.#startJobs();
+  }
+
+  /** Looks at the waiting calls at intervals, until there are none: permits may be free earlier than planned. */
+  #watch(): void {
+    if (this.#isWatching || this.#isObserving()) return;
+    this.#isWatching = true;
+    this.#options.clock.after(LOOK_EVERY_MS, () => {
+      this.#isWatching = false;
+      for (const entry of this.#firstWaiting(MOST_LOOKED_AT)) this.#placeAgain(entry, entry);
+      if (this.#waiting.size > 0) this.#watch();
+      this.#startJobs();
+    });
+  }
+
+  /** The waiting calls whose instants come first. */
+  #firstWaiting(most: number): Entry[] {
+    return [...this.#waiting].toSorted((a, b) => a.at - b.at).slice(0, most);
+  }
+
+  /** @param kept the place that it may use in any case @param notBefore it gets no permit before this instant */
+  #placeAgain(entry: Entry, kept?: Entry, notBefore?: number): void {
+    if (!this.#waiting.has(entry)) return;
+    const place = this.#admission.again(entry.request, kept, notBefore);
+    if (place instanceof Problem) return this.#withdraw(entry, place);
+    Object.assign(entry, place);
+  }
+
+  #withdraw(entry: Entry, why: Error): void {
+    this.#leaveQueue(entry);
+    entry.reject(why);
+    this.#startJobs();
+  }
+
+  #leaveQueue(entry: Entry): void {
+    if (this.#waiting.delete(entry)) this.#admission.places.tell();
+  }
+
+  // Its instant has come.
+
+  /** Schedules jobs for the calls whose instant has come. With spacing there is one at a time, because each costs a space. */
+  #startJobs(): void {
+    if (this.#closedBecause !== undefined) return;
+    const [next] = this.#firstWaiting(1);
+    if (next !== undefined && next.at > this.#now()) this.#placeAgain(next, next);
+    const due = this.#due().length;
+    if (due === 0) this.#wakeAt(Number.POSITIVE_INFINITY);
+    const most = Math.min(MOST_JOBS, Math.max(1, Math.floor(LEAD_MS / Math.max(0.1, this.#spacingMs()))));
+    for (; this.#jobs < Math.min(most, due); this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
+  }
+
+  #due(): Entry[] {
+    return [...this.#waiting].filter(({ at }) => at <= this.#now());
+  }
+
+  /** Starts jobs again at an instant, or when the instant of a call comes. */
+  #wakeAt(until: number): void {
+    const now = this.#now();
+    const instants = [until, this.#admission.blockedUntil(), ...[...this.#waiting].map(({ at }) => at)];
+    const next = Math.min(...instants.filter((at) => at > now));
+    this.#cancelNext();
+    if (next === Number.POSITIVE_INFINITY) return;
+    this.#cancelNext = this.#options.clock.after(Math.max(1, Math.ceil(next - now)), () => this.#startJobs());
+  }
+
+  /** Chooses the call that goes next, and lasts as long as this call. */
+  async #job(): Promise<void> {
+    this.#jobs--;
+    const chosen = this.#choosing.then(() => this.#departNext());
+    this.#choosing = chosen.catch(() => undefined);
+    const call = await chosen;
+    if (call === undefined) return;
+    this.#startJobs();
+    await call.ended;
+    this.#startJobs();
+  }
+
+  /** Sends the next call. Without a permit, it arranges the next job. */
+  async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
+    const { limiter, clock } = this.#options;
+    let until = Number.POSITIVE_INFINITY;
+    /** Apps that may send nothing now, although others may. */
+    const refused = new Set<string>();
+    for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
+      const { entry, app, priority } = next;
+      const stop = this.#stopOf(entry);
+      if (stop !== undefined) {
+        this.#placeAgain(entry, entry, Math.max(stop.until, this.#now() + 1));
+        continue;
+      }
+      if (!this.#admission.hasTime(entry.request, clock.now() > entry.enteredAt)) {
+        this.#withdraw(entry, this.#admission.late(entry.request, { app, priority }));
+        continue;
+      }
+      const acquired = await this.#acquire(next);
+      // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
+      if (acquired.kind === "permit") {
+        if (this.#waiting.has(entry) && this.#stopOf(entry) === undefined) {
+          const situation = this.situation();
+          this.#order.departs(app, new Shares(situation, situation.inFlight));
+          this.#leaveQueue(entry);
+          return { ended: entry.send(acquired.permit) };
+        }
+        limiter.release(acquired.permit);
+        continue;
+      }
+      const { reason } = acquired;
+      until = Math.min(until, acquired.until);
+      // Another app may have to leave less, or may have calls left today.
+      const isOfApp = reason === "reserved" || reason === "per-day";
+      if (isOfApp) refused.add(nameOf(next));
+      else this.#admission.block(acquired.until, reason === "redis-away");
+      if (isOfApp && !kindsOf(entry.request).every((kind) => refused.has(nameOf(kind)))) continue;
+      for (const one of reason === "redis-away" ? this.#waiting : [entry])
+        this.#placeAgain(one, isOwed(one) ? one : undefined, acquired.until);
+    }
+    this.#wakeAt(until);
+    return undefined;
+  }
+
+  /** The first of the calls whose instant has come, if one may go now. @param refused the names of calls that may not */
+  #next(refused: ReadonlySet<string>): Head<Entry> | undefined {
+    const heads = new Map<string, Head<Entry>>();
+    for (const entry of this.#due())
+      for (const { app, priority } of kindsOf(entry.request)) {
+        const head = { app, priority, entry };
+        const first = heads.get(nameOf(head));
+        if (first === undefined || entry.at < first.entry.at) heads.set(nameOf(head), head);
+      }
+    for (const name of refused) heads.delete(name);
+    if (this.#isObserving()) return heads.values().next().value;
+    if (this.#now() < this.#admission.blockedUntil()) return undefined;
+    const situation = this.situation();
+    const { inFlight } = situation;
+    const shares = new Shares(situation, inFlight);
+    // Background work, and apps beyond their share, leave one of the calls in flight.
+    const leaves = ({ app, priority }: AppCall): number =>
+      priority === "interactive" && (inFlight.byApp.get(app) ?? 0) < shares.of(app)
+        ? 0
+        : Math.min(1, inFlight.limit - 1);
+    return this.#order.of([...heads.values()]).find((head) => inFlight.remaining > leaves(head));
+  }
+
+  #stopOf({ request }: Entry): { readonly until: number } | undefined {
+    const passage = this.#options.circuits.passage(callOf(request));
+    return "until" in passage ? passage : undefined;
+  }
+
+  #acquire({ app, priority, entry }: Head<Entry>): ReturnType<Limiter["acquire"]> {
+    const { limiter } = this.#options;
+    const { resource, cause, query } = entry.request;
+    const request = { app, priority, resource, cause, query: queryHash(query) };
+    if (this.#isObserving())
+      return limiter.acquireAnyway({ ...request, leave: [] }).then((permit) => ({ kind: "permit", permit }));
+    const calendar = this.#admission.calendar(priority, entry.request);
+    return limiter.acquire({ ...request, leave: calendar.leave({ app, priority }, isOwed(entry)) });
+  }
+
+  /** Sends a call with its permit, and settles the permit in any case. */
+  async #send<T>({ request, enteredAt }: Entry, permit: Permit, send: Send<T>): Promise<T> {
+    const { circuits, limiter, observer, keyVersion, clock } = this.#options;
+    const call = callOf(request);
+    const sent = { probeOf: circuits.begin(call), keyVersion: keyVersion() };
+    const startedAt = this.#now();
+    let isSettled = false;
+    const settle = (end: SendEnd): void => {
+      if (isSettled) return;
+      isSettled = true;
+      limiter.complete(permit, end);
+      if (typeof end.status === "number" && end.status < 500) this.#admission.answered(end.durationMs);
+      circuits.ended(call, end, sent);
+    };
+    this.#inFlight.add(permit);
+    observer.departed(permit.request, clock.now() - enteredAt);
+    if (request.cause !== "retry") circuits.departed();
+    try {
+      return await send(settle, permit);
+    } finally {
+      const durationMs = this.#now() - startedAt;
+      settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
+      this.#inFlight.delete(permit);
+    }
+  }
+}
+
+function urgencyOf({ request }: Entry): number {
+  return PRIORITIES.indexOf(request.waiting.priority());
+}
+
+function nameOf({ app, priority }: AppCall): string {
+  return `${priority} ${app}`;
 }

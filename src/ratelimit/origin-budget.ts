@@ -2,6 +2,7 @@
 import type { Problem } from "../errors.ts";
 import type { Resource, OriginName } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
+import { memoize } from "../process/memoize.ts";
 import {
   type Cause,
   type Observer,
@@ -9,14 +10,16 @@ import {
   type Priority,
   type RefusalReason,
 } from "../telemetry/events.ts";
+import type { CallsConfig } from "./admission.ts";
 import type { Apps } from "./apps.ts";
-import { Calls, type CallsConfig } from "./calls.ts";
+import { Calls } from "./calls.ts";
 import { Circuits, type SharedCircuits } from "./circuits/circuits.ts";
 import { outageName, outageOf } from "./circuits/outages.ts";
 import type { CircuitScope } from "./circuits/opening.ts";
 import type { Limiter, LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
-import { remembered, sharesAt, type WindowOverview, windowsIn, type ShareOfWindow } from "./overview.ts";
-import { retryAfterSeconds } from "./refusals.ts";
+import { sharesAt, type ShareOfWindow, type WindowOverview, windowsIn } from "./overview.ts";
+import { type Expectation, retryAfterSeconds } from "./refusals.ts";
+import type { CallKind } from "./throttled.ts";
 
 export interface BudgetConfig extends CallsConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
@@ -40,132 +43,160 @@ export interface BudgetOptions {
 }
 
 /** The state of an origin's budget, for operators. */
-interface BudgetOverview {
-  readonly mode: LimiterState["mode"];
-  readonly hasSlot: LimiterState["hasSlot"];
+interface BudgetOverview extends Pick<LimiterState, "mode" | "hasSlot"> {
   readonly windows: readonly WindowOverview[];
   /** Waiting calls, by priority. */
   readonly queue: Readonly<Record<string, number>>;
   readonly circuits: ReturnType<Circuits["overview"]>;
 }
 
-export interface Budget extends Pick<Calls, "run" | "expect" | "inFlight"> {
-  /** Whether a circuit stops a call for this question now. */
-  readonly isCoolingOff: (question: { readonly resource: Resource; readonly query: string }) => boolean;
-  /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
-  readonly retryAfterSeconds: (resource: Resource) => number | undefined;
-  readonly queueLength: (priority: Priority) => number;
-  /** What an app has left of its share of each window, and of its `perDay`. The same array for half a second. */
-  readonly shareOf: (app: string) => readonly ShareOfWindow[];
-  /** At most half a second old. */
-  readonly windows: () => readonly WindowState[];
-  readonly circuits: Circuits["overview"];
-  readonly overview: () => BudgetOverview;
-  readonly configure: (config: BudgetConfig) => void;
-  /**
-   * Sets the listener that sends a probe. It is called when the credentials may be tried again and no caller asks a
-   * question that was answered before, and by `tryCircuits`.
-   */
-  readonly onProbeWanted: (listener: () => void) => void;
-  /** The next call is a probe of the open circuits. @returns the circuits that were open */
-  readonly tryCircuits: () => readonly CircuitScope[];
-  /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
-  readonly stop: (why: Problem) => Promise<void>;
-  /** Gives back what this process holds. Never rejects. */
-  readonly close: () => Promise<void>;
-}
-
+/** What callers see of the windows, read at an instant. */
 interface View {
+  readonly until: number;
   readonly windows: readonly WindowState[];
   readonly sharesOf: ReturnType<typeof sharesAt>;
 }
 
-export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
-  const { limiter, apps, clock, observer } = options;
-  const now = clock.monotonic;
-  let probeWanted = (): void => undefined;
-  const circuits = circuitsOf(options, config, () => probeWanted());
-  const shares = remembered<readonly ShareOfWindow[]>(now);
-  // All apps share one view, because computing it takes time in proportion to their number.
-  const view = remembered<View>(now);
-  const current = (): View =>
-    view.get("", () => {
-      const situation = calls.situation();
-      return { windows: situation.state.windows, sharesOf: sharesAt(situation) };
-    });
-  const forgetShares = (): void => {
-    shares.forget();
-    view.forget();
-  };
-  const calls = new Calls(
-    {
-      ...options,
-      circuits,
-      apps: { ...apps, perDayOf: (app) => config.perDay.get(app) ?? null },
-      observer: {
-        refused: (app, reason, isEnforced) => observer.refused(apps.labelOf(app), reason, isEnforced),
-        departed({ app, cause }, waitedMs) {
-          forgetShares();
-          observer.departed(apps.labelOf(app), cause, waitedMs);
+/** Every response asks for what is left. So it is read this often, and after each call. */
+const VIEW_MS = 500;
+
+export class Budget {
+  readonly #limiter: Limiter;
+  readonly #now: () => number;
+  readonly #circuits: Circuits;
+  readonly #calls: Calls;
+  #perDay: LimiterConfig["perDay"];
+  #view: View | undefined;
+  #probeWanted = (): void => undefined;
+
+  constructor(options: BudgetOptions, config: BudgetConfig) {
+    const { limiter, apps, clock, observer, origin, sharedCircuits: shared } = options;
+    this.#limiter = limiter;
+    this.#now = clock.monotonic;
+    this.#perDay = config.perDay;
+    this.#circuits = new Circuits(
+      {
+        ...options,
+        shared,
+        now: clock.monotonic,
+        probeWanted: () => this.#probeWanted(),
+        warn: observer.warn,
+        onState(scope, circuit) {
+          if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
+          else observer.outOfOrder(outageOf(origin, scope, circuit));
         },
       },
-    },
-    config,
-  );
-  return {
-    run: (request, send) => calls.run(request, send),
-    expect: (kind) => calls.expect(kind),
-    inFlight: () => calls.inFlight(),
-    isCoolingOff: ({ resource, query }) =>
-      "until" in circuits.passage({ resource, question: query, cause: "miss" }),
-    retryAfterSeconds(resource) {
-      const open = circuits.overview().filter(({ scope }) => scope === "origin" || scope === resource);
-      return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
-    },
-    queueLength: (priority) => calls.waiting(priority),
-    shareOf: (app) => shares.get(app, () => current().sharesOf(app)),
-    windows: () => current().windows,
-    circuits: () => circuits.overview(),
-    overview: () => overviewOf(limiter.state(), calls, circuits, now()),
-    configure(next) {
-      config = next;
-      limiter.configure(next);
-      circuits.configure(next);
-      calls.configure(next);
-      forgetShares();
-    },
-    onProbeWanted: (listener) => void (probeWanted = listener),
-    tryCircuits: () => circuits.tryNow(),
-    stop: (why) => calls.stop(why),
-    close: limiter.close,
-  };
-}
-
-function circuitsOf(options: BudgetOptions, config: BudgetConfig, probeWanted: () => void): Circuits {
-  const { origin, observer, sharedCircuits: shared, clock } = options;
-  return new Circuits(
-    {
-      ...options,
-      shared,
-      now: clock.monotonic,
-      probeWanted,
-      warn: observer.warn,
-      onState(scope, circuit) {
-        if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
-        else observer.outOfOrder(outageOf(origin, scope, circuit));
+      config,
+    );
+    this.#calls = new Calls(
+      {
+        ...options,
+        circuits: this.#circuits,
+        apps: {
+          isListed: apps.isListed,
+          listed: apps.listed,
+          weightOf: apps.weightOf,
+          unlistedShare: apps.unlistedShare,
+          perDayOf: (app) => this.#perDay.get(app) ?? null,
+        },
+        observer: {
+          refused: (app, reason, isEnforced) => observer.refused(apps.labelOf(app), reason, isEnforced),
+          departed: ({ app, cause }, waitedMs) => {
+            this.#view = undefined;
+            observer.departed(apps.labelOf(app), cause, waitedMs);
+          },
+        },
       },
-    },
-    config,
-  );
-}
+      config,
+    );
+  }
 
-function overviewOf(state: LimiterState, calls: Calls, circuits: Circuits, now: number): BudgetOverview {
-  const queue = PRIORITIES.map((priority) => [priority, calls.waiting(priority)] as const);
-  return {
-    mode: state.mode,
-    hasSlot: state.hasSlot,
-    windows: windowsIn(state, now),
-    queue: Object.fromEntries(queue),
-    circuits: circuits.overview(),
-  };
+  readonly run: Calls["run"] = (request, send) => this.#calls.run(request, send);
+
+  expect(kind: CallKind): Expectation {
+    return this.#calls.expect(kind);
+  }
+
+  inFlight(): number {
+    return this.#calls.inFlight();
+  }
+
+  queueLength(priority: Priority): number {
+    return this.#calls.waiting(priority);
+  }
+
+  /** Whether a circuit stops a call for this question now. */
+  isCoolingOff({ resource, query }: { readonly resource: Resource; readonly query: string }): boolean {
+    return "until" in this.#circuits.passage({ resource, question: query, cause: "miss" });
+  }
+
+  /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
+  retryAfterSeconds(resource: Resource): number | undefined {
+    const open = this.circuits().filter(({ scope }) => scope === "origin" || scope === resource);
+    return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
+  }
+
+  /** What an app has left of its share of each window, and of its `perDay`. The same array for half a second. */
+  shareOf(app: string): readonly ShareOfWindow[] {
+    return this.#viewed().sharesOf(app);
+  }
+
+  /** At most half a second old. */
+  windows(): readonly WindowState[] {
+    return this.#viewed().windows;
+  }
+
+  circuits(): BudgetOverview["circuits"] {
+    return this.#circuits.overview();
+  }
+
+  overview(): BudgetOverview {
+    const { mode, hasSlot, windows } = this.#limiter.state();
+    return {
+      mode,
+      hasSlot,
+      windows: windowsIn(windows, this.#now()),
+      queue: Object.fromEntries(PRIORITIES.map((priority) => [priority, this.queueLength(priority)])),
+      circuits: this.circuits(),
+    };
+  }
+
+  configure(config: BudgetConfig): void {
+    this.#perDay = config.perDay;
+    this.#limiter.configure(config);
+    this.#circuits.configure(config);
+    this.#calls.configure(config);
+    this.#view = undefined;
+  }
+
+  /**
+   * Sets the listener that sends a probe. It is called when the credentials may be tried again and no caller asks a
+   * question that was answered before, and by `tryCircuits`.
+   */
+  onProbeWanted(listener: () => void): void {
+    this.#probeWanted = listener;
+  }
+
+  /** The next call is a probe of the open circuits. @returns the circuits that were open */
+  tryCircuits(): readonly CircuitScope[] {
+    return this.#circuits.tryNow();
+  }
+
+  /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
+  stop(why: Problem): Promise<void> {
+    return this.#calls.stop(why);
+  }
+
+  /** Gives back what this process holds. Never rejects. */
+  close(): Promise<void> {
+    return this.#limiter.close();
+  }
+
+  #viewed(): View {
+    if (this.#view !== undefined && this.#now() < this.#view.until) return this.#view;
+    const situation = this.#calls.situation();
+    const { windows } = situation.state;
+    this.#view = { until: this.#now() + VIEW_MS, windows, sharesOf: memoize(sharesAt(situation)) };
+    return this.#view;
+  }
 }

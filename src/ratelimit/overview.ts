@@ -2,7 +2,7 @@
 import { OTHER_APP } from "../telemetry/events.ts";
 import { Calendar } from "./fairness/calendar.ts";
 import { isLong, type Situation } from "./fairness/shares.ts";
-import { DAY_MS, type LimiterState, type WindowState } from "./limiter.ts";
+import { DAY_MS, type WindowState } from "./limiter.ts";
 
 /** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */
 export interface ShareOfWindow {
@@ -39,7 +39,7 @@ const MOST_NAMED = 20;
 /** An overview shows when this many spent calls are free again. */
 const COME_BACK = [1, 10, 100];
 
-export function windowsIn({ windows }: LimiterState, now: number): WindowOverview[] {
+export function windowsIn(windows: readonly WindowState[], now: number): WindowOverview[] {
   return windows.map(({ name, byApp, freeAt, ...window }) => ({
     name,
     ...window,
@@ -63,23 +63,17 @@ export function topApps(byApp: Readonly<Record<string, number>>, most = MOST_NAM
 /** @returns a function that says what an app has left of its share of each window, and of its `perDay` */
 export function sharesAt(situation: Situation): (app: string) => readonly ShareOfWindow[] {
   const calendar = new Calendar(situation, []);
-  return (app) => sharesOf(situation, calendar, app);
+  return (app) => sharesOf(calendar, app);
 }
 
-function sharesOf(
-  { state, now, apps }: Situation,
-  calendar: Calendar,
-  app: string,
-): readonly ShareOfWindow[] {
-  const shares = calendar.sharesOf(app);
+function sharesOf(calendar: Calendar, app: string): readonly ShareOfWindow[] {
+  const { state, now, apps } = calendar.situation;
   const secondsUntil = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
-  const windows = state.windows.map((window, index): ShareOfWindow => {
+  const windows = calendar.sharesOf(app).map(({ window, share, leaveBeyond }): ShareOfWindow => {
     const { name, windowMs, remaining, freeAt } = window;
     const used = window.byApp.get(app) ?? 0;
-    const { share = 0, leaveBeyond = 0 } = shares[index] ?? {};
     // No app is held to its share of a long window.
-    const beyond = remaining - leaveBeyond;
-    const limit = isLong(window) ? Math.max(share, used + beyond) : share;
+    const limit = isLong(window) ? Math.max(share, used + remaining - leaveBeyond) : share;
     return {
       name,
       limit,
@@ -96,28 +90,4 @@ function sharesOf(
     ...windows,
     { ...day, remaining: Math.max(0, perDay - spent), resetSeconds: secondsUntil(nextFreeAt) },
   ];
-}
-
-const FOR_MS = 500;
-const MOST_REMEMBERED = 500;
-
-/** Remembers values for half a second, because every response asks for them. */
-export function remembered<T>(now: () => number): {
-  readonly get: (key: string, read: () => T) => T;
-  readonly forget: () => void;
-} {
-  const known = new Map<string, T>();
-  let until = 0;
-  return {
-    get(key, read) {
-      if (now() >= until || known.size >= MOST_REMEMBERED) {
-        known.clear();
-        until = now() + FOR_MS;
-      }
-      const value = known.get(key) ?? read();
-      known.set(key, value);
-      return value;
-    },
-    forget: () => known.clear(),
-  };
 }

@@ -1,8 +1,9 @@
 /** The calls of replicas on a fake clock: the real queue, circuits and Bottleneck before limiters in memory. */
 import { onTestFinished } from "vitest";
 
-import { type AppsConfig, createApps } from "../../src/ratelimit/apps.ts";
-import { Calls, type CallsConfig } from "../../src/ratelimit/calls.ts";
+import { Apps, type ListedApp } from "../../src/ratelimit/apps.ts";
+import type { CallsConfig } from "../../src/ratelimit/admission.ts";
+import { Calls } from "../../src/ratelimit/calls.ts";
 import { Circuits, type SharedCircuits, unsharedCircuits } from "../../src/ratelimit/circuits/circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
@@ -13,7 +14,8 @@ import { waitingOf } from "./waiting.ts";
 export const SECOND = 1_000;
 export const MINUTE = 60_000;
 
-export interface SceneOptions extends Partial<CallsConfig>, Partial<AppsConfig> {
+export interface SceneOptions extends Partial<CallsConfig> {
+  readonly listed?: readonly ListedApp[];
   readonly windows?: readonly Omit<RateWindow, "name">[];
   readonly perDay?: ReadonlyMap<string, number>;
   readonly clock?: FakeClock;
@@ -52,13 +54,10 @@ export function createScene(options: SceneOptions = {}): Scene {
   const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = fakeTime(), perDay } = options;
   const limiters =
     options.limiters ?? createFakeLimiters({ windows, now: clock.monotonic, ...(perDay && { perDay }) });
-  const apps = createApps({
-    listed: [],
-    defaultWeight: 1,
-    maxUnlisted: 1_000,
-    unlistedShare: 0.5,
-    labels: 20,
-    ...options,
+  const apps = new Apps({
+    apps: options.listed ?? [],
+    unlistedApps: { weight: 1, max: 1_000, share: 0.5 },
+    metrics: { apps: 20 },
   });
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];

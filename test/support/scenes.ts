@@ -3,7 +3,7 @@ import { expect } from "vitest";
 
 import { MINUTE } from "./calls-scene.ts";
 
-export interface AppLoad {
+interface AppLoad {
   readonly app: string;
   /** Calls that arrive, whatever happens to others. */
   readonly perMinute?: number;
@@ -40,7 +40,7 @@ export interface Stage {
   readonly sent: () => readonly number[];
 }
 
-export interface Answer {
+interface Answer {
   readonly isAnswered: boolean;
   /** It was refused after it had waited. */
   readonly isLate?: boolean;

@@ -30,21 +30,20 @@ const STEPS = 50;
 
 export class Calendar {
   readonly situation: Situation;
-  readonly #places: readonly Place[];
   readonly #windows: readonly WindowPlan[];
 
   constructor(situation: Situation, places: readonly Place[]) {
     const { now, state } = situation;
     // A place in the past is still to be used.
     const next = places.map((place) => ({ ...place, at: Math.max(now, place.at) }));
+    const sorted = next.toSorted((a, b) => a.at - b.at);
     this.situation = situation;
-    this.#places = next.toSorted((a, b) => a.at - b.at);
-    this.#windows = state.windows.map((window) => new WindowPlan(situation, window, this.#places));
+    this.#windows = state.windows.map((window) => new WindowPlan(situation, window, sorted));
   }
 
   /** The first instant from an instant on at which a call may go. */
   earliest(call: PlannedCall, from: number): number {
-    const plans = this.#windows.map((window) => window.for(call, this.#places));
+    const plans = this.#windows.map((window) => window.for(call));
     const fits = (at: number): boolean => plans.every((plan) => plan.fits(at));
     const start = Math.max(from, dayFreeAt(this.situation, call.app));
     if (fits(start)) return start;
@@ -59,7 +58,7 @@ export class Calendar {
    */
   leave(call: AppCall, isPlanned: boolean): number[] {
     return this.#windows.map((window) => {
-      const leave = window.for(call, this.#places).leaveAt(this.situation.now);
+      const leave = window.for(call).leaveAt(this.situation.now);
       return isPlanned ? Math.min(leave, window.reservedFrom(call.priority)) : leave;
     });
   }
@@ -68,17 +67,17 @@ export class Calendar {
   isHeldBack(call: AppCall): boolean {
     const { now } = this.situation;
     return this.#windows.some((window) => {
-      const plan = window.for(call, this.#places);
+      const plan = window.for(call);
       return !plan.fits(now) && plan.isBeyondAt(now);
     });
   }
 
   /** An app's share of each window, and what the app leaves there beyond it. */
-  sharesOf(app: string): { readonly share: number; readonly leaveBeyond: number }[] {
-    const { now } = this.situation;
-    return this.#windows.map((window) => ({
-      share: window.shareOf(app),
-      leaveBeyond: window.leaveBeyond(app)(now),
+  sharesOf(app: string): { window: WindowState; share: number; leaveBeyond: number }[] {
+    return this.#windows.map((plan) => ({
+      window: plan.window,
+      share: plan.shares.of(app),
+      leaveBeyond: plan.leaveBeyond(app, this.situation.now),
     }));
   }
 }
@@ -100,9 +99,10 @@ interface CallPlan {
 }
 
 class WindowPlan {
+  readonly window: WindowState;
+  readonly shares: Shares;
   readonly #situation: Situation;
-  readonly #window: WindowState;
-  readonly #shares: Shares;
+  readonly #places: readonly Place[];
   readonly #taken: Tally;
   readonly #takenByIds: Tally;
   readonly #usedByIds: number;
@@ -110,16 +110,18 @@ class WindowPlan {
   constructor(situation: Situation, window: WindowState, places: readonly Place[]) {
     const { isListed } = situation.apps;
     this.#situation = situation;
-    this.#window = window;
-    this.#shares = new Shares(situation, window);
+    this.window = window;
+    this.shares = new Shares(situation, window);
+    this.#places = places;
     this.#taken = new Tally(places, () => true);
     this.#takenByIds = new Tally(places, ({ app }) => !isListed(app));
     this.#usedByIds = [...window.byApp].reduce((sum, [app, used]) => sum + (isListed(app) ? 0 : used), 0);
   }
 
-  for(call: PlannedCall, places: readonly Place[]): CallPlan {
-    const { windowMs } = this.#window;
-    const { leaveAt, isBeyondAt } = this.#leaveOf(call, places);
+  for(call: PlannedCall): CallPlan {
+    const places = this.#places;
+    const { windowMs } = this.window;
+    const { leaveAt, isBeyondAt } = this.#leaveOf(call);
     const isFull = (at: number, toleratedMs = 0): boolean =>
       this.#freeAt(at + toleratedMs) - this.#taken.within(at + toleratedMs - windowMs, at) < 1 + leaveAt(at);
     /** Places that would lose their permit to a call that goes before them. */
@@ -136,37 +138,30 @@ class WindowPlan {
     };
   }
 
-  shareOf(app: string): number {
-    return this.#shares.of(app);
-  }
-
   /** Permits that an app beyond its share leaves at an instant. */
-  leaveBeyond(app: string): (at: number) => number {
-    const others = once(() => this.#shares.othersOf(app));
-    const least = isLong(this.#window) ? 0 : this.#headroom;
-    return (at) => least + Math.max(0, Math.ceil(others().need - others().met * this.#leftAt(at) - ROUNDING));
+  leaveBeyond(app: string, at: number): number {
+    const { need, met } = this.shares.othersOf(app);
+    const least = isLong(this.window) ? 0 : this.#headroom;
+    return least + Math.max(0, Math.ceil(need - met * this.#leftAt(at) - ROUNDING));
   }
 
   /** Permits that a call leaves at an instant. */
-  #leaveOf(
-    { app, priority, isPromise = false }: PlannedCall,
-    places: readonly Place[],
-  ): Pick<CallPlan, "leaveAt" | "isBeyondAt"> {
+  #leaveOf({ app, priority, isPromise = false }: PlannedCall): Pick<CallPlan, "leaveAt" | "isBeyondAt"> {
     const { apps } = this.#situation;
-    const { limit, windowMs, byApp, spent } = this.#window;
+    const { limit, windowMs, byApp, spent } = this.window;
     const isId = !apps.isListed(app);
     const isBesideListed = isId && apps.listed().length > 0;
     const reserved = this.reservedFrom(priority);
-    const share = this.shareOf(app);
-    const leaveBeyond = this.leaveBeyond(app);
-    const own = new Tally(places, (place) => place.app === app);
+    const share = this.shares.of(app);
+    const leaveBeyond = (at: number): number => this.leaveBeyond(app, at);
+    const own = new Tally(this.#places, (place) => place.app === app);
     const usedAt = (at: number): number =>
       (byApp.get(app) ?? 0) * this.#leftAt(at) + own.within(at - windowMs, at);
-    if (isLong(this.#window)) {
+    if (isLong(this.window)) {
       const ofListed = isBesideListed ? limit * (1 - apps.unlistedShare()) - (spent - this.#usedByIds) : 0;
       const leaveAt = (at: number): number =>
         Math.max(reserved, Math.ceil(ofListed), usedAt(at) < share ? 0 : leaveBeyond(at));
-      return { leaveAt, isBeyondAt: (at) => this.#window.remaining > 0 && leaveAt(at) > 0 };
+      return { leaveAt, isBeyondAt: (at) => this.window.remaining > 0 && leaveAt(at) > 0 };
     }
     if (share >= limit) {
       const leave = Math.max(reserved, isBesideListed || isPromise ? this.#headroom : 0);
@@ -175,8 +170,8 @@ class WindowPlan {
     // To the next whole call for listed apps, so that they do not lose calls to rounding.
     const isOwnBeyond = (at: number): boolean =>
       isId ? usedAt(at) >= share : usedAt(at) + 0.5 >= Math.max(1, share);
-    const ofGroup = this.#shares.ofGroup(app);
-    const kept = this.#shares.isGreedy(app) ? this.#headroom / 2 : 0;
+    const ofGroup = this.shares.ofGroup(app);
+    const kept = this.shares.isGreedy(app) ? this.#headroom / 2 : 0;
     const groupShare = Math.max(1, ofGroup - kept);
     const idsAt = (at: number): number =>
       this.#usedByIds * this.#leftAt(at) + this.#takenByIds.within(at - windowMs, at);
@@ -187,26 +182,26 @@ class WindowPlan {
 
   /** Permits that are reserved for more urgent calls. */
   reservedFrom(priority: Priority): number {
-    return priority === "interactive" ? 0 : Math.floor(this.#window.limit * this.#situation.reserve);
+    return priority === "interactive" ? 0 : Math.floor(this.window.limit * this.#situation.reserve);
   }
 
   get #headroom(): number {
-    return Math.round(this.#window.limit * HEADROOM);
+    return Math.round(this.window.limit * HEADROOM);
   }
 
   /** Permits that are free at an instant if no more calls are sent until then. */
   #freeAt(at: number): number {
-    const { limit, reserved, remaining } = this.#window;
+    const { limit, reserved, remaining } = this.window;
     return Math.min(limit - reserved, remaining + this.#freedAt(at));
   }
 
   /** The part of the calls that count now and still count at an instant. */
   #leftAt(at: number): number {
-    return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.#window.spent));
+    return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.window.spent));
   }
 
   #freedAt(at: number): number {
-    const { freeAt, spent } = this.#window;
+    const { freeAt, spent } = this.window;
     const known = firstAfter(freeAt, at);
     if (known < freeAt.length || known < MOST_FREE_INSTANTS) return known;
     const [last, end] = this.#unknown();
@@ -214,7 +209,7 @@ class WindowPlan {
   }
 
   #instants(): readonly number[] {
-    const { freeAt, spent } = this.#window;
+    const { freeAt, spent } = this.window;
     if (spent <= freeAt.length) return freeAt;
     const [last, end] = this.#unknown();
     const step = (end - last) / STEPS;
@@ -223,7 +218,7 @@ class WindowPlan {
 
   /** The time in which calls leave the window whose instants are not known. */
   #unknown(): [number, number] {
-    const { freeAt, windowMs } = this.#window;
+    const { freeAt, windowMs } = this.window;
     const { now } = this.#situation;
     return [freeAt.at(-1) ?? now, now + windowMs];
   }
@@ -257,9 +252,4 @@ function firstAfter(instants: readonly number[], instant: number): number {
     else low = middle + 1;
   }
   return low;
-}
-
-function once<T>(read: () => T): () => T {
-  let known: { readonly value: T } | undefined;
-  return () => (known ??= { value: read() }).value;
 }

@@ -7,16 +7,23 @@
 import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
 import type { Limiter, News, Told } from "../limiter.ts";
 import { type UpstreamRequest, kindsOf } from "../throttled.ts";
-import { createActiveApps } from "./active-apps.ts";
 import type { Place } from "./calendar.ts";
 import type { AppCall } from "./shares.ts";
 
-/** A call that waits. */
-export interface WaitingCall {
-  readonly request: UpstreamRequest;
-  /** The instant of its permit, and when that was computed. Monotonic milliseconds. */
+/** The place of a call: the instant of its permit, and when that was decided. Monotonic milliseconds. */
+export interface Placed {
   at: number;
   placedAt: number;
+}
+
+/** Whether a call was told to wait, or to come back, for its place. Others leave it the permit. */
+export function isOwed({ at, placedAt }: Placed): boolean {
+  return at > placedAt;
+}
+
+/** A call that waits. */
+export interface WaitingCall extends Placed {
+  readonly request: UpstreamRequest;
 }
 
 export interface PlacesOptions {
@@ -30,10 +37,8 @@ export interface PlacesOptions {
 }
 
 /** A permit that a caller was promised when it comes back. */
-interface Promised extends AppCall {
+interface Promised extends AppCall, Readonly<Placed> {
   readonly name: string;
-  readonly at: number;
-  readonly madeAt: number;
 }
 
 /** A promise that nobody takes is forgotten after this time. */
@@ -52,11 +57,12 @@ const OUTDATED_MS = 1_000;
 const NOTHING: Told = { at: 0, news: [] };
 /** So many waiting calls, and as many promises, are told to the other replicas. */
 const MOST_NEWS = 100;
+const ACTIVE_MS = 60_000;
 /** What one call counts per minute. It says nothing about a rate. */
 const ONE_CALL = 1.6;
 
 export class Places {
-  readonly active;
+  readonly #active: ActiveApps;
   readonly #options: PlacesOptions;
   readonly #now: () => number;
   /** Ascending instants. */
@@ -73,13 +79,23 @@ export class Places {
   constructor(options: PlacesOptions) {
     this.#options = options;
     this.#now = options.now;
-    this.active = createActiveApps(this.#now);
+    this.#active = new ActiveApps(this.#now);
+  }
+
+  /** An app asks for a call here. */
+  asks(app: string): void {
+    this.#active.see(app, 1);
+  }
+
+  /** Apps still wait. */
+  areSeen(apps: readonly string[]): void {
+    for (const app of apps) this.#active.see(app, 0);
   }
 
   /** A caller is told to come back at an instant. The promises that are due first are kept. */
   keep(name: string, { app, priority }: AppCall, at: number): void {
     const index = this.#promised.findLastIndex((promise) => promise.at <= at) + 1;
-    this.#promised.splice(index, 0, { name, app, priority, at, madeAt: this.#now() });
+    this.#promised.splice(index, 0, { name, app, priority, at, placedAt: this.#now() });
     if (this.#promised.length > MOST_PROMISES) this.#promised.pop();
     this.tell();
   }
@@ -116,7 +132,7 @@ export class Places {
       if (isUrgent(promise) && !this.#taken.has(promise.name))
         places.push({ ...promise, weight: this.#takenPart });
     for (const [index, promise] of this.#promised.entries()) {
-      const isUntold = promise.madeAt > newSince || index >= MOST_NEWS;
+      const isUntold = promise.placedAt > newSince || index >= MOST_NEWS;
       const weight = this.#takenPart * (isUntold ? unknown(promise.at) : 1);
       if (isUrgent(promise)) places.push({ ...promise, weight });
     }
@@ -130,7 +146,7 @@ export class Places {
 
   /** How many calls each active app asks for in a minute, of all replicas. */
   asked(): ReadonlyMap<string, number> {
-    const asked = new Map(this.active.perMinute());
+    const asked = this.#active.perMinute();
     for (const [app, perMinute] of this.#elsewhere.asked) asked.set(app, (asked.get(app) ?? 0) + perMinute);
     for (const [app, perMinute] of asked) asked.set(app, Math.max(0, perMinute - ONE_CALL));
     return asked;
@@ -161,7 +177,7 @@ export class Places {
       news.push([`${priority} ${name}`, app, at - now]);
     for (const name of this.#taken.keys()) news.push([`taken ${name}`, "", 0]);
     if (news.length > 0)
-      for (const [app, perMinute] of this.active.perMinute()) news.push(["asked", app, perMinute]);
+      for (const [app, perMinute] of this.#active.perMinute()) news.push(["asked", app, perMinute]);
     if (news.length === 0 && !this.#hasTold) return;
     limiter.announce(news);
     this.#hasTold = news.length > 0;
@@ -213,9 +229,53 @@ function heard({ at: toldAt, news }: Told): Heard {
     const at = toldAt + value;
     if (kind === "asked") all.asked.push([app, value]);
     else if (priority === undefined) all.taken.add(name ?? "");
-    else if (name !== undefined) all.promised.set(name, { name, app, priority, at, madeAt: 0 });
+    else if (name !== undefined) all.promised.set(name, { name, app, priority, at, placedAt: 0 });
     else if (value > 0) all.waiting.push({ app, priority, at, weight: 1 });
   }
   for (const name of all.taken) all.promised.delete(name);
   return all;
+}
+
+/** The apps that were seen in the last minute, and how much each of them asks. */
+class ActiveApps {
+  readonly #now: () => number;
+  /** Least recently seen first. Counts decay, so that a minute is enough to forget. */
+  readonly #seen = new Map<string, Seen>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  see(app: string, calls: number): void {
+    const at = this.#now();
+    const last = this.#seen.get(app);
+    this.#seen.delete(app);
+    const isNew = last === undefined || last.at < at - ACTIVE_MS;
+    this.#seen.set(
+      app,
+      isNew ? { since: at, at, count: calls } : { ...last, at, count: decayed(last, at) + calls },
+    );
+  }
+
+  /** For each active app: the calls that it asks for in a minute, refused ones included. */
+  perMinute(): Map<string, number> {
+    const at = this.#now();
+    for (const [app, last] of this.#seen) {
+      if (last.at >= at - ACTIVE_MS) break;
+      this.#seen.delete(app);
+    }
+    // An app that asks evenly has this part of its final count after a time. The first calls count as those of a minute.
+    const known = ({ since }: Seen): number => 1 - Math.exp(-Math.max(ACTIVE_MS, at - since) / ACTIVE_MS);
+    return new Map([...this.#seen].map(([app, last]) => [app, decayed(last, at) / known(last)]));
+  }
+}
+
+interface Seen {
+  readonly since: number;
+  readonly at: number;
+  readonly count: number;
+}
+
+function decayed({ at, count }: Seen, now: number): number {
+  return count * Math.exp((at - now) / ACTIVE_MS);
 }

@@ -2,20 +2,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { type AppsConfig, createApps } from "../../../src/ratelimit/apps.ts";
+import { Apps } from "../../../src/ratelimit/apps.ts";
 
 const MINUTE = 60_000;
 
-function appsOf(changes: Partial<AppsConfig> = {}) {
-  const listed = [{ id: "web", weight: 4, perDay: 100 }];
-  return createApps({
-    listed,
-    defaultWeight: 1,
-    maxUnlisted: 3,
-    unlistedShare: 0.5,
-    labels: 3,
-    ...changes,
-  });
+function appsOf(unlisted: { readonly weight?: number; readonly max?: number } = {}) {
+  const apps = [{ id: "web", weight: 4, perDay: 100 }];
+  const unlistedApps = { weight: 1, max: 3, share: 0.5, ...unlisted };
+  return new Apps({ apps, unlistedApps, metrics: { apps: 3 } });
 }
 
 describe("a request counts as", () => {
@@ -62,7 +56,7 @@ describe("unlisted ids", () => {
   });
 
   it("get a label in the order in which they were seen, and keep it", () => {
-    const apps = appsOf({ maxUnlisted: 1 });
+    const apps = appsOf({ max: 1 });
     for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * 10 * MINUTE);
     expect(["web", "a", "b", "c", "never-seen"].map(apps.labelOf)).toEqual([
       "web",
@@ -74,7 +68,7 @@ describe("unlisted ids", () => {
   });
 
   it("have the default weight and no perDay", () => {
-    const apps = appsOf({ defaultWeight: 2 });
+    const apps = appsOf({ weight: 2 });
     expect(["web", "a"].map((app) => [apps.weightOf(app), apps.perDayOf(app), apps.isListed(app)])).toEqual([
       [4, 100, true],
       [2, null, false],
@@ -105,7 +99,7 @@ describe("how an app identified itself", () => {
   });
 
   it("is forgotten for the first apps when there are more than 2,000", () => {
-    const apps = appsOf({ maxUnlisted: 10_000 });
+    const apps = appsOf({ max: 10_000 });
     for (let n = 0; n < 3_000; n++) apps.identify(`app-${n}`, undefined, n);
     expect(apps.identities()).toHaveLength(2_000);
     expect(apps.identities()[0]?.app).toBe("app-1000");

@@ -1,8 +1,8 @@
 /** The state of a budget, as callers and operators see it. */
 import { describe, expect, it } from "vitest";
 
-import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
-import { type Budget, createBudget } from "../../../src/ratelimit/origin-budget.ts";
+import { Apps, type ListedApp } from "../../../src/ratelimit/apps.ts";
+import { Budget } from "../../../src/ratelimit/origin-budget.ts";
 import { topApps } from "../../../src/ratelimit/overview.ts";
 import { unsharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
 import type { SendEnd } from "../../../src/ratelimit/throttled.ts";
@@ -25,9 +25,13 @@ function createScene(listed: readonly ListedApp[] = [], labels = 20): Scene {
   );
   const windows = [{ name: "1m", limit: 60, windowMs: MINUTE }];
   const limiter = createFakeLimiters({ windows, perDay, now: clock.monotonic }).join();
-  const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedShare: 0.5, labels });
+  const apps = new Apps({
+    apps: listed,
+    unlistedApps: { weight: 1, max: 100, share: 0.5 },
+    metrics: { apps: labels },
+  });
   const observed: string[] = [];
-  const budget = createBudget(
+  const budget = new Budget(
     {
       origin: "api",
       limiter,

@@ -18,9 +18,7 @@ export function playScenes(replicas: number, seeds: readonly number[]): void {
   });
 }
 
-export async function playDay(
-  options: Playing & Pick<Day, "listed"> & Pick<Stage, "replicas">,
-): Promise<Played> {
+async function playDay(options: Playing & Pick<Day, "listed"> & Pick<Stage, "replicas">): Promise<Played> {
   const { replicas, windows = [{ limit: 60, windowMs: MINUTE }], listed: weights = {}, forMs } = options;
   const clock = fakeTime();
   const limiters = createFakeLimiters({ windows, now: clock.monotonic, newsAfterMs: replicas > 1 ? 250 : 0 });
