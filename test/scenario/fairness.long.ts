@@ -1,8 +1,8 @@
 /**
  * The common days of the fair budget with gateway processes, a sandbox, and a Redis where there are several replicas.
  *
- * On one replica a minute takes a second. On three it takes three seconds, because the windows in Redis are longer than
- * configured by a quarter of a second and two timeouts of Redis: of a second, that is a third.
+ * A minute takes three seconds. In one second a busy machine does not answer the 640 requests of the day with the most
+ * callers, and the windows in Redis, which are longer by a quarter of a second and two timeouts, would be a third longer.
  */
 import http from "node:http";
 import { setTimeout as passed } from "node:timers/promises";
@@ -11,23 +11,21 @@ import { describe, it, onTestFinished } from "vitest";
 
 import { ask as askAt } from "../support/ask.ts";
 import { fileWith } from "../support/files.ts";
-import { startFleet, startMany, usesRedis } from "../support/fleet.ts";
+import { startFleet, startMany } from "../support/fleet.ts";
 import { redisForTest, urlOf } from "../support/redis.ts";
 import { type Day, DAYS, type Played, shortened, type Stage, startCallers } from "../support/scenes.ts";
 import { expectShared } from "../support/two-gateways.ts";
 
-/** Longer than a minute of a day, because a wait cannot be shorter than the call itself. */
+/** Long beside the call itself, also on a busy machine. */
 const MAX_WAIT_MS = 1_000;
-/** An answer that takes longer has waited. */
-const LATE_MS = 250;
 
 /** `usable`: calls count until they have arrived, and in Redis longer (see above). */
 describe.each([
-  { replicas: 1, times: 60, usable: 0.95 },
-  { replicas: 3, times: 20, usable: 0.8 },
-])("on $replicas replicas, with days that are $times times shorter,", ({ replicas, times, usable }) => {
+  { replicas: 1, usable: 0.95 },
+  { replicas: 3, usable: 0.8 },
+])("on $replicas replicas,", ({ replicas, usable }) => {
   it.each(DAYS)("$name", { timeout: 180_000 }, async (day) => {
-    day.expect(await play(shortened(day, times), { replicas, usable }));
+    day.expect(await play(shortened(day, 20), { replicas, usable }));
   });
 });
 
@@ -42,30 +40,39 @@ async function play(
     ...(replicas > 1 && { REDIS_URL: urlOf(await redisForTest()), REPLICAS: String(replicas) }),
   });
   const all = await startMany(fleet, replicas);
-  if (replicas > 1)
-    for (const one of all) {
-      await usesRedis(one);
-      await expectShared(one.admin);
-    }
+  if (replicas > 1) for (const { admin } of all) await expectShared(admin);
   const agent = new http.Agent({ keepAlive: true });
   onTestFinished(() => agent.destroy());
-  const ask: Stage["ask"] = async (replica, app, question) => {
+  const underWay = new Set<Promise<unknown>>();
+  const askNow: Stage["ask"] = async (replica, app, question) => {
     const at = Date.now();
-    const headers = { "x-app-id": app };
-    const { status, headers: got } = await askAt(`${all[replica]?.url}/areas?q=${question}`, {
-      headers,
-      agent,
-    });
+    const url = `${all[replica]?.url}/areas?q=${question}`;
+    const { status, headers } = await askAt(url, { headers: { "x-app-id": app }, agent });
     const waitedMs = Date.now() - at;
     if (status === 200) return { isAnswered: true, waitedMs };
-    const retryAfterMs = Number(got["retry-after"]) * 1_000;
-    return { isAnswered: false, isLate: waitedMs > LATE_MS, waitedMs, retryAfterMs };
+    return { isAnswered: false, waitedMs, retryAfterMs: Number(headers["retry-after"]) * 1_000 };
+  };
+  const ask: Stage["ask"] = (...question) => {
+    const asked = askNow(...question);
+    underWay.add(asked);
+    return asked.finally(() => underWay.delete(asked));
   };
   const after: Stage["after"] = (delayMs, callback) => setTimeout(callback, delayMs);
   const stage: Stage = { replicas, usable, now: Date.now, after, ask, sent: fleet.arrivals };
   const seen = startCallers(stage, { ...day, seed: 1 });
-  await passed(day.forMs + 2 * MAX_WAIT_MS);
-  return seen();
+  await passed(day.forMs + MAX_WAIT_MS);
+  await Promise.all(underWay);
+  const played = seen();
+  // How long an answer takes depends on the machine. So the gateways say which calls were refused late.
+  const late = await Promise.all(all.map(({ admin }) => lateAt(admin)));
+  const calls = late.reduce((sum, count) => sum + count, 0);
+  return { ...played, late: calls / Math.max(1, played.all.answered + calls) };
+}
+
+async function lateAt(admin: string): Promise<number> {
+  const { text } = await askAt(`${admin}/metrics`);
+  const counts = [...text.matchAll(/^gateway_refused_total\{.*reason="deadline".*\} (\d+)/gm)];
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 function listedOf({ listed = {} }: Pick<Day, "listed">): { id: string; weight: number }[] {
