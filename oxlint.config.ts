@@ -42,6 +42,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/cache/recent-failures.ts",
       "src/pages/page-by-page.ts",
       "src/query/known-targets.ts",
+      "src/ratelimit/circuits/circuits.ts",
       "src/ratelimit/limits/redis-ledger.ts",
     ],
   },

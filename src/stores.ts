@@ -130,7 +130,6 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   const { config, clock, random, observer, secretFiles } = context;
   const replica = random.unique16();
   const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
-  const namespace = namespaces.cache;
   const seal = createSeal(context.keys.newest);
   const service = new RedisService({
     namespace: namespaces.budget,
@@ -146,20 +145,16 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   });
   secretFiles.onChange("redis", service.renew);
   const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
+  const common = { redis: service, namespace: namespaces.cache, clock, replica, seal };
   const store = createRedisStore({
-    redis: service,
-    namespace,
-    clock,
+    ...common,
     retentionMs: config.cache.retentionMs,
-    seal,
     onUnreadable: atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
       observer.warn(UNREADABLE, { times }),
     ),
   });
   const claims = new RedisClaims({
-    redis: service,
-    clock,
-    namespace,
+    ...common,
     newHolder: random.unique16,
     onFailed(key, problem) {
       if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
@@ -168,7 +163,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   return {
     store,
     claims,
-    statusTexts: new StatusTexts({ redis: service, clock, namespace, replica, seal }),
+    statusTexts: new StatusTexts(common),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [[{ store: "redis" }, Number(service.isUp())]],
     evictionPolicy: eviction.current,
@@ -187,24 +182,21 @@ function sharedLimits(
   namespaces: RedisNamespaces,
   { config, clock, observer, metrics }: Context,
 ): Pick<Backend, "limiterOf" | "circuitsOf" | "replicas"> {
-  const { replicas, degradedReserve, degradedForMs } = config.budget;
   const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespaces.budget, origin);
   service.defineScripts(PURSE_SCRIPTS);
   return {
     limiterOf(origin, limits) {
       const limiter = new SharedLimiter({
+        ...config.budget,
+        ...observer,
         origin,
         config: limits,
         redis: purseOf(origin),
         clock,
         process: replica,
-        replicas,
-        degradedReserve,
-        degradedForMs,
         timeoutMs: service.timeout.ms,
         mostTimeoutMs: service.timeout.mostMs,
         ledger: config.ledger,
-        ...observer,
         dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });
       service.watch({ onRecovery: limiter.check });

@@ -10,6 +10,8 @@
  *
  * Each change is published to the other replicas (redis-circuits.ts). Instants are milliseconds of the monotonic clock.
  */
+import { LRUCache } from "lru-cache";
+
 import type { Resource } from "../../interface/resources.ts";
 import type { MessageOf } from "../../redis/messages.ts";
 import type { Cause, Observer } from "../../telemetry/events.ts";
@@ -104,7 +106,7 @@ export class Circuits {
   readonly #open = new Map<CircuitScope, OpenCircuit>();
   readonly #lastCalls = new LastCalls();
   /** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
-  readonly #answered = new Set<string>();
+  readonly #answered = new LRUCache<string, true>({ max: MOST_QUESTIONS });
   /** The version of the key that the upstream refused last. */
   #refusedKey: number;
   #retries = MOST_RETRIES;
@@ -134,10 +136,9 @@ export class Circuits {
     if (this.#open.get("origin")?.cause === "credentials" && keyVersion() !== this.#refusedKey)
       this.#become("origin", undefined);
     const passages = (["origin", call.resource] as const).map((scope) => this.#passageOf(scope, call));
-    for (const kind of ["refuse", "wait"] as const) {
-      const stopped = passages.flatMap((passage) => (passage.kind === kind ? [passage] : []));
-      if (stopped.length > 0) return stopped.reduce((a, b) => (b.until > a.until ? b : a));
-    }
+    const stops = passages.filter((passage) => "until" in passage).toSorted((a, b) => b.until - a.until);
+    const stop = stops.find(({ kind }) => kind === "refuse") ?? stops[0];
+    if (stop !== undefined) return stop;
     const scopes = passages.flatMap((passage) => (passage.kind === "probe" ? passage.scopes : []));
     return scopes.length > 0 ? { kind: "probe", scopes } : { kind: "pass" };
   }
@@ -179,17 +180,11 @@ export class Circuits {
       this.#refusedKey = sent.keyVersion;
       this.#log("refusedCalls");
     }
-    if (typeof end.status === "number" && end.status < 500 && !isRefused) this.#remember(call.question);
+    if (typeof end.status === "number" && end.status < 500 && !isRefused)
+      this.#answered.set(call.question, true);
     // A refusal of the previous key says nothing about this one.
     if (this.#learn(call, isRefused && isKeyOld ? { ...end, status: "given-up" } : end, sent.probeOf))
       this.#changed();
-  }
-
-  #remember(question: string): void {
-    this.#answered.delete(question);
-    this.#answered.add(question);
-    if (this.#answered.size > MOST_QUESTIONS)
-      this.#answered.delete(this.#answered.values().next().value ?? "");
   }
 
   /** @returns whether a circuit has changed */
