@@ -28,15 +28,6 @@ function replica(listensAt = 0): Promise<WatchedBackend> {
 }
 
 describe("a Cluster", () => {
-  it("stores entries on all its nodes", async () => {
-    const { states, ...store } = await replica();
-    await Promise.all(KEYS.map((key) => store.set(key, entryWith(key, Date.now()))));
-    for (const { command } of cluster.servers) expect(await command("DBSIZE")).toBeGreaterThan(5);
-    const found = await Promise.all(KEYS.map((key) => store.get(key)));
-    expect(found.map((entry) => entry?.bodies.identity?.toString())).toEqual(KEYS);
-    expect(states).toEqual([]);
-  });
-
   it("delivers events, purges and flights to replicas that are subscribed at different nodes", async () => {
     const replicas = [await replica(0), await replica(1), await replica(2)] as const;
     for (const [index, key] of KEYS.slice(0, 12).entries()) {

@@ -84,12 +84,6 @@ describe("a purge", () => {
     expect(epochs).toEqual([...new Set(epochs)].toSorted((a, b) => a - b));
   });
 
-  it("reaches a replica that starts after it", async () => {
-    const purge = await (await replica()).purge({ kind: "resource", resource: "sold" }, !HARD);
-    const late = await replica();
-    await eventually(() => expect(purgesIn(late.events)).toEqual([purge]));
-  });
-
   it("reaches a replica that was disconnected, after the gap was reported to it", async () => {
     const one = await replica();
     const { proxy, settings } = await proxyOf(redis());

@@ -192,15 +192,6 @@ describe("Redis", () => {
     expect(backend.infos).toEqual(["Redis"]);
   });
 
-  it("read-only for long: asked again and again, and logged once", async () => {
-    const server = await redisForTest();
-    const { set, states, warnings } = backendOf(server.settings);
-    await server.command("REPLICAOF", "127.0.0.1", "1");
-    await expect(set(KEY, entryOf("new"))).rejects.toBeInstanceOf(StoreUnavailable);
-    await eventually(() => expect(states.filter((state) => state === "half-open").length).toBeGreaterThan(2));
-    expect([states.includes("closed"), warnings.length]).toEqual([false, 1]);
-  });
-
   it("out of memory: nothing is stored, everything else works", async () => {
     const server = await redisForTest();
     const store = backendOf(server.settings);
@@ -285,33 +276,5 @@ describe("Redis", () => {
       expect(await server.command("CLIENT", "LIST")).not.toContain("name=property-gateway"),
     );
     await expectUnavailable(backend);
-  });
-
-  it("shared with other programs: their keys are not touched", async () => {
-    const server = await redisForTest();
-    const foreign: Record<string, string> = {
-      "property-gateway": "a",
-      "property-gateway:2:x": "b",
-      session: "c",
-      "{purges}": "d",
-    };
-    for (const [key, value] of Object.entries(foreign)) await server.command("SET", key, value);
-    const { claims, ...store } = backendOf(server.settings);
-    await store.set(KEY, entryOf("one"));
-    await store.get(KEY);
-    await store.purge({ kind: "all" }, true);
-    const claim = await claims.claim(KEY);
-    if (claim?.kind === "leader") await claim.release({ kind: "landed" });
-    await store.remove(KEY);
-
-    const keys = [await server.command("KEYS", "*")].flat().map(String);
-    const theirs = keys.filter((key) => !key.startsWith("property-gateway:1:"));
-    expect(theirs.toSorted()).toEqual(Object.keys(foreign).toSorted());
-    for (const key of theirs) {
-      expect(await server.command("GET", key)).toBe(foreign[key]);
-      expect(await server.command("TTL", key)).toBe(-1);
-    }
-    const stats = String(await server.command("INFO", "commandstats"));
-    expect(stats).not.toMatch(/cmdstat_(flush|scan)/);
   });
 });
