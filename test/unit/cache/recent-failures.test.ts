@@ -16,6 +16,14 @@ function pauseMs(failures: Failures, now: number, key = "key"): number {
 }
 
 describe("a key whose fetch failed", () => {
+  it("begins with the shortest pause again after a success", () => {
+    const failures = createFailures();
+    for (const now of [0, 5_000]) failures.failed("key", FAILED, now);
+    failures.succeeded("key");
+    failures.failed("key", FAILED, 6_000);
+    expect(pauseMs(failures, 6_000)).toBe(5_000);
+  });
+
   it("counts a failure once that two replicas report", () => {
     const failures = new Failures();
     for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
