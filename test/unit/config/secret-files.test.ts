@@ -50,23 +50,6 @@ function follow() {
   return { files, source, keys, clock, said, followed, renewed };
 }
 
-it("are in use within a second, and each change is logged once without the content", async () => {
-  const { files, keys, clock, said, followed, renewed } = follow();
-  await clock.advance(60_000);
-  expect(said).toEqual([]);
-  files.set("/key", "second-key\n").set("/web", SECOND).set("/password", "second");
-  files.set("/cert", NEW.cert).set("/tls-key", NEW.key);
-  await clock.advance(1_000);
-  expect(keys.current()).toBe("second-key");
-  expect(keys.known).toEqual(expect.arrayContaining(["first-key", "second-key", "second", SECOND]));
-  expect(followed.appTokens().get("web")?.reveal()).toBe(SECOND);
-  expect(followed.current().server.tls?.cert).toBe(NEW.cert);
-  expect(renewed).toEqual(["redis", "server.tls"]);
-  expect(said).toEqual([
-    expect.stringMatching(/^Files with secrets .*\["upstream.privateKey","redis","apps","server.tls"\]/),
-  ]);
-});
-
 it("that are not valid change nothing, do not stop the others, and are logged once", async () => {
   const { files, keys, clock, said, followed, renewed } = follow();
   files.set("/key", "two\nlines").set("/tls-key", NEW.key).set("/password", "second");
