@@ -17,7 +17,7 @@ function pauseMs(failures: Failures, now: number, key = "key"): number {
 
 describe("a key whose fetch failed", () => {
   it("begins with the shortest pause again after a success", () => {
-    const failures = createFailures();
+    const failures = new Failures();
     for (const now of [0, 5_000]) failures.failed("key", FAILED, now);
     failures.succeeded("key");
     failures.failed("key", FAILED, 6_000);
