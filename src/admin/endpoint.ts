@@ -16,7 +16,7 @@ export interface Endpoint {
   readonly answer: (request: Request, response: Response) => unknown;
 }
 
-/** Sends what is not JSON. Express adds the ETag, and answers 304 if the browser has the file. */
+/** Sends what is not JSON. */
 export function send(response: Response, type: string, content: string | Buffer, headers: object = {}): void {
   response.set({ "Content-Type": type, "Cache-Control": "no-store", ...headers }).send(content);
 }

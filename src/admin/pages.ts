@@ -1,9 +1,10 @@
 /** The status page at `/` and its files. They load nothing from other hosts. */
 import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { type Endpoint, get, send } from "./endpoint.ts";
+import { type Endpoint, get } from "./endpoint.ts";
 
 const HEADERS = {
   // Allows only this port's own files and `data:` images; no inline scripts or styles.
@@ -13,12 +14,6 @@ const HEADERS = {
   "X-Content-Type-Options": "nosniff",
   "Referrer-Policy": "no-referrer",
   "Cache-Control": "no-cache",
-};
-
-const TYPES: Readonly<Record<string, string>> = {
-  html: "text/html; charset=utf-8",
-  js: "text/javascript; charset=utf-8",
-  css: "text/css; charset=utf-8",
 };
 
 /** The files by path. Files of libraries are served from `node_modules`. */
@@ -36,8 +31,9 @@ const FILES: Readonly<Record<string, string>> = {
 export function pageEndpoints(): Endpoint[] {
   return Object.entries(FILES).map(([path, file]) =>
     get(path, {}, async (_query, _request, response) => {
-      const type = TYPES[file.slice(file.lastIndexOf(".") + 1)] ?? "";
-      send(response, type, await readFile(fileURLToPath(file)), HEADERS);
+      const content = await readFile(fileURLToPath(file));
+      // Express adds the ETag, and answers 304 if the browser has the file.
+      response.set(HEADERS).type(extname(file)).send(content);
     }),
   );
 }

@@ -10,15 +10,6 @@ export interface Outages extends Pick<Observer, "request" | "outOfOrder" | "back
   readonly current: () => CurrentOutage[];
 }
 
-interface Known {
-  readonly outage: Outage;
-  /** Epoch milliseconds. */
-  readonly since: number;
-  endedAt: number | undefined;
-  refused: number;
-  servedStale: number;
-}
-
 /** An outage that returns within this time is the same outage. On a full disk, a short write may succeed in between. */
 const SAME_MS = 60_000;
 /** The names of circuit outages begin with this (src/ratelimit/circuits/outages.ts). */
@@ -26,38 +17,42 @@ const UPSTREAM = "upstream ";
 
 /** @param onBegin called for each outage that began */
 export function createOutages(log: Logger, now: () => number, onBegin: (outage: Outage) => void): Outages {
-  const known = new Map<string, Known>();
-  const current = (): Known[] => [...known.values()].filter(({ endedAt }) => endedAt === undefined);
+  /** The outages that have not ended. */
+  const active = new Map<string, Outage & { readonly since: number; refused: number; servedStale: number }>();
+  /** The latest outage of each name that has ended. */
+  const ended = new Map<string, { readonly since: number; readonly endedAt: number }>();
   return {
     outOfOrder(outage) {
       const { what, cause, meanwhile } = outage;
-      const before = known.get(what);
-      if (before !== undefined && before.endedAt === undefined) return;
-      const since = before && now() - (before.endedAt ?? 0) < SAME_MS ? before.since : now();
-      known.set(what, { outage, since, endedAt: undefined, refused: 0, servedStale: 0 });
+      if (active.has(what)) return;
+      const before = ended.get(what);
+      const since = before && now() - before.endedAt < SAME_MS ? before.since : now();
+      active.set(what, { ...outage, since, refused: 0, servedStale: 0 });
       log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Outage began");
       onBegin(outage);
     },
     backInOrder(what) {
-      const ended = known.get(what);
-      if (ended === undefined || ended.endedAt !== undefined) return;
-      ended.endedAt = now();
-      const { since, refused, servedStale } = ended;
-      const forMs = Math.max(0, ended.endedAt - since);
+      const outage = active.get(what);
+      if (outage === undefined) return;
+      const { since, refused, servedStale } = outage;
+      const endedAt = now();
+      active.delete(what);
+      ended.set(what, { since, endedAt });
+      const forMs = Math.max(0, endedAt - since);
       log.info({ what, since: new Date(since).toISOString(), forMs, refused, servedStale }, "Outage over");
     },
     request({ outcome, resource }: Pick<RequestRecord, "outcome" | "resource">) {
-      if (known.size === 0) return;
-      for (const one of current()) {
-        const { resources } = one.outage;
+      if (active.size === 0) return;
+      for (const outage of active.values()) {
+        const { resources } = outage;
         if (resources !== undefined && (resource === "none" || !resources.includes(resource))) continue;
-        if (outcome === "refused" || outcome === "failed") one.refused++;
-        else if (outcome === "stale" || outcome === "updating") one.servedStale++;
+        if (outcome === "refused" || outcome === "failed") outage.refused++;
+        else if (outcome === "stale" || outcome === "updating") outage.servedStale++;
       }
     },
     current: () =>
-      current()
-        .map(({ outage: { what, cause, meanwhile }, since }) => ({ what, cause, meanwhile, since }))
+      [...active.values()]
+        .map(({ what, cause, meanwhile, since }) => ({ what, cause, meanwhile, since }))
         .filter(({ what }) => !what.startsWith(UPSTREAM)),
   };
 }

@@ -3,7 +3,7 @@ import { Problem, PROBLEM_CODES } from "../../errors.ts";
 import { originOf, ORIGINS, type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { count, duration, listed, many, percent, soon } from "../page/format.js";
 import { KINDS } from "./counters.ts";
-import type { Facts } from "./facts.ts";
+import { type Facts, sum } from "./facts.ts";
 import type { Harm } from "./harm.ts";
 
 /** A case in which the sentence of a row is true. */
@@ -128,10 +128,10 @@ export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   const hurt = explain(({ what }) => what === "quota-exceeded");
   if (hurt.length === 0) return [];
   const own = apps.filter(({ app }) => hurt.some((harm) => harm.app === app));
-  const refused = sumOf(own.map((app) => app.refused));
+  const refused = sum(own.map((app) => app.refused));
   const isOfOthers = (harm: Harm): boolean => own.every(({ app }) => app !== harm.app);
   const others = isBudgetHarming(harms.filter(isOfOthers), at) ? "" : " No other app is refused.";
-  const part = percent(refused / Math.max(1, sumOf(own.map(requestsOf))));
+  const part = percent(refused / Math.max(1, sum(own.map(requestsOf))));
   return [{ hurt, values: { part, whose: whose(hurt), others } }];
 }
 
@@ -213,7 +213,7 @@ const LEAST_WAIT_MS = 1_000;
  */
 export function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
   const { predictedWaitMs, waitsFor, circuits: open } = budget.api;
-  const calls = sumOf(Object.values(waiting.api ?? {}));
+  const calls = sum(Object.values(waiting.api ?? {}));
   const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
   if (calls === 0 || predictedWaitMs < LEAST_WAIT_MS || isOfOneApp || open.length > 0 || all.length > 0)
     return [];
@@ -244,15 +244,11 @@ export function unexplained({ upstream, explain }: Situation): Case[] {
 }
 
 export function hasRequests({ requests }: Facts): boolean {
-  return sumOf(Object.values(requests)) > 0;
+  return sum(Object.values(requests)) > 0;
 }
 
 function requestsOf(app: Facts["apps"][number]): number {
-  return sumOf(KINDS.map((kind) => app[kind]));
-}
-
-function sumOf(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0);
+  return sum(KINDS.map((kind) => app[kind]));
 }
 
 const WAITS: Readonly<Record<string, string>> = {
