@@ -55,10 +55,11 @@ const TAGS = {
 
 export function createCallersDocument(options: CallersDocumentOptions): Json {
   const requestHeaders = requestHeadersOf(options.appIdHeader);
-  const headerParameters = Object.keys(requestHeaders).map((name) => ({
-    $ref: `#/components/parameters/${name}`,
-  }));
-  const schemas = SEARCH_RESOURCES.map((resource) => [RECORD_NAMES[resource], RECORD_SCHEMAS[resource]]);
+  const headers = Object.keys(requestHeaders).map((name) => ({ $ref: `#/components/parameters/${name}` }));
+  const recordSchemas = SEARCH_RESOURCES.map((resource) => [
+    RECORD_NAMES[resource],
+    RECORD_SCHEMAS[resource],
+  ]);
   return {
     openapi: "3.1.1",
     info: {
@@ -72,27 +73,25 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
     // A token is needed only for app ids that have one.
     security: [{}, { AppToken: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
-    paths: Object.fromEntries(
-      operationsOf(options).map((operation) => [operation.path, pathItem(operation, headerParameters)]),
-    ),
+    paths: Object.fromEntries(operationsOf(options).map((one) => [one.path, pathItem(one, headers)])),
     components: {
-      schemas: { Problem: PROBLEM_SCHEMA, ...Object.fromEntries(schemas) },
+      schemas: { Problem: PROBLEM_SCHEMA, ...Object.fromEntries(recordSchemas) },
       headers: RESPONSE_HEADERS,
       parameters: requestHeaders,
       responses: PROBLEM_RESPONSES,
-      securitySchemes: {
-        AppToken: {
-          type: "http",
-          scheme: "bearer",
-          description: "The token of the app id, if the operators gave it one.",
-        },
-      },
+      securitySchemes: { AppToken: APP_TOKEN },
     },
   };
 }
 
+const APP_TOKEN: Json = {
+  type: "http",
+  scheme: "bearer",
+  description: "The token of the app id, if the operators gave it one.",
+};
+
 function pathItem(
-  { name, tag, summary, description, parameters, content }: Operation,
+  { path: _, name, tag, parameters, content, ...texts }: Operation,
   headers: readonly Json[],
 ): Json {
   const answerHeaders = headerRefs(ANSWER_HEADERS);
@@ -101,8 +100,7 @@ function pathItem(
     get: {
       operationId: name,
       tags: [tag],
-      summary,
-      description,
+      ...texts,
       responses: {
         200: { description: "The answer.", headers: answerHeaders, content },
         304: { description: "The caller already has the current answer.", headers: answerHeaders },
@@ -117,22 +115,28 @@ const RECORD_NAMES = { listings: "Listing", sold: "SoldRecord", areas: "Area" } 
 /** Records that the sandbox has. */
 const EXAMPLE_IDS = { listings: 4000116, sold: 1004110 } as const;
 
+const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
+
 /** @returns all operations of the callers' port */
-export function operationsOf({
-  service,
-  recordPath,
-  maxLimit,
-  maxImageSize,
-}: CallersDocumentOptions): Operation[] {
+export function operationsOf(options: CallersDocumentOptions): Operation[] {
+  const { service, recordPath, maxLimit, maxImageSize } = options;
   return [
-    ...SEARCH_RESOURCES.map((resource) => search(resource, service, maxLimit)),
+    ...SEARCH_RESOURCES.map((resource): Operation => ({
+      path: `/${resource}`,
+      name: { listings: "searchListings", sold: "searchSold", areas: "searchAreas" }[resource],
+      tag: resource,
+      summary: `Searches ${resource === "sold" ? "sold properties" : resource}`,
+      description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
+      parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
+      content: records(resource, service, {}, ENVELOPE_SCHEMAS, ["totalCount", "count"]),
+    })),
     ...RECORD_RESOURCES.map((resource): Operation => ({
       path: recordPath.replace("{resource}", resource),
       name: `show${RECORD_NAMES[resource]}`,
       tag: resource,
       summary: `Shows ${resource === "sold" ? "a sold property" : "a listing"}`,
       description: "The answer is a list with one record. An id without a record gets 404.",
-      parameters: [inPath("serviceId", "Id of the record.", EXAMPLE_IDS[resource], { minimum: 0 })],
+      parameters: [inPath("serviceId", "Id of the record.", EXAMPLE_IDS[resource], 0)],
       content: records(resource, service, { minItems: 1, maxItems: 1 }),
     })),
     {
@@ -142,9 +146,9 @@ export function operationsOf({
       summary: "Shows the thumbnail of a listing",
       description: "A JPEG that fits into the given size. Apps may show no other pictures of a property.",
       parameters: [
-        inPath("serviceId", "Id of the listing.", EXAMPLE_IDS.listings, { minimum: 0 }),
-        inPath("width", "Pixels.", 140, { minimum: 1, maximum: maxImageSize.width }),
-        inPath("height", "Pixels.", 94, { minimum: 1, maximum: maxImageSize.height }),
+        inPath("serviceId", "Id of the listing.", EXAMPLE_IDS.listings, 0),
+        inPath("width", "Pixels.", 140, 1, maxImageSize.width),
+        inPath("height", "Pixels.", 94, 1, maxImageSize.height),
       ],
       content: { "image/jpeg": {} },
     },
@@ -158,20 +162,6 @@ export function operationsOf({
       content: { "application/json": { schema: { type: "object", title: "An OpenAPI document" } } },
     },
   ];
-}
-
-const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
-
-function search(resource: SearchResource, service: string, maxLimit: number): Operation {
-  return {
-    path: `/${resource}`,
-    name: { listings: "searchListings", sold: "searchSold", areas: "searchAreas" }[resource],
-    tag: resource,
-    summary: `Searches ${resource === "sold" ? "sold properties" : resource}`,
-    description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
-    parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
-    content: records(resource, service, {}, ENVELOPE_SCHEMAS, ["totalCount", "count"]),
-  };
 }
 
 /** @returns the content of an answer: an object with a list of records */
@@ -195,7 +185,9 @@ function inPath(
   name: string,
   description: string,
   example: number,
-  bounds: Json,
+  minimum: number,
+  maximum?: number,
 ): DocumentedParameter & Json {
-  return { name, in: "path", required: true, description, schema: { type: "integer", ...bounds }, example };
+  const schema = { type: "integer", minimum, ...(maximum !== undefined && { maximum }) };
+  return { name, in: "path", required: true, description, schema, example };
 }

@@ -18,17 +18,12 @@ export function docsPage(options: CallersDocumentOptions): TypedText {
 ${prose(`${operation.summary}.\n\n${operation.description}`)}
 ${operation.parameters.length === 0 ? "" : parameterTable(operation.parameters)}${examplesOf(operation, options.appIdHeader)}`,
   );
-  const problems = PROBLEMS.map(({ status, code, title, remedy }) => [
-    `${status}`,
-    `\`${code}\``,
-    `${title}.`,
-    remedy,
-  ]);
   const headers = Object.entries(RESPONSE_HEADERS).map(([name, { description, example }]) => [
-    `\`${name}\``,
+    code(name),
     description,
-    `\`${example}\``,
+    code(example),
   ]);
+  const problems = PROBLEMS.map((one) => [`${one.status}`, code(one.code), `${one.title}.`, one.remedy]);
   return htmlPage(
     `<h1>${TITLE}</h1>${prose(INTRODUCTION)}
 <nav><ul>${linksTo(operations, "")}
@@ -45,31 +40,26 @@ export function homePages(options: CallersDocumentOptions): readonly [json: Type
   const { version } = options;
   const operations = operationsOf(options);
   const links = { docs: "/docs", ...Object.fromEntries(operations.map(({ name, path }) => [name, path])) };
-  return [
-    {
-      type: "application/json",
-      text: `${JSON.stringify({ title: TITLE, version, links }, undefined, 2)}\n`,
-    },
-    htmlPage(
-      `<h1>${TITLE}</h1><p>Version ${escaped(version)}. <a href="/docs">The interface for app developers</a>,
-<a href="/openapi.json">the same as an OpenAPI document</a>.</p><ul>${linksTo(operations, "/docs")}</ul>`,
-    ),
-  ];
+  const text = `${JSON.stringify({ title: TITLE, version, links }, undefined, 2)}\n`;
+  const html = `<h1>${TITLE}</h1><p>Version ${escaped(version)}. <a href="/docs">The interface for app developers</a>,
+<a href="/openapi.json">the same as an OpenAPI document</a>.</p><ul>${linksTo(operations, "/docs")}</ul>`;
+  return [{ type: "application/json", text }, htmlPage(html)];
 }
 
 function linksTo(operations: readonly Operation[], page: string): string {
-  const items = operations.map(
-    ({ name, path, summary }) =>
-      `<li><a href="${page}#${name}">${escaped(path)}</a> ${escaped(summary)}</li>`,
-  );
-  return items.join("");
+  return operations
+    .map(
+      ({ name, path, summary }) =>
+        `<li><a href="${page}#${name}">${escaped(path)}</a> ${escaped(summary)}</li>`,
+    )
+    .join("");
 }
 
 function parameterTable(parameters: readonly DocumentedParameter[]): string {
   const rows = parameters.map(({ name, description, schema, example }) => [
-    `\`${name}\``,
+    code(name),
     `${description} ${valuesOf(schema)}`,
-    `\`${String(example)}\``,
+    code(String(example)),
   ]);
   return table(["Name", "Meaning", "Example"], rows);
 }
@@ -147,10 +137,13 @@ function table(heads: readonly string[], rows: readonly (readonly string[])[]): 
 
 /** @param text paragraphs, separated by empty lines */
 function prose(text: string): string {
-  return text
-    .split("\n\n")
-    .map((paragraph) => `<p>${marked(paragraph)}</p>`)
-    .join("");
+  const paragraphs = text.split("\n\n").map((paragraph) => `<p>${marked(paragraph)}</p>`);
+  return paragraphs.join("");
+}
+
+/** Marks code, for {@link marked}. */
+function code(text: string | number): string {
+  return `\`${text}\``;
 }
 
 /** @returns HTML of a text in which backticks mark code */

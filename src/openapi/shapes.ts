@@ -35,7 +35,7 @@ export function parameterOf(parameter: Parameter, maxLimit: number): DocumentedP
     in: "query",
     description: sentences.filter(Boolean).join(" "),
     schema,
-    example: exampleOf(shape, example),
+    example: exampleOf(schema, example),
     ...(schema.type === "array" && { style: "form", explode: false }),
   };
 }
@@ -72,19 +72,8 @@ function schemaOf(shape: Shape): Schema {
   }
 }
 
-function exampleOf({ kind }: Shape, example: string): unknown {
-  switch (kind) {
-    case "text":
-    case "date":
-      return example;
-    case "wordSet":
-      return example.split(",");
-    case "idSet":
-    case "tuple":
-      return example.split(",").map(Number);
-    case "integer":
-    case "decimal":
-    case "switch":
-      return Number(example);
-  }
+/** @returns an example, which a caller writes as text, as a JSON value */
+function exampleOf({ type, items = {} }: Schema, example: string): unknown {
+  if (type === "array") return example.split(",").map((item) => exampleOf(items, item));
+  return type === "string" ? example : Number(example);
 }
