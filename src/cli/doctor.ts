@@ -65,8 +65,8 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
 }
 
 /** The settings check has read the files already. */
-function checkSecretFiles(_config: Config, { usable }: ExaminedConfig): Finding {
-  const files = filesIn(usable?.written);
+function checkSecretFiles(_config: Config, { sources }: ExaminedConfig): Finding {
+  const files = filesIn(sources.merged);
   const open = files.filter((file) => (statSync(file).mode & 0o004) !== 0);
   if (files.length === 0) return ok("none");
   if (open.length === 0) return ok(files.join(", "));

@@ -48,7 +48,8 @@ export type ReloadOutcome =
 /** @returns every setting that is written differently */
 export function changesBetween(before: UsableSettings, after: UsableSettings): SettingChange[] {
   const [old, now] = [before, after].map(
-    ({ written }) => new Map(leavesOf(written).map(([path, value]) => [path.join("."), { path, value }])),
+    ({ sources }) =>
+      new Map(leavesOf(sources.merged).map(([path, value]) => [path.join("."), { path, value }])),
   );
   return [...new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])])].flatMap((name): SettingChange[] => {
     const [from, to] = [old?.get(name), now?.get(name)];

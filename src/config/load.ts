@@ -4,13 +4,13 @@
 import { readFileSync } from "node:fs";
 
 import { checkCombinations } from "./combinations.ts";
-import { type Config, ConfigError, toConfig } from "./config.ts";
+import { ConfigError, toConfig } from "./config.ts";
 import { CONSTANTS, type Constants } from "./constants.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeMistake, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./schema.ts";
-import { readSecrets, type SecretValues } from "./secrets/read-secret-files.ts";
-import { mergeSources, type SettingSources } from "./sources.ts";
+import { readSecrets } from "./secrets/read-secret-files.ts";
+import { mergeSources } from "./sources.ts";
 import { readTracing } from "./tracing.ts";
 import { validateSettings } from "./validate.ts";
 import { readSettingsFile } from "./yaml-file.ts";
@@ -24,31 +24,13 @@ export interface ConfigInput {
   readonly constants?: Constants;
 }
 
+export type ExaminedConfig = ReturnType<typeof examineConfig>;
 /** Valid settings. */
-export interface UsableSettings {
-  readonly config: Config;
-  readonly settings: Settings;
-  readonly constants: Constants;
-  readonly secrets: SecretValues;
-  /** The secrets that environment variables hold, by the name of the variable. */
-  readonly given: ReadonlyMap<string, string>;
-  /** The settings as they are written, from all sources. */
-  readonly written: Readonly<Record<string, unknown>>;
-}
-
-/** The settings, their problems, and the source of each setting. */
-export interface ExaminedConfig {
-  /** Absent if there are problems. */
-  readonly usable?: UsableSettings;
-  /** The sections without a mistake; none if the settings file could not be read. */
-  readonly readable: Partial<Settings>;
-  /** One line for each problem. */
-  readonly problems: readonly string[];
-  readonly sources: SettingSources;
-}
+export type UsableSettings = NonNullable<ExaminedConfig["usable"]>;
 
 /** Loads the settings and reports all problems instead of throwing. */
-export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput): ExaminedConfig {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput) {
   const { assignments, given, problems: ofEnvironment } = readEnvironment(env);
   const path = env[CONFIG_FILE];
   const file = path ? readSettingsFile(path, `environment variable ${CONFIG_FILE}`, readFile) : undefined;
@@ -65,11 +47,19 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
     ...readTracing(env).problems,
     ...reported.map((mistake) => describeMistake(mistake, sources)),
   ].map((line) => maskSecrets(line, given.values()));
-  const readable = unreadable.length > 0 ? {} : settings;
-  if (problems.length > 0 || !isComplete(settings)) return { problems, readable, sources };
-  const config = toConfig(settings, secrets, constants);
-  const usable = { config, settings, constants, secrets, given, written: sources.merged };
-  return { problems, readable, sources, usable };
+  const usable =
+    problems.length === 0 && isComplete(settings)
+      ? { config: toConfig(settings, secrets, constants), settings, constants, secrets, given, sources }
+      : undefined;
+  return {
+    /** One line for each problem. */
+    problems,
+    /** The sections without a mistake; none if the settings file could not be read. */
+    readable: unreadable.length > 0 ? {} : settings,
+    sources,
+    /** Absent if there are problems. `given`: the secrets that environment variables hold, by the name of the variable. */
+    usable,
+  };
 }
 
 /** Without mistakes, every section is there. */

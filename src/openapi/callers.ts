@@ -91,7 +91,7 @@ const APP_TOKEN: Json = {
 };
 
 function pathItem(
-  { path: _, name, tag, parameters, content, ...texts }: Operation,
+  { name, tag, summary, description, parameters, content }: Operation,
   headers: readonly Json[],
 ): Json {
   const answerHeaders = headerRefs(ANSWER_HEADERS);
@@ -100,7 +100,8 @@ function pathItem(
     get: {
       operationId: name,
       tags: [tag],
-      ...texts,
+      summary,
+      description,
       responses: {
         200: { description: "The answer.", headers: answerHeaders, content },
         304: { description: "The caller already has the current answer.", headers: answerHeaders },
