@@ -110,9 +110,7 @@ export function sizeOf(key: string, entry: Entry): number {
   let bytes = ENTRY_OVERHEAD_BYTES + key.length * 2 + entry.tags.length * TAG_BYTES;
   const { packed, ...codings } = entry.bodies;
   for (const body of Object.values(codings)) bytes += HEADS_BYTES + body.length;
-  return packed === undefined ? bytes : bytes + HEADS_BYTES + sizeOfPacked(packed);
-}
-
-function sizeOfPacked({ zstd, framesAt, head, tail }: PackedBody): number {
-  return zstd.length + framesAt.byteLength + head.length + tail.length;
+  if (packed === undefined) return bytes;
+  const { zstd, framesAt, head, tail } = packed;
+  return bytes + HEADS_BYTES + zstd.length + framesAt.byteLength + head.length + tail.length;
 }

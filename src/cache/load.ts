@@ -132,14 +132,16 @@ async function fetchAndStore(
 ): Promise<LoadedEntry> {
   const { key, query } = question;
   let purgeEpoch = tiers.purgeEpoch();
-  const conditions = {
+  const asking = {
+    question,
+    waiting,
     cause,
     cached: cached && validatorsOf(cached),
     departing() {
       purgeEpoch = tiers.purgeEpoch();
     },
   };
-  const fetched = await fetch(question, waiting, conditions).catch((error: unknown) => {
+  const fetched = await fetch(asking).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
   checks.called();

@@ -41,7 +41,7 @@ export interface CallOptions {
   readonly observer: Pick<Observer, "upstreamCall" | "warn" | "error">;
 }
 
-/** What to request, why, and who waits for it. */
+/** What to request, why (`cause`), and who waits for it. */
 export interface Wanted extends Pick<UpstreamRequest, "cause" | "hasNewCredentials" | "waiting"> {
   readonly question: Question<Query | StreamedQuery>;
   /** The validators of the cached entry, if there is one. The upstream can then answer 304. */

@@ -5,41 +5,35 @@ import { Problem } from "../errors.ts";
 import { pause } from "../process/clock.ts";
 import type { Question } from "../query/question.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
-import type { Cause } from "../telemetry/events.ts";
-import type { Validators } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.ts";
 import { fetchAnswer, UpstreamFault } from "./send.ts";
 import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
 
+export interface Asking extends Wanted {
+  readonly question: Question;
+  /** Called immediately before a request is sent. */
+  readonly departing: () => void;
+}
+
 /** Resolves with the upstream's answer. Rejects with a `Problem` if there is no usable answer. */
-export type AskUpstream = (
-  question: Question,
-  waiting: Waiting,
-  conditions: {
-    /** Why the first call is made. */
-    readonly cause: Cause;
-    /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
-    readonly cached: Validators | undefined;
-    /** Called immediately before a request is sent. */
-    readonly departing: () => void;
-  },
-) => Promise<Fetched>;
+export type AskUpstream = (asking: Asking) => Promise<Fetched>;
 
 export function createAsk(options: CallOptions): AskUpstream {
   const { clock, random, upstream } = options;
 
-  return async function ask(question, waiting, { cause, cached, departing }) {
+  return async function ask({ departing, ...wanted }) {
+    const { question, waiting } = wanted;
     // The time limit of both calls. It starts when the first one has its permit.
     const total = new AbortController();
     let stopTotal: (() => void) | undefined;
-    const send = (wanted: Wanted): Promise<Verdict> =>
-      whenPermitted(wanted, options, (call, permit) => {
+    const send = (one: Wanted): Promise<Verdict> =>
+      whenPermitted(one, options, (call, permit) => {
         stopTotal ??= clock.after(upstream.totalTimeoutMs, () => total.abort());
         departing();
         return sendCall(call, permit, total.signal, options);
       });
     try {
-      const first = await send({ question, cause, cached, waiting });
+      const first = await send(wanted);
       if (first.fetched) return first.fetched;
       if (first.mayRetry !== true) throw first.problem;
       // The random factor, 0.5 to 1.5, spreads the retries of many calls.

@@ -49,9 +49,9 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const ask = createAsk(calls);
   let lastAnswered: Question | undefined;
   return {
-    async ask(question, waiting, conditions) {
-      const fetched = await ask(question, waiting, conditions);
-      if (question.query.resource !== "images") lastAnswered = question;
+    async ask(asking) {
+      const fetched = await ask(asking);
+      if (asking.question.query.resource !== "images") lastAnswered = asking.question;
       return fetched;
     },
     lastAnswered: () => lastAnswered,

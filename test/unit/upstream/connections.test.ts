@@ -10,7 +10,7 @@ import type { fetchAnswer, RawAnswer } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { freePorts, portOf } from "../../support/ports.ts";
-import { fetching, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
+import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
 
 function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<typeof fetchAnswer>[0] {
   return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, timedOut };
@@ -44,6 +44,15 @@ describe("an exchange", () => {
       "connection: keep-alive",
     ]);
   });
+});
+
+it("a call whose whole answer is unusable leaves its connection to the next call", async () => {
+  const url = await httpUpstream((response, nth) => {
+    response.writeHead(200, nth === 1 ? { "content-encoding": "br" } : {}).end("{}");
+  });
+  const fetch = fetching(createFakeClock(), new http.Agent({ keepAlive: true, maxSockets: 1 }));
+  const outcomes = [fetch(request(url)), fetch(request(url))].map(outcomeOf);
+  expect(await Promise.all(outcomes)).toMatchObject(["bad-encoding", { status: 200 }]);
 });
 
 describe("an upstream that breaks off", () => {

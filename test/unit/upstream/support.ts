@@ -130,7 +130,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   });
   return {
     attempt: ({ question, cached }, waiting) =>
-      attempt(question, waiting, { cause: "miss", cached, departing: () => undefined }),
+      attempt({ question, waiting, cause: "miss", cached, departing: () => undefined }),
     watcher,
   };
 }
