@@ -162,10 +162,9 @@ async function fetchAndStore(
   return { ...loaded, stored };
 }
 
-/** The validators for a conditional request. Only answers with status 200 are revalidated. */
-function validatorsOf({ status, validators }: Entry): Entry["validators"] | undefined {
-  const hasAny = validators.etag !== undefined || validators.lastModified !== undefined;
-  return status === 200 && hasAny ? validators : undefined;
+/** The validators for a conditional request. A stored problem has none. */
+function validatorsOf({ validators }: Entry): Entry["validators"] | undefined {
+  return (validators.etag ?? validators.lastModified) === undefined ? undefined : validators;
 }
 
 function isPurged(tiers: Tiers, key: string, entry: Entry): boolean {

@@ -9,7 +9,7 @@ import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.
 import { fetchAnswer, UpstreamFault } from "./send.ts";
 import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
 
-export interface Asking extends Wanted {
+interface Asking extends Wanted {
   readonly question: Question;
   /** Called immediately before a request is sent. */
   readonly departing: () => void;
