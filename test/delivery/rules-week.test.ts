@@ -4,11 +4,8 @@ import { describe, expect, it } from "vitest";
 import { alertsOver, callsWith, requestsOf, type Scraped } from "../support/ordinary-gateway.ts";
 
 // The whole week: rules-week.long.ts.
-it.each([
-  ["a night with bulk work", 48.5, 180],
-  ["a morning with an update", 57, 120],
-])("%s fires no alert", (_, fromHour, steps) => {
-  expect(alertsOver({ seed: 1, stepSeconds: 60, steps, fromHour })).toEqual([]);
+it("a morning with an update fires no alert", () => {
+  expect(alertsOver({ seed: 1, stepSeconds: 60, steps: 120, fromHour: 57 })).toEqual([]);
 });
 
 /** Every miss ends like this. */

@@ -108,17 +108,8 @@ async function startSecuredRedis(authority: Authority, certificate: Certificate)
   return { redis, url: `rediss://127.0.0.1:${port}` };
 }
 
+// One that is trusted is used in redis-access.test.ts.
 describe("Redis over TLS", () => {
-  it("is used if the authority in REDIS_CA_FILE signed its certificate", async () => {
-    const { redis, url } = await startSecuredRedis(AUTHORITY, AUTHORITY.issue());
-    const env = { REDIS_URL: url, REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
-    const gateway = await startGateway({ env, settings: PATIENT_REDIS });
-    expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
-    await expect
-      .poll(async () => JSON.stringify(await redis.command("KEYS", "*")))
-      .toContain("areas?q=Nacka");
-  });
-
   it("is not used if its certificate is wrong: nothing is stored in it, and nothing is sent upstream", async () => {
     const trusted = { REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
     const start = async (certificate: Certificate, env: Record<string, string>) => {

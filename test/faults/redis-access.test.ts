@@ -1,24 +1,22 @@
 /**
- * Redis as companies run it: users with passwords of their own, password files that change, Sentinels with passwords,
- * and client certificates.
+ * Redis as companies run it: users with passwords of their own, password files that change, and client
+ * certificates.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { Secret } from "../../src/config/secrets/secret.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
-import { replicaOf } from "../support/redis-backend.ts";
 import { freePorts } from "../support/ports.ts";
-import { redisForTest, startRedisSentinel } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { expectShared, PATIENT } from "../support/two-gateways.ts";
 
-const SECRETS = ["first-pass", "second-pass", "of-the-sentinel"];
+const SECRETS = ["first-pass", "second-pass"];
 
 /** Files in a directory of their own, which may change. */
 function writeFiles(files: Readonly<Record<string, string>>): (name: string, content?: string) => string {
@@ -76,16 +74,6 @@ describe("a Redis user with a password in a file", () => {
     file("password", "second-pass\n");
     await gateway.logged("The new content is in use.");
     await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
-  });
-});
-
-describe("a Sentinel with a password", () => {
-  it("is queried with the Sentinel's own user and password", async () => {
-    const sentinel = await startRedisSentinel({ password: "of-the-sentinel" });
-    onTestFinished(sentinel.close);
-    const { name = "", nodes = [] } = sentinel.settings.sentinel ?? {};
-    const password = new Secret("of-the-sentinel");
-    await replicaOf({ ...sentinel.settings, sentinel: { name, nodes, password } });
   });
 });
 

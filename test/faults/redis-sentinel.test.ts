@@ -1,5 +1,5 @@
 /**
- * Sentinel: the master changes while there is traffic. A caller sees an answer or `StoreUnavailable`.
+ * Sentinel, with a password: the master changes while there is traffic. A caller sees an answer or `StoreUnavailable`.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";

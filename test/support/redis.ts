@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { Redis, type RedisOptions as AnyRedisOptions } from "ioredis";
 import { onTestFinished } from "vitest";
 
+import { Secret } from "../../src/config/secrets/secret.ts";
 import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
 import type { Certificate } from "./certificates.ts";
 import { fileWith } from "./files.ts";
@@ -160,8 +161,9 @@ export interface RedisSentinel {
 
 const MASTER_NAME = "the-master";
 
-/** A master with a replica, and a Sentinel that watches over them. */
-export async function startRedisSentinel({ password }: { password?: string } = {}): Promise<RedisSentinel> {
+/** A master with a replica, and a Sentinel with a password that watches over them. */
+export async function startRedisSentinel(): Promise<RedisSentinel> {
+  const password = "of-the-sentinel";
   const first = await startRedis("--repl-diskless-sync-delay", "0");
   const second = await startRedis("--replicaof", "127.0.0.1", String(first.port));
   const servers = [first, second];
@@ -177,18 +179,13 @@ export async function startRedisSentinel({ password }: { password?: string } = {
       `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${first.port} 1`,
       `sentinel down-after-milliseconds ${MASTER_NAME} 500`,
       `sentinel failover-timeout ${MASTER_NAME} 2000`,
-      ...(password === undefined ? [] : [`requirepass ${password}`]),
+      `requirepass ${password}`,
       "",
     ].join("\n"),
   );
   const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
   const ask = async (...words: string[]): Promise<unknown> => {
-    const client = new Redis({
-      port,
-      retryStrategy: () => null,
-      enableReadyCheck: false,
-      ...(password !== undefined && { password }),
-    });
+    const client = new Redis({ port, password, retryStrategy: () => null, enableReadyCheck: false });
     client.on("error", () => undefined);
     try {
       return await client.call("SENTINEL", ...words);
@@ -210,7 +207,11 @@ export async function startRedisSentinel({ password }: { password?: string } = {
       url: "redis://127.0.0.1",
       mode: "sentinel",
       nodes: [],
-      sentinel: { name: MASTER_NAME, nodes: [{ host: "127.0.0.1", port } satisfies RedisAddress] },
+      sentinel: {
+        name: MASTER_NAME,
+        nodes: [{ host: "127.0.0.1", port } satisfies RedisAddress],
+        password: new Secret(password),
+      },
     },
     masterPort,
     async killMaster() {
