@@ -34,7 +34,7 @@ async function start(
     ...options,
     env: { CACHE_LIFETIMES: "learned", ...options.env },
     sandbox: { now: clock.now },
-    settings: `cache: { ttl: { areas: 5m }, staleWhileRevalidate: { areas: ${staleSeconds}s } }`,
+    settings: `redis: { timeout: 2s }\ncache: { ttl: { areas: 5m }, staleWhileRevalidate: { areas: ${staleSeconds}s } }`,
   });
   // Paths of the sandbox have no query, so both answers change with a revision. The steady one is asked for before it.
   async function pass(minutes: number): Promise<void> {
