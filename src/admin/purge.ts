@@ -39,39 +39,27 @@ const BODY = z.strictObject(
   { error: (issue) => (issue.code === "invalid_type" ? ONE_SCOPE : undefined) },
 );
 
-export function purgeEndpoints(options: PurgeOptions): Endpoint[] {
-  return [
-    post("/cache/purge", BODY, async (body) => {
-      const { scope, blocks } = scopesIn(body, options);
-      let epoch = 0;
-      for (const each of [...blocks, scope]) ({ epoch } = await options.purge(each, body.hard));
-      const how = body.hard ? "They are never served again." : "They are stale until they are refreshed.";
-      return { purged: scope, hard: body.hard, epoch, says: `Purged ${scopeText(scope)}. ${how}` };
-    }),
-  ];
+export function purgeEndpoint(options: PurgeOptions): Endpoint {
+  return post("/cache/purge", BODY, async ({ url, format, key, resource, tag, all, hard }) => {
+    const asked = url === undefined ? undefined : askedFor({ url, format }, options);
+    const [scope, ...others] = [
+      asked && keyScope(asked.key),
+      key === undefined ? undefined : keyScope(key),
+      resource && ({ kind: "resource", resource } as const),
+      tag === undefined ? undefined : ({ kind: "tag", tag } as const),
+      all ? ({ kind: "all" } as const) : undefined,
+    ].filter((one) => one !== undefined);
+    if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
+    // If only the page at a URL were purged, it would be cut from the same blocks again.
+    const blocks = asked === undefined ? [] : options.pages.blockKeysOf(asked, format ?? "json");
+    let epoch = 0;
+    for (const each of [...blocks.map(keyScope), scope]) ({ epoch } = await options.purge(each, hard));
+    const how = hard ? "They are never served again." : "They are stale until they are refreshed.";
+    return { purged: scope, hard, epoch, says: `Purged ${scopeText(scope)}. ${how}` };
+  });
 }
 
-/**
- * @returns the scope that the body names, and the blocks from which the page at its URL is cut. If only the page were
- *   purged, it would be cut from the same block again.
- */
-function scopesIn(
-  { url, format, key, resource, tag, all }: z.output<typeof BODY>,
-  options: PurgeOptions,
-): { scope: PurgeScope; blocks: readonly PurgeScope[] } {
-  const asked = url === undefined ? undefined : askedFor({ url, format }, options);
-  const scopes: readonly PurgeScope[] = [
-    ...(asked === undefined ? [] : [{ kind: "key", key: asked.key } as const]),
-    ...(key === undefined ? [] : [{ kind: "key", key } as const]),
-    ...(resource === undefined ? [] : [{ kind: "resource", resource } as const]),
-    ...(tag === undefined ? [] : [{ kind: "tag", tag } as const]),
-    ...(all === true ? [{ kind: "all" } as const] : []),
-  ];
-  const [scope, ...others] = scopes;
-  if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
-  const keys = asked === undefined ? [] : options.pages.blockKeysOf(asked, format ?? "json");
-  return { scope, blocks: keys.map((blockKey) => ({ kind: "key", key: blockKey })) };
-}
+const keyScope = (key: string): PurgeScope => ({ kind: "key", key });
 
 function scopeText(scope: PurgeScope): string {
   if (scope.kind === "key") return `the answer ${scope.key}`;

@@ -14,10 +14,10 @@ import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./end
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
-import { type PurgeOptions, purgeEndpoints } from "./purge.ts";
+import { type PurgeOptions, purgeEndpoint } from "./purge.ts";
 import type { Span } from "./status/counters.ts";
 import type { Status } from "./status/status.ts";
-import { type UsageOptions, usageEndpoints } from "./usage.ts";
+import { type UsageOptions, usageEndpoint } from "./usage.ts";
 
 type ServerOptions = Pick<HttpServerOptions, "limits" | "tls" | "requestId" | "now" | "after">;
 
@@ -71,8 +71,8 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   const endpoints = [
     ...statusEndpoints(options),
     ...explainEndpoints(options),
-    ...usageEndpoints(options),
-    ...purgeEndpoints(options),
+    usageEndpoint(options),
+    purgeEndpoint(options),
     reloadEndpoint(options),
     backupEndpoint(options),
     post("/circuits/try", z.unknown(), () => {

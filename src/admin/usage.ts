@@ -19,16 +19,14 @@ const QUERY = {
   format: z.enum(["json", "csv"]).optional(),
 };
 
-export function usageEndpoints({ usage, now }: UsageOptions): Endpoint[] {
-  return [
-    get("/usage", QUERY, async ({ from, to, by, format }, request, response) => {
-      const query = { ...periodIn(from, to, now()), by };
-      const wanted = format ?? request.accepts(["json", "csv"]);
-      const report = await usage(query);
-      if (wanted !== "csv") return jsonOf(query, report);
-      return send(response, "text/csv; charset=utf-8; header=present", csvOf(by, report), { Vary: "Accept" });
-    }),
-  ];
+export function usageEndpoint({ usage, now }: UsageOptions): Endpoint {
+  return get("/usage", QUERY, async ({ from, to, by, format }, request, response) => {
+    const query = { ...periodIn(from, to, now()), by };
+    const wanted = format ?? request.accepts(["json", "csv"]);
+    const report = await usage(query);
+    if (wanted !== "csv") return jsonOf(query, report);
+    return send(response, "text/csv; charset=utf-8; header=present", csvOf(by, report), { Vary: "Accept" });
+  });
 }
 
 const DAY_MS = 86_400_000;

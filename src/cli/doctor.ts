@@ -17,7 +17,7 @@ import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
 import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { type RedisClient, RedisFactory } from "../redis/connect.ts";
-import { type EvictionPolicy, evictionPolicyOf } from "../redis/eviction.ts";
+import { evictionPolicyOf } from "../redis/eviction.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
 import { statusOf } from "./client.ts";
@@ -113,27 +113,32 @@ const CONNECT_MS = 3_000;
 
 async function checkRedis({ redis }: Config): Promise<Finding> {
   if (redis === null) return ok("not set; this process keeps the budget alone");
-  const clients: RedisClient[] = [];
-  const connected = async <T extends RedisClient>(client: T): Promise<T> => {
-    clients.push(client);
+  const factory = new RedisFactory(() => redis, {});
+  try {
+    // A subscriber connects first, because the errors of a Cluster client do not say why a connection fails.
+    await connected(factory.subscriber([], 0), () => undefined);
+    const policy = await connected(factory.client(), evictionPolicyOf);
+    if (policy === undefined)
+      return ok("answers; it does not say whether it may evict the budget (INFO memory)");
+    return policy.isSafe
+      ? ok(`answers; ${policy.name}`)
+      : warning(`may evict the budget (${policy.name}): set its maxmemory-policy to volatile-lru`);
+  } catch (error) {
+    return problem(`does not answer (${faultText(error)}): check REDIS_URL and the network`);
+  }
+}
+
+/** Uses a client when it is connected, and disconnects it. */
+async function connected<Client extends RedisClient, Result>(
+  client: Client,
+  use: (client: Client) => Result,
+): Promise<Awaited<Result>> {
+  try {
     await once(client, "ready", soon());
-    return client;
-  };
-  let policy: EvictionPolicy | undefined;
-  const attempt = async (): Promise<void> => {
-    const factory = new RedisFactory(() => redis, {});
-    // Connect with a subscriber first, because the errors of a Cluster client do not say why a connection fails.
-    await connected(factory.subscriber([], 0));
-    policy = await evictionPolicyOf(await connected(factory.client()));
-  };
-  const fault = await faultOf(attempt());
-  for (const client of clients) client.disconnect();
-  if (fault !== undefined) return problem(`does not answer (${fault}): check REDIS_URL and the network`);
-  if (policy === undefined)
-    return ok("answers; it does not say whether it may evict the budget (INFO memory)");
-  return policy.isSafe
-    ? ok(`answers; ${policy.name}`)
-    : warning(`may evict the budget (${policy.name}): set its maxmemory-policy to volatile-lru`);
+    return await use(client);
+  } finally {
+    client.disconnect();
+  }
 }
 
 async function checkReachable(url: string, variable: string): Promise<Finding> {
@@ -142,7 +147,7 @@ async function checkReachable(url: string, variable: string): Promise<Finding> {
     Number(port) || (protocol === "https:" ? 443 : 80),
     hostname.replace(/^\[|\]$/g, ""),
   );
-  const fault = await faultOf(once(socket, "connect", soon()));
+  const fault = await once(socket, "connect", soon()).then(() => undefined, faultText);
   socket.on("error", () => undefined).destroy();
   return fault === undefined
     ? ok(`${hostname} accepts connections`)
@@ -153,12 +158,10 @@ function soon(): { signal: AbortSignal } {
   return { signal: AbortSignal.timeout(CONNECT_MS) };
 }
 
-/** @returns why an attempt failed; `undefined` if it did not */
-async function faultOf(attempt: Promise<unknown>): Promise<string | undefined> {
-  return await attempt.then(
-    () => undefined,
-    (error: Error) => (error.name === "AbortError" ? `no answer within ${CONNECT_MS} ms` : messageOf(error)),
-  );
+/** @returns why an attempt failed */
+function faultText(error: unknown): string {
+  const isLate = error instanceof Error && error.name === "AbortError";
+  return isLate ? `no answer within ${CONNECT_MS} ms` : messageOf(error);
 }
 
 function checkOpenFiles({ server, budget }: Config): Finding {
