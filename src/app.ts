@@ -147,7 +147,7 @@ function createParts(context: Context) {
     const found = await stores.tiers.lookup(question.key);
     await cache.refresh(question, found?.entry, "refresh");
   };
-  budgets.api.onProbeWanted(() => void repeatLastAnswered());
+  budgets.api.probeWanted = () => void repeatLastAnswered();
   const pages = createPageStage(context, stores, cache);
   const warm = new Warm({
     items: context.warmItems,

@@ -77,7 +77,11 @@ export function describeBudgets(
     const { windows: all, ...rest } = budgets[origin].overview();
     const windows = all.map(({ byApp, ...window }) => ({ ...window, byApp: topApps(byApp) }));
     const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = budgets[origin].expect({ app: OTHER_APP, priority: "interactive", resource });
+    const { forMs, why } = budgets[origin].calls.expect({
+      app: OTHER_APP,
+      priority: "interactive",
+      resource,
+    });
     return [
       origin,
       {
@@ -118,7 +122,7 @@ export function createExpect(
   return (app, resource) => {
     const { budget, apps } = current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
-    const expectation = budgets[originOf(resource)].expect({ app, priority, resource });
+    const expectation = budgets[originOf(resource)].calls.expect({ app, priority, resource });
     const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
     const refusal = isRefused ? refusalOf(expectation, app, 0).code : undefined;
     return { waitMs: expectation.forMs, why: expectation.why, refusal };
@@ -151,10 +155,10 @@ export function budgetReadings(budgets: Budgets, apps: Pick<Apps, "listed" | "la
       const { hasSlot } = budgets.api.overview();
       return hasSlot === undefined ? [] : Number(hasSlot);
     },
-    gateway_calls_in_flight: () => all.reduce((sum, [, budget]) => sum + budget.inFlight(), 0),
+    gateway_calls_in_flight: () => all.reduce((sum, [, budget]) => sum + budget.calls.inFlight(), 0),
     gateway_throttle_queue_length: () =>
       PRIORITIES.map((priority) => {
-        const length = all.reduce((sum, [, budget]) => sum + budget.queueLength(priority), 0);
+        const length = all.reduce((sum, [, budget]) => sum + budget.calls.waiting(priority), 0);
         return [{ priority }, length] as const;
       }),
     gateway_circuit_state: () => all.flatMap(([origin, budget]) => circuitStates(origin, budget)),
@@ -164,13 +168,13 @@ export function budgetReadings(budgets: Budgets, apps: Pick<Apps, "listed" | "la
 /** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */
 export function tryCircuits(budgets: Budgets): string[] {
   return ORIGINS.flatMap((origin) =>
-    budgets[origin].tryCircuits().map((scope) => circuitLabel(origin, scope)),
+    budgets[origin].circuits.tryNow().map((scope) => circuitLabel(origin, scope)),
   );
 }
 
 /** @returns all possible circuits, so that each has a metric before it opens for the first time */
 function circuitStates(origin: OriginName, budget: Budget) {
-  const circuits = budget.circuits();
+  const circuits = budget.circuits.overview();
   return (["origin", ...resourcesOf(origin)] as const).map((scope) => {
     const state = circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed";
     return [{ circuit: circuitLabel(origin, scope) }, CIRCUIT_STATES[state]] as const;

@@ -1,45 +1,30 @@
 /** The budget of an origin: its limiter, its circuits and its calls. */
 import type { Problem } from "../errors.ts";
 import type { Resource, OriginName } from "../interface/resources.ts";
-import type { Clock } from "../process/clock.ts";
 import { memoize } from "../process/memoize.ts";
-import {
-  type Cause,
-  type Observer,
-  PRIORITIES,
-  type Priority,
-  type RefusalReason,
-} from "../telemetry/events.ts";
-import type { CallsConfig } from "./admission.ts";
+import { type Cause, type Observer, PRIORITIES } from "../telemetry/events.ts";
+import type { CallsConfig, CallsOptions } from "./admission.ts";
 import type { Apps } from "./apps.ts";
 import { Calls } from "./calls.ts";
 import { Circuits, type SharedCircuits } from "./circuits/circuits.ts";
 import { outageName, outageOf } from "./circuits/outages.ts";
-import type { CircuitScope } from "./circuits/opening.ts";
 import type { Limiter, LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
 import { sharesAt, type ShareOfWindow, type WindowOverview, windowsIn } from "./overview.ts";
-import { type Expectation, retryAfterSeconds } from "./refusals.ts";
-import type { CallKind } from "./throttled.ts";
+import { retryAfterSeconds } from "./refusals.ts";
 
 export interface BudgetConfig extends CallsConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
 }
 
-export interface BudgetOptions {
+export interface BudgetOptions extends Pick<CallsOptions, "limiter" | "clock" | "fraction" | "keyVersion"> {
   readonly origin: OriginName;
-  readonly limiter: Limiter;
   readonly sharedCircuits: SharedCircuits;
   readonly apps: Apps;
-  readonly clock: Clock;
-  /** From 0 up to 1: jitter. */
-  readonly fraction: () => number;
   readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> & {
     /** @param app a metric label */
-    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+    readonly refused: CallsOptions["observer"]["refused"];
     readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
   };
-  /** Changes when the upstream's credentials do. */
-  readonly keyVersion: () => number;
 }
 
 /** The state of an origin's budget, for operators. */
@@ -61,25 +46,29 @@ interface View {
 const VIEW_MS = 500;
 
 export class Budget {
+  readonly circuits: Circuits;
+  readonly calls: Calls;
+  /**
+   * Sends a probe. It is called when the credentials may be tried again and no caller asks a question that was answered
+   * before, and when an operator tries the circuits.
+   */
+  probeWanted = (): void => undefined;
   readonly #limiter: Limiter;
   readonly #now: () => number;
-  readonly #circuits: Circuits;
-  readonly #calls: Calls;
   #perDay: LimiterConfig["perDay"];
   #view: View | undefined;
-  #probeWanted = (): void => undefined;
 
   constructor(options: BudgetOptions, config: BudgetConfig) {
     const { limiter, apps, clock, observer, origin, sharedCircuits: shared } = options;
     this.#limiter = limiter;
     this.#now = clock.monotonic;
     this.#perDay = config.perDay;
-    this.#circuits = new Circuits(
+    this.circuits = new Circuits(
       {
         ...options,
         shared,
         now: clock.monotonic,
-        probeWanted: () => this.#probeWanted(),
+        probeWanted: () => this.probeWanted(),
         warn: observer.warn,
         onState(scope, circuit) {
           if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
@@ -88,10 +77,10 @@ export class Budget {
       },
       config,
     );
-    this.#calls = new Calls(
+    this.calls = new Calls(
       {
         ...options,
-        circuits: this.#circuits,
+        circuits: this.circuits,
         apps: {
           isListed: apps.isListed,
           listed: apps.listed,
@@ -111,28 +100,16 @@ export class Budget {
     );
   }
 
-  readonly run: Calls["run"] = (request, send) => this.#calls.run(request, send);
-
-  expect(kind: CallKind): Expectation {
-    return this.#calls.expect(kind);
-  }
-
-  inFlight(): number {
-    return this.#calls.inFlight();
-  }
-
-  queueLength(priority: Priority): number {
-    return this.#calls.waiting(priority);
-  }
+  readonly run: Calls["run"] = (request, send) => this.calls.run(request, send);
 
   /** Whether a circuit stops a call for this question now. */
   isCoolingOff({ resource, query }: { readonly resource: Resource; readonly query: string }): boolean {
-    return "until" in this.#circuits.passage({ resource, question: query, cause: "miss" });
+    return "until" in this.circuits.passage({ resource, question: query, cause: "miss" });
   }
 
   /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
   retryAfterSeconds(resource: Resource): number | undefined {
-    const open = this.circuits().filter(({ scope }) => scope === "origin" || scope === resource);
+    const open = this.circuits.overview().filter(({ scope }) => scope === "origin" || scope === resource);
     return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
   }
 
@@ -146,45 +123,28 @@ export class Budget {
     return this.#viewed().windows;
   }
 
-  circuits(): BudgetOverview["circuits"] {
-    return this.#circuits.overview();
-  }
-
   overview(): BudgetOverview {
     const { mode, hasSlot, windows } = this.#limiter.state();
     return {
       mode,
       hasSlot,
       windows: windowsIn(windows, this.#now()),
-      queue: Object.fromEntries(PRIORITIES.map((priority) => [priority, this.queueLength(priority)])),
-      circuits: this.circuits(),
+      queue: Object.fromEntries(PRIORITIES.map((priority) => [priority, this.calls.waiting(priority)])),
+      circuits: this.circuits.overview(),
     };
   }
 
   configure(config: BudgetConfig): void {
     this.#perDay = config.perDay;
     this.#limiter.configure(config);
-    this.#circuits.configure(config);
-    this.#calls.configure(config);
+    this.circuits.configure(config);
+    this.calls.configure(config);
     this.#view = undefined;
-  }
-
-  /**
-   * Sets the listener that sends a probe. It is called when the credentials may be tried again and no caller asks a
-   * question that was answered before, and by `tryCircuits`.
-   */
-  onProbeWanted(listener: () => void): void {
-    this.#probeWanted = listener;
-  }
-
-  /** The next call is a probe of the open circuits. @returns the circuits that were open */
-  tryCircuits(): readonly CircuitScope[] {
-    return this.#circuits.tryNow();
   }
 
   /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
   stop(why: Problem): Promise<void> {
-    return this.#calls.stop(why);
+    return this.calls.stop(why);
   }
 
   /** Gives back what this process holds. Never rejects. */
@@ -194,7 +154,7 @@ export class Budget {
 
   #viewed(): View {
     if (this.#view !== undefined && this.#now() < this.#view.until) return this.#view;
-    const situation = this.#calls.situation();
+    const situation = this.calls.situation();
     const { windows } = situation.state;
     this.#view = { until: this.#now() + VIEW_MS, windows, sharesOf: memoize(sharesAt(situation)) };
     return this.#view;

@@ -145,7 +145,7 @@ function originStatus(
 ) {
   const { mode, windows, circuits } = budget.overview();
   const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
-  const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
+  const { forMs, why } = budget.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
   const perMs = circuits.length > 0 ? 0 : ratePerMs(counts[name] ?? []);
   return {
     mode,
