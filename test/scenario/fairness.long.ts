@@ -50,7 +50,8 @@ async function play(
     const { status, headers } = await askAt(url, { headers: { "x-app-id": app }, agent });
     const waitedMs = Date.now() - at;
     if (status === 200) return { isAnswered: true, waitedMs };
-    return { isAnswered: false, waitedMs, retryAfterMs: Number(headers["retry-after"]) * 1_000 };
+    const retryAfterMs = Number(headers["retry-after"] ?? 1) * 1_000;
+    return { isAnswered: false, waitedMs, retryAfterMs };
   };
   const ask: Stage["ask"] = (...question) => {
     const asked = askNow(...question);
