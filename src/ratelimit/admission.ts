@@ -53,11 +53,11 @@ const ROUNDED_MS = 1_000;
 export class Admission {
   readonly places: Places;
   config: CallsConfig;
+  /** No app gets a permit before, as the limiter replied. */
+  blocked = { until: 0, isAway: false };
   readonly #options: CallsOptions;
   readonly #inFlight: ReadonlySet<Permit>;
   readonly #now: () => number;
-  /** No app gets a permit before, as the limiter replied. */
-  #blocked = { until: 0, isAway: false };
   #awaySince = Number.POSITIVE_INFINITY;
   #latencyMs = 0;
 
@@ -80,15 +80,6 @@ export class Admission {
       waiting,
       replicas: () => this.config.replicas,
     });
-  }
-
-  /** No app gets a permit before an instant. */
-  block(until: number, isAway: boolean): void {
-    this.#blocked = { until, isAway };
-  }
-
-  blockedUntil(): number {
-    return this.#blocked.until;
   }
 
   /** An answer took so long. */
@@ -118,7 +109,7 @@ export class Admission {
 
   /** The place of a new call. Throws the problem of a call that circuits stop, or whose permit would come too late. */
   admit(request: UpstreamRequest): Placed {
-    for (const app of appsOf(request)) this.places.asks(app);
+    for (const app of appsOf(request)) this.places.active.see(app, 1);
     const promisedAt = this.places.take(nameOf(request));
     const planned = this.#plan(
       request,
@@ -207,8 +198,8 @@ export class Admission {
       const { until, cause } = passage;
       return { forMs: Math.max(1, until - now), why: "cool-off", cause };
     }
-    const blockedMs = this.#blocked.until - now;
-    if (this.#blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
+    const blockedMs = this.blocked.until - now;
+    if (this.blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
     if (forMs > 0 && isAway(situation)) return { forMs: AWAY_MS, why: "redis-away" };
     const dayMs = dayFreeAt(situation, kind.app) - now;
     if (dayMs > 0 && dayMs >= forMs) return { forMs: dayMs, why: "per-day" };

@@ -73,7 +73,7 @@ export class Calls {
     this.#admission = new Admission(options, config, this.#waiting, this.#inFlight);
     this.configure(config);
     options.limiter.onChange(() => {
-      this.#admission.block(0, false);
+      this.#admission.blocked = { until: 0, isAway: false };
       this.#startJobs();
     });
     options.circuits.onChange(() => {
@@ -169,7 +169,7 @@ export class Calls {
     this.#enterQueue(entry);
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
-      this.#admission.places.areSeen(appsOf(request));
+      for (const one of appsOf(request)) this.#admission.places.active.see(one, 0);
       this.#placeAgain(entry, entry);
       if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
@@ -253,7 +253,7 @@ export class Calls {
   /** Starts jobs again at an instant, or when the instant of a call comes. */
   #wakeAt(until: number): void {
     const now = this.#now();
-    const instants = [until, this.#admission.blockedUntil(), ...[...this.#waiting].map(({ at }) => at)];
+    const instants = [until, this.#admission.blocked.until, ...[...this.#waiting].map(({ at }) => at)];
     const next = Math.min(...instants.filter((at) => at > now));
     this.#cancelNext();
     if (next === Number.POSITIVE_INFINITY) return;
@@ -306,7 +306,7 @@ export class Calls {
       // Another app may have to leave less, or may have calls left today.
       const isOfApp = reason === "reserved" || reason === "per-day";
       if (isOfApp) refused.add(nameOf(next));
-      else this.#admission.block(acquired.until, reason === "redis-away");
+      else this.#admission.blocked = { until: acquired.until, isAway: reason === "redis-away" };
       if (isOfApp && !kindsOf(entry.request).every((kind) => refused.has(nameOf(kind)))) continue;
       for (const one of reason === "redis-away" ? this.#waiting : [entry])
         this.#placeAgain(one, isOwed(one) ? one : undefined, acquired.until);
@@ -326,7 +326,7 @@ export class Calls {
       }
     for (const name of refused) heads.delete(name);
     if (this.#isObserving()) return heads.values().next().value;
-    if (this.#now() < this.#admission.blockedUntil()) return undefined;
+    if (this.#now() < this.#admission.blocked.until) return undefined;
     const situation = this.situation();
     const { inFlight } = situation;
     const shares = new Shares(situation, inFlight);

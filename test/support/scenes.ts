@@ -93,7 +93,7 @@ function expectHardlyRefused(seen: Played): void {
 }
 
 /** The day has as many calls as in the long version, in proportion to its limit. */
-const SHORT_DAY = { windows: [...WINDOWS, { limit: 270, windowMs: DAY }], forMs: 12 * MINUTE };
+const SHORT_DAY = { windows: [...WINDOWS, { limit: 190, windowMs: DAY }], forMs: 8 * MINUTE };
 
 const SHORTER = { forMs: 8 * MINUTE };
 
@@ -104,7 +104,7 @@ export const DAYS: readonly Day[] = [
     loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 60)],
     forMs: 4 * HOUR,
     expect: expectHardlyRefused,
-    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 12)] },
+    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 8)] },
   },
   {
     name: "an app that asks 10 per minute for hours beside 50 apps that ask once an hour is hardly refused",
@@ -112,7 +112,7 @@ export const DAYS: readonly Day[] = [
     loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 60)],
     forMs: 4 * HOUR,
     expect: expectHardlyRefused,
-    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 12)] },
+    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 8)] },
   },
   {
     name: "an unlisted crawler leaves listed apps that come later all that they need",
@@ -147,7 +147,7 @@ export const DAYS: readonly Day[] = [
         { app: "web", perMinute: 4, fromMs: 2 * MINUTE },
         { app: "ios", perMinute: 2, fromMs: 2 * MINUTE },
       ],
-      forMs: 12 * MINUTE,
+      forMs: 8 * MINUTE,
     },
   },
   {
@@ -175,7 +175,7 @@ export const DAYS: readonly Day[] = [
     loads: ["a", "b", "c"].map((app) => ({ app, perMinute: 120 })),
     forMs: 12 * MINUTE,
     countFromMs: 2 * MINUTE,
-    inShort: SHORTER,
+    inShort: { ...SHORTER, loads: ["a", "b", "c"].map((app) => ({ app, perMinute: 60 })) },
     expect(seen) {
       expectKept(seen);
       const total = seen.all.answered;
@@ -218,7 +218,10 @@ export const DAYS: readonly Day[] = [
     loads: [{ app: "web", perMinute: 40 }, ...ids(99, 600 / 99), { app: "honest", perMinute: 1 }],
     forMs: 12 * MINUTE,
     countFromMs: 2 * MINUTE,
-    inShort: SHORTER,
+    inShort: {
+      ...SHORTER,
+      loads: [{ app: "web", perMinute: 40 }, ...ids(99, 240 / 99), { app: "honest", perMinute: 1 }],
+    },
     expect(seen) {
       expectKept(seen);
       expect(seen.of("web").answered / seen.minutes).toBeGreaterThanOrEqual(30 * seen.usable);
@@ -227,9 +230,13 @@ export const DAYS: readonly Day[] = [
   },
 ];
 
-/** A day whose minutes are shorter. Windows longer than an hour keep their length, because other rules hold for them. */
-export function shortened(day: Day, times: number): Day & Required<Pick<Day, "windows">> {
+/** A process that has just started is slow for a while. */
+const WARM_MS = 2 * MINUTE;
+
+/** A minute takes three seconds, or so long that no more than 40 calls arrive in a second. Windows longer than an hour keep their length, because other rules hold for them. */
+export function shortened(day: Day): Day & Required<Pick<Day, "windows">> {
   const { windows = WINDOWS, loads, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
+  const times = Math.min(20, (40 * 60) / loads.reduce((sum, { perMinute = 0 }) => sum + perMinute, 1));
   return {
     ...rest,
     windows: windows.map(({ limit, windowMs }) => ({
@@ -241,8 +248,8 @@ export function shortened(day: Day, times: number): Day & Required<Pick<Day, "wi
       perMinute: perMinute * times,
       fromMs: fromMs / times,
     })),
-    forMs: forMs / times,
-    countFromMs: countFromMs / times,
+    forMs: (forMs + WARM_MS) / times,
+    countFromMs: (countFromMs + WARM_MS) / times,
   };
 }
 

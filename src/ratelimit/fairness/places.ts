@@ -62,7 +62,7 @@ const ACTIVE_MS = 60_000;
 const ONE_CALL = 1.6;
 
 export class Places {
-  readonly #active: ActiveApps;
+  readonly active: ActiveApps;
   readonly #options: PlacesOptions;
   readonly #now: () => number;
   /** Ascending instants. */
@@ -79,17 +79,7 @@ export class Places {
   constructor(options: PlacesOptions) {
     this.#options = options;
     this.#now = options.now;
-    this.#active = new ActiveApps(this.#now);
-  }
-
-  /** An app asks for a call here. */
-  asks(app: string): void {
-    this.#active.see(app, 1);
-  }
-
-  /** Apps still wait. */
-  areSeen(apps: readonly string[]): void {
-    for (const app of apps) this.#active.see(app, 0);
+    this.active = new ActiveApps(this.#now);
   }
 
   /** A caller is told to come back at an instant. The promises that are due first are kept. */
@@ -146,7 +136,7 @@ export class Places {
 
   /** How many calls each active app asks for in a minute, of all replicas. */
   asked(): ReadonlyMap<string, number> {
-    const asked = this.#active.perMinute();
+    const asked = this.active.perMinute();
     for (const [app, perMinute] of this.#elsewhere.asked) asked.set(app, (asked.get(app) ?? 0) + perMinute);
     for (const [app, perMinute] of asked) asked.set(app, Math.max(0, perMinute - ONE_CALL));
     return asked;
@@ -177,7 +167,7 @@ export class Places {
       news.push([`${priority} ${name}`, app, at - now]);
     for (const name of this.#taken.keys()) news.push([`taken ${name}`, "", 0]);
     if (news.length > 0)
-      for (const [app, perMinute] of this.#active.perMinute()) news.push(["asked", app, perMinute]);
+      for (const [app, perMinute] of this.active.perMinute()) news.push(["asked", app, perMinute]);
     if (news.length === 0 && !this.#hasTold) return;
     limiter.announce(news);
     this.#hasTold = news.length > 0;
@@ -246,7 +236,8 @@ class ActiveApps {
     this.#now = now;
   }
 
-  see(app: string, calls: number): void {
+  /** @param calls how many calls the app asks for now; 0 if it still waits for one */
+  see(app: string, calls: 0 | 1): void {
     const at = this.#now();
     const last = this.#seen.get(app);
     this.#seen.delete(app);
