@@ -118,7 +118,7 @@ function watchForEnd(
 ): { readonly begins: Promise<StopOptions>; readonly hasFailed: () => boolean } {
   const { promise, resolve } = Promise.withResolvers<StopOptions>();
   let hasFailed = false;
-  onUncaughtError(({ error, origin }) => {
+  onUncaughtError((error, origin) => {
     hasFailed = true;
     resolve({ withStopDelay: true });
     log.fatal({ error: describeError(error), origin }, "An error was not caught. The process stops.");

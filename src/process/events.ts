@@ -43,11 +43,6 @@ export function onParentGone(clock: Clock, gone: () => void): void {
   });
 }
 
-interface UncaughtError {
-  readonly error: unknown;
-  readonly origin: NodeJS.UncaughtExceptionOrigin;
-}
-
 /** After more errors than this, the process ends immediately, because an orderly stop is not possible. */
 const MAX_ERRORS = 20;
 
@@ -55,7 +50,9 @@ const MAX_ERRORS = 20;
  * Calls back at every uncaught exception and unhandled rejection. The process should then stop, because its state is
  * unknown. Further errors do not interrupt the stop, up to {@link MAX_ERRORS}.
  */
-export function onUncaughtError(onError: (error: UncaughtError) => void): void {
+export function onUncaughtError(
+  onError: (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => void,
+): void {
   let errors = 0;
   let isLogClosed = false;
   process.on("uncaughtException", (error: unknown, origin) => {
@@ -65,7 +62,7 @@ export function onUncaughtError(onError: (error: UncaughtError) => void): void {
     isLogClosed ||= isFromLog;
     errors++;
     if (errors > MAX_ERRORS) process.exit(1);
-    onError({ error, origin });
+    onError(error, origin);
   });
 }
 

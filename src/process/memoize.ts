@@ -5,17 +5,10 @@ const LONGEST_TEXT = 256;
 /**
  * Caches the results of a function of a header's text, because callers send the same few texts repeatedly. `undefined` is not
  * cached.
- * @param version when it changes, the cache is cleared, because the function may then have other results
  */
-export function memoize<T>(compute: (text: string) => T, version = (): number => 0): (text: string) => T {
+export function memoize<T>(compute: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();
-  let rememberedAt = version();
   return (text) => {
-    const current = version();
-    if (current !== rememberedAt) {
-      known.clear();
-      rememberedAt = current;
-    }
     const remembered = known.get(text);
     if (remembered !== undefined) return remembered;
     const result = compute(text);

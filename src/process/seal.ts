@@ -4,21 +4,14 @@
  */
 import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
 
-export interface Seal {
-  /** @returns the authentication code of a value, `SEAL_BYTES` long */
-  readonly codeOf: (name: string, value: Uint8Array) => Buffer;
-  readonly isValid: (name: string, value: Uint8Array, code: Uint8Array) => boolean;
-  /** @returns the text with its authentication code */
-  readonly seal: (name: string, text: string) => string;
-  /** @returns the text; `undefined` if it was not sealed under this name, or is longer than this number of characters */
-  readonly open: (name: string, sealed: string, most: number) => string | undefined;
-}
+export type Seal = ReturnType<typeof createSeal>;
 
 export const SEAL_BYTES = 32;
 const CODE_CHARACTERS = 43;
 
 /** @param secret returns the secret in use. Values sealed with the secret before it stay valid. */
-export function createSeal(secret: () => string): Seal {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createSeal(secret: () => string) {
   let latest = secret();
   /** The newest first. */
   let keys = [keyOf(latest)];
@@ -37,16 +30,24 @@ export function createSeal(secret: () => string): Seal {
     return createHmac("sha256", key).update(`${name.length} ${name}`).update(value).digest();
   }
 
-  const codeOf: Seal["codeOf"] = (name, value) => codeWith(currentKeys()[0] ?? NO_KEY, name, value);
-  const isValid: Seal["isValid"] = (name, value, code) =>
-    code.length === SEAL_BYTES &&
-    currentKeys().some((key) => timingSafeEqual(codeWith(key, name, value), code));
+  /** @returns the authentication code of a value, `SEAL_BYTES` long */
+  function codeOf(name: string, value: Uint8Array): Buffer {
+    return codeWith(currentKeys()[0] ?? NO_KEY, name, value);
+  }
+
+  function isValid(name: string, value: Uint8Array, code: Uint8Array): boolean {
+    if (code.length !== SEAL_BYTES) return false;
+    return currentKeys().some((key) => timingSafeEqual(codeWith(key, name, value), code));
+  }
 
   return {
     codeOf,
     isValid,
-    seal: (name, text) => codeOf(name, Buffer.from(text)).toString("base64url") + text,
-    open(name, sealed, most) {
+    /** @returns the text with its authentication code */
+    seal: (name: string, text: string): string =>
+      codeOf(name, Buffer.from(text)).toString("base64url") + text,
+    /** @returns the text; `undefined` if it was not sealed under this name, or is longer than `most` characters */
+    open: (name: string, sealed: string, most: number): string | undefined => {
       if (sealed.length > most + CODE_CHARACTERS) return undefined;
       const code = Buffer.from(sealed.slice(0, CODE_CHARACTERS), "base64url");
       const text = sealed.slice(CODE_CHARACTERS);
