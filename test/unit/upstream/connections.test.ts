@@ -9,7 +9,7 @@ import { createAgent } from "../../../src/upstream/connections.ts";
 import type { fetchAnswer, RawAnswer } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
-import { freePorts, portOf } from "../../support/ports.ts";
+import { portOf } from "../../support/ports.ts";
 import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
 
 function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<typeof fetchAnswer>[0] {
@@ -82,13 +82,6 @@ describe("an upstream that breaks off", () => {
     ],
   ])("%s", async (_name, onRequest, kind) => {
     expect(await outcome(onRequest)).toEqual({ outcome: kind, pending: 0 });
-  });
-
-  it("refuses the connection", async () => {
-    const clock = createFakeClock();
-    const [port] = await freePorts(1);
-    expect(await outcomeOf(fetching(clock)(request(`http://127.0.0.1:${port}`)))).toBe("unreachable");
-    expect(clock.pending).toBe(0);
   });
 });
 
