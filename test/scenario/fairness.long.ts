@@ -11,7 +11,7 @@ import { describe, it, onTestFinished } from "vitest";
 
 import { ask as askAt } from "../support/ask.ts";
 import { fileWith } from "../support/files.ts";
-import { startFleet, startMany } from "../support/fleet.ts";
+import { type Replica, startFleet, startMany } from "../support/fleet.ts";
 import { redisForTest, urlOf } from "../support/redis.ts";
 import { type Day, DAYS, type Played, shortened, type Stage, startCallers } from "../support/scenes.ts";
 import { expectShared } from "../support/two-gateways.ts";
@@ -62,19 +62,19 @@ async function play(
   const after: Stage["after"] = (delayMs, callback) => setTimeout(callback, delayMs);
   const stage: Stage = { replicas, usable, now: Date.now, after, ask, sent: fleet.arrivals };
   const seen = startCallers(stage, { ...day, seed: 1 });
+  const lateBefore = passed(day.countFromMs).then(() => lateAt(all));
   await passed(day.forMs + MAX_WAIT_MS);
   await Promise.all(underWay);
   const played = seen();
-  // How long an answer takes depends on the machine. So the gateways say which calls were refused late.
-  const late = await Promise.all(all.map(({ admin }) => lateAt(admin)));
-  const calls = late.reduce((sum, count) => sum + count, 0);
-  return { ...played, late: calls / Math.max(1, played.all.answered + calls) };
+  const late = (await lateAt(all)) - (await lateBefore);
+  return { ...played, late: late / Math.max(1, played.all.answered + late) };
 }
 
-async function lateAt(admin: string): Promise<number> {
-  const { text } = await askAt(`${admin}/metrics`);
-  const counts = [...text.matchAll(/^gateway_refused_total\{.*reason="deadline".*\} (\d+)/gm)];
-  return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+/** How many calls were refused late. The gateways say it, because how long an answer takes depends on the machine. */
+async function lateAt(replicas: readonly Replica[]): Promise<number> {
+  const texts = await Promise.all(replicas.map(async ({ admin }) => (await askAt(`${admin}/metrics`)).text));
+  const counts = texts.join("\n").matchAll(/^gateway_refused_total\{.*reason="deadline".*\} (\d+)/gm);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 function listedOf({ listed = {} }: Pick<Day, "listed">): { id: string; weight: number }[] {

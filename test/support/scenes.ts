@@ -234,7 +234,7 @@ export const DAYS: readonly Day[] = [
 const WARM_MS = 2 * MINUTE;
 
 /** A minute takes three seconds, or so long that no more than 40 calls arrive in a second. Windows longer than an hour keep their length, because other rules hold for them. */
-export function shortened(day: Day): Day & Required<Pick<Day, "windows">> {
+export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "countFromMs">> {
   const { windows = WINDOWS, loads, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
   const times = Math.min(20, (40 * 60) / loads.reduce((sum, { perMinute = 0 }) => sum + perMinute, 1));
   return {
