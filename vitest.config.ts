@@ -9,8 +9,8 @@ const ALONE = ["test/unit/upstream/answers.test.ts"];
 
 /** Files that wait long: for Redis, for windows to pass, for other processes. Those of the first row wait longest. */
 const LONGEST = [
-  /faults\/ratelimit|budget|ratelimit\/scenes|closed-door-tls|processes|faults\/(replicas|life|sqlite)|browser\//,
-  /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|stories|pages)|property\/hostile/,
+  /faults\/(ratelimit|life|replicas|redis-cluster|answer)|budget|ratelimit\/scenes|processes|browser\/|stories|helm\.test|pipelined/,
+  /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|clients|pages)|property\/hostile/,
 ];
 
 /** Starts the longest files first, so that no core is idle at the end. */

@@ -25,7 +25,7 @@ describe("a process that starts", () => {
     await redis.kill();
     const { adminUrl, get, log } = await startGateway({
       env: { REDIS_URL: urlOf(redis) },
-      settings: PATIENT,
+      settings: IMPATIENT,
     });
     expect(await readyz(adminUrl)).toMatch(/^503 starting: /);
     expect((await ask(`${adminUrl}/livez`)).status).toBe(200);
