@@ -249,7 +249,8 @@ export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "count
       fromMs: fromMs / times,
     })),
     forMs: (forMs + WARM_MS) / times,
-    countFromMs: (countFromMs + WARM_MS) / times,
+    // Where everything counts from the beginning, it still does.
+    countFromMs: countFromMs === 0 ? 0 : (countFromMs + WARM_MS) / times,
   };
 }
 
