@@ -93,7 +93,7 @@ function expectHardlyRefused(seen: Played): void {
 }
 
 /** The day has as many calls as in the long version, in proportion to its limit. */
-const SHORT_DAY = { windows: [...WINDOWS, { limit: 190, windowMs: DAY }], forMs: 8 * MINUTE };
+const SHORT_DAY = { windows: [...WINDOWS, { limit: 260, windowMs: DAY }], forMs: 8 * MINUTE };
 
 const SHORTER = { forMs: 8 * MINUTE };
 
@@ -241,7 +241,7 @@ export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "count
     ...rest,
     windows: windows.map(({ limit, windowMs }) => ({
       limit,
-      windowMs: windowMs > HOUR ? windowMs : windowMs / times,
+      windowMs: windowMs > HOUR ? windowMs : Math.round(windowMs / times),
     })),
     loads: loads.map(({ perMinute = 0, fromMs = 0, ...load }) => ({
       ...load,
