@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 
 import { createGateway } from "../src/app.ts";
-import { createPrivateKeys } from "../src/config/secrets/private-key.ts";
+import { createPrivateKeys } from "../src/config/secrets/key-rotation.ts";
 import { openSettings } from "../src/config/load.ts";
 import { systemClock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";

@@ -6,7 +6,7 @@ import type { Config } from "./config/config.ts";
 import type { Context } from "./context.ts";
 import { createAppTokens } from "./http/app-tokens.ts";
 import type { ArrivalOptions } from "./http/arrive.ts";
-import { type CallersApp, createCallersApp } from "./http/callers-app.ts";
+import { type CallersApp, createCallersApp } from "./http/callers-routes.ts";
 import { createCors } from "./http/cors.ts";
 import { createServeDocument, type ServeDocument } from "./http/document.ts";
 import { createHttpServer } from "./http/edge/http-server.ts";

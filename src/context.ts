@@ -6,7 +6,7 @@ import { readWarmItems } from "./cache/warm-list.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings } from "./config/live.ts";
 import type { SettingsSource } from "./config/load.ts";
-import type { PrivateKeys } from "./config/secrets/private-key.ts";
+import type { PrivateKeys } from "./config/secrets/key-rotation.ts";
 import { followSecretFiles } from "./config/secrets/reread-secret-files.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";

@@ -14,7 +14,7 @@ import { setImmediate } from "node:timers/promises";
 
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
-import type { CallersApp } from "./http/callers-app.ts";
+import type { CallersApp } from "./http/callers-routes.ts";
 import { Problem } from "./errors.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import { pause, type Clock } from "./process/clock.ts";

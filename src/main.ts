@@ -9,7 +9,7 @@ import { systemClock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import { type Environment, processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
-import { createPrivateKeys } from "./config/secrets/private-key.ts";
+import { createPrivateKeys } from "./config/secrets/key-rotation.ts";
 import { secretsIn } from "./config/secrets/secret.ts";
 import { readSettings } from "./config/load.ts";
 import { readTracing } from "./config/tracing.ts";

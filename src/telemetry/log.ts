@@ -31,7 +31,7 @@ export function createLogger({ level, destination = standardOutput(), secrets }:
 /** Lines wait this long for others, so that many are written together. A process that is killed loses them. */
 const FLUSH_EVERY_MS = 50;
 /** This many waiting characters are written at once. */
-const WRITE_FROM = 8_192;
+const WRITE_FROM = 16_000;
 /** If the reader of the log is slow and so many characters wait, further lines are lost. The gateway does not wait. */
 const MOST_WAITING = 16 * 1024 * 1024;
 

@@ -3,7 +3,7 @@
  * answer, and reports how it went.
  */
 import type { Config } from "../config/config.ts";
-import type { PrivateKeys } from "../config/secrets/private-key.ts";
+import type { PrivateKeys } from "../config/secrets/key-rotation.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";

@@ -2,7 +2,7 @@
  * Wires the upstream stage: both origins with their budgets. The JSON interface is signed, the thumbnails are not (interface,
  * sections 4.5 and 5).
  */
-import type { PrivateKeys } from "../config/secrets/private-key.ts";
+import type { PrivateKeys } from "../config/secrets/key-rotation.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Random } from "../process/random.ts";
 import type { Question } from "../query/question.ts";

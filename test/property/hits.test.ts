@@ -16,7 +16,7 @@ import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
-import { type CallersApp, createCallersApp } from "../../src/http/callers-app.ts";
+import { type CallersApp, createCallersApp } from "../../src/http/callers-routes.ts";
 import { createCors } from "../../src/http/cors.ts";
 import { createHttpServer } from "../../src/http/edge/http-server.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";

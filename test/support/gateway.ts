@@ -10,7 +10,7 @@ import { onTestFinished } from "vitest";
 import { createGateway } from "../../src/app.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { systemClock, type Clock } from "../../src/process/clock.ts";
-import { createPrivateKeys } from "../../src/config/secrets/private-key.ts";
+import { createPrivateKeys } from "../../src/config/secrets/key-rotation.ts";
 import { openSettings } from "../../src/config/load.ts";
 import { type Random, systemRandom } from "../../src/process/random.ts";
 import { secretsIn } from "../../src/config/secrets/secret.ts";

@@ -6,7 +6,7 @@ import { type Clock, every } from "../../process/clock.ts";
 import { type Config, toConfig } from "../config.ts";
 import type { UsableSettings } from "../load.ts";
 import { formatPath } from "../sources.ts";
-import type { PrivateKeys } from "./private-key.ts";
+import type { PrivateKeys } from "./key-rotation.ts";
 import { type SecretSources, readSecrets, type SecretValues } from "./read-secret-files.ts";
 import { Secret, secretsIn } from "./secret.ts";
 

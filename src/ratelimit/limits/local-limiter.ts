@@ -8,7 +8,7 @@ import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
 import { limitsText } from "../../usage/rate-window.ts";
 import type { Acquired, Limiter, LimiterConfig, LimiterState, Permit, PermitRequest } from "../limiter.ts";
 import type { SendEnd } from "../throttled.ts";
-import { dayOf, keptMs, laterOf, OwnPurse, type Wait, windowState } from "./own-purse.ts";
+import { dayOf, keptMs, laterOf, OwnPurse, type Wait, windowState } from "./purse-in-memory.ts";
 import { sendByOf } from "./purse-sizes.ts";
 
 export interface LocalLimiterOptions {

@@ -2,7 +2,7 @@
  * The slot of this replica: its right to an own purse [3], and the calls that it has to report [4].
  */
 import type { PermitRequest } from "../limiter.ts";
-import { OwnPurse, type Wait } from "./own-purse.ts";
+import { OwnPurse, type Wait } from "./purse-in-memory.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { Done, EndedCall, OwnCall, Request } from "./redis-script.ts";
 

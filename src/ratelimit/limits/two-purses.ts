@@ -17,7 +17,7 @@ import {
   type WindowState,
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
-import { dayOf, firstOf, keptMs, repeated, windowState } from "./own-purse.ts";
+import { dayOf, firstOf, keptMs, repeated, windowState } from "./purse-in-memory.ts";
 import {
   atLeast,
   DRIFT,

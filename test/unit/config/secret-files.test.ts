@@ -2,7 +2,7 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import { openSettings } from "../../../src/config/load.ts";
-import { createPrivateKeys } from "../../../src/config/secrets/private-key.ts";
+import { createPrivateKeys } from "../../../src/config/secrets/key-rotation.ts";
 import { followSecretFiles } from "../../../src/config/secrets/reread-secret-files.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";

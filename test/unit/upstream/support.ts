@@ -8,7 +8,7 @@ import net from "node:net";
 import { onTestFinished } from "vitest";
 
 import type { Config } from "../../../src/config/config.ts";
-import { createPrivateKeys } from "../../../src/config/secrets/private-key.ts";
+import { createPrivateKeys } from "../../../src/config/secrets/key-rotation.ts";
 import { Secret } from "../../../src/config/secrets/secret.ts";
 import type { Query } from "../../../src/query/query.ts";
 import type { Question } from "../../../src/query/question.ts";
