@@ -130,7 +130,7 @@ export class Admission {
    */
   again(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
     const planned = this.#plan(request, kept, notBefore);
-    if (!this.#isEnforced(planned.expectation)) return this.#placedNow();
+    if (!this.#isEnforced(planned.expectation)) return this.#placedNow(notBefore);
     if (!planned.isTooLate) return planned.place;
     if (kept === undefined || !isOwed(kept) || planned.expectation.why === "cool-off")
       return this.#refuse(request, planned);
@@ -194,7 +194,8 @@ export class Admission {
     const now = this.#now();
     const { situation } = calendar;
     const forMs = calendar.earliest(kind, now) - now;
-    if ("until" in passage && (passage.kind === "refuse" || passage.until >= now + forMs)) {
+    const isLonger = "until" in passage && (passage.until >= now + forMs || this.config.mode === "observe");
+    if ("until" in passage && (passage.kind === "refuse" || isLonger)) {
       const { until, cause } = passage;
       return { forMs: Math.max(1, until - now), why: "cool-off", cause };
     }
@@ -230,8 +231,9 @@ export class Admission {
     return why === "cool-off" || this.config.mode === "enforce";
   }
 
-  #placedNow(): Placed {
-    return { at: this.#now(), placedAt: this.#now() };
+  #placedNow(notBefore = 0): Placed {
+    const now = this.#now();
+    return { at: Math.max(now, notBefore), placedAt: now };
   }
 }
 

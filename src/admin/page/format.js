@@ -2,6 +2,7 @@
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0, roundingMode: "floor" });
 const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 
 /**
  * Rounds down, so that half a call is not shown as one.
@@ -17,9 +18,9 @@ export const rate = (number) => (number >= 100 ? whole : tenth).format(number);
 
 /**
  * Rounds down, so that 99.96 % is not shown as all.
- * @param {number} part from 0 to 1
+ * @param {number} ratio from 0 to 1
  */
-export const percent = (part) => `${tenth.format(Math.floor(part * 1_000) / 10)} %`;
+export const percent = (ratio) => `${tenth.format(Math.floor(ratio * 1_000) / 10)} %`;
 
 /**
  * @param {number} number
@@ -93,7 +94,9 @@ export function valueText(name, value) {
   if (typeof value === "string") return value;
   if (typeof value !== "number") return JSON.stringify(value);
   if (isInstant(name)) return clockText(value);
-  return name.endsWith("Ms") ? duration(value) : rate(value);
+  if (name.endsWith("Ms")) return duration(value);
+  // A small share is not shown as none.
+  return value < 1 ? small.format(value) : rate(value);
 }
 
 /**
