@@ -143,9 +143,7 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
     stopDeadline();
     const { statusCode: status = 0, headers } = answer;
     if (status === 200) {
-      const bytes = await exchange.unlessFailed(stream(answer, headAt, passing, options));
-      if (request.method !== "HEAD") sink.passed(bytes);
-      call.over(status, bytes);
+      call.over(status, await exchange.unlessFailed(stream(answer, headAt, passing, options)));
     } else {
       const whole = collect(answer, upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
       const body = await exchange.unlessFailed(whole);
@@ -195,6 +193,8 @@ async function stream(
     },
   });
   passing.bytes = () => guard.bytes;
+  // In the tick in which the response ends. The next one may already log the request.
+  guard.once("end", () => request.method !== "HEAD" && sink.passed(guard.bytes));
   await Promise.all([pipeline([answer, ...unzip, guard]), once(guard, "end")]);
   return guard.bytes;
 }

@@ -84,6 +84,7 @@ describe("an answer with status 200 that is not cached", () => {
       const reply = await gateway.get(path, { headers: NO_STORE });
       expect([reply.status, reply.text]).toEqual([200, NO_AREAS]);
       expect(reply.headers).toMatchObject(JSON_TYPE);
+      expect(await gateway.logged('"msg":"request"')).toMatchObject({ bytes: NO_AREAS.length });
       for (const name of ["content-encoding", "content-length", "etag"])
         expect([name, reply.headers[name]]).toEqual([name, undefined]);
       expect(new Map(upstream.seen[0]?.headers).get("accept-encoding")).toBe("identity");

@@ -86,12 +86,15 @@ function bytesHeld(table: string): Map<string, number> {
 }
 
 /** The name has both ports and the last 32 bits of the remote address, whose bytes the table has in reverse order. */
-function nameOf({ localPort, remoteAddress = "", remotePort }: Socket): string {
+function nameOf({ localPort, remoteAddress = NO_ADDRESS, remotePort }: Socket): string {
   const bytes = remoteAddress.includes(".")
     ? remoteAddress.replace(/^.*:/, "").split(".").map(Number)
     : remoteAddress.split(":").slice(-2).flatMap(bytesOf);
   return `${localPort} ${Buffer.from(bytes).readUInt32LE()} ${remotePort}`;
 }
+
+/** Of a caller that hung up before its connection was accepted. */
+const NO_ADDRESS = "::";
 
 /** @param group of an IPv6 address, up to four hexadecimal digits */
 function bytesOf(group: string): number[] {
