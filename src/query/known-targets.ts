@@ -45,14 +45,14 @@ const PART_OF_CACHE = 1 / 16;
 
 /** @returns the limit for a gateway whose answers may take `cacheBytes` of memory */
 export const knownTargetsBytes = (cacheBytes: number): number =>
-  Math.max(LEAST_BYTES, cacheBytes * PART_OF_CACHE);
+  Math.max(LEAST_BYTES, Math.floor(cacheBytes * PART_OF_CACHE));
 
 /** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
 export function createKnownTargets(maxBytes: number): KnownTargets {
   const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
   /** By cache key, so that all spellings of a query share one object, and what other modules keep for it. */
   const shared = new LRUCache<string, ParsedQuery>({
-    maxSize: maxBytes / 8,
+    maxSize: Math.floor(maxBytes / 8),
     sizeCalculation: sizeOfQuery,
   });
   return {
