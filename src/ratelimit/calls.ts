@@ -77,7 +77,9 @@ export class Calls {
       this.#startJobs();
     });
     options.circuits.onChange(() => {
-      for (const entry of this.#waiting) this.#placeAgain(entry, entry);
+      for (const entry of this.#waiting)
+        // Nothing changes for a call whose instant has come and that no circuit stops. Each plan looks at all calls.
+        if (entry.at > this.#now() || this.#stopOf(entry) !== undefined) this.#placeAgain(entry, entry);
       this.#startJobs();
     });
   }

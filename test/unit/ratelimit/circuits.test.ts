@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import type { CircuitScope } from "../../../src/ratelimit/circuits/opening.ts";
 import type { CircuitReport, SharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
+import type { LimiterState } from "../../../src/ratelimit/limiter.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/throttled.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -203,6 +204,28 @@ describe("refused credentials", () => {
       { refusedCalls: 3, refusedCallers: 77 },
     ]);
   });
+});
+
+it("a change of a circuit costs little while many calls of another resource wait for the end of others", async () => {
+  const clock = fakeTime();
+  const limiters = createFakeLimiters({
+    windows: [{ limit: 1_000, windowMs: MINUTE }],
+    now: clock.monotonic,
+  });
+  const limiter = limiters.join();
+  let plans = 0;
+  const state = (): LimiterState => {
+    plans++;
+    return limiter.state();
+  };
+  const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, state }) } });
+  await askAll(scene, 4, FAILED, { resource: "areas" });
+  for (let index = 0; index < 100; index++) scene.call("app", { query: `q${index}` });
+  await clock.advance(0);
+  plans = 0;
+  expect(scene.circuits.tryNow()).toEqual(["areas"]);
+  expect(scene.calls.waiting("interactive")).toBe(96);
+  expect(plans).toBeLessThan(10);
 });
 
 /** Replicas that share circuits in memory, as they do with Redis. */
