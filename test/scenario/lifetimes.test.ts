@@ -109,7 +109,15 @@ describe("learned lifetimes", () => {
     const clock = { ...leaping, pass: leaping.leap };
     const first = await start({ env: shared }, clock);
     const second = await start({ env: { ...shared, UPSTREAM_URL: first.gateway.sandboxUrl } }, clock);
-    const ready = () => Promise.all([first, second].map(({ gateway }) => expectShared(gateway.adminUrl)));
+    const holders = async () => {
+      const { replicas } = Object((await ask(`${first.gateway.adminUrl}/budget/replicas`)).json());
+      return replicas.filter(({ holder }: { readonly holder: string }) => holder !== "").length;
+    };
+    // After ten minutes in a moment, each replica joins again.
+    const ready = async () => {
+      await Promise.all([first, second].map(({ gateway }) => expectShared(gateway.adminUrl)));
+      await expect.poll(holders).toBe(2);
+    };
     await ready();
     // Each replica serves ten requests in ten minutes, and the first one fetches.
     for (let nth = 0; nth < 6; nth++) {
