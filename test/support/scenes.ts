@@ -219,7 +219,6 @@ export const DAYS: readonly Day[] = [
     forMs: 12 * MINUTE,
     countFromMs: 2 * MINUTE,
     inShort: {
-      ...SHORTER,
       loads: [{ app: "web", perMinute: 40 }, ...ids(99, 240 / 99), { app: "honest", perMinute: 1 }],
     },
     expect(seen) {
