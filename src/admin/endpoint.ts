@@ -10,13 +10,13 @@ import { Problem } from "../errors.ts";
 export interface Endpoint {
   readonly method: "get" | "post";
   readonly path: string;
-  /** The names of its own parameters. */
+  /** The names of the query parameters that it accepts. */
   readonly parameters: readonly string[];
   /** @returns a JSON value; nothing if it has written the response itself */
   readonly answer: (request: Request, response: Response) => unknown;
 }
 
-/** Sends what is not JSON. */
+/** Sends a body that is not JSON. */
 export function send(response: Response, type: string, content: string | Buffer, headers: object = {}): void {
   response.set({ "Content-Type": type, "Cache-Control": "no-store", ...headers }).send(content);
 }

@@ -124,7 +124,7 @@ export class Warm {
     this.#schedule(item, now + retryMs * (0.5 + random.fraction()));
   }
 
-  /** @param lookWithinMs it may be purged or evicted before it is due */
+  /** @param lookWithinMs check the entry this soon, because it may be purged or evicted before it is due */
   #schedule(item: Scheduled, dueAt: number, lookWithinMs = Number.POSITIVE_INFINITY): void {
     const { clock } = this.#options;
     const inMs = Math.max(0, dueAt - clock.now());
@@ -140,7 +140,7 @@ function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
     format: question.request.format,
     app: question.request.app,
     everySeconds: everyMs === null ? null : everyMs / 1000,
-    /** 0: it is due. */
+    /** 0: due now. */
     dueInSeconds: Math.max(0, Math.ceil((dueAt - now) / 1000)),
     /** How its last fetch ended; `null`: there was none yet. */
     last,

@@ -64,7 +64,7 @@ export function createCallersApp(options: CallersAppOptions): CallersApp {
     await respond.answer(arrival, question, cached ?? (await options.cache(question)));
   }
 
-  /** Sends the answer to a known target if it is in memory. Express comes to the same errors, and refuses the request. */
+  /** Sends the answer to a known target if it is in memory. Express meets the same errors, and refuses the request. */
   function answerAtOnce(arrival: Arrival): boolean {
     const { message, target, known } = arrival;
     if (known === undefined || (message.method !== "GET" && message.method !== "HEAD")) return false;

@@ -1,4 +1,4 @@
-/** When a call may go, and what the callers of the others get. docs/fairness.md explains the rules. */
+/** When a call may go, and which problem a refused caller gets. docs/fairness.md explains the rules. */
 import type { Config } from "../config/config.ts";
 import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
@@ -160,7 +160,7 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  /** A call may go for any of its apps. */
+  /** Plans a call for the app that can send it first, of all apps that wait for it. */
   #plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Planned {
     const call = callOf(request);
     const calendar = this.calendar(request.waiting.priority(), request);
@@ -182,7 +182,7 @@ export class Admission {
     };
   }
 
-  /** The time of the call itself, and the errors of the plan. */
+  /** Time for the call itself, and for errors of the estimate. */
   #marginMs(waitMs: number, kept: Placed | undefined): number {
     if (kept !== undefined && isOwed(kept)) return this.#latencyMs;
     const margin = this.places.busyReplicas() > 1 ? MARGIN_BESIDE_OTHERS : MARGIN;
@@ -218,7 +218,7 @@ export class Admission {
     if (cause !== undefined) circuits.refused(cause);
     if (kind === undefined || (why !== "budget" && why !== "share")) return problem;
     const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
-    // At the rounded time, others may have the permits.
+    // `Retry-After` is in whole seconds. At that instant, the permits may belong to other places.
     const at = calendar.earliest({ ...kind, isPromise: true }, backAt(problem));
     const isTaken = at > backAt(problem) + ROUNDED_MS;
     const refusal = isTaken ? refusalOf({ ...expectation, forMs: at - this.#now() }, app, 0) : problem;
@@ -237,7 +237,7 @@ export class Admission {
   }
 }
 
-/** What a decision about a call is. */
+/** A decision about a call. */
 interface Planned {
   readonly expectation: Expectation;
   readonly calendar: Calendar;

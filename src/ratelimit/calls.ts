@@ -78,7 +78,7 @@ export class Calls {
     });
     options.circuits.onChange(() => {
       for (const entry of this.#waiting)
-        // Nothing changes for a call whose instant has come and that no circuit stops. Each plan looks at all calls.
+        // Skip a call whose instant has come, unless a circuit stops it: its place stays, and each plan looks at all calls.
         if (entry.at > this.#now() || this.#stopOf(entry) !== undefined) this.#placeAgain(entry, entry);
       this.#startJobs();
     });
@@ -175,7 +175,7 @@ export class Calls {
       this.#placeAgain(entry, entry);
       if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
-    // A caller whose deadline passes before those of others is refused alone. The last one is refused by the timer above.
+    // A caller is refused alone if its deadline passes before those of other callers. The timer above refuses the last one.
     callers.inQueue((caller) =>
       this.#waiting.has(entry) ? this.#admission.late(request, caller) : lateProblem,
     );
@@ -332,7 +332,7 @@ export class Calls {
     const situation = this.situation();
     const { inFlight } = situation;
     const shares = new Shares(situation, inFlight);
-    // Background work, and apps beyond their share, leave one of the calls in flight.
+    // Background work, and apps beyond their share, leave room for one more call in flight.
     const leaves = ({ app, priority }: AppCall): number =>
       priority === "interactive" && (inFlight.byApp.get(app) ?? 0) < shares.of(app)
         ? 0

@@ -42,7 +42,7 @@ interface View {
   readonly sharesOf: ReturnType<typeof sharesAt>;
 }
 
-/** Every response asks for what is left. So it is read this often, and after each call. */
+/** Every response shows what is left. To save time, it is computed only this often, and after each call. */
 const VIEW_MS = 500;
 
 export class Budget {

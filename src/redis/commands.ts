@@ -88,7 +88,7 @@ export class RedisCommands {
   #state: CircuitState | "closed for good" = "closed";
   /** The error for callers while the breaker is open. */
   #outage = new StoreUnavailable("closed");
-  /** The key of the command that opened it. */
+  /** The key of the command that opened the breaker. */
   #suspect = "";
   #hasProbeFailed = false;
   #cancelProbe = (): void => undefined;
@@ -101,7 +101,7 @@ export class RedisCommands {
   #begin(): RedisClient {
     const client = this.#options.factory.client();
     return client.on("ready", () => {
-      // At once, unless a probe has already failed.
+      // Probe at once, unless a probe has already failed.
       if (client === this.#client && this.#state === "open" && !this.#hasProbeFailed) void this.#probe();
     });
   }
@@ -145,7 +145,7 @@ export class RedisCommands {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const timeoutMs = timeout.ms();
     const late = (): void => this.#fail(new Error(`no answer within ${timeoutMs} ms`), key);
-    // In two parts: if this process was blocked, answers may wait unread in its sockets. They are read between the two.
+    // Two timers: if this process was blocked, answers may wait unread in its sockets. Node reads them between the two.
     let cancel = clock.after(timeoutMs / 2, () => {
       cancel = clock.after(timeoutMs / 2, late);
     });

@@ -21,7 +21,7 @@ export interface RedisAddress {
 export interface RedisSettings {
   /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
   readonly url: string | Secret;
-  /** Wins over the password in the URL. */
+  /** Overrides the password in the URL. */
   readonly password?: Secret | null;
   readonly mode: "single" | "cluster" | "sentinel";
   /** The first nodes of a Cluster. Empty means the node in the URL. */

@@ -193,7 +193,7 @@ async function stream(
     },
   });
   passing.bytes = () => guard.bytes;
-  // In the tick in which the response ends. The next one may already log the request.
+  // Count in the tick in which the response ends, because the request may be logged in the next tick.
   guard.once("end", () => request.method !== "HEAD" && sink.passed(guard.bytes));
   await Promise.all([pipeline([answer, ...unzip, guard]), once(guard, "end")]);
   return guard.bytes;

@@ -63,7 +63,7 @@ export class UnrecordedMark {
     fdatasyncSync(this.#descriptor);
   }
 
-  /** By the present clock, like the instants of `OwnLedger.recent`. */
+  /** The instants are on the current clock, like those of `OwnLedger.recent`. */
   readonly read = (): Unrecorded | undefined => {
     const { retentionMs, clock } = this.#options;
     if (this.#content === undefined) return undefined;

@@ -108,7 +108,7 @@ async function startSecuredRedis(authority: Authority, certificate: Certificate)
   return { redis, url: `rediss://127.0.0.1:${port}` };
 }
 
-// One that is trusted is used in redis-access.test.ts.
+// redis-access.test.ts has the opposite: a certificate that is trusted.
 describe("Redis over TLS", () => {
   it("is not used if its certificate is wrong: nothing is stored in it, and nothing is sent upstream", async () => {
     const trusted = { REDIS_CA_FILE: fileWith(AUTHORITY.cert) };

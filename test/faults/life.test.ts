@@ -16,7 +16,7 @@ async function readyz(admin: string): Promise<string> {
   return `${status} ${text.trim()}`;
 }
 
-/** A stop without Redis waits for so long. */
+/** A stop without Redis waits for this timeout, so keep it short. */
 const IMPATIENT = "redis: { timeout: 500ms }\n";
 
 describe("a process that starts", () => {

@@ -9,7 +9,7 @@ import { redisForTest, urlOf } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { expectShared, PATIENT, startTwo } from "../support/two-gateways.ts";
 
-// The page that is asked for is what expires and is refreshed, not its block.
+// Each page is fetched by itself, so the page expires and is refreshed, not a block.
 const ENV = { ...EXACT_PAGES, REPLICAS: "3", CACHE_STALE_WHILE_REVALIDATE: "listings=1h" };
 const OTHER = "/areas?q=Nacka";
 const PATH = "/listings?areaId=76&limit=5";
@@ -26,7 +26,7 @@ async function startWithExpired(): Promise<Both> {
   const redis = await redisForTest();
   const both = await startTwo(redis, { env: ENV });
   const [{ sandbox, get }, other] = both;
-  // By the upstream's word it is out of date when it comes.
+  // The upstream says that the answer is already stale when it arrives.
   sandbox.faults.add({ headers: { "Cache-Control": "max-age=0" }, times: 1, pathPrefix: "/listings" });
   const { text } = await get(PATH);
   for (const gateway of both) await gateway.get(OTHER);
@@ -114,7 +114,7 @@ it("when a gateway is killed that fetches one answer and refreshes another, the 
   await expect.poll(() => both[0].metric("gateway_flights")).toBe(1);
   killed.process.child.kill("SIGKILL");
   await expect(lost).rejects.toThrow();
-  // The dead one's claims have to run out first: until then, and while the new one is held, all get the old answer.
+  // The claims of the killed gateway must expire first. Until the new call has ended, all callers get the old answer.
   await expect
     .poll(async () => {
       const replies = await Promise.all(both.map(({ get }) => get(PATH)));

@@ -93,7 +93,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     cache: isPlain ? async (question) => withoutHeads(await cache(question)) : cache,
     answerAtOnce: isPlain ? () => undefined : answerAtOnce,
     passThrough: () => Promise.reject(new Problem("upstream-unreachable")),
-    // A body that is not the entry's own is sent with a head that is made for it.
+    // If the body is a copy, the gateway makes a new head for it.
     encode: async (...given) => {
       const { body, coding } = await encode(...given);
       return { body: isPlain ? Buffer.from(body) : body, coding };

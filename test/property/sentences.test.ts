@@ -78,7 +78,7 @@ const health = fc.constantFrom(
 );
 const PER_DAY = { name: "per-day", limit: 300, windowSeconds: 86_400, remaining: 0, resetSeconds: 60 };
 
-/** Each part is often as it is when all is well. */
+/** Each part often has the value of a healthy gateway. */
 const facts: fc.Arbitrary<Facts> = fc
   .record({
     mode: fc.constantFrom("enforce", "enforce", "observe"),

@@ -38,7 +38,7 @@ async function openDesk(unrecorded?: Unrecorded) {
     usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
   });
   return {
-    /** Enters a call that arrived at once, so long before noon. */
+    /** Enters a call that arrived at once, `beforeMs` before noon. */
     sent(beforeMs: number, status: number | "reset" = 200, fields: Partial<LedgerEntry> = {}) {
       const entry = ledgerEntry({ id: String(ids++), at: NOON - beforeMs, ...fields });
       ledger.enter(entry);

@@ -15,7 +15,7 @@ import { fileWith } from "../support/files.ts";
 import { startFleet } from "../support/fleet.ts";
 import { type Day, DAYS, type Played, shortened, type Stage, startCallers } from "../support/scenes.ts";
 
-/** Long beside the call itself, also on a busy machine. */
+/** Much longer than the call itself, also on a busy machine. */
 const MAX_WAIT_MS = 2_000;
 
 /** Calls count until they have arrived. */
@@ -61,7 +61,7 @@ async function play(day: ReturnType<typeof shortened>): Promise<Played> {
   return { ...played, late: late / Math.max(1, played.all.answered + late) };
 }
 
-/** How many calls were refused late. The gateway says it, because how long an answer takes depends on the machine. */
+/** How many calls were refused late, by the gateway's own count. The time of an answer depends on the machine. */
 async function lateAt(admin: string): Promise<number> {
   const { text } = await askAt(`${admin}/metrics`);
   const counts = text.matchAll(/^gateway_refused_total\{.*reason="deadline".*\} (\d+)/gm);

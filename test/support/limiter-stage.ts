@@ -11,9 +11,9 @@ import { follow, type Running } from "./process.ts";
 import type { RedisServer } from "./redis.ts";
 
 export interface Member {
-  /** Everything said so far. */
+  /** Everything that the replica has reported. */
   readonly output: () => string;
-  /** Resolves as soon as it has said so. */
+  /** Resolves when the output matches. */
   readonly says: (pattern: RegExp) => Promise<unknown>;
   readonly kill: () => void;
 }
@@ -23,7 +23,7 @@ export interface LimiterStage {
   readonly arrivals: number[];
   /** Starts a replica in this process. */
   readonly start: (settings?: Partial<WorkerSettings>) => Member;
-  /** Starts one in a process of its own. */
+  /** Starts a replica in a process of its own. */
   readonly startProcess: (settings?: Partial<WorkerSettings>) => Running;
   /** Resolves when `count` more calls have arrived. */
   readonly arrive: (count: number) => Promise<void>;

@@ -66,7 +66,7 @@ export interface Played extends Pick<Stage, "replicas" | "usable"> {
   readonly late: number;
   /** The part of the first window that was used. */
   readonly used: number;
-  /** How many first windows long it was counted. */
+  /** The length of the counted time, in units of the first window. */
   readonly minutes: number;
 }
 

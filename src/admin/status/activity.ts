@@ -1,6 +1,6 @@
 /**
- * What one process saw in the last hour. Replicas show each other their activities through Redis, and each adds up those of
- * all. Instants are epoch milliseconds.
+ * What one process saw in the last hour. Replicas show each other their activities through Redis, and each one adds
+ * them up. Instants are epoch milliseconds.
  */
 import { type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";

@@ -49,7 +49,7 @@ interface Connection {
   latest: ServerResponse;
   /** The connection is over the limit. */
   readonly isTooMany: boolean;
-  /** No request behind the latest one is answered. */
+  /** Later requests on this connection get no answer. */
   isLast: boolean;
 }
 

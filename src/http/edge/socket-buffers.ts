@@ -93,7 +93,7 @@ function nameOf({ localPort, remoteAddress = NO_ADDRESS, remotePort }: Socket): 
   return `${localPort} ${Buffer.from(bytes).readUInt32LE()} ${remotePort}`;
 }
 
-/** Of a caller that hung up before its connection was accepted. */
+/** The address of a caller that hung up before its connection was accepted. */
 const NO_ADDRESS = "::";
 
 /** @param group of an IPv6 address, up to four hexadecimal digits */

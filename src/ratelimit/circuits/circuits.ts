@@ -207,7 +207,7 @@ export class Circuits {
     return isNew || probed.length > 0;
   }
 
-  /** For any other cause than the credentials, a call whose credentials are refused shows that the cause is gone. */
+  /** A refusal of the credentials is an answer, so it closes a circuit that opened for another cause. */
   #probeEnded(scope: CircuitScope, end: SendEnd): void {
     const { cause = "failing" } = this.#open.get(scope) ?? {};
     const kind = kindOf(end);

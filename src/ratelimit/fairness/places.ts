@@ -16,7 +16,7 @@ export interface Placed {
   placedAt: number;
 }
 
-/** Whether a call was told to wait, or to come back, for its place. Others leave it the permit. */
+/** Whether the caller was told to wait for this place, or to come back for it. Other calls leave its permit free. */
 export function isOwed({ at, placedAt }: Placed): boolean {
   return at > placedAt;
 }
@@ -52,7 +52,7 @@ const MOST_PROMISES = 500;
 const TELL_MS = 250;
 /** The other replicas know a place after this time. */
 const KNOWN_MS = 500;
-/** Older news say nothing about now: Redis is away. */
+/** Older news are ignored, because Redis is away. */
 const OUTDATED_MS = 1_000;
 const NOTHING: Told = { at: 0, news: [] };
 /** So many waiting calls, and as many promises, are told to the other replicas. */
@@ -73,7 +73,7 @@ export class Places {
   #told = NOTHING;
   #elsewhere = heard(NOTHING);
   #isTelling = false;
-  /** What the others know last is not nothing. */
+  /** The latest news for the other replicas were not empty, so they must be told when there are none. */
   #hasTold = false;
 
   constructor(options: PlacesOptions) {
@@ -109,7 +109,7 @@ export class Places {
     const { waiting, replicas } = this.#options;
     const isUrgent = (place: AppCall): boolean =>
       PRIORITIES.indexOf(place.priority) <= PRIORITIES.indexOf(priority);
-    // The other replicas have about as many places that are not known here as this one has that are not known there.
+    // Replicas have about the same number of new places, so a new place here stands for those of the other replicas, too.
     const unknown = (at: number): number => (at > now ? replicas() : this.busyReplicas());
     const places: Place[] = this.#elsewhere.waiting.filter(isUrgent);
     for (const { request, at, placedAt } of waiting) {

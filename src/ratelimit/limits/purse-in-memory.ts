@@ -45,7 +45,7 @@ export class OwnPurse {
       const left = size - this.spent(ms, now);
       const missing = 1 + leave - left;
       if (missing <= 0) continue;
-      // Without an instant, more is to be left than the purse holds. Only new settings help.
+      // No instant is known if `leave` is larger than what the calls in the log can free.
       const known = this.log.freeInstants(this.#span(ms), now, missing)[missing - 1];
       const freeAt = known ?? this.#owedIn(ms, now)[0]?.till ?? now + ms;
       wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");

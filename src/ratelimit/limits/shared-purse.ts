@@ -143,7 +143,7 @@ export class SharedLimiter implements Limiter {
     this.#wake();
   };
 
-  /** Redis may answer again: tries it now. */
+  /** Sends a command now, because Redis may answer again. */
   readonly check = (): void => {
     this.#tickAt = this.#purses.now();
     this.#wake();
@@ -232,7 +232,7 @@ export class SharedLimiter implements Limiter {
     }
   }
 
-  /** What this process knows, as each command says it. */
+  /** What each command tells the script about this process. */
   #known(askedAt: number, isTick: boolean) {
     const { process, clock } = this.#options;
     const { last } = this.#purses;
@@ -247,7 +247,7 @@ export class SharedLimiter implements Limiter {
       time: this.#timeAt(askedAt),
       joinedBy: this.#heard?.joinedBy ?? 0,
       wall: clock.now(),
-      // The script forgets after a second what waits here.
+      // The script forgets the calls that wait here after a second, so each tick repeats them.
       waiting: hasNews ? this.#waiting : undefined,
     };
   }
@@ -289,7 +289,7 @@ export class SharedLimiter implements Limiter {
     purses.isReachable = true;
     purses.isWatching = reply.isWatching;
     purses.opensAt = reply.closedMs > 0 ? at + reply.closedMs : 0;
-    // A process that joins anew forgets the time that it showed, because the script has not known it.
+    // A process that joins again drops its earlier time, because the script no longer knows it.
     if (reply.joinedBy !== before?.joinedBy || reply.time > (this.#timeAt(at) ?? 0))
       this.#time = { time: reply.time, at };
     if (!reply.isWatching) purses.slot.renewed(reply, askedAt, at);

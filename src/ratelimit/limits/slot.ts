@@ -115,7 +115,7 @@ export class Slot {
     };
   }
 
-  /** A reply says which slot this process holds. If it holds none, it may be another one's now. */
+  /** A reply says which slot this process holds. If it holds none, another process may hold its earlier slot. */
   renewed({ slot, inherited, time, slackMs }: Done, askedAt: number, now: number): void {
     this.#number = slot;
     this.#renewedAt = askedAt;

@@ -182,7 +182,7 @@ export class TwoPurses {
     return this.#waitForOwn(request, at)?.until ?? at + 1;
   }
 
-  /** The own purse leaves its part of what a request must leave. Without the shared purse, that is in proportion. */
+  /** The own purse leaves what the shared purse cannot. While the shared purse is closed, it leaves its part by size. */
   #waitForOwn(request: PermitRequest, at: number): ReturnType<Slot["waitFor"]> {
     const shared = this.isShared(at) ? this.last?.windows : undefined;
     const leave = this.#leave(request).map((most, index) => {

@@ -22,7 +22,7 @@ const FOUND = fetchedWith();
 
 const QUESTION = questionWith(requestWith(0));
 
-/** @param shared where other replicas keep their answers, too; what they say of that does not arrive */
+/** @param shared the store that other replicas use, too; their messages do not arrive */
 function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
   const clock = createFakeClock();
   const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store: shared, clock });

@@ -8,7 +8,7 @@ import { DAYS, type Day, type Played, type Playing, type Stage, startCallers } f
 import { waitingOf } from "../../support/waiting.ts";
 
 const MAX_WAIT_MS = 10_000;
-/** A call takes so long, and arrives after half of it. */
+/** The duration of a call. It arrives after half of this time. */
 const CALL_MS = 200;
 
 /** @param seeds each day is played with each of them */

@@ -33,7 +33,7 @@ function setup() {
   const flights = new Flights<string>(clock);
   const calls: StartedCall[] = [];
 
-  /** An upstream call as the stages behind make one: abandoned in the queue, it is withdrawn a moment later. */
+  /** An upstream call like those of the real stages. If it is abandoned in the queue, it is withdrawn a moment later. */
   function call(waiting: Waiting): Promise<string> {
     const landing = Promise.withResolvers<string>();
     const started: StartedCall = { waiting, landing, sent: false, ended: false };
@@ -61,7 +61,7 @@ function setup() {
       },
       ...more,
     };
-    // As the loader does it: a withdrawn flight is followed by another one.
+    // Like the loader: join another flight after a withdrawn one.
     const land = async (): Promise<string> =>
       (await flights.join("key", { ...waiter, gone: controller.signal }, call)).value ?? (await land());
     const end = (outcome: string): void => {
@@ -77,14 +77,14 @@ function setup() {
 const nameOf = ({ name, message }: Error): string => (name === "Error" ? message : name);
 
 function expectGoodEnd({ outcome, endedAt, deadlineAt, hasLeft }: TestWaiter): void {
-  // In particular no remaining waiter gets a withdrawal.
+  // A waiter that remains never gets the withdrawal of the flight.
   expect(outcome).toBeOneOf(["landed", "failed", "deadline-exceeded", "CallerGone"]);
   expect(endedAt).toBeLessThanOrEqual(deadlineAt);
   if (outcome === "CallerGone") expect(hasLeft).toBe(true);
   if (outcome === "deadline-exceeded") expect(endedAt).toBe(deadlineAt);
 }
 
-/** A call knows who waits for it, and that nobody does any more. */
+/** A call knows its waiters, and when there are none left. */
 function expectKnows(call: Waiting, waiters: readonly TestWaiter[]): void {
   if (waiters.length === 0) return expect(call.abandoned.aborted).toBe(true);
   expect(call.deadlineAt()).toBe(Math.max(...waiters.map(({ deadlineAt }) => deadlineAt)));
