@@ -7,6 +7,12 @@ import { KINDS, type ProblemCode, problemType, REMEDIES } from "./problem-texts.
 
 export { PROBLEM_CODES, type ProblemCode } from "./problem-texts.ts";
 
+/** The codes which mean that the budget, or the app's share of it, is spent. The gateway made no call. */
+export const BUDGET_SPENT: ReadonlySet<ProblemCode> = new Set([
+  "quota-exceeded",
+  "temporary-reduced-capacity",
+]);
+
 /** What one occurrence adds to the texts of its code. */
 export interface ProblemDetails {
   /** Public: a sentence about this occurrence. */

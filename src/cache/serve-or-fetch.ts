@@ -3,7 +3,7 @@
  * state of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/internals/cache-policy.md shows them as a table,
  * and the tests read that table.
  */
-import { Problem, type ProblemCode } from "../errors.ts";
+import { BUDGET_SPENT, Problem, type ProblemCode } from "../errors.ts";
 import type { CallerDirectives, GatewayRequest } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
 import type { Forwarded, ServeNote } from "../telemetry/events.ts";
@@ -167,12 +167,9 @@ function allowsStale(problem: Problem): boolean {
   return wasRefusedHere(problem) || isFailureOfUpstream(problem) || problem.code === "deadline-exceeded";
 }
 
-/** Problems which mean that the gateway did not call the upstream. */
-const REFUSALS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
-
 /** Whether the gateway refused to call the upstream. That cost no budget. */
 export function wasRefusedHere({ code, details }: Problem): boolean {
-  return REFUSALS.has(code) || details.refusedHere === true;
+  return BUDGET_SPENT.has(code) || details.refusedHere === true;
 }
 
 /** Problems of the upstream or the network. */

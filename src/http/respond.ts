@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Answer } from "../cache/cache.ts";
 import type { Encode } from "../cache/encoder.ts";
 import type { Entry } from "../cache/entry.ts";
-import { Problem, type ProblemCode } from "../errors.ts";
+import { BUDGET_SPENT, Problem } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { GatewayRequest, Question } from "../query/question.ts";
@@ -149,9 +149,6 @@ function withRetryAfter(
   return new Problem(problem.code, { ...details, retryAfterSeconds: retryAfterSeconds?.(resource) });
 }
 
-/** Problems that mean that the budget, or the app's share of it, is spent. */
-const BUDGET_PROBLEMS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
-
 /** Adds the headers about a request and its app's budget, which every response carries, and returns the head. */
 function createAddCallerHead(
   share: RespondOptions["share"],
@@ -164,7 +161,7 @@ function createAddCallerHead(
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
     if (resource === "none") return head;
     const shares = share(app, resource);
-    const isRefusedFor = problem !== undefined && BUDGET_PROBLEMS.has(problem.code);
+    const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
     const headers = rateLimitHeaders(
       isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,
     );

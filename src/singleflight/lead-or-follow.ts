@@ -4,7 +4,7 @@
  * A claim ends in one of three ways. `landed`: the entry is in the shared store. `failed`: all replicas use the leader's
  * problem, because otherwise each replica would call a failing upstream. `vacant`: the leader withdrew or died.
  */
-import { Problem } from "../errors.ts";
+import { BUDGET_SPENT, Problem } from "../errors.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import { mayBeWithdrawn, type FlightResult } from "./flight.ts";
 
@@ -84,8 +84,7 @@ async function lead<T>(
     // A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines.
     const concernsAll =
       error instanceof Problem &&
-      error.code !== "quota-exceeded" &&
-      error.code !== "temporary-reduced-capacity" &&
+      !BUDGET_SPENT.has(error.code) &&
       error.code !== "budget-unavailable" &&
       error.details.ofBackground !== true &&
       !(waiting.abandoned.aborted && mayBeWithdrawn(error));

@@ -2,7 +2,7 @@
  * Records what happens in this process, for the status page. A hit costs a few increments. Details are kept only of other
  * requests, of calls and of warnings.
  */
-import { PROBLEM_CODES } from "../../errors.ts";
+import { BUDGET_SPENT, PROBLEM_CODES } from "../../errors.ts";
 import { originOf, type Resource } from "../../interface/resources.ts";
 import type { Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { createCounters, type Kind } from "./counters.ts";
@@ -128,11 +128,9 @@ export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
   return [...byQuery.values()].toReversed().slice(0, MOST_SLOW);
 }
 
-const BUDGET_PROBLEMS: ReadonlySet<string> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
-
 function kindOf({ outcome, problem, status }: RequestRecord): Kind {
   if (outcome === "abandoned") return "gone";
-  if (problem !== undefined && BUDGET_PROBLEMS.has(problem)) return "refused";
+  if (problem !== undefined && BUDGET_SPENT.has(problem)) return "refused";
   if (problem === "not-in-cache") return "mistakes";
   if (status >= 500) return "failed";
   // A record that does not exist is an answer.
