@@ -13,7 +13,7 @@ export interface BackupOptions {
 }
 
 export function backupEndpoint({ withCopy }: BackupOptions): Endpoint {
-  return post("/backup", z.unknown(), async (_body, response) => {
+  return post("/backup", z.unknown(), async (_body, _request, response) => {
     if (withCopy === undefined)
       throw mistake("This gateway has no SQLite file. With REDIS_URL, make a backup of Redis.");
     const send = async (file: string): Promise<void> => {

@@ -2,16 +2,15 @@
  * The machinery of the admin port: an endpoint says its method, path, parameters and body, and answers what it was asked.
  * Zod checks what was asked. Unknown parameters and members are refused, because an operator would believe that they work.
  */
-import express, { type Express, type Request, type Response } from "express";
+import express, { type Express, type Request, type RequestHandler, type Response } from "express";
 import { z } from "zod";
 
 import { Problem } from "../errors.ts";
+import { listed } from "./page/format.js";
 
 export interface Endpoint {
-  readonly method: "get" | "post";
+  readonly method: "GET" | "POST";
   readonly path: string;
-  /** The names of the query parameters that it accepts. */
-  readonly parameters: readonly string[];
   /** @returns a JSON value; nothing if it has written the response itself */
   readonly answer: (request: Request, response: Response) => unknown;
 }
@@ -24,20 +23,17 @@ export function send(response: Response, type: string, content: string | Buffer,
 /** Every path accepts it: JSON with line breaks. Browsers get line breaks without it. */
 const PRETTY = { pretty: z.enum(["true", "false", ""]).optional() };
 
+type Answer<Given> = (given: Given, request: Request, response: Response) => unknown;
+
 export function get<Shape extends z.ZodRawShape>(
   path: string,
   shape: Shape,
-  answer: (
-    query: z.output<z.ZodObject<Shape & typeof PRETTY>>,
-    request: Request,
-    response: Response,
-  ) => unknown,
+  answer: Answer<z.output<z.ZodObject<Shape & typeof PRETTY>>>,
 ): Endpoint {
   const schema = z.strictObject({ ...shape, ...PRETTY });
   return {
-    method: "get",
+    method: "GET",
     path,
-    parameters: Object.keys(shape),
     answer: (request, response) =>
       answer(checked(schema, parametersOf(request), "parameter"), request, response),
   };
@@ -46,18 +42,11 @@ export function get<Shape extends z.ZodRawShape>(
 export function post<Body extends z.ZodType>(
   path: string,
   body: Body,
-  answer: (body: z.output<Body>, response: Response) => unknown,
+  answer: Answer<z.output<Body>>,
 ): Endpoint {
-  return {
-    method: "post",
-    path,
-    parameters: [],
-    answer(request, response) {
-      checked(z.strictObject(PRETTY), parametersOf(request), "parameter");
-      const given: unknown = request.body;
-      return answer(checked(body, given ?? {}, "member"), response);
-    },
-  };
+  const checkAndAnswer: Answer<unknown> = (_query, request, response) =>
+    answer(checked(body, request.body ?? {}, "member"), request, response);
+  return { ...get(path, {}, checkAndAnswer), method: "POST" };
 }
 
 const readJson = express.json({ limit: "16kb", type: () => true });
@@ -66,19 +55,19 @@ const readJson = express.json({ limit: "16kb", type: () => true });
 export function mount(app: Express, endpoints: readonly Endpoint[]): void {
   for (const { method, path, answer } of endpoints) {
     const route = app.route(path);
-    if (method === "post") route.post(readJson);
-    // Express answers HEAD as GET.
-    route[method](async (request, response) => {
+    const handle: RequestHandler = async (request, response) => {
       const json = await answer(request, response);
       if (response.headersSent) return;
       const indent = indentFor(request);
       const text = JSON.stringify(json, undefined, indent) + (indent > 0 ? "\n" : "");
       response.vary("Accept").set("Cache-Control", "no-store").type("application/json").send(text);
-    });
-    const methods = method === "get" ? ["GET", "HEAD"] : ["POST"];
+    };
+    // Express answers HEAD as GET.
+    if (method === "GET") route.get(handle);
+    else route.post(readJson, handle);
+    const methods = method === "GET" ? ["GET", "HEAD"] : ["POST"];
     route.all(() => {
       throw new Problem("method-not-allowed", {
-        detail: `This path takes ${methods.join(" and ")} only.`,
         remedy: `Use ${methods.join(" or ")} at this path.`,
         headers: { Allow: methods.join(", ") },
       });
@@ -110,11 +99,7 @@ export function mistake(detail: string): Problem {
 
 const MOST_SHOWN = 100;
 
-function checked<Schema extends z.ZodType>(
-  schema: Schema,
-  value: unknown,
-  word: "parameter" | "member",
-): z.output<Schema> {
+function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, word: string): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
@@ -123,21 +108,19 @@ function checked<Schema extends z.ZodType>(
 }
 
 function sentenceOf(issue: z.core.$ZodIssue, word: string, known: readonly string[]): string {
-  const name = issue.path.join(".");
+  const name = `${word} ${issue.path.join(".")}`;
   if (issue.code === "unrecognized_keys") {
     const hint = known.includes("url") && word === "parameter" ? " Percent-encode the whole URL." : "";
     const unknown = JSON.stringify((issue.keys[0] ?? "").slice(0, MOST_SHOWN));
     return `Unknown ${word} ${unknown}. Known: ${known.join(", ")}.${hint}`;
   }
-  if (name === "") return issue.message;
-  if (issue.code === "invalid_value") {
-    const values = issue.values.map((value) => (value === "" ? "empty" : String(value)));
-    return `The ${word} ${name} must be ${values.join(", ").replace(/, (?=[^,]*$)/, " or ")}.`;
-  }
-  if (issue.code === "invalid_type") {
-    return issue.message.endsWith("received undefined")
-      ? `Give the ${word} ${name}.`
-      : `The ${word} ${name} must be a ${issue.expected}.`;
-  }
-  return `The ${word} ${name} ${issue.message}.`;
+  if (issue.path.length === 0) return issue.message;
+  if (issue.code === "invalid_value")
+    return `The ${name} must be ${listed(
+      issue.values.map((value) => String(value) || "empty"),
+      "or",
+    )}.`;
+  if (issue.code !== "invalid_type") return `The ${name} ${issue.message}.`;
+  const isMissing = issue.message.endsWith("received undefined");
+  return isMissing ? `Give the ${name}.` : `The ${name} must be a ${issue.expected}.`;
 }

@@ -2,6 +2,7 @@
 import { z } from "zod";
 
 import type { Inspect, Inspection } from "../cache/inspect.ts";
+import type { LearnedAbout } from "../cache/lifetimes/lifetimes.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Pages } from "../pages/pages.ts";
 import type { ParsedQuery } from "../query/known-targets.ts";
@@ -28,15 +29,12 @@ export interface Understanding {
 /** The parameters of an endpoint about a URL. v2: the answer frozen to version 2, which is cached separately. */
 export const ABOUT_URL = {
   url: z.string().min(1, "must not be empty"),
-  format: z.enum(["json", "v2"]).optional(),
+  format: z.enum(["json", "v2"]).default("json"),
 };
 
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
-export function askedFor(
-  { url, format = "json" }: { url: string; format?: "json" | "v2" | undefined },
-  { route, parse }: Understanding,
-): ParsedQuery<Query> {
-  const found = cacheableQuestionAt(url, format, route, parse);
+export function askedFor(url: string, format: "json" | "v2", options: Understanding): ParsedQuery<Query> {
+  const found = cacheableQuestionAt(url, format, options.route, options.parse);
   if (found === undefined) throw mistake("Answers at this URL are never cached.");
   return found.asked;
 }
@@ -52,9 +50,9 @@ export interface ExplainOptions extends Understanding {
 export function explainEndpoints(options: ExplainOptions): Endpoint[] {
   const { pages, inspect, expect, apps, missesOf } = options;
   return [
-    get("/cache/entry", ABOUT_URL, async (about) => {
-      const asked = askedFor(about, options);
-      const source = await pages.sourceOf(asked, about.format ?? "json");
+    get("/cache/entry", ABOUT_URL, async ({ url, format }) => {
+      const asked = askedFor(url, format, options);
+      const source = await pages.sourceOf(asked, format);
       const inspection = await inspect(source.query, source.key);
       return {
         query: asked.canonicalQuery,
@@ -63,8 +61,8 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
         ...inspection,
       };
     }),
-    get("/cache/history", ABOUT_URL, (about) => {
-      const { canonicalQuery } = askedFor(about, options);
+    get("/cache/history", ABOUT_URL, ({ url, format }) => {
+      const { canonicalQuery } = askedFor(url, format, options);
       const requests = missesOf(canonicalQuery).map((miss) => {
         const { endedAt: at, app, outcome, status, durationMs } = miss;
         return { at, app, outcome, status, durationMs, why: whyNoHit(miss) };
@@ -72,10 +70,10 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
       const says = "This process remembers no request for this URL that was not a hit.";
       return { query: canonicalQuery, requests, ...(requests.length === 0 && { says }) };
     }),
-    get("/quote", { ...ABOUT_URL, app: z.string().optional() }, async (about) => {
-      const asked = askedFor(about, options);
-      const { query, key } = await pages.sourceOf(asked, about.format ?? "json");
-      const app = about.app || OTHER_APP;
+    get("/quote", { ...ABOUT_URL, app: z.string().default("") }, async ({ url, format, app: named }) => {
+      const asked = askedFor(url, format, options);
+      const { query, key } = await pages.sourceOf(asked, format);
+      const app = named || OTHER_APP;
       const appIs = apps.isListed(app) ? "listed" : apps.isKnown(app) ? "not listed" : "never seen";
       const inspection = await inspect(query, key);
       const cost = costOf(inspection, expect(app, query.resource));
@@ -117,19 +115,16 @@ function costText({ next }: Inspection, cost: ReturnType<typeof costOf>): string
 function cachedText({ entry, why, failure }: Inspection): string {
   const failed = failure === undefined ? "" : ` The latest call failed: ${failure}.`;
   if (entry === null) return `Not cached (${why}).${failed}`;
-  const { tier, status, ageSeconds, freshForSeconds, bodyBytes } = entry;
-  const left =
-    freshForSeconds > 0
-      ? `fresh for ${duration(freshForSeconds * 1_000)}`
-      : `expired ${duration(-freshForSeconds * 1_000)} ago`;
-  const state = why === "purged" ? "purged" : left;
+  const { tier, status, ageSeconds, freshForSeconds, bodyBytes, learned } = entry;
+  const left = duration(Math.abs(freshForSeconds) * 1_000);
+  const freshness = freshForSeconds > 0 ? `fresh for ${left}` : `expired ${left} ago`;
+  const state = why === "purged" ? "purged" : freshness;
   const age = ageSeconds < 1 ? "less than a second" : duration(ageSeconds * 1_000);
-  return `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${count(bodyBytes)} bytes.${lifetimeText(entry.learned)}${failed}`;
+  const what = `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${count(bodyBytes)} bytes.`;
+  return `${what}${learned === null ? "" : lifetimeText(learned)}${failed}`;
 }
 
-function lifetimeText(learned: NonNullable<Inspection["entry"]>["learned"]): string {
-  if (learned === null) return "";
-  const { changesEverySeconds, requestsPerHour, lifetimeSeconds, why } = learned;
+function lifetimeText({ changesEverySeconds, requestsPerHour, lifetimeSeconds, why }: LearnedAbout): string {
   return (
     ` It changes about every ${duration(changesEverySeconds * 1_000)} and is asked for about ` +
     `${rate(requestsPerHour)} times an hour. Its lifetime is ${duration(lifetimeSeconds * 1_000)}: ${WHY[why]}.`

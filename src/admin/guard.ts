@@ -14,20 +14,18 @@ import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 
-export interface TokenGuardOptions {
-  /** `undefined`: everybody who can connect may use the port. */
-  readonly token: string | undefined;
-  readonly now: Clock["now"];
-  readonly warn: Observer["warn"];
-}
-
 const WARN_EVERY_MS = 60_000;
 /** RFC 6750, section 2.1, and RFC 7617. The name of a scheme ignores case (RFC 9110, section 11.1). */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 const BASIC = /^Basic +([A-Za-z0-9+/]+=*)$/i;
 const CHALLENGES = 'Basic realm="property-gateway", charset="UTF-8", Bearer realm="property-gateway"';
 
-export function createTokenGuard({ token, now, warn }: TokenGuardOptions): RequestHandler {
+/** @param token `undefined`: everybody who can connect may use the port */
+export function createTokenGuard(
+  token: string | undefined,
+  now: Clock["now"],
+  warn: Observer["warn"],
+): RequestHandler {
   if (token === undefined) return (_request, _response, next) => next();
   const expected = digest(token);
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>

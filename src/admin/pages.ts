@@ -16,14 +16,12 @@ const HEADERS = {
   "Cache-Control": "no-cache",
 };
 
-/** The files by path. Files of libraries are served from `node_modules`. */
+/** The files by path. Those of libraries are served from `node_modules`. */
 const FILES: Readonly<Record<string, string>> = {
-  "/": own("status.html"),
   ...Object.fromEntries(
-    readdirSync(new URL("page/", import.meta.url))
-      .filter((name) => name !== "status.html")
-      .map((name) => [`/page/${name}`, own(name)]),
+    readdirSync(new URL("page/", import.meta.url)).map((name) => [`/page/${name}`, own(name)]),
   ),
+  "/": own("status.html"),
   "/page/uplot.js": import.meta.resolve("uplot/dist/uPlot.esm.js"),
   "/page/uplot.css": import.meta.resolve("uplot/dist/uPlot.min.css"),
 };

@@ -41,7 +41,7 @@ const BODY = z.strictObject(
 
 export function purgeEndpoint(options: PurgeOptions): Endpoint {
   return post("/cache/purge", BODY, async ({ url, format, key, resource, tag, all, hard }) => {
-    const asked = url === undefined ? undefined : askedFor({ url, format }, options);
+    const asked = url === undefined ? undefined : askedFor(url, format, options);
     const [scope, ...others] = [
       asked && keyScope(asked.key),
       key === undefined ? undefined : keyScope(key),
@@ -51,7 +51,7 @@ export function purgeEndpoint(options: PurgeOptions): Endpoint {
     ].filter((one) => one !== undefined);
     if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
     // If only the page at a URL were purged, it would be cut from the same blocks again.
-    const blocks = asked === undefined ? [] : options.pages.blockKeysOf(asked, format ?? "json");
+    const blocks = asked === undefined ? [] : options.pages.blockKeysOf(asked, format);
     let epoch = 0;
     for (const each of [...blocks.map(keyScope), scope]) ({ epoch } = await options.purge(each, hard));
     const how = hard ? "They are never served again." : "They are stale until they are refreshed.";

@@ -67,20 +67,8 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   mount(app, healthEndpoints(options));
   app.use(createHostGuard(token !== undefined));
   mount(app, [metricsEndpoint(options)]);
-  app.use(createTokenGuard({ token, now, warn }));
-  const endpoints = [
-    ...statusEndpoints(options),
-    ...explainEndpoints(options),
-    usageEndpoint(options),
-    purgeEndpoint(options),
-    reloadEndpoint(options),
-    backupEndpoint(options),
-    post("/circuits/try", z.unknown(), () => {
-      const tried = options.tryCircuits();
-      const open = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;
-      return { tried, says: open };
-    }),
-  ];
+  app.use(createTokenGuard(token, now, warn));
+  const endpoints = endpointsFor(options);
   mount(app, [...pageEndpoints(), ...endpoints]);
   app.use(() => {
     throw unknownPath(endpoints);
@@ -114,45 +102,51 @@ function metricsEndpoint({ renderMetrics }: AdminOptions): Endpoint {
   });
 }
 
-function statusEndpoints({ status, budget, replicas, warm, version }: AdminOptions): Endpoint[] {
+/** The endpoints that need the token. */
+function endpointsFor(options: AdminOptions): Endpoint[] {
+  const { status, budget, replicas, version } = options;
   return [
     get("/status", { span: z.enum(["15m", "1h", "24h"]).default("15m") }, ({ span }) => status(span)),
     get("/budget", {}, budget),
     get("/budget/replicas", {}, async () => ({ replicas: await replicas() })),
-    get("/cache/warm", {}, () => {
-      const urls = warm();
-      const says = "The warm list is empty. List URLs under warm in the settings.";
-      return { urls, ...(urls.length === 0 && { says }) };
-    }),
+    get("/cache/warm", {}, () => warmUrls(options.warm())),
     get("/version", {}, () => version),
+    ...explainEndpoints(options),
+    usageEndpoint(options),
+    purgeEndpoint(options),
+    post("/config/reload", z.unknown(), () => changesIn(options.reload())),
+    backupEndpoint(options),
+    post("/circuits/try", z.unknown(), () => triedCircuits(options.tryCircuits())),
   ];
 }
 
-function reloadEndpoint({ reload }: AdminOptions): Endpoint {
-  return post("/config/reload", z.unknown(), () => {
-    const result = reload();
-    if (result.kind !== "applied") {
-      const code = result.kind === "invalid" ? "invalid-settings" : "restart-needed";
-      throw new Problem(code, { problems: result.problems });
-    }
-    const changes = result.changes.map(({ path, from, to }) =>
-      from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
-    );
-    const changed = changes.length === 0 ? "nothing" : changes.map(({ path }) => path).join(", ");
-    const says = `The settings are in force. Changed: ${changed}.`;
-    return { applied: true, says, changes };
-  });
+function warmUrls(urls: readonly object[]): object {
+  const says = "The warm list is empty. List URLs under warm in the settings.";
+  return { urls, ...(urls.length === 0 && { says }) };
+}
+
+function changesIn(result: ReloadOutcome): object {
+  if (result.kind !== "applied") {
+    const code = result.kind === "invalid" ? "invalid-settings" : "restart-needed";
+    throw new Problem(code, { problems: result.problems });
+  }
+  const changes = result.changes.map(({ path, from, to }) =>
+    from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
+  );
+  const changed = changes.map(({ path }) => path).join(", ") || "nothing";
+  return { applied: true, says: `The settings are in force. Changed: ${changed}.`, changes };
+}
+
+function triedCircuits(tried: readonly string[]): object {
+  const says = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;
+  return { tried, says };
 }
 
 function unknownPath(endpoints: readonly Endpoint[]): Problem {
-  const paths = (wanted: Endpoint["method"]): string =>
-    endpoints
-      .filter(({ method }) => method === wanted)
-      .map(({ path, parameters }) => path + (parameters.includes("url") ? "?url=…" : ""))
-      .join(", ");
+  const known = endpoints.map(({ method, path }) => `${method} ${path}`).join(", ");
   return new Problem("unknown-path", {
     detail: "This is the admin port. The callers' paths are on another port.",
-    remedy: `Use GET /, /metrics, /livez, /readyz, ${paths("get")} or POST ${paths("post")}.`,
+    remedy: `Use GET /, GET /metrics, GET /livez, GET /readyz, ${known}.`,
   });
 }
 
@@ -160,9 +154,7 @@ function problemOf(error: unknown, observer: Observer): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) return new Problem("store-unavailable", { internal: error.message });
   // Express' errors have a status. Their messages are not shown, because they may quote the request.
-  const status: unknown =
-    typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;
-  if (typeof status === "number" && status < 500)
+  if (Object(error).status < 500)
     return mistake("The path is not well-formed, or the body is not JSON or is too large.");
   observer.error("An admin request ended in an unexpected error. This is a bug in the gateway.", {
     err: error,

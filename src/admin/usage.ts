@@ -79,27 +79,21 @@ function jsonOf({ from, to, by }: UsageQuery, report: UsageReport): object {
     }),
     totals,
     rows: rows.map(({ key, ...counts }) => ({ [by]: key, ...counts })),
-    windows: windows.map(({ limits, ...window }) => ({
+    windows: windows.map((window) => ({
       ...window,
       reachedAt: window.reachedAt === undefined ? null : new Date(window.reachedAt),
-      ...(limits && { limits: limits.map((one) => one ?? null) }),
     })),
   };
 }
 
 /**
- * The rows as CSV (RFC 4180). A spreadsheet cannot read any cell as a formula: a resource or an hour is none, and the id
- * of an app (`apps[].id`) contains no `=`, `+`, `@`, parenthesis, quote or separator.
+ * The rows as CSV (RFC 4180). No cell needs quotes, and a spreadsheet cannot read any cell as a formula: a resource or an
+ * hour is none, and the id of an app (`apps[].id`) contains no `=`, `+`, `@`, parenthesis, quote or separator.
  */
 function csvOf(by: UsageQuery["by"], { rows }: UsageReport): string {
   const lines = [
     [by, ...SEND_COUNTS],
     ...rows.map((row) => [row.key, ...SEND_COUNTS.map((name) => row[name])]),
   ];
-  return lines.map((cells) => `${cells.map(cell).join(",")}\r\n`).join("");
-}
-
-function cell(value: string | number): string {
-  const text = String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return lines.map((cells) => `${cells.join(",")}\r\n`).join("");
 }

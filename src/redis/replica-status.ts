@@ -4,7 +4,7 @@
  *
  * `<ns>status` is a hash with one field for each replica. It expires.
  */
-import type { Clock } from "../process/clock.ts";
+import { type Clock, pause } from "../process/clock.ts";
 import type { Seal } from "../process/seal.ts";
 import type { RedisService } from "./redis.ts";
 
@@ -24,6 +24,8 @@ const KEPT_MS = 10_000;
 const SILENT_MS = 5_000;
 /** Longer texts are ignored. */
 const MOST_CHARACTERS = 2_000_000;
+/** The other replicas write their texts within this time. */
+const OTHERS_MS = 200;
 /** The shortest time between two writes for other readers. */
 const WRITE_EVERY_MS = 500;
 
@@ -51,11 +53,12 @@ export class StatusTexts {
     this.#write = write;
   };
 
-  /** Writes this replica's text. @returns the texts of the other replicas; rejects with `StoreUnavailable` without Redis */
+  /** Writes this replica's text. @returns the new texts of the others; rejects with `StoreUnavailable` without Redis */
   readonly look = async (): Promise<readonly string[]> => {
-    const { redis, replica, seal } = this.#options;
+    const { redis, clock, replica, seal } = this.#options;
     await this.#post();
     await redis.bus.publish("status", { kind: "status-wanted" });
+    await pause(clock, OTHERS_MS);
     const texts = await redis.run("status", this.#key, (client) => client.hgetall(this.#key));
     for (const field of this.#seen.keys()) if (texts[field] === undefined) this.#seen.delete(field);
     return Object.entries(texts)

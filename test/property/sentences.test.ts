@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 import type { Facts } from "../../src/admin/status/facts.ts";
-import type { RecentProblem } from "../../src/admin/status/problems.ts";
+import type { RecentProblem } from "../../src/admin/status/recent-problems.ts";
 import { sentencesOf, shownOf } from "../../src/admin/status/sentence-table.ts";
 import { PROBLEM_CODES } from "../../src/errors.ts";
 import { RESOURCES } from "../../src/interface/resources.ts";

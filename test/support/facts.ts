@@ -1,6 +1,6 @@
 /** Facts of the status page, for tests of its sentences. */
 import type { AppStatus, Facts } from "../../src/admin/status/facts.ts";
-import type { RecentProblem } from "../../src/admin/status/problems.ts";
+import type { RecentProblem } from "../../src/admin/status/recent-problems.ts";
 
 /** 22:40:00 UTC. */
 export const AT = Date.UTC(2026, 0, 15, 22, 40);

@@ -2,12 +2,11 @@
  * What one process saw in the last hour. Replicas show each other their activities through Redis, and each one adds
  * them up. Instants are epoch milliseconds.
  */
-import { type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
-import { type Clock, pause } from "../../process/clock.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { CurrentOutage } from "../../telemetry/events.ts";
-import { bySpan, sumCounts, sumOf } from "./counters.ts";
-import { mergeProblems } from "./problems.ts";
-import { type Health, type Recorder, slowestOf } from "./recorder.ts";
+import { sumCounts } from "./counters.ts";
+import { mergeProblems } from "./recent-problems.ts";
+import { type Recorder, slowestOf } from "./recorder.ts";
 
 export type Activity = ReturnType<Recorder["seen"]> & {
   readonly process: {
@@ -16,14 +15,12 @@ export type Activity = ReturnType<Recorder["seen"]> & {
     readonly version: string;
     readonly startedAt: number;
   };
-  /** Waiting calls, by origin and priority. */
-  readonly queue: Readonly<Record<OriginName, Readonly<Record<string, number>>>>;
   /** What does not work. */
   readonly outages: readonly CurrentOutage[];
 };
 
-/** The activities of all processes, added up. */
-export type Together = Omit<Activity, "process"> & { readonly processes: readonly Activity["process"][] };
+/** The activities of some processes, added up. */
+export type Together = ReturnType<typeof merge>;
 
 /**
  * Where the numbers come from. `alone`: the only process, as there is no Redis. `all`: all replicas. `cut-off`: this replica
@@ -38,11 +35,7 @@ export interface Board {
 }
 
 /** Changes with the type `Activity`: a gateway of another release may write another form. */
-const FORM = 1;
-/** The other processes publish their activities within this time. */
-const PEERS_MS = 200;
-/** For this long after a look, the next look finds the texts of the other processes on the board. */
-const LOOKED_MS = 3_000;
+const FORM = 2;
 
 /**
  * @param board `undefined`: there are no other replicas
@@ -51,30 +44,16 @@ const LOOKED_MS = 3_000;
 export function createCollect(
   own: () => Activity,
   board: Board | undefined,
-  clock: Clock,
-): () => Promise<Together & { readonly scope: Scope }> {
-  let lookedAt = Number.NEGATIVE_INFINITY;
+  clock: Pick<Clock, "now">,
+): () => Promise<Together> {
   // The board takes a text that does not change for the text of a dead process. The instant changes it.
   board?.show(() => JSON.stringify({ at: clock.now(), form: FORM, activity: own() }));
-
-  async function others(from: Board): Promise<Activity[]> {
-    const isFirst = clock.monotonic() > lookedAt + LOOKED_MS;
-    let texts = await from.look();
-    if (isFirst) {
-      await pause(clock, PEERS_MS);
-      texts = await from.look();
-    }
-    lookedAt = clock.monotonic();
-    return texts.flatMap(activityIn);
-  }
-
   return async () => {
-    if (board === undefined) return { ...merge([own()]), scope: "alone" };
-    try {
-      return { ...merge([own(), ...(await others(board))]), scope: "all" };
-    } catch {
-      return { ...merge([own()]), scope: "cut-off" };
-    }
+    if (board === undefined) return merge("alone", [own()]);
+    const texts = await board.look().catch(() => undefined);
+    return texts === undefined
+      ? merge("cut-off", [own()])
+      : merge("all", [own(), ...texts.flatMap(activityIn)]);
   };
 }
 
@@ -85,36 +64,20 @@ function activityIn(text: string): Activity[] {
 }
 
 /** Adds up activities. Pure. */
-export function merge(all: readonly Activity[]): Together {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function merge(scope: Scope, all: readonly Activity[]) {
   // The same outage of several processes is shown once, with its earliest beginning.
   const latestFirst = all.flatMap(({ outages }) => outages).sort((a, b) => b.since - a.since);
+  const answers = all.flatMap(({ answeredAt }) => Object.entries(answeredAt));
   return {
+    scope,
     processes: all.map(({ process }) => process),
     sinceAt: Math.min(...all.map(({ sinceAt }) => sinceAt)),
-    counts: sumCounts(all.map((one) => one.counts)),
-    series: bySpan((span) => sumCounts(all.map((one) => one.series[span]))),
-    health: Object.fromEntries(RESOURCES.flatMap((resource) => healthOf(resource, all))),
-    queue: {
-      api: sumOf(all.map(({ queue }) => queue.api)),
-      images: sumOf(all.map(({ queue }) => queue.images)),
-    },
+    counts: sumCounts(all.map(({ counts }) => counts)),
+    /** When the API answered last, by resource. */
+    answeredAt: Object.fromEntries(answers.sort(([, a], [, b]) => a - b)),
     outages: [...new Map(latestFirst.map((outage) => [outage.what, outage])).values()].toReversed(),
     problems: mergeProblems(all.flatMap(({ problems }) => problems)),
     slowest: slowestOf(all.flatMap(({ slowest }) => slowest)),
   };
-}
-
-/** A resource is failing if no process has got an answer since the latest failure in any process. */
-function healthOf(resource: Resource, all: readonly Activity[]): [Resource, Health][] {
-  const states = all.flatMap(({ health }) => health[resource] ?? []);
-  if (states.length === 0) return [];
-  const lastAnswerAt = Math.max(0, ...states.map((state) => state.lastAnswerAt ?? 0));
-  const [latest] = states.toSorted((a, b) => (b.lastFailureAt ?? 0) - (a.lastFailureAt ?? 0));
-  const { lastFailureAt = null, lastFailure = null } = latest ?? {};
-  const since = states.flatMap(({ failingSince }) =>
-    failingSince !== null && failingSince >= lastAnswerAt ? [failingSince] : [],
-  );
-  const isFailing = lastFailureAt !== null && lastFailureAt > lastAnswerAt;
-  const failingSince = isFailing ? Math.min(lastFailureAt, ...since) : null;
-  return [[resource, { lastAnswerAt: lastAnswerAt || null, lastFailureAt, lastFailure, failingSince }]];
 }

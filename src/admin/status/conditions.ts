@@ -1,10 +1,10 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { originOf, ORIGINS, type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
+import { ORIGINS, type OriginName, type Resource } from "../../interface/resources.ts";
+import { resourcesOf } from "../../ratelimit/circuits/outages.ts";
 import { count, duration, listed, many, percent, soon } from "../page/format.js";
-import { KINDS } from "./counters.ts";
-import { type Facts, sum } from "./facts.ts";
-import type { Harm } from "./harm.ts";
+import { type Facts, requestsOf, sum } from "./facts.ts";
+import { type Harm, isError } from "./harm.ts";
 
 /** A case in which the sentence of a row is true. */
 export interface Case {
@@ -26,20 +26,8 @@ export interface Situation extends Facts {
 /** Older harm has ended, unless its cause lasts. A cause also explains harm that came up to this long before it was known. */
 export const RECENT_MS = 60_000;
 
-/** @returns `its` for one app, else `their` */
-function whose(hurt: readonly Harm[]): string {
-  return new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
-}
-
 export const isOfBudget = ({ what }: Harm): boolean =>
   ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(what);
-
-/** @returns for example `the API for listings and sold records` */
-function apiText(origin: OriginName, resources: readonly Resource[], all: readonly Resource[]): string {
-  if (origin === "images") return "the image server";
-  const names = resources.map((one) => (one === "sold" ? "sold records" : one));
-  return resources.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
-}
 
 /** @returns whether a failing API causes this harm: because it refuses our key, or for other reasons */
 function isOfApi({ what }: Harm, why: string | undefined): boolean {
@@ -58,24 +46,26 @@ export function failing({ budget, at, upstream, explain }: Situation, why?: stri
   return ORIGINS.flatMap((origin) => {
     const { circuits } = budget[origin];
     const open = circuits.filter(({ cause }) => cause === why);
-    const stop = (of: typeof circuits, one: Resource): boolean =>
-      of.some(({ scope }) => scope === "origin" || scope === one);
+    const isStopped = (by: typeof circuits, one: Resource): boolean =>
+      by.some(({ scope }) => scope === "origin" || scope === one);
     const failingSince = (one: Resource): number | null => upstream[one]?.failingSince ?? null;
-    const all = RESOURCES.filter((one) => originOf(one) === origin);
+    const all = resourcesOf(origin);
     const resources = all.filter((one) =>
-      why === undefined ? failingSince(one) !== null && !stop(circuits, one) : stop(open, one),
+      why === undefined ? failingSince(one) !== null && !isStopped(circuits, one) : isStopped(open, one),
     );
     if (resources.length === 0) return [];
     const begins = why === undefined ? resources.map(failingSince) : open.map(({ since }) => since);
     const since = Math.min(...begins.map((one) => one ?? at));
     const next = Math.min(...open.map(({ state, until }) => (state === "open" ? until : at)));
     const failures = new Set(resources.flatMap((one) => upstream[one]?.lastFailure ?? []));
+    const names = resources.map((one) => (one === "sold" ? "sold records" : one));
+    const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const hurt = explain(
       (harm) => resources.some((one) => one === harm.resource) && isOfApi(harm, why),
       since,
     );
     const values = {
-      api: apiText(origin, resources, all),
+      api: origin === "images" ? "the image server" : api,
       next: next > at ? `The next try is in ${soon(next - at)}.` : "The next call is a try.",
       failure: failures.size === 0 ? "" : ` (${[...failures].join(", ")})`,
     };
@@ -115,25 +105,31 @@ export function joining({ budget, processes, outages: all, at, explain }: Situat
 export function daySpent({ apps, explain }: Situation): Case[] {
   const resets = new Map(
     apps.flatMap(({ app, shares }) => {
-      const day = shares.find(({ name }) => name === "per-day");
-      return day === undefined || day.remaining >= 1 ? [] : [[app, day.resetSeconds * 1_000] as const];
+      const day = shares.find(({ name, remaining }) => name === "per-day" && remaining < 1);
+      return day === undefined ? [] : [[app, day.resetSeconds * 1_000] as const];
     }),
   );
   const hurt = explain(({ what, app }) => what === "quota-exceeded" && resets.has(app));
   const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
-  return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next), whose: whose(hurt) } }];
+  return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next), whose: whose(namesIn(hurt)) } }];
 }
 
 export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   const hurt = explain(({ what }) => what === "quota-exceeded");
   if (hurt.length === 0) return [];
-  const own = apps.filter(({ app }) => hurt.some((harm) => harm.app === app));
-  const refused = sum(own.map((app) => app.refused));
-  const isOfOthers = (harm: Harm): boolean => own.every(({ app }) => app !== harm.app);
-  const others = isBudgetHarming(harms.filter(isOfOthers), at) ? "" : " No other app is refused.";
-  const part = percent(refused / Math.max(1, sum(own.map(requestsOf))));
-  return [{ hurt, values: { part, whose: whose(hurt), others } }];
+  const names = namesIn(hurt);
+  const own = apps.filter(({ app }) => names.has(app));
+  const part = percent(sum(own.map(({ refused }) => refused)) / Math.max(1, sum(own.map(requestsOf))));
+  const isAlone = !isBudgetHarming(
+    harms.filter(({ app }) => !names.has(app)),
+    at,
+  );
+  const others = isAlone ? " No other app is refused." : "";
+  return [{ hurt, values: { part, whose: whose(names), others } }];
 }
+
+const namesIn = (hurt: readonly Harm[]): Set<string> => new Set(hurt.map(({ app }) => app));
+const whose = ({ size }: Set<string>): string => (size === 1 ? "its" : "their");
 
 function isBudgetHarming(harms: readonly Harm[], at: number): boolean {
   return harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
@@ -148,11 +144,9 @@ export function budgetSpent({ budget, explain }: Situation): Case[] {
       ({ what, resource }) =>
         what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images"),
     );
-    if (hurt.length === 0) return [];
-    const tightest = budget[origin].windows.reduce((a, b) =>
-      b.remaining / b.limit < a.remaining / a.limit ? b : a,
-    );
-    return [{ key: origin, hurt, values: windowValues(origin, tightest) }];
+    const left = ({ remaining, limit }: Window): number => remaining / limit;
+    const tightest = budget[origin].windows.reduce((a, b) => (left(b) < left(a) ? b : a));
+    return hurt.length === 0 ? [] : [{ key: origin, hurt, values: windowValues(origin, tightest) }];
   });
 }
 
@@ -212,11 +206,11 @@ const LEAST_WAIT_MS = 1_000;
  * share of its own. If such an app waits for its share, the other apps need not wait.
  */
 export function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
-  const { predictedWaitMs, waitsFor, circuits: open } = budget.api;
-  const calls = sum(Object.values(waiting.api ?? {}));
+  const { predictedWaitMs, waitsFor, circuits } = budget.api;
+  const calls = sum(Object.values(waiting.api));
   const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
-  if (calls === 0 || predictedWaitMs < LEAST_WAIT_MS || isOfOneApp || open.length > 0 || all.length > 0)
-    return [];
+  const isCaused = isOfOneApp || circuits.length > 0 || all.length > 0;
+  if (calls === 0 || predictedWaitMs < LEAST_WAIT_MS || isCaused) return [];
   return [
     { values: { wait: duration(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
   ];
@@ -234,21 +228,13 @@ export function dataLost({ problems, budget, at }: Situation): Case[] {
 /** Errors of the last minute that no other row explains. */
 export function unexplained({ upstream, explain }: Situation): Case[] {
   const isOver = ({ what, resource, lastAt }: Harm): boolean =>
-    what.startsWith("upstream-") && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
-  const left = explain((harm) => harm.status >= 400 && !isOver(harm));
+    what.startsWith("upstream-") && resource !== "none" && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
+  const left = explain((harm) => isError(harm) && !isOver(harm));
   return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
     const title = code === undefined ? "Error" : new Problem(code).message;
     return { key: problem, hurt, values: { problem, title } };
   });
-}
-
-export function hasRequests({ requests }: Facts): boolean {
-  return sum(Object.values(requests)) > 0;
-}
-
-function requestsOf(app: Facts["apps"][number]): number {
-  return sum(KINDS.map((kind) => app[kind]));
 }
 
 const WAITS: Readonly<Record<string, string>> = {

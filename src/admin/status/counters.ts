@@ -1,19 +1,20 @@
 /**
  * Counts what happens in this process, in steps of time. A count has a group and a name, such as `requests` and `cached`, or
- * `app web` and `refused`. The names of two groups, `requests` and `calls`, also have a series for the chart.
+ * `app web` and `refused`. The chart shows the names of two groups, `requests` and `calls`. For it, each step of a period is a
+ * group, too: `15m 353657160`, with the number of the step since the epoch.
  */
 
 /** How a request ended for its caller. */
 export const KINDS = ["cached", "stale", "fetched", "refused", "failed", "mistakes", "gone"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Numbers by group and name. In a series, a group is the number of a step since the epoch. */
+/** Numbers by group and name. */
 export type Counts = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /** The periods of the chart, with the length of a step. */
 export const SPANS = { "15m": 5_000, "1h": 20_000, "24h": 480_000 } as const;
 export type Span = keyof typeof SPANS;
-/** The most complete steps of a series. */
+/** The most complete steps of a period. */
 export const MOST_STEPS = 180;
 
 /** The counts of the last hour are kept in steps of this length. The oldest one is dropped as a whole. */
@@ -23,8 +24,6 @@ const HOUR_STEPS = 12;
 const MOST_NAMES = 400;
 /** The most names of a group that are shown. */
 const MOST_SHOWN = 30;
-/** The most groups in a step. Counts of further groups are dropped. */
-const MOST_GROUPS = 2_000;
 
 type Group = Map<string, number>;
 
@@ -33,37 +32,37 @@ type Group = Map<string, number>;
 export function createCounters(now: () => number) {
   const startedAt = now();
   const lastHour = createSteps(HOUR_STEP_MS, HOUR_STEPS, () => new Map<string, Group>());
-  const spans = bySpan((span) => createSteps(SPANS[span], MOST_STEPS + 1, (): Group => new Map()));
-  const allSpans = Object.values(spans);
+  const periods = Object.entries(SPANS).map(([span, stepMs]) => ({
+    span,
+    steps: createSteps(stepMs, MOST_STEPS + 1, (): Group => new Map()),
+  }));
 
   /** @param at now, in epoch milliseconds */
   function add(at: number, name: string, count: string, by = 1): void {
     const groups = lastHour.at(at);
     let group = groups.get(name);
-    if (group === undefined && groups.size < MOST_GROUPS) groups.set(name, (group = new Map()));
-    if (group !== undefined) {
-      increase(group, count, by);
-      if (group.size > MOST_NAMES) dropRare(group);
-    }
-    if (name === "requests" || name === "calls")
-      for (const steps of allSpans) increase(steps.at(at), count, by);
+    if (group === undefined) groups.set(name, (group = new Map()));
+    increase(group, count, by);
+    if (group.size > MOST_NAMES) dropRare(group);
+    if (name !== "requests" && name !== "calls") return;
+    for (const { steps } of periods) increase(steps.at(at), count, by);
   }
 
-  /** The counts of the last hour, and how far back they go. Of each group, the most frequent names. */
-  function hour() {
+  /** The counts of the last hour and how far back they go, and those of the periods. Of each group, the most frequent names. */
+  function read() {
     const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
-    const sums = sumCounts(lastHour.read(now()).map(([, groups]) => countsIn([...groups])));
-    const counts = Object.fromEntries(Object.entries(sums).map(([name, group]) => [name, mostOf(group)]));
-    return { sinceAt: Math.max(startedAt, oldest * HOUR_STEP_MS), counts };
+    const hours = lastHour.read(now()).map(([, groups]) => countsIn([...groups]));
+    const steps = periods.flatMap(({ span, steps }) =>
+      steps.read(now()).map(([step, group]) => [`${span} ${step}`, group] as const),
+    );
+    const counts = Object.entries(sumCounts([...hours, countsIn(steps)]));
+    return {
+      sinceAt: Math.max(startedAt, oldest * HOUR_STEP_MS),
+      counts: Object.fromEntries(counts.map(([name, group]) => [name, mostOf(group)])),
+    };
   }
 
-  const series = () => bySpan((span) => countsIn(spans[span].read(now())));
-  return { add, hour, series };
-}
-
-/** @returns a value for each period of the chart */
-export function bySpan<T>(of: (span: Span) => T): Record<Span, T> {
-  return { "15m": of("15m"), "1h": of("1h"), "24h": of("24h") };
+  return { add, read };
 }
 
 /** Keeps what `create` returns for each of the latest steps of time. */
@@ -72,29 +71,24 @@ function createSteps<Step>(stepMs: number, most: number, create: () => Step) {
   const kept = new Map<number, Step>();
   let current = create();
   let currentFrom = Number.POSITIVE_INFINITY;
-  const drop = (now: number): number => {
+  function at(now: number): Step {
+    if (now >= currentFrom && now < currentFrom + stepMs) return current;
     const number = Math.floor(now / stepMs);
     // There are later steps if the clock was set back.
     for (const step of kept.keys()) if (step > number || step <= number - most) kept.delete(step);
-    return number;
-  };
-  return {
-    at(now: number): Step {
-      if (now >= currentFrom && now < currentFrom + stepMs) return current;
-      const number = drop(now);
-      current = kept.get(number) ?? create();
-      currentFrom = number * stepMs;
-      kept.set(number, current);
-      return current;
-    },
-    read(now: number): (readonly [number, Step])[] {
-      drop(now);
-      return [...kept];
-    },
-  };
+    current = kept.get(number) ?? create();
+    currentFrom = number * stepMs;
+    kept.set(number, current);
+    return current;
+  }
+  function read(now: number) {
+    at(now);
+    return [...kept];
+  }
+  return { at, read };
 }
 
-function countsIn(groups: readonly (readonly [string | number, Group])[]): Counts {
+function countsIn(groups: readonly (readonly [string, Group])[]): Counts {
   return Object.fromEntries(groups.map(([name, group]) => [name, Object.fromEntries(group)]));
 }
 
@@ -113,17 +107,12 @@ export function mostOf(counts: Readonly<Record<string, number>> = {}): Record<st
   return Object.fromEntries(ranked.slice(0, MOST_SHOWN));
 }
 
+/** @returns the sum of each count */
 export function sumCounts(all: readonly Counts[]): Counts {
   const sums: Record<string, Record<string, number>> = {};
-  for (const [name, group] of all.flatMap((counts) => Object.entries(counts)))
-    sums[name] = sumOf([sums[name] ?? {}, group]);
-  return sums;
-}
-
-/** @returns the sum of each number by name */
-export function sumOf(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
-  const sums: Record<string, number> = {};
-  for (const [name, number] of all.flatMap((counts) => Object.entries(counts)))
-    sums[name] = (sums[name] ?? 0) + number;
+  for (const [group, counts] of all.flatMap((one) => Object.entries(one))) {
+    const sum = (sums[group] ??= {});
+    for (const [name, number] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + number;
+  }
   return sums;
 }

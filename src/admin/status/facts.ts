@@ -1,13 +1,13 @@
 /** The facts of the status: requests, apps, upstream and budget, from the activities of all processes. */
 import type { Freshness } from "../../cache/lifetimes/lifetimes.ts";
-import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
+import { RESOURCES, type OriginName, type Resource } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Apps } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
 import type { WindowOverview } from "../../ratelimit/overview.ts";
 import { OTHER_APP } from "../../telemetry/events.ts";
-import type { Scope, Together } from "./activity.ts";
-import { MOST_STEPS, mostOf, type Span, SPANS } from "./counters.ts";
+import type { Together } from "./activity.ts";
+import { KINDS, MOST_STEPS, mostOf, type Span, SPANS } from "./counters.ts";
 
 export type Facts = ReturnType<typeof factsOf>;
 export type AppStatus = ReturnType<typeof appsOf>[number];
@@ -24,15 +24,12 @@ export interface FactsOptions {
 
 /** @param together the activities of the processes that the status is about */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function factsOf(options: FactsOptions, together: Together & { scope: Scope }, span: Span) {
+export function factsOf(options: FactsOptions, together: Together, span: Span) {
   const { budgets, clock, mode, replicas, freshness } = options;
-  const { counts, processes, scope, sinceAt, queue, outages, problems, slowest } = together;
+  const { counts, processes, scope, sinceAt, outages, problems, slowest } = together;
   const at = clock.now();
-  const recent = seriesOf("15m", together, at);
-  const latest = Object.entries(recent.counts).map(([kind, steps]) => [
-    kind,
-    sum(steps.slice(-RATE_STEPS)) / RATE_SECONDS,
-  ]);
+  const recent = seriesOf("15m", together, at).counts;
+  const perSecond = KINDS.map((kind) => [kind, sum(recent[kind]?.slice(-RATE_STEPS) ?? []) / RATE_SECONDS]);
   // The order is that of `/status`: the most important facts first.
   return {
     at,
@@ -42,16 +39,17 @@ export function factsOf(options: FactsOptions, together: Together & { scope: Sco
     replicas: replicas ?? null,
     apps: appsOf(options, counts),
     budget: {
-      api: originStatus("api", budgets.api, recent.counts, at),
-      images: originStatus("images", budgets.images, recent.counts, at),
+      api: originStatus(budgets.api, "listings", recent["api"] ?? [], at),
+      images: originStatus(budgets.images, "images", recent["images"] ?? [], at),
     },
-    queue,
+    /** Waiting calls, by origin and priority. */
+    queue: { api: counts["queue api"] ?? {}, images: counts["queue images"] ?? {} },
     upstream: upstreamOf(together),
     outages,
     problems,
     /** Requests of the last hour by kind, and per second in the last seconds. */
     requests: byKind(counts["requests"]),
-    perSecond: byKind(Object.fromEntries(latest)),
+    perSecond: byKind(Object.fromEntries(perSecond)),
     /** Requests that needed no upstream call of their own, by reason. */
     saved: mostOf(counts["saved"]),
     /** How many answers from the cache are out of date, as far as this process knows. */
@@ -71,21 +69,19 @@ export function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-type Numbers = Readonly<Record<string, number>>;
-
 /** @returns the requests of each kind. Other counts are left out. */
-function byKind(counts: Numbers = {}) {
+function byKind(counts: Readonly<Record<string, number>> = {}) {
   const { cached = 0, stale = 0, fetched = 0, refused = 0, failed = 0, mistakes = 0, gone = 0 } = counts;
   return { cached, stale, fetched, refused, failed, mistakes, gone };
 }
 
 /** @returns the counts of the complete steps since the start, at most 180, by name. `lastStep` is the number of the last one. */
-function seriesOf(span: Span, { series, processes }: Together, now: number) {
+function seriesOf(span: Span, { counts: all, processes }: Together, now: number) {
   const stepMs = SPANS[span];
   const end = Math.floor(now / stepMs);
   const first = Math.floor(Math.min(...processes.map(({ startedAt }) => startedAt)) / stepMs);
   const length = Math.min(MOST_STEPS, Math.max(0, end - first));
-  const steps = Array.from({ length }, (_, at) => series[span][end - length + at] ?? {});
+  const steps = Array.from({ length }, (_, at) => all[`${span} ${end - length + at}`] ?? {});
   const names = [...new Set(steps.flatMap((step) => Object.keys(step)))];
   const counts: Record<string, number[]> = Object.fromEntries(
     names.map((name) => [name, steps.map((step) => step[name] ?? 0)]),
@@ -93,60 +89,75 @@ function seriesOf(span: Span, { series, processes }: Together, now: number) {
   return { stepMs, lastStep: end - 1, counts };
 }
 
+const APP = "app ";
+
 /** @returns the apps, the one that got the fewest answers first, then by calls and requests */
 function appsOf({ budgets, apps }: FactsOptions, counts: Together["counts"]) {
   const { windows } = budgets.api.overview();
-  const prefix = "app ";
-  const asking = Object.keys(counts).filter((group) => group.startsWith(prefix));
+  const asking = Object.keys(counts).filter((group) => group.startsWith(APP));
   const names = new Set([
-    ...asking.map((group) => group.slice(prefix.length)),
+    ...asking.map((group) => group.slice(APP.length)),
     ...windows.flatMap(({ byApp }) => Object.keys(byApp)),
   ]);
   const longest = windows.reduce((a, b) => (b.windowMs > a.windowMs ? b : a)).byApp;
   const agents = new Map(apps.identities().map(({ app, userAgent }) => [app, userAgent]));
-  return [...names]
-    .map((app) => {
-      const own = counts[prefix + app] ?? {};
-      const { refused = 0, failed = 0 } = own;
-      const requests = sum(Object.values(own)) - refused - failed;
-      const status = {
-        app,
-        isListed: apps.isListed(app),
-        weight: apps.weightOf(app),
-        /** The `User-Agent` with which this process saw the app first. */
-        userAgent: agents.get(app) ?? null,
-        ...byKind(own),
-        /** The failed requests by the code of their problem. */
-        failures: counts[`failures ${app}`] ?? {},
-        spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
-        shares: budgets.api.shareOf(app),
-      };
-      return { status, key: [refused + failed, longest[app] ?? 0, requests] as const };
-    })
-    .sort(({ key: a }, { key: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])
-    .map(({ status }) => status);
-}
-
-function upstreamOf({ counts, health }: Together) {
-  return Object.fromEntries(
-    Object.entries(health).map(([resource, state]) => {
-      const { calls = 0, failed = 0, answeredMs = 0 } = counts[`calls ${resource}`] ?? {};
-      const meanMs = calls > failed ? answeredMs / (calls - failed) : null;
-      return [resource, { ...state, calls, failed, meanMs }] as const;
-    }),
+  const all = [...names].map((app) => ({
+    app,
+    isListed: apps.isListed(app),
+    weight: apps.weightOf(app),
+    /** The `User-Agent` with which this process saw the app first. */
+    userAgent: agents.get(app) ?? null,
+    ...byKind(counts[APP + app]),
+    /** The failed requests by the code of their problem. */
+    failures: counts[`failures ${app}`] ?? {},
+    spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
+    shares: budgets.api.shareOf(app),
+  }));
+  const calls = ({ app }: { app: string }): number => longest[app] ?? 0;
+  return all.sort(
+    (a, b) =>
+      b.refused + b.failed - a.refused - a.failed || calls(b) - calls(a) || requestsOf(b) - requestsOf(a),
   );
 }
 
-function originStatus(
-  name: OriginName,
-  budget: Budget,
-  counts: Readonly<Record<string, number[]>>,
-  now: number,
-) {
+export function requestsOf(app: ReturnType<typeof byKind>): number {
+  return sum(KINDS.map((kind) => app[kind]));
+}
+
+type Upstream = Partial<Record<Resource, ReturnType<typeof stateOf>>>;
+
+/** @returns the state of the resources that were called */
+export function upstreamOf(together: Together): Upstream {
+  return Object.fromEntries(
+    RESOURCES.map((resource) => [resource, stateOf(resource, together)] as const).filter(
+      ([, { lastAnswerAt, lastFailureAt }]) => lastAnswerAt !== null || lastFailureAt !== null,
+    ),
+  );
+}
+
+function stateOf(resource: Resource, { counts, answeredAt, problems }: Together) {
+  const { calls = 0, failed = 0, answeredMs = 0 } = counts[`calls ${resource}`] ?? {};
+  const lastAnswerAt = answeredAt[resource] ?? null;
+  const failures = problems.filter((one) => one.from === "upstream" && one.resource === resource);
+  const after = failures.filter(({ lastAt }) => lastAt > (lastAnswerAt ?? 0));
+  const firstAt = Math.min(...after.map((failure) => failure.firstAt));
+  return {
+    lastAnswerAt,
+    lastFailureAt: failures[0]?.lastAt ?? null,
+    lastFailure: failures[0]?.what.replace(`${resource}: `, "") ?? null,
+    /** The first failure after the latest answer. */
+    failingSince: after.length === 0 ? null : Math.max(lastAnswerAt ?? 0, firstAt),
+    calls,
+    failed,
+    meanMs: calls > failed ? answeredMs / (calls - failed) : null,
+  };
+}
+
+/** @param calls per step of the first series, the latest last */
+function originStatus(budget: Budget, resource: Resource, calls: readonly number[], now: number) {
   const { mode, windows, circuits } = budget.overview();
-  const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
   const { forMs, why } = budget.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
-  const perMs = circuits.length > 0 ? 0 : ratePerMs(counts[name] ?? []);
+  const perMs = circuits.length > 0 ? 0 : ratePerMs(calls);
   return {
     mode,
     windows: windows.map((window) => windowStatus(window, perMs)),

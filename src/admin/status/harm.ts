@@ -1,13 +1,13 @@
 /** Which apps are hurt: by what, and since when. The sentences and the list of apps say it in the same words. */
 import { OTHER_APP } from "../../telemetry/events.ts";
 import { clockText, listed, many } from "../page/format.js";
-import type { RecentProblem } from "./problems.ts";
+import type { RecentProblem } from "./recent-problems.ts";
 import type { AppStatus } from "./facts.ts";
 
 /** Errors or stale answers that an app got for one reason, from `firstAt` on. Status 200: stale answers. */
 export type Harm = RecentProblem & {
   readonly app: string;
-  readonly resource: string;
+  readonly resource: NonNullable<RecentProblem["resource"]>;
   readonly status: number;
 };
 

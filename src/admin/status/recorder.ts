@@ -3,23 +3,15 @@
  * requests, of calls and of warnings.
  */
 import { BUDGET_SPENT, PROBLEM_CODES } from "../../errors.ts";
-import { originOf, type Resource } from "../../interface/resources.ts";
+import { originOf } from "../../interface/resources.ts";
 import type { Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { createCounters, type Kind } from "./counters.ts";
-import { createProblems } from "./problems.ts";
+import { createProblems } from "./recent-problems.ts";
 
 /** A request that was not a hit, and when it ended. */
 export type Miss = RequestRecord & { readonly endedAt: number };
 
 export type Recorder = ReturnType<typeof createRecorder>;
-
-/** How the latest calls for a resource ended. `failingSince`: the first failure after the latest answer. */
-export interface Health {
-  readonly lastAnswerAt: number | null;
-  readonly lastFailureAt: number | null;
-  readonly lastFailure: string | null;
-  readonly failingSince: number | null;
-}
 
 const HOUR_MS = 60 * 60_000;
 /** The most requests that are remembered because they were not hits, of all queries together. */
@@ -27,7 +19,6 @@ const MOST_MISSES = 2_000;
 /** The most requests that are shown of one query. */
 const MOST_SHOWN = 50;
 const MOST_SLOW = 10;
-const UNKNOWN: Health = { lastAnswerAt: null, lastFailureAt: null, lastFailure: null, failingSince: null };
 
 /**
  * @param now epoch milliseconds
@@ -35,10 +26,9 @@ const UNKNOWN: Health = { lastAnswerAt: null, lastFailureAt: null, lastFailure: 
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createRecorder(now: () => number, savingOf: (record: RequestRecord) => string | undefined) {
-  const { add, hour, series } = createCounters(now);
+  const { add, read: counted } = createCounters(now);
   const problems = createProblems(now);
-  const misses = createMisses(now);
-  const health = new Map<Resource, Health>();
+  const misses: Miss[] = [];
 
   function request(record: RequestRecord): void {
     const { outcome, query, app, problem, detail, resource, status } = record;
@@ -50,7 +40,8 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
     if (saving !== undefined && kind !== "mistakes") add(at, "saved", saving);
     if (query !== undefined) add(at, "asked", query);
     if (outcome === "hit") return;
-    misses.add(record);
+    misses.push({ ...record, endedAt: at });
+    if (misses.length > MOST_MISSES) misses.shift();
     const why = kind === "stale" ? PROBLEM_CODES.find((code) => code === detail) : problem;
     if (why === undefined || kind === "cached" || kind === "fetched" || kind === "gone") return;
     problems.add({ from: "caller", what: why, ended: kind, app, resource, status }, query);
@@ -65,53 +56,34 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
     // It says nothing about the API.
     if (status === "given-up") return;
     const failure = failureOf(status);
-    const before = health.get(resource) ?? UNKNOWN;
     if (failure === null) {
-      health.set(resource, { ...before, lastAnswerAt: at, failingSince: null });
       add(at, calls, "answeredMs", durationMs);
       return problems.answered(resource);
     }
-    const failingSince = before.failingSince ?? at;
-    health.set(resource, { ...before, lastFailureAt: at, lastFailure: failure, failingSince });
     add(at, calls, "failed");
-    problems.add({ from: "upstream", what: `${resource}: ${failure}` }, query);
+    problems.add({ from: "upstream", what: `${resource}: ${failure}`, resource }, query);
   }
 
-  const warn = (what: string): void => problems.add({ from: "gateway", what });
-  /** What this process saw in the last hour. */
-  const seen = () => ({
-    ...hour(),
-    /** By period of the chart. */
-    series: series(),
-    health: Object.fromEntries(health),
-    slowest: misses.slowest(),
-    problems: problems.read(),
-  });
-  const outageBegan = ({ what, cause }: Outage): void => warn(`${what} does not work: ${cause}.`);
-  return { seen, missesOf: misses.of, outageBegan, listener: { request, upstreamCall, warn, error: warn } };
-}
+  function slowest(): SlowRequest[] {
+    const fetched = misses.filter(({ outcome, endedAt }) => outcome === "miss" && now() - endedAt < HOUR_MS);
+    return slowestOf(
+      fetched.map(({ query = "", app, durationMs, endedAt: at }) => ({ query, app, durationMs, at })),
+    );
+  }
 
-/** Remembers the latest requests that were not hits. */
-function createMisses(now: () => number) {
-  const misses: Miss[] = [];
+  /** What this process saw in the last hour. */
+  const seen = () => ({ ...counted(), ...problems.read(), slowest: slowest() });
+  const warn = (what: string): void => problems.add({ from: "gateway", what });
   return {
-    add(record: RequestRecord): void {
-      misses.push({ ...record, endedAt: now() });
-      if (misses.length > MOST_MISSES) misses.shift();
-    },
-    /** The latest requests for a query, the newest first. */
-    of: (query: string): readonly Miss[] => {
-      const asked = misses.filter((miss) => miss.query === query);
-      return asked.slice(-MOST_SHOWN).toReversed();
-    },
-    slowest() {
-      const fetched = misses.filter(
-        ({ outcome, endedAt }) => outcome === "miss" && now() - endedAt < HOUR_MS,
-      );
-      return slowestOf(
-        fetched.map(({ query = "", app, durationMs, endedAt: at }) => ({ query, app, durationMs, at })),
-      );
-    },
+    seen,
+    listener: { request, upstreamCall, warn, error: warn },
+    outageBegan: ({ what, cause }: Outage): void => warn(`${what} does not work: ${cause}.`),
+    /** The latest requests for a query that were not hits, the newest first. */
+    missesOf: (query: string): readonly Miss[] =>
+      misses
+        .filter((miss) => miss.query === query)
+        .slice(-MOST_SHOWN)
+        .toReversed(),
   };
 }
 

@@ -5,7 +5,7 @@
  */
 import { clockText } from "../page/format.js";
 import * as conditions from "./conditions.ts";
-import type { Facts } from "./facts.ts";
+import { type Facts, requestsOf } from "./facts.ts";
 import { type Harm, harmsIn, hurtText, isError } from "./harm.ts";
 
 export interface Sentence {
@@ -177,17 +177,17 @@ const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> =
   good: {
     "nothing-yet": {
       when: (now) =>
-        conditions.hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }],
+        requestsOf(now.requests) > 0 ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }],
       says: "No app has sent a request since {from}.",
       todo: "`doctor --call` tries the key with one call.",
     },
     "not-called": {
-      when: (now) => (conditions.hasRequests(now) && Object.keys(now.upstream).length === 0 ? [{}] : []),
+      when: (now) => (requestsOf(now.requests) > 0 && Object.keys(now.upstream).length === 0 ? [{}] : []),
       says: "All is well: the cache answers. The property API has not been called yet.",
       todo: "",
     },
     "all-well": {
-      when: (now) => (conditions.hasRequests(now) && Object.keys(now.upstream).length > 0 ? [{}] : []),
+      when: (now) => (requestsOf(now.requests) > 0 && Object.keys(now.upstream).length > 0 ? [{}] : []),
       says: "All is well: the property API answers, and the budget has room.",
       todo: "",
     },

@@ -1,5 +1,5 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
-import { type Activity, type Board, createCollect, merge } from "./activity.ts";
+import { type Activity, type Board, createCollect, merge, type Together } from "./activity.ts";
 import type { Span } from "./counters.ts";
 import { type Facts, factsOf, type FactsOptions } from "./facts.ts";
 import { type HarmedApp, withHarm } from "./harm.ts";
@@ -25,35 +25,29 @@ export interface StatusOptions extends FactsOptions, Pick<SentenceLogOptions, "s
 /** Many pages may be open, so a status is computed at most this often. */
 const FRESH_MS = 900;
 
-export interface StatusSource {
-  /** Reads the status of all processes. It never rejects. */
-  readonly read: (span: Span) => Promise<Status>;
-  /** Begins to log the sentences about this process. */
-  readonly start: () => void;
-  readonly stop: () => void;
-}
+export type StatusSource = ReturnType<typeof createStatus>;
 
-export function createStatus(options: StatusOptions): StatusSource {
-  const { clock, board, say, process, recorder, outages, budgets } = options;
-  const own = (): Activity => ({
-    process,
-    ...recorder.seen(),
-    queue: { api: budgets.api.overview().queue, images: budgets.images.overview().queue },
-    outages: outages(),
-  });
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createStatus(options: StatusOptions) {
+  const { clock, board, process, recorder, outages, budgets } = options;
+  function own(): Activity {
+    const { counts, ...seen } = recorder.seen();
+    const { api, images } = budgets;
+    const queues = { "queue api": api.overview().queue, "queue images": images.overview().queue };
+    return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
+  }
   const collect = createCollect(own, board, clock);
-  let known: { readonly at: number; readonly together: ReturnType<typeof collect> } | undefined;
-  const sentencesOfThisProcess = () =>
-    sentencesOf(factsOf(options, { ...merge([own()]), scope: "alone" }, "15m"));
-  return {
-    async read(span) {
-      const now = clock.monotonic();
-      if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, together: collect() };
-      const facts = factsOf(options, await known.together, span);
-      const found = sentencesOf(facts);
-      const harms = found.flatMap(({ hurt }) => hurt);
-      return { sentences: shownOf(found), ...facts, apps: withHarm(facts.apps, harms) };
-    },
-    ...createSentenceLog({ clock, say, sentences: sentencesOfThisProcess }),
+  let known: { readonly at: number; readonly together: Promise<Together> } | undefined;
+  const sentences = () => sentencesOf(factsOf(options, merge("alone", [own()]), "15m"));
+  /** Reads the status of all processes. It never rejects. */
+  const read = async (span: Span): Promise<Status> => {
+    const now = clock.monotonic();
+    if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, together: collect() };
+    const facts = factsOf(options, await known.together, span);
+    const found = sentencesOf(facts);
+    const harms = found.flatMap(({ hurt }) => hurt);
+    return { sentences: shownOf(found), ...facts, apps: withHarm(facts.apps, harms) };
   };
+  /** `start` begins to log the sentences about this process. */
+  return { read, ...createSentenceLog({ ...options, sentences }) };
 }

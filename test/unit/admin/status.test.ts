@@ -1,10 +1,10 @@
 /** What the status page is made of. */
 import { describe, expect, it } from "vitest";
 
-import { type Activity, createCollect } from "../../../src/admin/status/activity.ts";
-import { createCounters } from "../../../src/admin/status/counters.ts";
+import { type Activity, createCollect, merge } from "../../../src/admin/status/activity.ts";
+import { createCounters, SPANS } from "../../../src/admin/status/counters.ts";
 import { createRecorder } from "../../../src/admin/status/recorder.ts";
-import { emptyInMs, ratePerMs } from "../../../src/admin/status/facts.ts";
+import { emptyInMs, ratePerMs, upstreamOf } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createObserver } from "../../../src/telemetry/observer.ts";
@@ -40,7 +40,6 @@ function record() {
     activity: (): Activity => ({
       process: { id: "one", host: "host", version: "1.2.3", startedAt: NOON },
       ...recorder.seen(),
-      queue: { api: { interactive: 1 }, images: {} },
       outages: outages.current(),
     }),
   };
@@ -86,33 +85,38 @@ describe("the recorder", () => {
       slowest: [{ query: "listings?offset=0", app: "feed", durationMs: 300 }],
       problems: [{ from: "caller", what: "upstream-error", count: 1, app: "feed" }],
     });
-    expect(Object.values(now.series)).toEqual(
-      [5_000, 20_000, 480_000].map((stepMs) => ({
-        [NOON / stepMs]: expect.objectContaining({ cached: 10 }),
-      })),
-    );
+    for (const [span, stepMs] of Object.entries(SPANS))
+      expect(now.counts[`${span} ${NOON / stepMs}`]).toMatchObject({ cached: 10 });
     await clock.advance(70 * MINUTE);
     const { counts, problems, slowest } = activity();
-    expect([counts, problems, slowest]).toEqual([{}, [], []]);
+    expect([counts["requests"], counts["app feed"], problems, slowest]).toEqual([
+      undefined,
+      undefined,
+      [],
+      [],
+    ]);
   });
 
   it("shows since when calls fail, until they succeed; a call that was given up says nothing", async () => {
     const { clock, call, activity } = record();
+    const upstream = () => upstreamOf(merge("alone", [activity()]));
     call();
     await clock.advance(1_000);
     call({ status: 503 });
     await clock.advance(1_000);
     call({ status: "reset" });
     call({ status: "given-up" });
-    expect(activity().health.sold).toEqual({
+    expect(upstream().sold).toEqual({
       lastAnswerAt: NOON,
       lastFailureAt: NOON + 2_000,
       lastFailure: "reset",
       failingSince: NOON + 1_000,
+      calls: 4,
+      failed: 2,
+      meanMs: 50,
     });
-    expect(activity().counts["calls sold"]).toEqual({ calls: 4, failed: 2, answeredMs: 100 });
     call({ status: 404 });
-    expect(activity().health.sold).toMatchObject({ failingSince: null });
+    expect(upstream().sold).toMatchObject({ failingSince: null });
   });
 
   it("counts a problem once for each kind; circuits are no outages, the budgets show them", async () => {
@@ -160,21 +164,25 @@ describe("the recorder", () => {
 
 describe("the counters", () => {
   it("find the frequent names among more than they keep", () => {
-    const { add, hour } = createCounters(() => NOON);
+    const { add, read } = createCounters(() => NOON);
     for (let at = 0; at < 5_000; at++) {
       add(NOON, "asked", `rare ${at}`);
       if (at % 2 === 0) add(NOON, "asked", "often");
     }
-    const asked = hour().counts["asked"] ?? {};
+    const asked = read().counts["asked"] ?? {};
     expect([asked["often"], Object.keys(asked).length <= 400]).toEqual([2_500, true]);
   });
 
   it("have a series for each period, and begin again if the clock jumps", () => {
     let at = NOON;
-    const { add, series } = createCounters(() => at);
+    const { add, read } = createCounters(() => at);
     for (; at < NOON + 30 * MINUTE; at += 1_000) add(at, "requests", "cached");
     const counted = (): number[][] =>
-      Object.values(series()).map((steps) => Object.values(steps).map(({ cached = 0 }) => cached));
+      Object.keys(SPANS).map((span) =>
+        Object.entries(read().counts).flatMap(([group, { cached = 0 }]) =>
+          group.startsWith(`${span} `) && cached > 0 ? [cached] : [],
+        ),
+      );
     expect(counted()).toEqual([Array(180).fill(5), Array(90).fill(20), [480, 480, 480, 360]]);
     at = NOON - MINUTE;
     expect(counted()).toEqual([[], [], []]);
@@ -190,7 +198,6 @@ describe("the activities of several processes", () => {
       look: async () => [write(), JSON.stringify({ ...Object(JSON.parse(write())), form: 0 }), '{ "at": 1 }'],
     };
     const collected = createCollect(activity, board, clock)();
-    await clock.advance(200);
     const { processes, scope } = await collected;
     expect([scope, processes.map(({ id }) => id)]).toEqual(["all", ["one", "one"]]);
   });

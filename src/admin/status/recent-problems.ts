@@ -2,6 +2,8 @@
  * Remembers what went wrong lately in this process: errors and stale answers of each app with their causes, failed calls,
  * warnings and outages. The sentences are made of this.
  */
+import type { Resource } from "../../interface/resources.ts";
+
 /** A kind of problem, how often it occurred since `firstAt`, and the latest example. */
 export interface RecentProblem {
   /** `caller`: a request without a new answer; `upstream`: a call that failed; `gateway`: a warning in the log. */
@@ -11,7 +13,7 @@ export interface RecentProblem {
   /** How the requests ended. */
   readonly ended: "stale" | "refused" | "failed" | "mistakes" | null;
   readonly app: string | null;
-  readonly resource: string | null;
+  readonly resource: Resource | "none" | null;
   readonly status: number | null;
   readonly query: string | null;
   readonly count: number;
@@ -34,6 +36,7 @@ const NOTHING = { ended: null, app: null, resource: null, status: null };
 export function createProblems(now: () => number) {
   /** Ordered by the last occurrence, oldest first. */
   const problems = new Map<string, RecentProblem>();
+  /** When the API answered a call for each resource. */
   const answeredAt = new Map<string, number>();
 
   function isSameEpisode({ lastAt, resource }: RecentProblem): boolean {
@@ -53,9 +56,12 @@ export function createProblems(now: () => number) {
     problems.set(key, { ...kind, query, count: count + 1, firstAt, lastAt: at });
   }
   /** The API has answered a call for this resource. */
-  const answered = (resource: string) => void answeredAt.set(resource, now());
-  /** The problems of the last hour, the latest first. */
-  const read = () => [...problems.values()].filter(({ lastAt }) => now() - lastAt < HOUR_MS).toReversed();
+  const answered = (resource: Resource) => void answeredAt.set(resource, now());
+  /** The problems of the last hour, the latest first, and when the API answered last. */
+  const read = () => ({
+    problems: [...problems.values()].filter(({ lastAt }) => now() - lastAt < HOUR_MS).toReversed(),
+    answeredAt: Object.fromEntries(answeredAt),
+  });
   return { add, answered, read };
 }
 
@@ -65,16 +71,12 @@ function keyOf({ from, what, ended, app, resource, status }: Kind): string {
 
 /** Adds up the same problems of several processes. @returns the latest first */
 export function mergeProblems(problems: readonly RecentProblem[]): RecentProblem[] {
-  const latestLast = problems.toSorted((a, b) => a.lastAt - b.lastAt);
-  const sums = new Map<string, RecentProblem>();
-  for (const problem of latestLast) {
-    const { count, firstAt } = sums.get(keyOf(problem)) ?? { count: 0, firstAt: problem.firstAt };
-    sums.delete(keyOf(problem));
-    sums.set(keyOf(problem), {
-      ...problem,
-      count: count + problem.count,
-      firstAt: Math.min(firstAt, problem.firstAt),
-    });
-  }
-  return [...sums.values()].toReversed().slice(0, MOST_PROBLEMS);
+  const latestFirst = problems.toSorted((a, b) => b.lastAt - a.lastAt);
+  const groups = [...Map.groupBy(latestFirst, keyOf).values()].slice(0, MOST_PROBLEMS);
+  return groups.flatMap(([latest, ...earlier]) => {
+    if (latest === undefined) return [];
+    const count = earlier.reduce((sum, one) => sum + one.count, latest.count);
+    const firstAt = Math.min(latest.firstAt, ...earlier.map((one) => one.firstAt));
+    return [{ ...latest, count, firstAt }];
+  });
 }
