@@ -89,12 +89,8 @@ describe("the recorder", () => {
       expect(now.counts[`${span} ${NOON / stepMs}`]).toMatchObject({ cached: 10 });
     await clock.advance(70 * MINUTE);
     const { counts, problems, slowest } = activity();
-    expect([counts["requests"], counts["app feed"], problems, slowest]).toEqual([
-      undefined,
-      undefined,
-      [],
-      [],
-    ]);
+    const hour = Object.keys(counts).filter((group) => !/^\d/.test(group));
+    expect([hour, problems, slowest]).toEqual([[], [], []]);
   });
 
   it("shows since when calls fail, until they succeed; a call that was given up says nothing", async () => {
