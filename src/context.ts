@@ -13,13 +13,13 @@ import type { Clock } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";
 import type { Random } from "./process/random.ts";
 import { Apps } from "./ratelimit/apps.ts";
-import type { Observer, Tracing } from "./telemetry/events.ts";
+import type { Observer } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, savingOf } from "./telemetry/metrics.ts";
 import { createAccessLog, createClientAddress } from "./telemetry/access-log.ts";
 import { createMessageLog, createObserver } from "./telemetry/observer.ts";
 import { createOutages } from "./telemetry/outages.ts";
-import type { TracingOptions } from "./telemetry/tracing.ts";
+import type { Tracing, TracingOptions } from "./telemetry/tracing.ts";
 
 /** What the process passes to the gateway. */
 export interface GatewayOptions {

@@ -10,12 +10,9 @@ histograms. Each process shows its own; with Redis, only \`gateway_budget_limit\
 replicas together. A series with labels appears when it is counted for the first time.
 `;
 
-/** The reference of all metrics: a list per part of the gateway. */
+/** The reference of all metrics, in alphabetical order, and of their labels. */
 export function metricsReference(): string {
-  const sections = [...Map.groupBy(METRICS, ({ section }) => section)].map(([title, metrics]) =>
-    [`## ${title}`, "", ...metrics.map(line), ""].join("\n"),
-  );
-  return [INTRODUCTION, ...sections, labelsOf(METRICS)].join("\n");
+  return [INTRODUCTION, ...METRICS.map(line), "", labelsOf(METRICS)].join("\n");
 }
 
 function line({ name, type, labels, help }: Metric): string {

@@ -150,7 +150,7 @@ async function fetchAndStore(
   const requests = (before?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1);
   const reception = { query, fetched, now: clock.now(), purgeEpoch, cached, before, wasPurged, requests };
   const { entry, mayStore, change } = await receive(reception, rules(), lifetimes);
-  if (change !== undefined) observer.refreshed({ resource: query.resource, change });
+  if (change !== undefined) observer.refreshed(query.resource, change);
   const loaded = { entry, tier: undefined, forwardedStatus: fetched.status };
   if (!mayStore) {
     // Otherwise the outdated answer would be refreshed again and again, and never become newer.

@@ -7,7 +7,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Answer } from "../cache/cache.ts";
 import type { Problem } from "../errors.ts";
 import type { KnownTarget } from "../query/known-targets.ts";
-import type { Observer, RequestRecord, RequestTrace, Tracing } from "../telemetry/events.ts";
+import type { Observer, RequestRecord } from "../telemetry/events.ts";
+import type { RequestTrace, Tracing } from "../telemetry/tracing.ts";
 import type { Cors } from "./cors.ts";
 import { isSent } from "./edge/connections.ts";
 

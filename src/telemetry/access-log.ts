@@ -9,19 +9,13 @@ import proxyAddr from "proxy-addr";
 import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "./events.ts";
 import type { Logger, LogSettings } from "./log.ts";
 
-export interface AccessLog {
-  readonly request: (record: RequestRecord, caller: CallerFacts | undefined) => void;
-  readonly upstreamCall: (record: UpstreamCallRecord) => void;
-}
-
 /** @param clientOf returns the address of a caller */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createAccessLog(
-  log: Logger,
+  { line }: Pick<Logger, "line">,
   current: () => LogSettings,
   clientOf: (caller: CallerFacts) => string | undefined,
-): AccessLog {
-  /** A logger with a level of its own, so that `log.level` does not suppress these lines. */
-  const lines = log.child({}, { level: "info" });
+) {
   let hits = 0;
 
   function isWanted({ outcome, status }: RequestRecord): boolean {
@@ -32,28 +26,28 @@ export function createAccessLog(
   }
 
   return {
-    request(record, caller) {
-      if (isWanted(record)) lines.info(fieldsOf(record, caller, clientOf), "request");
+    request: (record: RequestRecord, caller?: CallerFacts): void => {
+      if (isWanted(record)) line(fieldsOf(record, caller, clientOf));
     },
-    upstreamCall(record) {
+    upstreamCall: (record: UpstreamCallRecord): void => {
       const { level, access } = current();
       const isError = typeof record.status !== "number" || record.status >= 400;
       if (level === "silent" || access === "off" || (access === "errors" && !isError)) return;
-      lines.info({ ...record, durationMs: rounded(record.durationMs) }, "upstream call");
+      line({ ...record, durationMs: rounded(record.durationMs), msg: "upstream call" });
     },
   };
 }
 
 const LONGEST_FORWARDED = 256;
 
-/** @returns the fields of a request's line, in their order. pino omits undefined ones. */
+/** @returns the fields of a request's line, in their order. Undefined ones are omitted. */
 function fieldsOf(
   record: RequestRecord,
   caller: CallerFacts | undefined,
   clientOf: (caller: CallerFacts) => string | undefined,
 ): object {
-  const { id, app, method, resource, query, status, outcome, tier, problem, bytes, saved } = record;
   const headers = caller?.headers ?? {};
+  const { id, app, method, resource, query, status, outcome, tier, problem, bytes, saved } = record;
   return {
     id,
     app,
@@ -71,6 +65,7 @@ function fieldsOf(
     // What the caller or a proxy claims.
     forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
     traceparent: record.traceparent ?? traceparentIn(headers),
+    msg: "request",
   };
 }
 

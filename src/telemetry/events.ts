@@ -160,7 +160,7 @@ export interface RequestRecord {
 /** The parts of a request that a trace shows. */
 type SpanName = "cache lookup" | "queue wait" | "upstream call";
 
-type SpanValues = Readonly<Record<string, string | number | undefined>>;
+export type SpanValues = Readonly<Record<string, string | number | undefined>>;
 
 /** The trace of a request (OpenTelemetry). */
 export interface Trace {
@@ -169,20 +169,6 @@ export interface Trace {
     name: SpanName,
     attributes?: SpanValues,
   ) => { readonly end: (attributes?: SpanValues & { readonly error?: string }) => void };
-  /** The W3C Trace Context of the request's span. */
-  readonly traceparent: string;
-}
-
-/** The trace in the first stage, which ends it. */
-export interface RequestTrace extends Trace {
-  readonly end: (record: RequestRecord) => void;
-}
-
-/** Traces requests. */
-export interface Tracing {
-  readonly start: (caller: CallerFacts) => RequestTrace;
-  /** Sends the remaining spans. Never rejects. It has no time limit of its own. */
-  readonly close: () => Promise<void>;
 }
 
 /** What the access log shows about a caller. It is read only if the log writes a line. */
@@ -203,6 +189,13 @@ export interface Outage {
 /** An outage that has not ended. `since`: epoch milliseconds. */
 export type CurrentOutage = Pick<Outage, "what" | "cause" | "meanwhile"> & { readonly since: number };
 
+/** Why a request needed no upstream call of its own. */
+export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "refused"] as const;
+export type Saving = (typeof SAVINGS)[number];
+
+/** The results of a reload of the settings. */
+export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
+
 /** The result of comparing a page from a block with the upstream's own page. `unknown`: the check failed. */
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];
@@ -210,12 +203,6 @@ export type PageCheck = (typeof PAGE_CHECKS)[number];
 /** The result of fetching an answer that was already cached. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
 export type Change = (typeof CHANGES)[number];
-
-/** A refresh, for the metrics. */
-export interface RefreshRecord {
-  readonly resource: Resource;
-  readonly change: Change;
-}
 
 /** How a refresh ended. `skipped`: another one was in progress. */
 export const REFRESH_ENDS = ["refreshed", "refused", "failed", "skipped"] as const;
@@ -225,7 +212,8 @@ export type RefreshEnd = (typeof REFRESH_ENDS)[number];
 export interface Observer {
   readonly request: (record: RequestRecord, caller?: CallerFacts) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
-  readonly refreshed: (record: RefreshRecord) => void;
+  /** An answer was fetched that was already cached. */
+  readonly refreshed: (resource: Resource, change: Change) => void;
   /** An answer on the warm list was due for a refresh. */
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** An outage began. Further reports of the same outage change nothing. */

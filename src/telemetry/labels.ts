@@ -11,27 +11,12 @@ export interface Label<N extends string = string> {
   readonly values: readonly string[];
   /** For docs/internals/metrics.md: what the values mean, and which values are not in `values`. */
   readonly meaning: string;
-  /** The form of values that are not in `values`. */
-  readonly pattern: RegExp | undefined;
 }
 
-function label<const N extends string>(
-  name: N,
-  values: readonly string[],
-  meaning = "",
-  pattern?: RegExp,
-): Label<N> {
-  return { name, values, meaning, pattern };
+function label<const N extends string>(name: N, values: readonly string[], meaning = ""): Label<N> {
+  return { name, values, meaning };
 }
 
-/** Why a request needed no upstream call of its own. */
-export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "refused"] as const;
-export type Saving = (typeof SAVINGS)[number];
-
-/** The results of a reload of the settings. */
-export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
-
-const HTTP_STATUS = /^[1-9]\d\d$/;
 const CIRCUITS = ORIGINS.flatMap((origin) => {
   const scopes = ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)];
   return scopes.map((scope) => `${origin}/${scope}`);
@@ -42,10 +27,7 @@ const SAVING_MEANING =
 const REASON_MEANING =
   "`budget`: the whole budget is spent; `share`, `per-day`: the app's own share is spent; " +
   "`cool-off`: the API needs a pause; `deadline`: the deadline passed in the queue";
-const SOME_WINDOW = "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`";
-const APP_WINDOW = "as in the settings, e.g. `1m`; or `per-day`";
-const LISTED_APP = "the id of an app in the settings, of at most `metrics.apps`";
-const UNKNOWN_PATH = "`none` if a request was refused before its path was known";
+const WINDOW_MEANING = "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`";
 const CHECK_MEANING =
   "`differed`: also after both were fetched again; `unknown`: the check could not be made";
 const CHANGE_MEANING = "`not-modified`: the API answered 304; `unchanged`: the new answer means the same";
@@ -53,29 +35,33 @@ const END_MEANING = "`refused`: the budget refused the call; `skipped`: another 
 
 export const LABELS = {
   app: label("app", [events.OTHER_APP], "the id of an app, of at most `metrics.apps`; `other` for the rest"),
-  listedApp: label("app", [], LISTED_APP, /^[\w.-]+$/),
+  listedApp: label("app", [], "the id of an app in the settings, of at most `metrics.apps`"),
   problem: label("problem", PROBLEM_CODES, "as in [problems.md](../problems.md)"),
   resource: label("resource", RESOURCES),
   /** Of requests that may name none. */
-  asked: label("resource", [...RESOURCES, "none"], UNKNOWN_PATH),
+  asked: label(
+    "resource",
+    [...RESOURCES, "none"],
+    "`none` if a request was refused before its path was known",
+  ),
   outcome: label("outcome", events.OUTCOMES, "how a request ended"),
-  status: label("status", [], "HTTP status; 499 if the caller hung up", HTTP_STATUS),
-  ended: label("status", events.UPSTREAM_FAULTS, "HTTP status, or the kind of failure", HTTP_STATUS),
+  status: label("status", [], "HTTP status; 499 if the caller hung up"),
+  ended: label("status", events.UPSTREAM_FAULTS, "HTTP status, or the kind of failure"),
   cause: label("cause", events.CAUSES, "why the call was made"),
   tier: label("tier", events.TIERS, "where answers are stored"),
   store: label("store", events.TIERS),
   operation: label("operation", events.STORE_OPERATIONS),
-  window: label("window", [], SOME_WINDOW, /^(images\/)?\d+(ms|s|m|h|d)$/),
-  appWindow: label("window", [], APP_WINDOW, /^(\d+(ms|s|m|h|d)|per-day)$/),
+  window: label("window", [], WINDOW_MEANING),
+  appWindow: label("window", [], "as in the settings, e.g. `1m`; or `per-day`"),
   priority: label("priority", events.PRIORITIES),
   reason: label("reason", events.REFUSAL_REASONS, REASON_MEANING),
   circuit: label("circuit", CIRCUITS, "an address of the upstream, and one of its resources or `all`"),
-  saving: label("cause", SAVINGS, SAVING_MEANING),
+  saving: label("cause", events.SAVINGS, SAVING_MEANING),
   check: label("result", events.PAGE_CHECKS, CHECK_MEANING),
   change: label("change", events.CHANGES, CHANGE_MEANING),
   refreshEnd: label("result", events.REFRESH_ENDS, END_MEANING),
-  reload: label("result", RELOAD_RESULTS, "`invalid`, `restart-needed`: nothing was applied"),
-  version: label("version", [], "as in package.json", /^\d+\.\d+\.\d+/),
+  reload: label("result", events.RELOAD_RESULTS, "`invalid`, `restart-needed`: nothing was applied"),
+  version: label("version", [], "as in package.json"),
   server: label("server", ["callers", "admin"], "whose port it is"),
-  node: label("node", [], "the version of Node", /^v\d+\.\d+\.\d+/),
+  node: label("node", [], "the version of Node"),
 };

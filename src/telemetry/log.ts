@@ -5,9 +5,9 @@
  * Two rules keep secrets out of the log. Records have known fields, such as canonical queries and problem codes, and never
  * contain a raw URL. And signatures and known secrets are redacted before a line is written.
  */
-import { pino, type DestinationStream, type Logger } from "pino";
+import { pino, type DestinationStream } from "pino";
 
-export type { Logger } from "pino";
+export type Logger = ReturnType<typeof createLogger>;
 
 export interface LogOptions {
   readonly level: string;
@@ -17,15 +17,38 @@ export interface LogOptions {
   readonly secrets: readonly string[];
 }
 
-export function createLogger({ level, destination = standardOutput(), secrets }: LogOptions): Logger {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createLogger({ level, destination = standardOutput(), secrets }: LogOptions) {
+  const redact = createRedact(secrets);
+  const now = createTimeText();
   const options = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp: () => `,"time":"${now()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
-    hooks: { streamWrite: createRedact(secrets) },
+    hooks: { streamWrite: redact },
   };
-  return pino(options, destination);
+  /**
+   * Writes a line with the level info, whatever `log.level` is. It is for the access log: pino encodes each field by itself,
+   * which takes three times as long.
+   */
+  const line = (fields: object): void => {
+    const text = JSON.stringify(fields).slice(1);
+    destination.write(redact(`{"level":"info","time":"${now()}",${text}\n`));
+  };
+  return Object.assign(pino(options, destination), { line });
+}
+
+/** @returns a function that returns the time as text. Lines of one millisecond share it, because it is slow to make. */
+function createTimeText(): () => string {
+  let at = 0;
+  let text = "";
+  return () => {
+    const now = Date.now();
+    if (now !== at) text = new Date(now).toISOString();
+    at = now;
+    return text;
+  };
 }
 
 /** Lines wait this long for others, so that many are written together. A process that is killed loses them. */
@@ -55,7 +78,7 @@ function standardOutput(): DestinationStream {
   return pino.transport({ target: "pino-pretty", options });
 }
 
-const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;
+const SIGNATURE = /(?<=hash|unique)(=|%3D)[^&\s"\\]*/gi;
 
 /**
  * @param secrets texts that must never be written. The list may grow.
@@ -66,7 +89,7 @@ export function createRedact(secrets: readonly string[]): (text: string) => stri
   let spelled = 0;
   return (text) => {
     for (; spelled < secrets.length; spelled++) unwanted.push(...spellingsOf(secrets[spelled] ?? ""));
-    let clean = text.replaceAll(SIGNATURE, "$1:[redacted]");
+    let clean = text.replaceAll(SIGNATURE, ":[redacted]");
     for (const secret of unwanted) clean = clean.replaceAll(secret, "[redacted]");
     return clean;
   };

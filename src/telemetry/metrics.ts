@@ -6,24 +6,26 @@ import type { Resource } from "../interface/resources.ts";
 import { build } from "./build.ts";
 import {
   type Cause,
+  type Change,
   PAGE_CHECKS,
   type RefreshEnd,
-  type RefreshRecord,
   type RefusalReason,
+  RELOAD_RESULTS,
   type RequestRecord,
+  type Saving,
+  SAVINGS,
   type UpstreamCallRecord,
 } from "./events.ts";
-import { RELOAD_RESULTS, type Saving, SAVINGS } from "./labels.ts";
 import {
   type CountedName,
+  type CountedValues,
   type Metric,
   METRICS,
   type Readings,
   type Samples,
-  type Values,
 } from "./metric-table.ts";
 
-export type Metrics = ReturnType<typeof metricsIn>;
+export type Metrics = ReturnType<typeof createMetrics>;
 
 const OF_PROCESS: Readonly<Record<string, () => Samples>> = {
   gateway_build_info: () => [[{ ...build }, 1]],
@@ -37,33 +39,57 @@ const OF_PROCESS: Readonly<Record<string, () => Samples>> = {
 };
 
 /** Creates the metrics of one gateway. The library's global registry would mix those of several gateways in one process. */
-export const createMetrics = (): Metrics => metricsIn(new Registry());
-
-function metricsIn(registry: Registry) {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createMetrics() {
+  const registry = new Registry();
   let readings = OF_PROCESS;
   const samplesOf = (name: string): Samples => readings[name]?.() ?? [];
   const metrics = new Map(METRICS.map((metric) => [metric.name, declare(metric, registry, samplesOf)]));
 
   /** Adds to a counter, sets a gauge, or adds a value to a histogram. */
-  function record<Name extends CountedName>(name: Name, labels: Values<Name>, value = 1): void {
+  function record<Name extends CountedName>(name: Name, labels: CountedValues<Name>, value = 1): void {
     const metric = metrics.get(name);
     if (metric instanceof Counter) metric.inc(labels, value);
     else if (metric instanceof Gauge) metric.set(labels, value);
     else metric?.observe(labels, value);
   }
   startAtZero(record);
+  const requests = createRequestCounts(record);
 
   return {
     record,
-    ...listenersOf(record),
+    request: requests.add,
+    upstreamCall: ({ resource, cause, status, durationMs }: UpstreamCallRecord): void => {
+      record("gateway_upstream_requests_total", { resource, cause, status });
+      record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
+      if (status === 401 || status === 403) record("gateway_upstream_credentials_refused_total", {});
+    },
+    refreshed: (resource: Resource, change: Change): void =>
+      record("gateway_refreshes_total", { resource, change }),
+    warmed: (resource: Resource, result: RefreshEnd): void =>
+      record("gateway_warm_fetches_total", { resource, result }),
+    departed: (app: string, cause: Cause, waitedMs: number): void => {
+      record("gateway_budget_spent_total", { app, cause });
+      record("gateway_throttle_wait_seconds", {}, waitedMs / 1000);
+    },
+    /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
+    refused: (app: string, reason: RefusalReason, isEnforced: boolean): void =>
+      record(isEnforced ? "gateway_refused_total" : "gateway_would_be_refused_total", { app, reason }),
     /** Sets how the sampled metrics are read. */
     sample: (given: Readings): void => void (readings = { ...OF_PROCESS, ...given }),
     /** @returns the exposition text and its media type */
-    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
+    render: async (): Promise<{ contentType: string; text: string }> => {
+      requests.flush();
+      return { contentType: registry.contentType, text: await registry.metrics() };
+    },
   };
 }
 
-type RecordValue = <Name extends CountedName>(name: Name, labels: Values<Name>, value?: number) => void;
+type RecordValue = <Name extends CountedName>(
+  name: Name,
+  labels: CountedValues<Name>,
+  value?: number,
+) => void;
 
 function declare(
   { name, type, help, labels, buckets = [], isSampled }: Metric,
@@ -106,33 +132,29 @@ export function savingOf({ saved, outcome, problem, resource }: RequestRecord): 
   return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
 }
 
-function listenersOf(record: RecordValue) {
+/** Counts equal requests together until the next scrape, because the library's counters would cost a hit more. */
+function createRequestCounts(record: RecordValue) {
+  const counts = new Map<string, { readonly app: string; readonly request: RequestRecord; times: number }>();
   return {
     /** @param app the value of the label `app`, which names some apps only */
-    request(request: RequestRecord, app: string): void {
-      const { resource, outcome, status, problem, durationMs, tier } = request;
-      record("gateway_requests_total", { app, resource, outcome, status });
+    add: (request: RequestRecord, app: string): void => {
+      const { resource, outcome, status, problem, tier, saved, durationMs } = request;
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
-      if (tier !== undefined) record("gateway_cache_hits_total", { tier });
-      const cause = savingOf(request);
-      if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause });
-      if (problem !== undefined) record("gateway_problems_total", { problem, status });
+      const key = `${app} ${resource} ${outcome} ${status} ${problem} ${tier} ${saved}`;
+      const equal = counts.get(key);
+      if (equal === undefined) counts.set(key, { app, request, times: 1 });
+      else equal.times += 1;
     },
-    upstreamCall({ resource, cause, status, durationMs }: UpstreamCallRecord): void {
-      record("gateway_upstream_requests_total", { resource, cause, status });
-      record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
-      if (status === 401 || status === 403) record("gateway_upstream_credentials_refused_total", {});
+    flush: (): void => {
+      for (const { app, request, times } of counts.values()) {
+        const { resource, outcome, status, problem, tier } = request;
+        record("gateway_requests_total", { app, resource, outcome, status }, times);
+        if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
+        const cause = savingOf(request);
+        if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
+        if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
+      }
+      counts.clear();
     },
-    refreshed: ({ resource, change }: RefreshRecord): void =>
-      record("gateway_refreshes_total", { resource, change }),
-    warmed: (resource: Resource, result: RefreshEnd): void =>
-      record("gateway_warm_fetches_total", { resource, result }),
-    departed: (app: string, cause: Cause, waitedMs: number): void => {
-      record("gateway_budget_spent_total", { app, cause });
-      record("gateway_throttle_wait_seconds", {}, waitedMs / 1000);
-    },
-    /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
-    refused: (app: string, reason: RefusalReason, isEnforced: boolean): void =>
-      record(isEnforced ? "gateway_refused_total" : "gateway_would_be_refused_total", { app, reason }),
   };
 }

@@ -2,13 +2,8 @@
  * Logs outages: one warning when something stops working, and one line when it is back, however many requests are
  * affected.
  */
-import type { CurrentOutage, Observer, Outage, RequestRecord } from "./events.ts";
+import type { CurrentOutage, Outage, RequestRecord } from "./events.ts";
 import type { Logger } from "./log.ts";
-
-export interface Outages extends Pick<Observer, "request" | "outOfOrder" | "backInOrder"> {
-  /** The outages that have not ended, except for those of the upstream, which the budgets know. */
-  readonly current: () => CurrentOutage[];
-}
 
 /** An outage that returns within this time is the same outage. On a full disk, a short write may succeed in between. */
 const SAME_MS = 60_000;
@@ -16,13 +11,14 @@ const SAME_MS = 60_000;
 const UPSTREAM = "upstream ";
 
 /** @param onBegin called for each outage that began */
-export function createOutages(log: Logger, now: () => number, onBegin: (outage: Outage) => void): Outages {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createOutages(log: Logger, now: () => number, onBegin: (outage: Outage) => void) {
   /** The outages that have not ended. */
   const active = new Map<string, Outage & { readonly since: number; refused: number; servedStale: number }>();
   /** The latest outage of each name that has ended. */
   const ended = new Map<string, { readonly since: number; readonly endedAt: number }>();
   return {
-    outOfOrder(outage) {
+    outOfOrder: (outage: Outage): void => {
       const { what, cause, meanwhile } = outage;
       if (active.has(what)) return;
       const before = ended.get(what);
@@ -31,7 +27,7 @@ export function createOutages(log: Logger, now: () => number, onBegin: (outage: 
       log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Outage began");
       onBegin(outage);
     },
-    backInOrder(what) {
+    backInOrder: (what: string): void => {
       const outage = active.get(what);
       if (outage === undefined) return;
       const { since, refused, servedStale } = outage;
@@ -41,7 +37,7 @@ export function createOutages(log: Logger, now: () => number, onBegin: (outage: 
       const forMs = Math.max(0, endedAt - since);
       log.info({ what, since: new Date(since).toISOString(), forMs, refused, servedStale }, "Outage over");
     },
-    request({ outcome, resource }: Pick<RequestRecord, "outcome" | "resource">) {
+    request: ({ outcome, resource }: RequestRecord): void => {
       if (active.size === 0) return;
       for (const outage of active.values()) {
         const { resources } = outage;
@@ -50,7 +46,8 @@ export function createOutages(log: Logger, now: () => number, onBegin: (outage: 
         else if (outcome === "stale" || outcome === "updating") outage.servedStale++;
       }
     },
-    current: () =>
+    /** The outages that have not ended, except for those of the upstream, which the budgets know. */
+    current: (): CurrentOutage[] =>
       [...active.values()]
         .map(({ what, cause, meanwhile, since }) => ({ what, cause, meanwhile, since }))
         .filter(({ what }) => !what.startsWith(UPSTREAM)),

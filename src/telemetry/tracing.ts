@@ -16,7 +16,7 @@ import {
 import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
 import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 
-import type { CallerFacts, Observer, RequestRecord, Trace, Tracing } from "./events.ts";
+import type { CallerFacts, Observer, RequestRecord, SpanValues, Trace } from "./events.ts";
 import { build } from "./build.ts";
 import { traceparentIn } from "./access-log.ts";
 
@@ -25,6 +25,11 @@ export interface TracingOptions {
   /** Removes secrets from a text. */
   readonly redact: (text: string) => string;
 }
+
+/** Traces requests. */
+export type Tracing = ReturnType<typeof createTracing>;
+/** The trace in the first stage, which ends it. */
+export type RequestTrace = ReturnType<Tracing["start"]>;
 
 /** @returns a function that creates the tracing of a gateway */
 export async function loadTracing(
@@ -37,28 +42,52 @@ export async function loadTracing(
 }
 
 /** The exporter reads its endpoint and headers from the environment (`OTEL_EXPORTER_OTLP_*`). */
-function createTracing(options: TracingOptions, exporter: SpanExporter): Tracing {
+function createTracing({ observer, redact }: TracingOptions, exporter: SpanExporter) {
   const own = resourceFromAttributes({
     "service.name": "property-gateway",
     "service.version": build.version,
   });
   const provider = new BasicTracerProvider({
     resource: own.merge(detectResources({ detectors: [envDetector] })),
-    spanProcessors: [new BatchSpanProcessor(watched(exporter, options.observer))],
+    spanProcessors: [new BatchSpanProcessor(watched(exporter, observer))],
   });
   const tracer = provider.getTracer("property-gateway", build.version);
+
+  /** Attributes that no standard defines begin with `gateway.`. OpenTelemetry omits undefined ones. */
+  function named(values: SpanValues): Attributes {
+    const { query } = values;
+    const shown = typeof query === "string" ? { ...values, query: redact(query) } : values;
+    return Object.fromEntries(Object.entries(shown).map(([name, value]) => [`gateway.${name}`, value]));
+  }
+
   return {
-    start(caller) {
+    start: (caller: CallerFacts) => {
       const span = tracer.startSpan("request", { kind: SpanKind.SERVER }, contextOf(caller));
       const inside = trace.setSpan(ROOT_CONTEXT, span);
-      const begin: Trace["begin"] = (name, attributes = {}) => {
+      const begin: Trace["begin"] = (name, values = {}) => {
         const kind = name === "upstream call" ? SpanKind.CLIENT : SpanKind.INTERNAL;
-        return openSpan(tracer.startSpan(name, { kind }, inside), named(attributes, options));
+        const part = tracer.startSpan(name, { kind, attributes: named(values) }, inside);
+        return {
+          end({ error, ...more } = {}) {
+            if (!part.isRecording()) return;
+            if (error !== undefined)
+              part.setAttribute("error.type", error).setStatus({ code: SpanStatusCode.ERROR });
+            part.setAttributes(named(more)).end();
+          },
+        };
       };
-      return { begin, traceparent: traceparentOf(span), end: (record) => endRequest(span, record, options) };
+      const end = (record: RequestRecord): void => {
+        const { id, app, outcome, tier, query } = record;
+        span.setAttributes(named({ id, app, outcome, tier, query }));
+        endRequest(span, record);
+      };
+      return { begin, end, traceparent: traceparentOf(span) };
     },
-    // The exporter has already reported a collector that does not answer.
-    close: () => provider.shutdown().catch(() => undefined),
+    /** Sends the remaining spans. Never rejects. It has no time limit of its own. */
+    close: async (): Promise<void> => {
+      // The exporter has already reported a collector that does not answer.
+      await provider.shutdown().catch(() => undefined);
+    },
   };
 }
 
@@ -70,68 +99,37 @@ function contextOf({ headers }: CallerFacts): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
 }
 
+/** @returns the W3C Trace Context of a span */
 function traceparentOf(span: Span): string {
   const { traceId, spanId, traceFlags } = span.spanContext();
   return `00-${traceId}-${spanId}-0${traceFlags & 1}`;
 }
 
-function openSpan(span: Span, attributes: Attributes): ReturnType<Trace["begin"]> {
-  span.setAttributes(attributes);
-  return {
-    end({ error, ...more } = {}) {
-      span.setAttributes(prefixed(more));
-      if (error !== undefined)
-        span.setAttribute("error.type", error).setStatus({ code: SpanStatusCode.ERROR });
-      span.end();
-    },
-  };
-}
-
-function endRequest(span: Span, record: RequestRecord, options: TracingOptions): void {
-  const { method, resource, status, problem, id, app, outcome, tier, query, bytes } = record;
+function endRequest(span: Span, { method, resource, status, problem, bytes }: RequestRecord): void {
   const route = resource === "none" ? undefined : `/${resource}`;
   span.updateName(route === undefined ? method : `${method} ${route}`);
   span.setAttributes({
     "http.request.method": method,
-    ...(route !== undefined && { "http.route": route }),
+    "http.route": route,
     "http.response.status_code": status,
     "http.response.body.size": bytes,
-    ...named({ id, app, outcome, tier, query }, options),
+    "error.type": problem,
   });
-  if (problem !== undefined) span.setAttribute("error.type", problem);
   if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
   span.end();
-}
-
-type Values = Readonly<Record<string, string | number | undefined>>;
-
-function named({ query, ...values }: Values, { redact }: TracingOptions): Attributes {
-  return prefixed({ ...values, query: typeof query === "string" ? redact(query) : undefined });
-}
-
-/** Attributes that no standard defines begin with `gateway.`. */
-function prefixed(values: Values): Attributes {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given.map(([name, value]) => [`gateway.${name}`, value]));
 }
 
 const COLLECTOR = "the trace collector";
 
 /** @returns the same exporter, which also reports its failures as an outage */
 function watched(exporter: SpanExporter, observer: TracingOptions["observer"]): SpanExporter {
+  const meanwhile = "Callers are not affected. The traces of this time are lost.";
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
-        const { error } = result;
-        if (error === undefined) observer.backInOrder(COLLECTOR);
-        else {
-          observer.outOfOrder({
-            what: COLLECTOR,
-            cause: error.message,
-            meanwhile: "Callers are not affected. The traces of this time are lost.",
-            resources: [],
-          });
-        }
+        const cause = result.error?.message;
+        if (cause === undefined) observer.backInOrder(COLLECTOR);
+        else observer.outOfOrder({ what: COLLECTOR, cause, meanwhile, resources: [] });
         done(result);
       });
     },

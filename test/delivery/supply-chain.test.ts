@@ -7,22 +7,14 @@ import { productionPackages } from "../../tools/production-packages.ts";
 import { SBOM } from "../../tools/sbom.ts";
 
 /** Licences that ask for a notice at most. Look closely before you add one. */
-const PERMISSIVE = new Set([
-  "0BSD",
-  "Apache-2.0",
-  "BSD-2-Clause",
-  "BSD-3-Clause",
-  "BlueOak-1.0.0",
-  "ISC",
-  "MIT",
-]);
+const PERMISSIVE = "0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause BlueOak-1.0.0 ISC MIT".split(" ");
 
 const packages = productionPackages();
 
 describe("the packages that run in production", () => {
   it("have permissive licences", () => {
     expect(packages.length).toBeGreaterThan(50);
-    expect(packages.filter(({ licence }) => !PERMISSIVE.has(licence))).toEqual([]);
+    expect(packages.filter(({ licence }) => !PERMISSIVE.includes(licence))).toEqual([]);
   });
 
   it(`are those in ${SBOM}, each with a checksum; else run \`npm run sbom\``, () => {

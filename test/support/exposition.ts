@@ -55,9 +55,17 @@ function isKnown({ metric: name, labels }: Series, apps: readonly string[]): boo
   return isBucket && Object.entries(own).every(([label, value]) => isValue(metric, label, value, apps));
 }
 
+/** The form of values that no closed set has, by label. */
+const OPEN: Readonly<Record<string, RegExp>> = {
+  status: /^[1-9]\d\d$/,
+  window: /^((images\/)?\d+(ms|s|m|h|d)|per-day)$/,
+  version: /^\d+\.\d+\.\d+/,
+  node: /^v\d+\.\d+\.\d+/,
+};
+
 function isValue({ labels }: Metric, label: string, value: string, apps: readonly string[]): boolean {
   const known = labels.find(({ name }) => name === label);
-  if (label === "app" && apps.includes(value)) return true;
-  if (known?.values.includes(value)) return true;
-  return known?.pattern?.test(value) === true;
+  if (known === undefined) return false;
+  const isListed = label === "app" && apps.includes(value);
+  return isListed || known.values.includes(value) || OPEN[label]?.test(value) === true;
 }
