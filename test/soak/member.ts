@@ -14,35 +14,14 @@ interface Absence {
   to: number;
 }
 
-export interface Member {
-  readonly name: string;
-  /** Callers' and operators' addresses: others after each start. */
-  readonly url: () => string;
-  readonly admin: () => string;
-  /** A load balancer sends requests here. A frozen process gets requests too. */
-  readonly isListed: () => boolean;
-  /** Since when no fault has been in progress, epoch milliseconds. Infinity during a fault. */
-  readonly calmSince: () => number;
-  readonly begin: () => Promise<void>;
-  readonly kill: () => Promise<void>;
-  readonly stop: () => Promise<void>;
-  readonly freeze: (ms: number) => Promise<void>;
-  /** Whether connections may have been lost in that time because the process was killed. */
-  readonly wasKilled: (from: number, to: number) => boolean;
-  /** For how much of that time it was frozen. */
-  readonly frozenMs: (from: number, to: number) => number;
-  /** Resident memory in MiB; `undefined` where it has ended, or where only Linux tells. */
-  readonly residentMiB: () => number | undefined;
-  /** All that it has written. */
-  readonly output: () => string;
-}
+export type Member = ReturnType<typeof createMember>;
 
 /** The setting `server.stopDelay`: how long a process that stops still takes requests. */
 export const STOP_DELAY_MS = 1_000;
 /** A load balancer notices within this time that a replica stops. */
 const NOTICED_MS = 500;
 
-export function createMember(name: string, env: Readonly<Record<string, string>>): Member {
+export function createMember(name: string, env: Readonly<Record<string, string>>) {
   const absences: Absence[] = [];
   let [port, adminPort] = [0, 0];
   let written = "";
@@ -68,9 +47,12 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
   }
   return {
     name,
+    /** Callers' and operators' addresses: others after each start. */
     url: () => `http://127.0.0.1:${port}`,
     admin,
+    /** A load balancer sends requests here. A frozen process gets requests too. */
     isListed: () => isListed,
+    /** Since when no fault has been in progress, epoch milliseconds. Infinity during a fault. */
     calmSince: () => calmSince,
     async begin() {
       [port = 0, adminPort = 0] = await freePorts(2);
@@ -101,21 +83,24 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
       isListed = false;
       await ended();
     },
-    async freeze(ms) {
+    async freeze(ms: number) {
       absent("frozen");
       running?.child.kill("SIGSTOP");
       await lasting(ms);
       running?.child.kill("SIGCONT");
       isBack();
     },
-    wasKilled: (from, to) =>
+    /** Whether connections may have been lost in that time because the process was killed. */
+    wasKilled: (from: number, to: number) =>
       absences.some((absence) => absence.kind === "killed" && absence.from <= to && absence.to >= from),
-    frozenMs: (from, to) =>
+    /** For how much of that time it was frozen. */
+    frozenMs: (from: number, to: number) =>
       absences
         .filter(({ kind }) => kind === "frozen")
         .map((absence) => Math.min(to, absence.to) - Math.max(from, absence.from))
         .reduce((sum, ms) => sum + Math.max(0, ms), 0),
-    residentMiB() {
+    /** Resident memory in MiB; `undefined` where it has ended, or where only Linux tells. */
+    residentMiB: (): number | undefined => {
       try {
         const pages = Number(readFileSync(`/proc/${running?.child.pid}/statm`, "utf8").split(" ")[1]);
         return (pages * 4_096) / 1_048_576;
@@ -123,6 +108,7 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
         return undefined;
       }
     },
+    /** All that it has written. */
     output: () => written + (running?.output() ?? ""),
   };
 }

@@ -7,27 +7,12 @@ import { join } from "node:path";
 import { ask } from "../support/ask.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { start } from "../support/process.ts";
-import { startRedis, type RedisServer, urlOf } from "../support/redis.ts";
+import { startRedis, urlOf } from "../support/redis.ts";
 import { mountDisk } from "../support/small-disk.ts";
-import { createMember, STOP_DELAY_MS, type Member } from "./member.ts";
+import { createMember, STOP_DELAY_MS } from "./member.ts";
 import { SIZES } from "./truth.ts";
 
-export interface Stack {
-  /** A call of the sandbox's control port. */
-  readonly control: (method: string, path: string, body?: unknown) => Promise<unknown>;
-  readonly redis: RedisServer;
-  readonly replicas: readonly Member[];
-  /** The gateway without Redis. */
-  readonly single: Member;
-  /** The directory of its file; where a small disk may be mounted, one that can be filled. */
-  readonly dataDir: string;
-  readonly isSmallDisk: boolean;
-  /** Writes the settings' file. The gateways read it when they are told to. */
-  readonly writeSettings: (settings: string) => void;
-  /** Writes the private key's file. The gateways notice by themselves. */
-  readonly writeKey: (key: string) => void;
-  readonly close: () => Promise<void>;
-}
+export type Stack = Awaited<ReturnType<typeof openStack>>;
 
 /** The windows of each of the two budgets. */
 export const WINDOWS = [
@@ -44,7 +29,7 @@ budget: { images: ${IMAGE_WINDOW.limit}/1m, degradedFor: 1m }
 `;
 }
 
-export async function openStack(): Promise<Stack> {
+export async function openStack() {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-soak-"));
   const [settings = "", key = "", dataDir = ""] = ["settings.yaml", "key", "data"].map((name) =>
     join(directory, name),
@@ -82,7 +67,8 @@ export async function openStack(): Promise<Stack> {
   const members = [...replicas, single];
   await Promise.all(members.map((member) => member.begin()));
   return {
-    async control(method, path, body) {
+    /** A call of the sandbox's control port. */
+    control: async (method: string, path: string, body?: unknown) => {
       const sent = body !== undefined && { body: JSON.stringify(body) };
       const reply = await ask(controlUrl + path, { method, ...sent });
       if (reply.status !== 200) throw new Error(`the sandbox said ${reply.status} ${reply.text}`);
@@ -90,11 +76,15 @@ export async function openStack(): Promise<Stack> {
     },
     redis,
     replicas,
+    /** The gateway without Redis. */
     single,
+    /** The directory of its file; where a small disk may be mounted, one that can be filled. */
     dataDir,
     isSmallDisk,
-    writeSettings: (content) => replace(settings, content),
-    writeKey: (content) => replace(key, content),
+    /** Writes the settings' file. The gateways read it when they are told to. */
+    writeSettings: (content: string) => replace(settings, content),
+    /** Writes the private key's file. The gateways notice by themselves. */
+    writeKey: (content: string) => replace(key, content),
     async close() {
       await Promise.all(members.map((member) => member.kill()));
       sandbox.child.kill("SIGKILL");

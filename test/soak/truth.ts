@@ -14,16 +14,9 @@ interface Change {
   readonly endedAt: number;
 }
 
-export interface Truth {
-  /** Runs what changes the data, and notes when. */
-  readonly change: (pathPrefix: string, act: () => Promise<unknown>) => Promise<void>;
-  /** Whether the upstream sends this body for a target in a state that it had between two instants. */
-  readonly isSent: (target: string, body: Buffer, from: number, to: number) => boolean;
-  /** The status of the upstream's answer: it is the same in every state. */
-  readonly statusOf: (target: string) => number;
-}
+export type Truth = ReturnType<typeof createTruth>;
 
-export function createTruth(): Truth {
+export function createTruth() {
   const changes: Change[] = [];
   let revision = 0;
 
@@ -38,22 +31,21 @@ export function createTruth(): Truth {
   }
 
   return {
-    async change(pathPrefix, act) {
-      const change = {
-        pathPrefix,
-        revision: ++revision,
-        beganAt: Date.now(),
-        endedAt: Number.POSITIVE_INFINITY,
-      };
+    /** Runs what changes the data, and notes when. */
+    async change(pathPrefix: string, act: () => Promise<unknown>): Promise<void> {
+      revision += 1;
+      const change = { pathPrefix, revision, beganAt: Date.now(), endedAt: Number.POSITIVE_INFINITY };
       changes.push(change);
       await act();
       change.endedAt = Date.now();
     },
-    isSent: (target, body, from, to) =>
+    /** Whether the upstream sends this body for a target in a state that it had between two instants. */
+    isSent: (target: string, body: Buffer, from: number, to: number) =>
       revisionsOf(target.split("?")[0] ?? "", from, to).some((revision) =>
         sentFor(target, revision).body.equals(body),
       ),
-    statusOf: (target) => sentFor(target, 0).status,
+    /** The status of the upstream's answer: it is the same in every state. */
+    statusOf: (target: string) => sentFor(target, 0).status,
   };
 }
 

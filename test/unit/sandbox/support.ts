@@ -1,15 +1,13 @@
 /**
  * What the sandbox's tests share: a small data set, a caller, and a client that hides nothing.
  */
-import { request } from "node:http";
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
-
 import { onTestFinished } from "vitest";
 
 import { signatureOf } from "../../../src/sandbox/auth.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { createSandbox } from "../../../src/sandbox/sandbox.ts";
 import type { Sandbox, SandboxOptions } from "../../../src/sandbox/sandbox.ts";
+import { ask, type AskOptions, type Reply } from "../../support/ask.ts";
 
 export const CALLER = { callerId: "tester", privateKey: "a-key-of-no-worth" };
 export const NOW_MS = Date.UTC(2026, 5, 2, 8, 30, 15);
@@ -38,49 +36,16 @@ export function signed(path: string, change?: Partial<Record<string, string>>): 
   return `${path}${path.includes("?") ? "&" : "?"}${new URLSearchParams(credentials(change)).toString()}`;
 }
 
-export interface Reply {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-  readonly text: string;
-}
-
-interface CallOptions {
-  readonly method?: string;
-  readonly headers?: OutgoingHttpHeaders;
-  readonly body?: string;
-  readonly signal?: AbortSignal;
-}
-
-/** A request as given: no header is added but those that HTTP needs. Rejects where the answer breaks off. */
-export async function call(url: string, options: CallOptions = {}): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-  const { method = "GET", headers = { Accept: "application/json" }, signal } = options;
-  const sent = request(url, { method, headers, agent: false, ...(signal && { signal }) }, (response) => {
-    const chunks: Buffer[] = [];
-    response.on("data", (chunk: Buffer) => chunks.push(chunk));
-    response.on("error", reject);
-    response.on("end", () => {
-      const body = Buffer.concat(chunks);
-      resolve({ status: response.statusCode ?? 0, headers: response.headers, body, text: body.toString() });
-    });
-  });
-  sent.on("error", reject);
-  sent.end(options.body);
-  return promise;
-}
+/** A request that accepts JSON, if it has no headers of its own. */
+export const call = (url: string, options: AskOptions = {}): Promise<Reply> =>
+  ask(url, { headers: { Accept: "application/json" }, ...options });
 
 /** A listening sandbox over `DATA`, closed when the test ends. */
 export async function started(
   options: Partial<SandboxOptions> = {},
 ): Promise<{ sandbox: Sandbox; url: string }> {
-  const sandbox = createSandbox({
-    service: "propertyservice",
-    ...CALLER,
-    data: DATA,
-    now: () => NOW_MS,
-    ...options,
-  });
+  const fixed = { service: "propertyservice", ...CALLER, data: DATA, now: () => NOW_MS };
+  const sandbox = createSandbox({ ...fixed, ...options });
   onTestFinished(() => sandbox.close());
   const { url } = await sandbox.listen();
   return { sandbox, url };
@@ -88,7 +53,5 @@ export async function started(
 
 /** What a JSON body holds. */
 export function parsed(reply: Reply): Record<string, unknown> {
-  const value: unknown = JSON.parse(reply.text);
-  if (typeof value !== "object" || value === null) throw new TypeError("the body is not an object");
-  return Object.fromEntries(Object.entries(value));
+  return { ...Object(reply.json()) };
 }
