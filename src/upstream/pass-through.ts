@@ -7,7 +7,7 @@
  */
 import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
-import { pipeline } from "node:stream/promises";
+import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
@@ -20,8 +20,7 @@ import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
 import { collect, Exchange, UpstreamFault } from "./send.ts";
-import { StreamGuard } from "./stream-guard.ts";
-import { jsonContentType, judgeFault } from "./verdict.ts";
+import { jsonContentType, judgeFault, REPEATED_SIGNATURE } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
 export interface StreamSink {
@@ -119,24 +118,19 @@ interface Passing {
   readonly permit: SendPermit;
   /** Resolves when the response has begun. Rejects with a `Problem` before that. */
   readonly begun: PromiseWithResolvers<void>;
-  /** The bytes of the body so far. */
-  bytes: () => number;
 }
 
 /** Sends the request, and streams its answer. Never rejects. */
 async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
   const { request, sink, call, permit, begun } = passing;
   const { clock, upstream } = options;
-  const exchange = new Exchange(outgoing, clock);
-  const failAfter = (ms: number, kind: UpstreamFaultKind): (() => void) =>
-    clock.after(ms, () => exchange.fail(new UpstreamFault(kind)));
-  const stopTotal = failAfter(upstream.totalTimeoutMs, "total-timeout");
+  const ended = new AbortController();
+  const endAfter = (ms: number, kind: UpstreamFaultKind): (() => void) =>
+    clock.after(ms, () => ended.abort(new UpstreamFault(kind)));
+  const stopTotal = endAfter(upstream.totalTimeoutMs, "total-timeout");
   // The caller waits until then for the beginning of the response.
-  const stopDeadline = failAfter(request.deadlineAt - clock.now(), "given-up");
-  const gone = request.gone();
-  const onGone = (): void => exchange.fail(new UpstreamFault("given-up", "the caller hung up"));
-  gone.addEventListener("abort", onGone, { once: true });
-  if (gone.aborted) onGone();
+  const stopDeadline = endAfter(request.deadlineAt - clock.now(), "given-up");
+  const exchange = new Exchange(outgoing, clock, AbortSignal.any([ended.signal, request.gone()]));
   try {
     const { answer, headAt } = await exchange.send(permit, upstream);
     exchange.end();
@@ -155,13 +149,12 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
     const fault = faultIn(error);
     const verdict = judgeFault(fault);
     exchange.fail(fault);
-    call.over(fault.kind, passing.bytes(), verdict);
+    call.over(fault.kind, 0, verdict);
     begun.reject(verdict.problem);
     if (sink.response.headersSent) sink.response.destroy();
   } finally {
     stopTotal();
     stopDeadline();
-    gone.removeEventListener("abort", onGone);
   }
 }
 
@@ -169,34 +162,70 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
 async function stream(
   answer: IncomingMessage,
   headAt: number,
-  passing: Passing,
+  { request, sink, call, begun }: Passing,
   { upstream, clock }: CallOptions,
 ): Promise<number> {
-  const { request, sink, call, begun } = passing;
   const { headers } = answer;
   const { resource } = request.route;
   call.begun(200, undefined, headAt);
   const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
   if (coding !== "identity" && coding !== "gzip")
     throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
-  const unzip = coding === "gzip" ? [createGunzip()] : [];
-  const guard = new StreamGuard({
-    resource,
-    signature: call.signature,
-    maxBytes: upstream.maxBodyBytes,
-    isWhole: () => answer.complete,
-    judge: (body) => call.judge({ status: 200, headers, headAt, body }),
-    onBegin: () => {
-      sink.start(passedHeaders(headers, resource, unzip.length > 0, clock.now()));
+  const isZipped = coding === "gzip";
+  let bytes = 0;
+
+  async function* guarded(): AsyncGenerator<Buffer> {
+    let hasBegun = false;
+    const begin = (first: Buffer): void => {
+      if (!beginsLikeAnswer(first, resource))
+        throw new UpstreamFault("malformed", "the body does not begin like an answer");
+      hasBegun = true;
+      sink.start(passedHeaders(headers, resource, isZipped, clock.now()));
       guard.pipe(sink.response);
       begun.resolve();
-    },
-  });
-  passing.bytes = () => guard.bytes;
+    };
+    let held = Buffer.alloc(0);
+    for await (const chunk of isZipped ? pipeline(answer, createGunzip(), () => undefined) : answer) {
+      const body = Buffer.concat([held, chunk]);
+      bytes += chunk.length;
+      if (bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
+      if (call.signature.some((part) => body.includes(part)))
+        throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
+      const passed = body.subarray(0, Math.max(0, body.length - HELD_BYTES));
+      held = body.subarray(passed.length);
+      if (passed.length === 0) continue;
+      if (!hasBegun) begin(passed);
+      yield passed;
+    }
+    // A body without its last chunk also ends.
+    if (!answer.complete) throw new UpstreamFault("cut-body");
+    if (!hasBegun) {
+      const { problem } = call.judge({ status: 200, headers, headAt, body: held });
+      if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
+      begin(held);
+    }
+    yield held;
+  }
+
+  // All of it fits, so a caller that reads slowly does not slow down the upstream.
+  const guard = Readable.from(guarded(), { objectMode: false, highWaterMark: upstream.maxBodyBytes });
   // Count in the tick in which the response ends, because the request may be logged in the next tick.
-  guard.once("end", () => request.method !== "HEAD" && sink.passed(guard.bytes));
-  await Promise.all([pipeline([answer, ...unzip, guard]), once(guard, "end")]);
-  return guard.bytes;
+  guard.once("end", () => request.method !== "HEAD" && sink.passed(bytes));
+  guard.read(0);
+  await once(guard, "end");
+  return bytes;
+}
+
+/**
+ * The last bytes of a stream are held back. So a short body is judged as a whole before anything of it is sent, and no part of a
+ * signature gets through. Of a longer body only the beginning is judged. Most answers are shorter.
+ */
+const HELD_BYTES = 64 * 1024;
+
+/** JSON answers are objects (interface, section 2.7), and thumbnails are JPEGs. */
+function beginsLikeAnswer(bytes: Buffer, resource: Resource): boolean {
+  if (resource === "images") return bytes[0] === 0xff;
+  return bytes.toString("latin1", 0, 64).trimStart().startsWith("{");
 }
 
 function faultIn(error: unknown): UpstreamFault {

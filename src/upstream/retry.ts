@@ -28,7 +28,9 @@ export function createAsk(options: CallOptions): AskUpstream {
     let stopTotal: (() => void) | undefined;
     const send = (one: Wanted): Promise<Verdict> =>
       whenPermitted(one, options, (call, permit) => {
-        stopTotal ??= clock.after(upstream.totalTimeoutMs, () => total.abort());
+        stopTotal ??= clock.after(upstream.totalTimeoutMs, () =>
+          total.abort(new UpstreamFault("total-timeout")),
+        );
         departing();
         return sendCall(call, permit, total.signal, options);
       });

@@ -7,11 +7,11 @@ import { originOf } from "../interface/resources.ts";
 import type { Random } from "../process/random.ts";
 import type { Question } from "../query/question.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
-import type { CallOptions } from "./call.ts";
+import type { CallOptions, Origin } from "./call.ts";
 import { createAgent } from "./connections.ts";
 import { createPassThrough, type PassThrough } from "./pass-through.ts";
 import { type AskUpstream, createAsk } from "./retry.ts";
-import { createSigner, unsigned } from "./sign.ts";
+import { createSigner, type Sign, unsigned } from "./sign.ts";
 
 export interface UpstreamOptions extends Omit<CallOptions, "originOf"> {
   readonly keys: PrivateKeys;
@@ -35,15 +35,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     now: clock.now,
     unique16: random.unique16,
   });
-  const { url, imageUrl } = upstream;
+  const origin = (baseUrl: string, { run }: Pick<Budgets["api"], "run">, how: Sign): Origin => {
+    return { baseUrl, agent: createAgent(baseUrl, upstream), sign: how, throttled: run };
+  };
   const origins = {
-    api: { baseUrl: url, agent: createAgent(url, upstream), sign, throttled: budgets.api.run },
-    images: {
-      baseUrl: imageUrl,
-      agent: createAgent(imageUrl, upstream),
-      sign: unsigned,
-      throttled: budgets.images.run,
-    },
+    api: origin(upstream.url, budgets.api, sign),
+    images: origin(upstream.imageUrl, budgets.images, unsigned),
   };
   const calls: CallOptions = { ...options, originOf: (resource) => origins[originOf(resource)] };
   const ask = createAsk(calls);

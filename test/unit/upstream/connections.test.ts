@@ -6,7 +6,7 @@ import tls from "node:tls";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createAgent } from "../../../src/upstream/connections.ts";
-import type { fetchAnswer, RawAnswer } from "../../../src/upstream/send.ts";
+import { Exchange, type fetchAnswer, type RawAnswer, UpstreamFault } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { portOf } from "../../support/ports.ts";
@@ -53,6 +53,16 @@ it("a call whose whole answer is unusable leaves its connection to the next call
   const fetch = fetching(createFakeClock(), new http.Agent({ keepAlive: true, maxSockets: 1 }));
   const outcomes = [fetch(request(url)), fetch(request(url))].map(outcomeOf);
   expect(await Promise.all(outcomes)).toMatchObject(["bad-encoding", { status: 200 }]);
+});
+
+it("a call that is given up before its whole answer was read frees its connection", async () => {
+  const url = await httpUpstream((response) => void response.end("{}"));
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const exchange = new Exchange(http.request(url, { agent }), createFakeClock(), NEVER_TIMED_OUT);
+  const { answer } = await exchange.send({}, LIMITS);
+  await expect.poll(() => answer.complete).toBe(true);
+  exchange.fail(new UpstreamFault("bad-encoding"));
+  expect(await fetching(createFakeClock(), agent)(request(url))).toMatchObject({ status: 200 });
 });
 
 describe("an upstream that breaks off", () => {
