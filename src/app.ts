@@ -30,7 +30,6 @@ import { createLifetimes } from "./cache/lifetimes/lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
-import { sweepEveryMinute } from "./cache/sweep.ts";
 import { Warm } from "./cache/warm.ts";
 import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
@@ -83,7 +82,6 @@ export function createGateway(options: GatewayOptions) {
   secretFiles.onChange("admin.tls", (renewed) => renewCertificate(admin, tlsContext(renewed.admin.tls)));
   const background = [warm, status];
   const watches = [
-    sweepEveryMinute(stores.all, clock),
     watchSettingsFile(context, reload),
     secretFiles.close,
     watchEventLoop((delayMs) => metrics.record("gateway_event_loop_delay_seconds", {}, delayMs / 1000)),

@@ -66,7 +66,7 @@ export interface Stores extends Backend {
   readonly tiers: Tiers;
   /** Keys whose load has recently failed, here or in another replica. */
   readonly failures: Failures;
-  readonly all: readonly Pick<Store, "tier" | "sweep" | "stats">[];
+  readonly all: readonly Pick<Store, "tier" | "stats">[];
 }
 
 /** @throws {ConfigError} if the data directory cannot be used */

@@ -186,8 +186,3 @@ const FAILURES: ReadonlySet<ProblemCode> = new Set([
 export function isFailureOfUpstream(problem: Problem): boolean {
   return FAILURES.has(problem.code) && !wasRefusedHere(problem);
 }
-
-/** Whether an entry may replace the stored one: an older one never replaces a newer one. */
-export function mayReplace(stored: Entry | undefined, entry: Entry): boolean {
-  return stored === undefined || entry.storedAt >= stored.storedAt;
-}

@@ -16,10 +16,8 @@ export type Tier = (typeof TIERS)[number];
 /** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
 export const STORE_OPERATIONS = [
   "get",
-  "use",
   "set",
   "remove",
-  "sweep",
   "purge",
   "purges",
   "claim",

@@ -8,7 +8,6 @@ export function storeIn(memory: MemoryStore, changes: Partial<Store> = {}): Stor
     get: async (key) => memory.find(key),
     set: async (key, entry) => memory.put(key, entry),
     remove: async (key) => memory.drop(key),
-    sweep: memory.sweep,
     purge: () => Promise.reject(new Error("not asked for")),
     onEvent: () => undefined,
     stats: memory.stats,

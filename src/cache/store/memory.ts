@@ -3,7 +3,6 @@ import { LRUCache } from "lru-cache";
 import type { WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import { sizeOf, type Entry } from "../entry.ts";
-import { mayReplace } from "../serve-or-fetch.ts";
 import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
 
 /** Entries in the memory of this process. */
@@ -14,7 +13,7 @@ export interface MemoryStore {
   /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly drop: (key: string) => void;
-  readonly sweep: () => Promise<void>;
+  /** Drops what is past its `keepUntil`, and counts the rest. */
   readonly stats: () => StoreStats;
 }
 
@@ -44,17 +43,17 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     },
     put(key, entry) {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-      if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
+      if ((entries.peek(key)?.storedAt ?? 0) > entry.storedAt) return "newer-stored";
       // In this case lru-cache would remove the stored entry.
       if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
       entries.set(key, entry);
       return true;
     },
     drop: (key) => void entries.delete(key),
-    async sweep() {
+    stats() {
       const now = clock.now();
       for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);
+      return { entries: entries.size, bytes: entries.calculatedSize, evictions };
     },
-    stats: () => ({ entries: entries.size, bytes: entries.calculatedSize, evictions }),
   };
 }

@@ -17,8 +17,6 @@ export interface Store {
   /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly set: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
   readonly remove: (key: string) => Promise<void>;
-  /** Removes every entry that is past its `keepUntil`. */
-  readonly sweep: () => Promise<void>;
   /** Declares entries out of date, in every replica. */
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
   /** Reports events, past purges first. Call it once, before anything else. */

@@ -205,8 +205,6 @@ function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisSto
         throw error;
       }
     },
-    // Redis removes expired entries itself.
-    sweep: async () => undefined,
     remove: (key: string) => unlink(key).catch(asUnavailable),
   };
 }

@@ -2,8 +2,6 @@
  * The durable store: entries and purges in one SQLite file, so that a restart loses nothing. One process uses the file, so its
  * only events are past purges. The file is kept within its limit.
  */
-import { setImmediate } from "node:timers/promises";
-
 import type { Clock } from "../../process/clock.ts";
 import { type Database, type DatabaseSpace, openDatabase, unusable } from "../../sqlite/database.ts";
 import { isDiskFull } from "../../sqlite/faults.ts";
@@ -68,37 +66,28 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   };
 }
 
-/** The use of an entry is written at most this often, so that most hits only read. */
-const USE_WRITTEN_EVERY_MS = 60_000;
-
 /** The file belongs to this account alone, so the seal only finds damage. A new private key then costs no entry. */
 const SEAL = createSeal(() => "the file of one process");
 
-/** Entries in a table; the least recently used ones are evicted first. */
+/** Entries in a table. Those that were stored longest ago are evicted first, because memory answers the popular ones. */
 function createEntries(
   database: Database,
   room: ReturnType<typeof createRoom>,
   run: Run,
   { maxBytes, clock }: SqliteStoreOptions,
 ) {
-  const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
+  const select = database.prepare("SELECT blob FROM entries WHERE key = ? AND keep_until > ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
     `INSERT INTO entries (key, stored_at, keep_until, used_at, blob) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (key) DO UPDATE SET stored_at = excluded.stored_at, keep_until = excluded.keep_until,
        used_at = excluded.used_at, blob = excluded.blob`,
   );
-  const use = database.prepare("UPDATE entries SET used_at = ? WHERE key = ?");
   const remove = database.prepare("DELETE FROM entries WHERE key = ?");
 
   function read(key: string): Entry | undefined {
-    const now = clock.now();
-    const row = select.get(key, now);
-    const blob = row?.["blob"];
-    if (row === undefined || !(blob instanceof Uint8Array)) return undefined;
-    if (Number(row["used_at"]) < now - USE_WRITTEN_EVERY_MS)
-      // If this write fails, the entry can still be served.
-      run("use", () => void use.run(now, key)).catch(() => undefined);
+    const blob = select.get(key, clock.now())?.["blob"];
+    if (!(blob instanceof Uint8Array)) return undefined;
     return fromBlob(key, Buffer.from(blob.buffer, blob.byteOffset, blob.length), SEAL);
   }
 
@@ -122,10 +111,6 @@ function createEntries(
       return await run("set", async () => write(key, await inStoredCoding(entry)));
     },
     remove: (key: string) => run("remove", () => void remove.run(key)),
-    async sweep() {
-      // In small steps, because each one blocks all callers.
-      while ((await run("sweep", () => room.dropExpired())) > 0) await setImmediate();
-    },
   } satisfies Partial<Store>;
 }
 
@@ -174,7 +159,7 @@ const PAGES_RETURNED = 256;
 const EVICTED_ON_FULL_DISK = [STEP_MOST_ENTRIES, 16, 1];
 
 /**
- * Keeps the file within its limit: expired entries go first, then the least recently used ones. It counts the
+ * Keeps the file within its limit: expired entries go first, then those that were stored longest ago. It counts the
  * pages in use, so the limit applies to the space that is really used on disk.
  */
 function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions) {
@@ -187,6 +172,7 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
     `DELETE FROM entries WHERE rowid IN
        (SELECT rowid FROM entries WHERE keep_until <= ? ORDER BY keep_until LIMIT ?)`,
   );
+  // `used_at` is the time of the last write.
   const evict = database.prepare(
     "DELETE FROM entries WHERE rowid IN (SELECT rowid FROM entries ORDER BY used_at LIMIT ?)",
   );
@@ -200,11 +186,11 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
 
   const entries = (): number => Number(count.get()?.["entries"]);
 
-  const dropExpired = (most = STEP_MOST_ENTRIES): number => Number(expire.run(clock.now(), most).changes);
+  const dropExpired = (most = STEP_MOST_ENTRIES): boolean => expire.run(clock.now(), most).changes > 0;
 
   /** @returns whether there was anything to remove */
   function step(most = STEP_MOST_ENTRIES): boolean {
-    if (dropExpired(most) > 0) return true;
+    if (dropExpired(most)) return true;
     const some = Math.min(most, Math.ceil(entries() * STEP_SHARE));
     const { changes } = evict.run(some);
     evictions += Number(changes);
@@ -222,8 +208,6 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
 
   return {
     evictOnFullDisk,
-    /** Removes some of the expired entries. @returns how many */
-    dropExpired,
     /** Evicts entries until this many more bytes fit. */
     make(needed: number): void {
       const { perPage } = bytes();
@@ -234,8 +218,11 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
       }
       if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
     },
-    stats: (): StoreStats | undefined =>
-      attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions })),
+    stats(): StoreStats | undefined {
+      // So expired entries are not counted for long, and their space is free.
+      attempt(dropExpired);
+      return attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions }));
+    },
   };
 }
 
@@ -248,10 +235,7 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-type SqliteOperation = Extract<
-  StoreOperation,
-  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges"
->;
+type SqliteOperation = Extract<StoreOperation, "get" | "set" | "remove" | "purge" | "purges">;
 
 /** The pause after a failure, because an operation on a failing disk may block all callers. */
 const REST_MS = 2_000;
