@@ -98,7 +98,7 @@ function layer(
 
 const LAYERS: Layer[] = [
   layer(["src/interface/**"], [], { pure: true }),
-  layer(["src/query/**"], ["interface"], { pure: true }),
+  layer(["src/query/**"], ["interface"], { pure: true, typesOf: ["config"] }),
   layer(["src/openapi/**"], ["interface"], { pure: true }),
   // A stage may name the types of the stages after it: a type lives beside the code that makes its values.
   layer(["src/http/**"], ["interface", "query", "process"], {
@@ -133,7 +133,7 @@ const LAYERS: Layer[] = [
   layer(
     ["src/cache/serve-or-fetch.ts", "src/cache/ttl.ts", "src/cache/same-meaning.ts"],
     ["interface", "query"],
-    { pure: true, typesOf: ["upstream"] },
+    { pure: true, typesOf: ["upstream", "config"] },
   ),
   layer(
     [

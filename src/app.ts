@@ -172,10 +172,9 @@ function createCacheStage(
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
   const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
   const lifetimes = createLifetimes(() => rules().lifetimes);
-  const checks = createChecks({
-    budgetLeft: createBudgetLeft(budgets),
-    failed: (err) => observer.error("A check failed. This is a bug in the gateway.", { err }),
-  });
+  const checks = createChecks(createBudgetLeft(budgets), (err) =>
+    observer.error("A check failed. This is a bug in the gateway.", { err }),
+  );
   const shared = { tiers, checks, failures, rules, lifetimes, clock, observer };
   const load = createLoad({
     ...shared,
@@ -287,7 +286,7 @@ function createAdmin(
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect({ ...stores, lifetimes, rules: () => settings.current().cache, now }),
+    inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, now),
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,

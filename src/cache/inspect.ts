@@ -5,7 +5,7 @@ import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";
 import { ageMs, type CacheRules, isFresh, ttlMs } from "./ttl.ts";
 import { decide } from "./serve-or-fetch.ts";
-import type { LearnedAbout, Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** The state of an answer in the cache, for an operator. Times in seconds. */
@@ -15,24 +15,25 @@ export interface Inspection {
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   /** `learned`: what decides its lifetime; `null` until it was fetched a second time. */
-  readonly entry: (ReturnType<typeof inspected> & { readonly learned: LearnedAbout | null }) | null;
+  readonly entry:
+    | (ReturnType<typeof inspected> & { readonly learned: ReturnType<Lifetimes["about"]> })
+    | null;
   /** Why the latest call failed, as in the log; absent if it did not. */
   readonly failure?: string;
 }
 
 /** Inspects a key. It reads the stores and never calls the upstream. */
-export type Inspect = (query: Query, key: string) => Promise<Inspection>;
+export type Inspect = ReturnType<typeof createInspect>;
 
-export interface InspectOptions {
-  readonly tiers: Tiers;
-  readonly rules: () => CacheRules;
-  readonly lifetimes: Pick<Lifetimes, "about">;
-  readonly failures: Pick<Failures, "latest">;
-  readonly now: () => number;
-}
-
-export function createInspect({ tiers, rules, lifetimes, failures, now }: InspectOptions): Inspect {
-  return async function inspect(query, key) {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createInspect(
+  tiers: Tiers,
+  rules: () => CacheRules,
+  lifetimes: Lifetimes,
+  failures: Failures,
+  now: () => number,
+) {
+  return async function inspect(query: Query, key: string): Promise<Inspection> {
     const found = await tiers.lookup(key);
     const message = failures.latest(key)?.message;
     const failure = message === undefined ? {} : { failure: message };

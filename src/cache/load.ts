@@ -62,18 +62,17 @@ interface LoadRequest {
   readonly waiter: Waiter;
 }
 
-interface Loaded extends FlightResult<LoadedEntry> {
-  /** Whether another request had started the flight. */
-  readonly collapsed: boolean;
-}
+/** `collapsed`: another request had started the flight. */
+type Loaded = FlightResult<LoadedEntry> & { readonly collapsed: boolean };
 
-/** @returns an answer newer than the cached one; rejects with a `Problem` */
-export type Load = (request: LoadRequest) => Promise<Loaded>;
+export type Load = ReturnType<typeof createLoad>;
 
-export function createLoad(options: LoadOptions): Load {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createLoad(options: LoadOptions) {
   const { tiers, clock } = options;
 
-  return async function load(request) {
+  /** @returns an answer newer than the cached one; rejects with a `Problem` */
+  return async function load(request: LoadRequest): Promise<Loaded> {
     const { question, waiter } = request;
     const purgeEpoch = tiers.purgeEpoch();
     const wasPurged = ({ value: { entry } }: Loaded): boolean =>

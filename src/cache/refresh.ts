@@ -15,12 +15,7 @@ import { wasRefusedHere } from "./serve-or-fetch.ts";
 /** Why an answer is refreshed: a request found it stale or about to expire, or it is on the warm list. */
 type RefreshCause = "refresh" | "warm";
 
-/** Never rejects. */
-export type Refresh = (
-  question: Question,
-  cached: Entry | undefined,
-  cause: RefreshCause,
-) => Promise<RefreshEnd>;
+export type Refresh = ReturnType<typeof createRefresh>;
 
 export interface RefreshOptions {
   readonly load: Load;
@@ -40,8 +35,8 @@ const STORE_MS = 1_000;
 /** After a refresh of an app was refused, the app's next one is tried after this time at the latest. */
 const HOLD_OFF_MS = 1_000;
 
-export function createRefresh(options: RefreshOptions): Refresh {
-  const { load, failures, totalTimeoutMs, clock, observer } = options;
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createRefresh({ load, failures, totalTimeoutMs, clock, observer }: RefreshOptions) {
   const inFlight = new Set<string>();
   /** The causes, origins and apps without a permit. All of them are forgotten, and tried again, at `forgetAt` (monotonic). */
   const heldOff = new Set<string>();
@@ -49,7 +44,12 @@ export function createRefresh(options: RefreshOptions): Refresh {
   // No caller can hang up.
   const gone = new AbortController().signal;
 
-  return async function refresh(question, cached, cause) {
+  /** Never rejects. */
+  return async function refresh(
+    question: Question,
+    cached: Entry | undefined,
+    cause: RefreshCause,
+  ): Promise<RefreshEnd> {
     const { key, query, request } = question;
     const { app } = request;
     const group = `${cause} ${originOf(query.resource)} ${app}`;

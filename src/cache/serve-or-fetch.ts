@@ -4,22 +4,18 @@
  * and the tests read that table.
  */
 import { BUDGET_SPENT, Problem, type ProblemCode } from "../errors.ts";
-import type { CallerDirectives, GatewayRequest } from "../query/question.ts";
+import type { CallerDirectives, GatewayRequest, Question } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
+import type { Found } from "./store/tiered.ts";
 import type { Forwarded, ServeNote } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./ttl.ts";
 
 /** The cached entry of a key. */
-export interface Cached {
-  readonly entry: Entry;
-  /** A soft purge applies to it: it is stale at any age. */
-  readonly isPurged: boolean;
-}
+export type Cached = Pick<Found, "entry" | "isPurged">;
 
 /** The parts of a question that the rules need. */
-export interface Asked {
-  readonly query: Query;
+export interface Asked extends Pick<Question, "query"> {
   readonly request: Pick<GatewayRequest, "directives" | "mayForceRefresh">;
 }
 

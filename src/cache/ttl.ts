@@ -1,6 +1,7 @@
 /**
  * How long an answer is fresh, and how long it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
+import type { Config } from "../config/config.ts";
 import type { Entry } from "./entry.ts";
 import type { CachingHeaders } from "../upstream/caching-headers.ts";
 import type { Resource } from "../interface/resources.ts";
@@ -9,24 +10,8 @@ import type { Query } from "../query/query.ts";
 /** The kinds of answers with lifetimes of their own: searches and images by resource, and single records. */
 export type Kind = Resource | "records";
 
-type PerKind = Readonly<Record<Kind, number>>;
-
-/** The settings under `cache` in config/default.yaml; times in milliseconds. */
-export interface CacheRules {
-  readonly ttlMs: PerKind;
-  readonly lifetimes: "learned" | "fixed";
-  /** The lifetimes of 404s and 400s. */
-  readonly negativeTtlMs: PerKind;
-  readonly staleWhileRevalidateMs: PerKind;
-  readonly staleIfErrorMs: PerKind;
-  readonly maxWaitForFreshMs: number;
-  /** Older answers are never served. */
-  readonly maxAgeEverMs: number;
-  /** Nothing is kept for longer than this. */
-  readonly retentionMs: number;
-  readonly honourUpstream: boolean;
-  readonly minRefreshIntervalMs: number;
-}
+/** The settings under `cache` in config/default.yaml, and its constants; times in milliseconds. */
+export type CacheRules = Omit<Config["cache"], "maxBytes" | "maxDiskBytes">;
 
 export function kindOf(query: Query): Kind {
   return query.kind === "record" ? "records" : query.resource;

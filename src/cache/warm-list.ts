@@ -10,15 +10,11 @@ import { splitTarget } from "../query/wire.ts";
 import { cacheableQuestionAt, NO_DIRECTIVES } from "../query/question.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
 
-/** The items of the list; empty if it has problems. */
-export interface WarmList {
-  readonly items: readonly WarmItem[];
-  /** One line for each mistake. */
-  readonly problems: readonly string[];
-}
-
-/** Reads the list in valid settings. */
-export function readWarmItems({ warm, apps, upstream, query }: Settings): WarmList {
+/** Reads the list in valid settings. @returns its items, none if it has mistakes, and one line for each mistake */
+export function readWarmItems({ warm, apps, upstream, query }: Settings): {
+  items: readonly WarmItem[];
+  problems: readonly string[];
+} {
   const route = createRouter(upstream);
   const known = new Set([OTHER_APP, ...apps.listed.map(({ id }) => id)]);
   const items: WarmItem[] = [];

@@ -19,17 +19,14 @@ interface Learned {
   readonly confirmedAt: number;
 }
 
-export interface LimitDefaultsOptions {
-  readonly clock: Pick<Clock, "monotonic">;
-  readonly observer: Pick<Observer, "info">;
-}
-
 export class LimitDefaults {
-  readonly #options: LimitDefaultsOptions;
+  readonly #now: () => number;
+  readonly #info: Observer["info"];
   readonly #learned = new Map<string, Learned>();
 
-  constructor(options: LimitDefaultsOptions) {
-    this.#options = options;
+  constructor({ monotonic }: Pick<Clock, "monotonic">, { info }: Pick<Observer, "info">) {
+    this.#now = monotonic;
+    this.#info = info;
   }
 
   /** The limit that the upstream applies to a query; `undefined`: unknown. */
@@ -37,13 +34,11 @@ export class LimitDefaults {
     if (!isImplied(query)) return query.limit;
     const known = this.#learned.get(nameOf(query));
     if (known === undefined || known.keys.size < SAMPLES) return undefined;
-    const isTrusted = this.#options.clock.monotonic() - known.confirmedAt < TRUSTED_FOR_MS;
-    return isTrusted ? known.limit : undefined;
+    return this.#now() - known.confirmedAt < TRUSTED_FOR_MS ? known.limit : undefined;
   }
 
   /** Learns from an answer that was just fetched for exactly this query. */
   learn(query: PagedQuery, key: string, body: Buffer): void {
-    const { clock, observer } = this.#options;
     const name = nameOf(query);
     const known = this.#learned.get(name);
     const limit = appliedLimit(body, query);
@@ -52,11 +47,11 @@ export class LimitDefaults {
     const agrees = known?.limit === limit;
     const keys = new Set(agrees ? known.keys : []);
     if (keys.size < SAMPLES) keys.add(key);
-    this.#learned.set(name, { limit, keys, confirmedAt: clock.monotonic() });
+    this.#learned.set(name, { limit, keys, confirmedAt: this.#now() });
     const isNew = keys.size >= SAMPLES && (known?.keys.size ?? 0) < SAMPLES;
     const samples = keys.size;
     if (isNew || (known !== undefined && !agrees))
-      observer.info("Learned which limit the upstream applies.", { query: name, limit, samples });
+      this.#info("Learned which limit the upstream applies.", { query: name, limit, samples });
   }
 }
 

@@ -18,42 +18,42 @@ const MANY_SEARCHES = 5;
 /** The most searches that are remembered. */
 const MOST_SEARCHES = 10_000;
 
-export interface PageByPageOptions {
-  readonly clock: Pick<Clock, "monotonic">;
-  readonly observer: Pick<Observer, "warn" | "error">;
-}
-
 export class PageByPage {
-  readonly #options: PageByPageOptions;
+  readonly #now: () => number;
+  readonly #observer: Pick<Observer, "warn" | "error">;
   readonly #searches = new LRUCache<string, { readonly resource: PagedResource; readonly until: number }>({
     max: MOST_SEARCHES,
   });
   readonly #resourcesUntil = new Map<PagedResource, number>();
 
-  constructor(options: PageByPageOptions) {
-    this.#options = options;
+  constructor({ monotonic }: Pick<Clock, "monotonic">, observer: Pick<Observer, "warn" | "error">) {
+    this.#now = monotonic;
+    this.#observer = observer;
   }
 
   /** Whether the pages of a search are fetched one by one. */
   has(search: string, resource: PagedResource): boolean {
-    const now = this.#options.clock.monotonic();
+    const now = this.#now();
     if (now < (this.#resourcesUntil.get(resource) ?? 0)) return true;
     return this.#searches.size > 0 && now < (this.#searches.peek(search)?.until ?? 0);
   }
 
   add(search: string, resource: PagedResource, why: string): void {
-    const { clock, observer } = this.#options;
-    const now = clock.monotonic();
+    const now = this.#now();
     // Many callers may report the same failure at the same time.
     if (now < (this.#searches.get(search)?.until ?? 0) && why !== WRONG) return;
     const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;
     const forSeconds = forMs / 1000;
     this.#searches.set(search, { resource, until: now + forMs });
-    observer.warn("The pages of a search are fetched one by one for some time.", { search, why, forSeconds });
+    this.#observer.warn("The pages of a search are fetched one by one for some time.", {
+      search,
+      why,
+      forSeconds,
+    });
     const others = [...this.#searches.values()].filter((one) => one.resource === resource && one.until > now);
     if (others.length < MANY_SEARCHES || now < (this.#resourcesUntil.get(resource) ?? 0)) return;
     this.#resourcesUntil.set(resource, now + forMs);
-    observer.error(
+    this.#observer.error(
       "Many searches cannot be answered from blocks. The gateway fetches all pages of this resource one by one.",
       { resource, searches: others.length, why, forSeconds },
     );

@@ -48,8 +48,8 @@ export class Pages {
   constructor(options: PagesOptions) {
     this.#options = options;
     this.#pageEntries = new PageEntries(options);
-    this.#defaults = new LimitDefaults(options);
-    this.#pageByPage = new PageByPage(options);
+    this.#defaults = new LimitDefaults(options.clock, options.observer);
+    this.#pageByPage = new PageByPage(options.clock, options.observer);
     this.#verify = createVerify({ ...options, pageEntries: this.#pageEntries, pageByPage: this.#pageByPage });
     this.#cuttable = createCuttable(options.isOn, this.#defaults, this.#pageByPage);
   }

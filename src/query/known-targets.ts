@@ -28,15 +28,7 @@ export interface KnownTarget {
 /** For a target that was not parsed yet. */
 export const NOT_PARSED: KnownTarget["parsed"] = {};
 
-export interface KnownTargets {
-  readonly find: (target: string) => KnownTarget | undefined;
-  readonly remember: (
-    target: string,
-    asked: Pick<KnownTarget, "route" | "search">,
-    format: Format,
-    parsed: ParsedQuery,
-  ) => void;
-}
+export type KnownTargets = ReturnType<typeof createKnownTargets>;
 
 /** Enough for about 15,000 targets with their parsed queries. */
 const LEAST_BYTES = 16 * 1024 * 1024;
@@ -48,7 +40,8 @@ export const knownTargetsBytes = (cacheBytes: number): number =>
   Math.max(LEAST_BYTES, Math.floor(cacheBytes * PART_OF_CACHE));
 
 /** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
-export function createKnownTargets(maxBytes: number): KnownTargets {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createKnownTargets(maxBytes: number) {
   const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
   /** By cache key, so that all spellings of a query share one object, and what other modules keep for it. */
   const shared = new LRUCache<string, ParsedQuery>({
@@ -56,8 +49,13 @@ export function createKnownTargets(maxBytes: number): KnownTargets {
     sizeCalculation: sizeOfQuery,
   });
   return {
-    find: (target) => targets.get(target),
-    remember(target, { route, search }, format, parsed) {
+    find: (target: string): KnownTarget | undefined => targets.get(target),
+    remember(
+      target: string,
+      { route, search }: Pick<KnownTarget, "route" | "search">,
+      format: Format,
+      parsed: ParsedQuery,
+    ): void {
       // The key of a streamed query does not contain its parameters.
       const known = parsed.query.kind === "streamed" ? undefined : shared.get(parsed.key);
       if (known === undefined) shared.set(parsed.key, parsed);

@@ -11,6 +11,7 @@
  *
  * A path that is passed through has no documented parameters, so all of them are sent unchanged except the dropped ones.
  */
+import type { Config } from "../config/config.ts";
 import { MOST_ERRORS } from "../errors.ts";
 import { PARAMETERS, type Parameter } from "../interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
@@ -22,17 +23,7 @@ import { joinItems, meansAbsent, readValue } from "./values.ts";
 import { readPairs } from "./wire.ts";
 
 /** The settings of `query`. */
-export interface ParseOptions {
-  readonly unknown: "reject" | "forward";
-  /** Names of undocumented parameters that are forwarded. */
-  readonly allow: readonly string[];
-  /** Names of undocumented parameters that are dropped. `utm_*` stands for all names that begin with `utm_`. */
-  readonly ignore: readonly string[];
-  /** The largest page size. */
-  readonly maxLimit: number;
-  /** The largest thumbnail, in pixels. */
-  readonly maxImageSize: { readonly width: number; readonly height: number };
-}
+export type ParseOptions = Config["query"];
 
 export type Parsed<Q> =
   | { readonly ok: true; readonly query: Q }

@@ -2,6 +2,7 @@
  * The addresses of the callers' port as data. Express routes requests by them, and `createRouter` routes other URLs, such as
  * those on the warm list. Nothing here reads query parameters.
  */
+import type { Config } from "../config/config.ts";
 import {
   IMAGE_PATH,
   RECORD_RESOURCES,
@@ -28,15 +29,8 @@ interface UnknownRoute {
 
 export type Route = KnownRoute | UnknownRoute;
 
-export interface RouteOptions {
-  /** The path of one record, with the placeholders `{resource}` and `{serviceId}` (`upstream.recordPath`). */
-  readonly recordPath: string;
-  /**
-   * Patterns of paths to pass through (`upstream.passThrough`). `{name}` matches one segment, a final `*` matches one or
-   * more.
-   */
-  readonly passThrough: readonly string[];
-}
+/** `recordPath` has the placeholders `{resource}` and `{serviceId}`. In `passThrough`, `{name}` matches one segment, and a final `*` one or more. */
+export type RouteOptions = Pick<Config["upstream"], "recordPath" | "passThrough">;
 
 /** The named groups of an address' pattern, decoded. */
 type Parts = Readonly<Record<string, string | undefined>>;

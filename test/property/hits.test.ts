@@ -66,7 +66,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       return "refreshed";
     },
     failures: new Failures(),
-    checks: createChecks({ budgetLeft: () => 0, failed: () => undefined }),
+    checks: createChecks(() => 0, () => undefined),
     lifetimes: createLifetimes(() => "fixed"),
     isCoolingOff: () => false,
     rules: () => RULES,

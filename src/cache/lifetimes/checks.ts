@@ -7,16 +7,7 @@ import type { Resource } from "../../interface/resources.ts";
 /** `answer`: fetches a cached answer again. `page`: fetches a cut page by itself; if the two differ, fetches both again. */
 type CheckKind = "answer" | "page";
 
-export interface Checks {
-  /** The upstream was called, for a check or not. */
-  readonly called: () => void;
-  readonly isDue: (kind: CheckKind, resource: Resource) => boolean;
-  /**
-   * Runs a check that is due. Never rejects.
-   * @param work calls its argument before each call to the upstream
-   */
-  readonly run: (kind: CheckKind, work: (spend: () => void) => Promise<void>) => Promise<void>;
-}
+export type Checks = ReturnType<typeof createChecks>;
 
 /** The calls for checks, as a part of the other calls. */
 const CHECKS_PER_CALL = 0.01;
@@ -27,30 +18,33 @@ const CALLS_OUT_OF_TURN = 4;
 /** Answers are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;
 
-export interface ChecksOptions {
-  /** The part of the budget that is left for a resource, from 0 to 1. */
-  readonly budgetLeft: (resource: Resource) => number;
-  /** A check ended in an unexpected error. */
-  readonly failed: (error: unknown) => void;
-}
-
-export function createChecks({ budgetLeft, failed }: ChecksOptions): Checks {
+/**
+ * @param budgetLeft the part of the budget that is left for a resource, from 0 to 1
+ * @param failed a check ended in an unexpected error
+ */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createChecks(budgetLeft: (resource: Resource) => number, failed: (error: unknown) => void) {
   /** The calls that checks may make now. */
   let allowed = 0;
   let isChecking = false;
   let turn: CheckKind = "page";
   return {
-    called() {
+    /** The upstream was called, for a check or not. */
+    called(): void {
       allowed = Math.min(allowed + CHECKS_PER_CALL, CALLS_OUT_OF_TURN);
     },
-    isDue(kind, resource) {
+    isDue(kind: CheckKind, resource: Resource): boolean {
       if (isChecking || allowed < (kind === turn ? CALLS[kind] : CALLS_OUT_OF_TURN)) return false;
       if (budgetLeft(resource) >= CHECK_ABOVE) return true;
       // Every hit runs this function, and reading the budget takes time. So wait for further calls before the next look.
       allowed = 0;
       return false;
     },
-    async run(kind, work) {
+    /**
+     * Runs a check that is due. Never rejects.
+     * @param work calls its argument before each call to the upstream
+     */
+    async run(kind: CheckKind, work: (spend: () => void) => Promise<void>): Promise<void> {
       isChecking = true;
       turn = kind === "page" ? "answer" : "page";
       // `called` also counts the calls of checks. Take back what that added.

@@ -26,50 +26,30 @@ interface Arrival {
   readonly observation: Observation | undefined;
 }
 
-type Mode = "learned" | "fixed";
+export type Lifetimes = ReturnType<typeof createLifetimes>;
 
 /** What operators see about out-of-date answers. Shares are from 0 to 1; `null`: not known yet. */
-export interface Freshness extends ReturnType<typeof expected> {
-  readonly lifetimes: Mode;
-  readonly measured: ReturnType<typeof measured>;
-}
-
-/** What is known about an entry, and why it has its lifetime. */
-export interface LearnedAbout {
-  readonly changesEverySeconds: number;
-  readonly requestsPerHour: number;
-  readonly lifetimeSeconds: number;
-  /** `price`: a call then saves as many out-of-date answers as any other. `limited`: the upstream or a setting forbids more. */
-  readonly why: "fixed" | "longest" | "price" | "shortest" | "limited";
-}
-
-export interface Lifetimes {
-  /** @returns the lifetime of an answer, and what is known about it now */
-  readonly of: (arrival: Arrival) => { readonly lifetimeMs: number; readonly rates: Rates | undefined };
-  readonly records: RecordChanges;
-  /** @param ttlMs the lifetime from the settings @returns `null` until the answer was fetched a second time */
-  readonly about: (entry: Entry, ttlMs: number) => LearnedAbout | null;
-  /** An answer from the cache was compared with the upstream's. */
-  readonly checked: (isCurrent: boolean) => void;
-  readonly freshness: () => Freshness;
-}
+export type Freshness = ReturnType<Lifetimes["freshness"]>;
 
 /** Learned lifetimes are at most this many times shorter or longer than the one in the settings. */
 const SPAN = 3;
 /** How many of the latest answers the estimates use, and about how many of the latest checks the measured share uses. */
 const [LATEST_ANSWERS, LATEST_CHECKS] = [500, 300];
 
-export function createLifetimes(mode: () => Mode): Lifetimes {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createLifetimes(mode: () => "learned" | "fixed") {
   const price = createPrice();
   const others = createOthers();
   const latest: Stored[] = [];
   const seen = { checks: 0, outOfDate: 0 };
+  const records: RecordChanges = new Map();
   const learnedMs = (rate: PerMs, ttlMs: number): number =>
     lifetimeAt(price.now(), rate, ttlMs / SPAN, ttlMs * SPAN);
 
-  return {
-    records: new Map(),
-    of({ ttlMs, bound, known, observation }) {
+  const lifetimes = {
+    records,
+    /** @returns the lifetime of an answer, and what is known about it now */
+    of({ ttlMs, bound, known, observation }: Arrival) {
       const fixedMs = bound(ttlMs);
       if (observation === undefined || observation.sinceMs <= 0) return { lifetimeMs: fixedMs, rates: known };
       const rates = others.learn(known ?? NOTHING_KNOWN, observation, ttlMs);
@@ -81,7 +61,11 @@ export function createLifetimes(mode: () => Mode): Lifetimes {
       if (latest.length > LATEST_ANSWERS) latest.shift();
       return { lifetimeMs, rates };
     },
-    about({ rates, storedAt, freshUntil }, ttlMs) {
+    /**
+     * What is known about an entry, and why it has its lifetime; `null` until the answer was fetched a second time.
+     * @param ttlMs the lifetime from the settings
+     */
+    about({ rates, storedAt, freshUntil }: Entry, ttlMs: number) {
       if (rates === undefined) return null;
       const rate = perMsOf(rates, others.prior(ttlMs));
       const lifetimeMs = freshUntil - storedAt;
@@ -89,20 +73,29 @@ export function createLifetimes(mode: () => Mode): Lifetimes {
         changesEverySeconds: Math.round(1 / rate.changes / 1_000),
         requestsPerHour: Number((rate.requests * 3_600_000).toPrecision(2)),
         lifetimeSeconds: Math.round(lifetimeMs / 1_000),
-        why: mode() === "fixed" ? "fixed" : whyOf(lifetimeMs, learnedMs(rate, ttlMs), ttlMs),
+        why: mode() === "fixed" ? ("fixed" as const) : whyOf(lifetimeMs, learnedMs(rate, ttlMs), ttlMs),
       };
     },
-    checked(isCurrent) {
+    /** An answer from the cache was compared with the upstream's. */
+    checked(isCurrent: boolean): void {
       decay(seen, LATEST_CHECKS);
       seen.checks += 1;
       seen.outOfDate += isCurrent ? 0 : 1;
     },
     freshness: () => ({ lifetimes: mode(), ...expected(latest), measured: measured(seen) }),
   };
+  return lifetimes;
 }
 
-/** @param learnedMs the lifetime that the entry would get now */
-function whyOf(lifetimeMs: number, learnedMs: number, ttlMs: number): LearnedAbout["why"] {
+/**
+ * `price`: a call then saves as many out-of-date answers as any other. `limited`: the upstream or a setting forbids more.
+ * @param learnedMs the lifetime that the entry would get now
+ */
+function whyOf(
+  lifetimeMs: number,
+  learnedMs: number,
+  ttlMs: number,
+): "longest" | "price" | "shortest" | "limited" {
   // The price may have moved a little since the entry got its lifetime, so these comparisons have a tolerance.
   if (lifetimeMs < learnedMs * 0.8) return "limited";
   if (lifetimeMs < (ttlMs / SPAN) * 1.02) return "shortest";

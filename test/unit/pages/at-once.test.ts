@@ -62,7 +62,7 @@ function start(): Stage {
     isCompressible,
     peek: async (key) => memory.find(key),
     refresh: async () => "refreshed",
-    checks: createChecks({ budgetLeft: () => 1, failed: () => expect.unreachable() }),
+    checks: createChecks(() => 1, () => expect.unreachable()),
     clock,
     isOn: () => true,
     observer: {
