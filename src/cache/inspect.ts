@@ -5,7 +5,7 @@ import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";
 import { ageMs, type CacheRules, isFresh, ttlMs } from "./ttl.ts";
 import { decide } from "./serve-or-fetch.ts";
-import type { Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { LearnedAbout, Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** The state of an answer in the cache, for an operator. Times in seconds. */
@@ -16,7 +16,7 @@ export interface Inspection {
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   /** `learned`: what decides its lifetime; `null` until it was fetched a second time. */
   readonly entry:
-    | (ReturnType<typeof inspected> & { readonly learned: ReturnType<Lifetimes["about"]> })
+    | (ReturnType<typeof inspected> & { readonly learned: LearnedAbout | null })
     | null;
   /** Why the latest call failed, as in the log; absent if it did not. */
   readonly failure?: string;

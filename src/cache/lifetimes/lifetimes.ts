@@ -31,6 +31,9 @@ export type Lifetimes = ReturnType<typeof createLifetimes>;
 /** What operators see about out-of-date answers. Shares are from 0 to 1; `null`: not known yet. */
 export type Freshness = ReturnType<Lifetimes["freshness"]>;
 
+/** What is known about an entry, and why it has its lifetime. */
+export type LearnedAbout = NonNullable<ReturnType<Lifetimes["about"]>>;
+
 /** Learned lifetimes are at most this many times shorter or longer than the one in the settings. */
 const SPAN = 3;
 /** How many of the latest answers the estimates use, and about how many of the latest checks the measured share uses. */
