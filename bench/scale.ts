@@ -45,7 +45,10 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       load: () => Promise.reject(new Error("not in memory")),
       refresh: async () => "skipped",
       failures: new Failures(),
-      checks: createChecks(() => 0, () => undefined),
+      checks: createChecks(
+        () => 0,
+        () => undefined,
+      ),
       lifetimes: createLifetimes(() => "fixed"),
       isCoolingOff: () => false,
       rules: () => RULES,

@@ -15,9 +15,7 @@ export interface Inspection {
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   /** `learned`: what decides its lifetime; `null` until it was fetched a second time. */
-  readonly entry:
-    | (ReturnType<typeof inspected> & { readonly learned: LearnedAbout | null })
-    | null;
+  readonly entry: (ReturnType<typeof inspected> & { readonly learned: LearnedAbout | null }) | null;
   /** Why the latest call failed, as in the log; absent if it did not. */
   readonly failure?: string;
 }

@@ -198,7 +198,7 @@ describe("Redis", () => {
     const other = cacheKey("json", "listings?areaId=77&offset=0");
     await store.set(KEY, entryOf("before"));
     await server.command("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction");
-    expect(await store.set(other, entryOf("new"))).toBe("store-unavailable");
+    await expect(store.set(other, entryOf("new"))).rejects.toBeInstanceOf(StoreUnavailable);
     expect(await store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
     expect(await store.claims.claim(other)).toEqual({ kind: "unavailable" });
     await expect(store.purge({ kind: "all" }, false)).rejects.toBeInstanceOf(StoreUnavailable);

@@ -66,7 +66,10 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       return "refreshed";
     },
     failures: new Failures(),
-    checks: createChecks(() => 0, () => undefined),
+    checks: createChecks(
+      () => 0,
+      () => undefined,
+    ),
     lifetimes: createLifetimes(() => "fixed"),
     isCoolingOff: () => false,
     rules: () => RULES,

@@ -10,7 +10,7 @@
 import type { ClientContext, Result } from "ioredis";
 
 import { type Clock, every } from "../../process/clock.ts";
-import { RedisRefusal } from "../../redis/commands.ts";
+import { RedisRefusal, type RunOnRedis } from "../../redis/commands.ts";
 import { readScript, type RedisService } from "../../redis/redis.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
@@ -152,12 +152,8 @@ function idOf(epoch: number): string {
   return `${Math.floor(epoch / 1_000)}-${epoch % 1_000}`;
 }
 
-/** The admin port accepts no longer scopes. */
-const MOST_CHARACTERS = 20_000;
-
 /** @returns a list with the purge; an empty list if the text is not a purge of this gateway */
 function purgeIn(id: string, text: string): Purge[] {
-  if (text.length > MOST_CHARACTERS) return [];
   try {
     const purge: Omit<Purge, "epoch"> = JSON.parse(text);
     return "kind" in purge.scope ? [{ epoch: epochOf(id), scope: purge.scope, hard: purge.hard }] : [];
@@ -169,23 +165,26 @@ function purgeIn(id: string, text: string): Purge[] {
 function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisStoreOptions) {
   const stored = (key: string): string => keyIn(namespace, key);
 
-  async function unlink(key: string): Promise<void> {
-    await redis.run("remove", stored(key), (client) => client.unlink(stored(key)));
+  const run: RunOnRedis = (operation, key, command) =>
+    redis.run(operation, key, command).catch(asUnavailable);
+
+  async function remove(key: string): Promise<void> {
+    await run("remove", stored(key), (client) => client.unlink(stored(key)));
   }
 
   return {
     tier: "redis" as const,
     stats: () => undefined,
     async get(key: string): Promise<Entry | undefined> {
-      const blob = await redis
-        .run("get", stored(key), (client) => client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES))
-        .catch(asMiss);
-      if (blob === undefined || blob.length === 0) return undefined;
+      const blob = await run("get", stored(key), (client) =>
+        client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES),
+      );
+      if (blob.length === 0) return undefined;
       const entry = fromBlob(key, inOwnMemory(blob), seal);
       if (entry === undefined) {
         onUnreadable();
         // It is removed, because its `storedAt` could look newer than that of any entry.
-        void unlink(key).catch(() => undefined);
+        void remove(key).catch(() => undefined);
       }
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
     },
@@ -194,26 +193,16 @@ function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisSto
       const blob = toBlob(key, await inStoredCoding(entry), seal);
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
       const message = redis.bus.textOf({ kind: "stored", key, storedAt: entry.storedAt });
-      try {
-        const isSet = await redis.run("set", stored(key), (client) =>
-          client.setEntry(stored(key), blob, keptForMs, redis.bus.channel, message),
-        );
-        return isSet === 1 ? true : "newer-stored";
-      } catch (error) {
-        // Refused, for example because Redis is out of memory. Other commands still work.
-        if (error instanceof RedisRefusal) return "store-unavailable";
-        throw error;
-      }
+      const isSet = await run("set", stored(key), (client) =>
+        client.setEntry(stored(key), blob, keptForMs, redis.bus.channel, message),
+      );
+      return isSet === 1 ? true : "newer-stored";
     },
-    remove: (key: string) => unlink(key).catch(asUnavailable),
+    remove,
   };
 }
 
-function asMiss(error: unknown): undefined {
-  if (error instanceof RedisRefusal) return undefined;
-  throw error;
-}
-
+/** Redis may refuse a command, for example because it is out of memory. Other commands still work. */
 function asUnavailable(error: unknown): never {
   if (error instanceof RedisRefusal) throw new StoreUnavailable(error.message, { cause: error });
   throw error;

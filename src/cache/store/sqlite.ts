@@ -218,7 +218,7 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
       }
       if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
     },
-    stats(): StoreStats | undefined {
+    stats: (): StoreStats | undefined => {
       // So expired entries are not counted for long, and their space is free.
       attempt(dropExpired);
       return attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions }));

@@ -3,7 +3,10 @@ import { expect, it } from "vitest";
 import { createChecks } from "../../../src/cache/lifetimes/checks.ts";
 
 it("checks make at most one per cent of the other calls, and both kinds get their turn", async () => {
-  const checks = createChecks(() => 1, () => expect.unreachable());
+  const checks = createChecks(
+    () => 1,
+    () => expect.unreachable(),
+  );
   const done = { answer: 0, page: 0 };
   let calls = 0;
   for (let others = 1; others <= 5_000; others++) {

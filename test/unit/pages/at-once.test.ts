@@ -62,7 +62,10 @@ function start(): Stage {
     isCompressible,
     peek: async (key) => memory.find(key),
     refresh: async () => "refreshed",
-    checks: createChecks(() => 1, () => expect.unreachable()),
+    checks: createChecks(
+      () => 1,
+      () => expect.unreachable(),
+    ),
     clock,
     isOn: () => true,
     observer: {
