@@ -79,7 +79,7 @@ function createIdentify({ apps, keys, ...context }: Context): ArrivalOptions["id
   const withoutSecret = (text = ""): string =>
     keys.known.some((secret) => text.includes(secret)) ? "" : text;
   const checkToken = createAppTokens({
-    tokens: context.secretFiles.appTokens,
+    listed: () => context.secretFiles.current().apps,
     now: context.clock.now,
     warn: context.observer.warn,
     refused: (app) => context.metrics.record("gateway_app_tokens_refused_total", { app: apps.labelOf(app) }),

@@ -4,7 +4,7 @@
 import type { Constants } from "./constants.ts";
 import type { Settings } from "./schema.ts";
 import type { Secret } from "./secrets/secret.ts";
-import type { SecretValues } from "./secrets/read-secret-files.ts";
+import type { CertificatePair, SecretValues } from "./secrets/read-secret-files.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings and constants, with every value resolved that depends on other settings or on files. Deeply frozen. */
@@ -27,8 +27,9 @@ const LOOPBACK = "127.0.0.1";
 /** @throws if there is no private key, which the check of the settings has already reported */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function toConfig(settings: Settings, secrets: SecretValues, constants: Constants) {
-  const { "upstream.privateKey": privateKey, adminToken: token } = secrets;
-  if (privateKey === null) throw new Error("there is no private key");
+  const privateKey = secrets.get("upstream.privateKeyFile");
+  if (privateKey === undefined) throw new Error("there is no private key");
+  const token = secrets.get("admin.tokenFile") ?? null;
   const { server, admin, upstream, cache, budget, log, apps, redis, warm: _warm, ...rest } = settings;
   return deepFreeze({
     ...rest,
@@ -37,18 +38,18 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
     budget: { ...constants.budget, ...budget },
     log: { ...constants.log, ...log },
     /** `tls`: `null` for plain HTTP. */
-    server: { ...constants.server, ...server, tls: secrets["server.tls"] },
+    server: { ...constants.server, ...server, tls: pairOf(secrets, "server.tls") },
     /** `token`: `null` if the port needs none. */
     admin: {
       ...admin,
       token,
-      tls: secrets["admin.tls"],
+      tls: pairOf(secrets, "admin.tls"),
       host: admin.host ?? (token === null ? LOOPBACK : server.host),
     },
     /** `ca`: the certificate authorities to trust, as PEM; `null`: Node's own. */
-    upstream: { ...constants.upstream, ...upstream, ca: secrets.upstreamCa, privateKey },
+    upstream: { ...constants.upstream, ...upstream, ca: textOf(secrets, "upstream.caFile"), privateKey },
     /** The listed apps. `token`: `null` if requests need none to use the id. */
-    apps: apps.listed.map((app) => ({ ...app, token: secrets.apps.get(app.id) ?? null })),
+    apps: apps.listed.map((app) => ({ ...app, token: secrets.get(`apps.${app.id}`) ?? null })),
     /** The weight of each unlisted app, and how many of them can have their own share at the same time. */
     unlistedApps: { ...constants.unlistedApps, share: apps.unlistedShare },
     /** `null`: no Redis. */
@@ -62,14 +63,25 @@ function toRedis(redis: Settings["redis"], url: Secret, secrets: SecretValues) {
   return {
     ...redis,
     url,
-    password: secrets.redis.password,
+    password: secrets.get("redis.passwordFile") ?? null,
     sentinel:
       redis.mode === "sentinel" && name !== null
-        ? { name, nodes, password: secrets.redis.sentinelPassword }
+        ? { name, nodes, password: secrets.get("redis.sentinel.passwordFile") ?? null }
         : null,
-    ca: secrets.redisCa,
-    pair: secrets.redis.pair,
+    ca: textOf(secrets, "redis.caFile"),
+    pair: pairOf(secrets, "redis"),
   };
+}
+
+function textOf(secrets: SecretValues, path: string): string | null {
+  return secrets.get(path)?.reveal() ?? null;
+}
+
+/** @param section has the settings `certFile` and `keyFile` */
+function pairOf(secrets: SecretValues, section: string): CertificatePair | null {
+  const cert = textOf(secrets, `${section}.certFile`);
+  const key = secrets.get(`${section}.keyFile`);
+  return cert === null || key === undefined ? null : { cert, key };
 }
 
 function deepFreeze<T>(value: T): T {

@@ -8,11 +8,11 @@ import type { Secret } from "../config/secrets/secret.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import { OTHER_APP, type Observer } from "../telemetry/events.ts";
 
-type Tokens = ReadonlyMap<string, Pick<Secret, "reveal">>;
+type ListedApps = readonly { readonly id: string; readonly token: Pick<Secret, "reveal"> | null }[];
 
 export interface AppTokensOptions {
-  /** The tokens by app id. A change of the tokens makes a new map. */
-  readonly tokens: () => Tokens;
+  /** The listed apps. A change of a token makes a new list. */
+  readonly listed: () => ListedApps;
   readonly now: Clock["now"];
   readonly warn: Observer["warn"];
   /** Counts a request without the right token. */
@@ -28,8 +28,8 @@ export type CheckAppToken = (app: string, authorization: string | undefined) => 
 
 const WARN_EVERY_MS = 60_000;
 
-export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions): CheckAppToken {
-  let digested: Tokens = new Map();
+export function createAppTokens({ listed, now, warn, refused }: AppTokensOptions): CheckAppToken {
+  let digested: ListedApps = [];
   let digests: ReadonlyMap<string, Buffer> = new Map();
   const warnings = new Map<string, () => void>();
 
@@ -42,10 +42,12 @@ export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions
   }
 
   return (app, authorization) => {
-    const current = tokens();
+    const current = listed();
     if (digested !== current) {
       digested = current;
-      digests = new Map([...current].map(([id, token]) => [id, digest(token.reveal())]));
+      digests = new Map(
+        current.flatMap(({ id, token }) => (token ? [[id, digest(token.reveal())] as const] : [])),
+      );
     }
     const expected = digests.get(app);
     if (expected === undefined) return app;

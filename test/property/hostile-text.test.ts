@@ -42,7 +42,7 @@ const headWith = (host: string, url: string): Parameters<typeof checkHead>[0] =>
 const refusedByParser = (text: string): Error =>
   Object.assign(new Error(), { code: "HPE_INVALID_URL", rawPacket: Buffer.from(text) });
 const checkAppToken = createAppTokens({
-  tokens: () => new Map([["web", { reveal: () => "0123456789abcdef" }]]),
+  listed: () => [{ id: "web", token: { reveal: () => "0123456789abcdef" } }],
   now: () => 0,
   warn: () => undefined,
   refused: () => undefined,

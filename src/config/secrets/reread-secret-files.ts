@@ -8,12 +8,12 @@ import type { UsableSettings } from "../load.ts";
 import { formatPath } from "../sources.ts";
 import type { PrivateKeys } from "./key-rotation.ts";
 import { type SecretSources, readSecrets, type SecretValues } from "./read-secret-files.ts";
-import { Secret, secretsIn } from "./secret.ts";
+import { secretsIn } from "./secret.ts";
 
 /** How often files are read. Watching directories is not reliable: network file systems send no events. */
 export const REREAD_EVERY_MS = 1_000;
 
-/** The values that can change while the process runs. */
+/** The beginnings of the paths of settings whose values can change while the process runs. */
 const CHANGING = ["upstream.privateKey", "redis", "apps", "server.tls", "admin.tls"] as const;
 type Changing = (typeof CHANGING)[number];
 
@@ -32,28 +32,23 @@ export interface SecretFilesOptions extends Pick<SecretSources, "readFile"> {
 export function followSecretFiles({ first, keys, clock, readFile, info, warn }: SecretFilesOptions) {
   let inForce = first;
   let { config, secrets } = first;
-  let seen = "";
-  let refused = 0;
+  let problems: string[] = [];
   let keepPreviousKey = (): void => undefined;
   const listeners: { readonly name: Changing; readonly apply: (config: Config) => void }[] = [];
 
   function check(): void {
-    const content = JSON.stringify(secrets.files.map((file) => contentOf(file, readFile)));
-    if (content === seen) return;
-    seen = content;
-    const { values, mistakes } = readSecrets({ ...inForce, readFile }, secrets);
-    refused = mistakes.length;
-    if (refused > 0) {
-      const problems = mistakes.map(({ paths, says }) => `${paths.map(formatPath).join(", ")}: ${says}`);
+    const { values, mistakes } = readSecrets({ ...inForce, readFile });
+    const known = problems.join();
+    problems = mistakes.map(({ paths, says }) => `${paths.map(formatPath).join(", ")}: ${says}`);
+    if (problems.length > 0 && problems.join() !== known)
       warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
         problems,
       });
-    }
-    apply(values);
+    apply(new Map([...secrets, ...values]));
   }
 
   function apply(values: SecretValues): void {
-    const changed = CHANGING.filter((name) => textOf(secrets[name]) !== textOf(values[name]));
+    const changed = CHANGING.filter((name) => textOf(secrets, name) !== textOf(values, name));
     secrets = values;
     config = toConfig(inForce.settings, values, inForce.constants);
     if (changed.length === 0) return;
@@ -72,13 +67,11 @@ export function followSecretFiles({ first, keys, clock, readFile, info, warn }: 
   return {
     /** @returns the configuration with the current content of the files */
     current: (): Config => config,
-    /** @returns the tokens of apps by their ids */
-    appTokens: (): SecretValues["apps"] => secrets.apps,
     /** Calls back when the files have changed that these settings name. */
     onChange: (name: Changing, onChange: (config: Config) => void): void =>
       void listeners.push({ name, apply: onChange }),
     /** @returns how many problems the files have. Where they have some, the previous content stays in use. */
-    refused: (): number => refused,
+    refused: (): number => problems.length,
     /** Reads the files now. */
     check,
     /** Follows the files of new settings. */
@@ -90,17 +83,8 @@ export function followSecretFiles({ first, keys, clock, readFile, info, warn }: 
   };
 }
 
-function contentOf(file: string, readFile: SecretSources["readFile"]): string {
-  try {
-    return readFile(file);
-  } catch (error) {
-    return String(error);
-  }
-}
-
-/** @returns a text for comparison. It contains the secrets. */
-function textOf(value: unknown): string {
-  if (value instanceof Secret) return value.reveal();
-  const parts = value instanceof Map ? [...value] : Object.values(Object(value));
-  return JSON.stringify(typeof value === "object" ? parts.map(textOf) : value);
+/** @returns the secrets of some settings as one text, for comparison */
+function textOf(secrets: SecretValues, name: Changing): string {
+  const some = [...secrets].filter(([path]) => path.startsWith(name));
+  return JSON.stringify(some.map(([path, secret]) => [path, secret.reveal()]));
 }
