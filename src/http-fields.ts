@@ -107,15 +107,12 @@ type Parts = Readonly<Record<string, string>>;
 
 function instantOf(parts: Parts, now: number): number | undefined {
   const year = parts["year"] ?? "";
-  return instantIn(year.length === 2 ? nearestYear(parts, now) : Number(year), parts);
-}
-
-/** A two-digit year that seems more than 50 years ahead is in the past (RFC 9110, section 5.6.7). */
-function nearestYear(parts: Parts, now: number): number {
+  if (year.length > 2) return instantIn(Number(year), parts);
+  // A two-digit year that seems more than 50 years ahead is in the past (RFC 9110, section 5.6.7).
   const in50Years = new Date(now).setUTCFullYear(new Date(now).getUTCFullYear() + 50);
-  const latestYear = new Date(in50Years).getUTCFullYear();
-  const year = latestYear - ((latestYear - Number(parts["year"])) % 100);
-  return (instantIn(year, parts) ?? 0) > in50Years ? year - 100 : year;
+  return [2100, 2000, 1900]
+    .map((century) => instantIn(century + Number(year), parts))
+    .find((at) => at !== undefined && at <= in50Years);
 }
 
 /** @returns `undefined` if the month has no such day */
@@ -124,6 +121,6 @@ function instantIn(year: number, parts: Parts): number | undefined {
   const day = Number(parts["day"]);
   // `Date.UTC` would read a year below 100 as one of the 20th century.
   const date = new Date(new Date(0).setUTCFullYear(year, month, day));
-  if (date.getUTCMonth() !== month || date.getUTCDate() !== day) return undefined;
+  if (date.getUTCDate() !== day) return undefined;
   return date.setUTCHours(Number(parts["hour"]), Number(parts["minute"]), Number(parts["second"]));
 }

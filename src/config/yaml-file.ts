@@ -1,4 +1,4 @@
-import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument, type YAMLError } from "yaml";
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 
 import { isMapping, type SettingPath } from "./sources.ts";
 
@@ -11,17 +11,6 @@ export interface SettingsFile {
   /** The line of a setting, from 1; `undefined` if it is not in this file. */
   readonly lineOf: (path: SettingPath) => number | undefined;
 }
-
-/** Own texts for the parser's errors, because the parser's texts quote the file and may show a secret. */
-const FAULTS: Partial<Record<YAMLError["code"], string>> = {
-  BAD_INDENT: "the indentation is wrong",
-  BLOCK_AS_IMPLICIT_KEY: "a mapping begins where a value was expected",
-  DUPLICATE_KEY: "a key is given twice",
-  MISSING_CHAR: "a quote, a bracket, a comma or a colon is missing",
-  MULTIPLE_DOCS: "there is more than one document",
-  TAB_AS_INDENT: "a tab is used to indent",
-  TAG_RESOLVE_FAILED: "a tag (!…) is unknown",
-};
 
 /**
  * Reads and parses a settings file. Never throws: `problems` lists what is wrong.
@@ -57,8 +46,10 @@ export function parseSettingsFile(name: string, text: string): SettingsFile {
     const node = pair?.key ?? document.getIn(path, true);
     return isNode(node) && node.range ? lines.linePos(node.range[0]).line : undefined;
   };
+  // The parser's own texts quote the file, and may show a secret. So its codes, such as TAB_AS_INDENT, are the texts.
   const invalid = [...document.errors, ...document.warnings].map(
-    ({ pos, code }) => `${name}:${lines.linePos(pos[0]).line}: not valid YAML: ${FAULTS[code] ?? code}`,
+    ({ pos, code }) =>
+      `${name}:${lines.linePos(pos[0]).line}: not valid YAML: ${code.toLowerCase().replaceAll("_", " ")}`,
   );
   const settings = invalid.length === 0 ? contentOf(document) : {};
   const problems = typeof settings === "string" ? [`${name}: ${settings}`] : invalid;

@@ -18,7 +18,7 @@ import { type Head, headOfAnswer, headOfStream, type Sending, tagsOf } from "./a
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { problemResponse } from "./problem-response.ts";
-import { createRateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
+import { rateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
 import type { AnyQuestion } from "./understand.ts";
 
 export interface RespondOptions {
@@ -153,7 +153,6 @@ function withRetryAfter(
 function createAddCallerHead(
   share: RespondOptions["share"],
 ): (head: Head, arrival: Arrival, problem?: Problem) => Head {
-  const rateLimitHeaders = createRateLimitHeaders();
   return (head, { record: { id, app, resource }, preferenceApplied, corsHeaders }, problem) => {
     // A problem has it already.
     if (problem === undefined) head.push("X-Request-Id", id);

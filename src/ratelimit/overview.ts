@@ -4,14 +4,14 @@ import { Calendar } from "./fairness/calendar.ts";
 import { isLong, type Situation } from "./fairness/shares.ts";
 import { DAY_MS, type WindowState } from "./limiter.ts";
 
-/** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */
+/** An app's share of one window of a budget. */
 export interface ShareOfWindow {
   /** The window as in the settings, e.g. `1m`, or `per-day` for the app's own daily limit. */
   readonly name: string;
-  /** Requests. */
+  /** Requests, perhaps with a fraction. */
   readonly limit: number;
   readonly windowSeconds: number;
-  /** How many requests may be sent now. */
+  /** How many requests may be sent now, perhaps with a fraction. */
   readonly remaining: number;
   /** How long until more requests may be sent. */
   readonly resetSeconds: number;
