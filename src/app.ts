@@ -69,7 +69,7 @@ const LAST_TRACES_MS = 1_000;
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createGateway(options: GatewayOptions) {
   const context = createContext(options);
-  const { config, settings, clock, metrics, secretFiles, tracing } = context;
+  const { config, settings, clock, metrics, tracing } = context;
   const parts = createParts(context);
   const { stores, budgets, flights, warm } = parts;
   const status = createStatusPage(context, parts);
@@ -78,12 +78,12 @@ export function createGateway(options: GatewayOptions) {
   const lifecycle = createLifecycle({ clock, budgets, flights, callersApp, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
   const admin = createAdmin(context, parts, { status, lifecycle, reload });
-  secretFiles.onChange("server.tls", ({ server }) => renewCertificate(callers, tlsContext(server.tls)));
-  secretFiles.onChange("admin.tls", (renewed) => renewCertificate(admin, tlsContext(renewed.admin.tls)));
+  settings.onChange("server.tls", ({ server }) => renewCertificate(callers, tlsContext(server.tls)));
+  settings.onChange("admin.tls", (renewed) => renewCertificate(admin, tlsContext(renewed.admin.tls)));
   const background = [warm, status];
   const watches = [
     watchSettingsFile(context, reload),
-    secretFiles.close,
+    settings.close,
     watchEventLoop((delayMs) => metrics.record("gateway_event_loop_delay_seconds", {}, delayMs / 1000)),
   ];
 
@@ -115,7 +115,7 @@ export function createGateway(options: GatewayOptions) {
 type Parts = ReturnType<typeof createParts>;
 
 function createParts(context: Context) {
-  const { config, settings, apps, keys, clock, random, metrics, observer, secretFiles } = context;
+  const { config, settings, apps, keys, clock, random, metrics, observer } = context;
   const stores = openStores(context);
   const budgets = createBudgets(
     {
@@ -134,7 +134,7 @@ function createParts(context: Context) {
     upstream: config.upstream,
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
     budgets,
-    checkKeyFile: secretFiles.check,
+    checkKeyFile: settings.check,
   });
   const { flights, ...cache } = createCacheStage(context, stores, budgets, upstream.ask);
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
@@ -306,7 +306,7 @@ function createAdmin(
 }
 
 function sampleMetrics(
-  { metrics, settings, apps, secretFiles }: Context,
+  { metrics, settings, apps }: Context,
   { stores, flights, budgets, lifetimes }: Parts,
 ): void {
   const ofTiers = (member: keyof StoreStats) => () =>
@@ -332,9 +332,9 @@ function sampleMetrics(
       return policy === undefined ? [] : Number(!policy.isSafe);
     },
     gateway_out_of_date_expected_ratio: () => lifetimes.freshness().expected ?? [],
-    gateway_files_refused: secretFiles.refused,
+    gateway_files_refused: settings.refused,
     gateway_certificate_end_timestamp_seconds() {
-      const { server, admin } = secretFiles.current();
+      const { server, admin } = settings.current();
       return Object.entries({ callers: server.tls, admin: admin.tls }).flatMap(([name, pair]) =>
         pair === null ? [] : [[{ server: name }, endOfCertificate(pair.cert) / 1000] as const],
       );

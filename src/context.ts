@@ -4,10 +4,9 @@
 import { createRecorder } from "./admin/status/recorder.ts";
 import { readWarmItems } from "./cache/warm-list.ts";
 import { ConfigError, type Config } from "./config/config.ts";
-import { createLiveSettings } from "./config/live.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { PrivateKeys } from "./config/secrets/key-rotation.ts";
-import { followSecretFiles } from "./config/secrets/reread-secret-files.ts";
+import { createLiveSettings } from "./config/secrets/reread-secret-files.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import { connectionsThatFit } from "./process/open-files.ts";
@@ -45,7 +44,6 @@ export function createContext(options: GatewayOptions) {
   const { config } = source.first;
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
-  const settings = createLiveSettings(config);
   const metrics = createMetrics();
   const apps = new Apps(config);
   const recorder = createRecorder(clock.now, savingOf);
@@ -58,14 +56,14 @@ export function createContext(options: GatewayOptions) {
     createMessageLog(log),
     recorder.listener,
   ]);
-  const secretFiles = followSecretFiles({ ...observer, ...source, keys, clock });
+  const settings = createLiveSettings({ ...observer, ...source, keys, clock });
   return {
     ...options,
     /** The settings at the start, for values that cannot change while the process runs. */
     config,
     /** The limits of both ports. */
     limits: { ...config.server, maxConnections: maxConnectionsOf(config, options.openFiles, observer) },
-    /** The settings in force. */
+    /** The settings in force, with the current content of the files that they name. */
     settings,
     metrics,
     observer,
@@ -75,7 +73,6 @@ export function createContext(options: GatewayOptions) {
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     /** The calling apps, listed in the settings or not. */
     apps,
-    secretFiles,
     /** The answers to keep warm from the start on. */
     warmItems,
   };

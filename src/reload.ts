@@ -4,7 +4,7 @@
 import type { Warm } from "./cache/warm.ts";
 import { readWarmItems } from "./cache/warm-list.ts";
 import { REREAD_EVERY_MS } from "./config/secrets/reread-secret-files.ts";
-import { changesBetween, describeChange, type ReloadOutcome } from "./config/live.ts";
+import { changesBetween, describeChange, type ReloadOutcome } from "./config/changes.ts";
 import type { Context } from "./context.ts";
 import { every } from "./process/clock.ts";
 import { type Budgets, configureBudgets, restartReasons } from "./ratelimit/budgets.ts";
@@ -13,7 +13,7 @@ import { type Budgets, configureBudgets, restartReasons } from "./ratelimit/budg
 export type ReloadNow = (by: "SIGHUP" | "request" | "file") => ReloadOutcome;
 
 export function createReload(
-  { source, settings, apps, metrics, log, clock, secretFiles }: Context,
+  { source, settings, apps, metrics, log, clock }: Context,
   { budgets, warm }: { readonly budgets: Budgets; readonly warm: Pick<Warm, "replace"> },
 ): ReloadNow {
   let inForce = source.first;
@@ -35,12 +35,11 @@ export function createReload(
     ];
     if (problems.length > 0) return { kind: "restart-needed", problems };
     inForce = next;
-    settings.use(next.config);
+    settings.use(next);
     recordSuccess();
     log.level = next.config.log.level;
     if (changes.some(({ path }) => path === "warm")) warm.replace(warmList.items);
     configureBudgets(budgets, apps, next.config);
-    secretFiles.use(next);
     return { kind: "applied", changes };
   }
 

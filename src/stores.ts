@@ -127,7 +127,7 @@ const UNREADABLE = "Redis has values that are not from this gateway or belong to
 const WARN_EVERY_MS = 60_000;
 
 function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures): Backend {
-  const { config, clock, random, observer, secretFiles } = context;
+  const { config, clock, random, observer, settings } = context;
   const replica = random.unique16();
   const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
   const seal = createSeal(context.keys.newest);
@@ -136,14 +136,14 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     cache: namespaces.cache,
     replica,
     seal,
-    connect: () => secretFiles.current().redis ?? redis,
+    connect: () => settings.current().redis ?? redis,
     clock,
     timeout: createCommandTimeout(redis.timeoutMs),
     probeIntervalMs: redis.probeIntervalMs,
     observer,
     ...measured("redis", context),
   });
-  secretFiles.onChange("redis", service.renew);
+  settings.onChange("redis", service.renew);
   const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
   const common = { redis: service, namespace: namespaces.cache, clock, replica, seal };
   const store = createRedisStore({

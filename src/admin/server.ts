@@ -2,7 +2,7 @@
 import express, { type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
 
-import type { ReloadOutcome } from "../config/live.ts";
+import type { ReloadOutcome } from "../config/changes.ts";
 import { Problem, StoreUnavailable } from "../errors.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/edge/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";

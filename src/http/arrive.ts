@@ -5,31 +5,22 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Answer } from "../cache/cache.ts";
+import type { Context } from "../context.ts";
 import type { Problem } from "../errors.ts";
+import type { Random } from "../process/random.ts";
 import type { KnownTarget } from "../query/known-targets.ts";
-import type { Observer, RequestRecord } from "../telemetry/events.ts";
+import type { RequestRecord } from "../telemetry/events.ts";
 import type { RequestTrace, Tracing } from "../telemetry/tracing.ts";
 import type { Cors } from "./cors.ts";
 import { isSent } from "./edge/connections.ts";
+import type { Identify } from "./identify-app.ts";
 
-export interface ArrivalOptions {
-  /** The header that names the app (`server.appIdHeader`), in lower case. */
-  readonly appIdHeader: string;
-  /** @returns the id of the app that sent the request */
-  readonly identify: (
-    appId: string | readonly string[] | undefined,
-    userAgent: string | undefined,
-    now: number,
-    authorization: string | undefined,
-  ) => string;
-  readonly now: () => number;
-  /** Milliseconds with fractions, of a clock that never runs backwards. */
-  readonly precise: () => number;
-  readonly requestId: () => string;
-  readonly observer: Observer;
-  readonly cors: () => Cors;
+export interface ArrivalOptions extends Pick<Context, "clock" | "observer"> {
+  readonly random: Pick<Random, "requestId">;
   /** Absent if requests are not traced. */
-  readonly startTrace?: Tracing["start"] | undefined;
+  readonly tracing?: Pick<Tracing, "start"> | undefined;
+  readonly identify: Identify;
+  readonly cors: () => Cors;
 }
 
 /** A request on its way through the stages, and its response. */
@@ -40,7 +31,7 @@ export class Arrival {
   readonly target: string;
   /** What logs and metrics show of the request. The stages fill it in. */
   readonly record: { -readonly [Field in keyof RequestRecord]: RequestRecord[Field] };
-  /** When it arrived, on the clock `ArrivalOptions.precise`. */
+  /** When it arrived, on the clock `precise`. */
   readonly startedAt: number;
   readonly corsHeaders: readonly string[];
   readonly trace: RequestTrace | undefined;
@@ -54,18 +45,18 @@ export class Arrival {
   #hasHungUp = false;
 
   constructor(message: IncomingMessage, response: ServerResponse, options: ArrivalOptions) {
+    const { clock, random, tracing, identify, cors } = options;
     const { headers, method = "", url = "/" } = message;
-    const { "x-request-id": id, "user-agent": userAgent, authorization } = headers;
-    const receivedAt = options.now();
+    const receivedAt = clock.now();
     this.message = message;
     this.response = response;
     this.target = url;
-    this.trace = options.startTrace?.(message);
-    this.corsHeaders = options.cors().headersFor(headers.origin);
-    this.startedAt = options.precise();
+    this.trace = tracing?.start(message);
+    this.corsHeaders = cors().headersFor(headers.origin);
+    this.startedAt = clock.precise();
     this.record = {
-      id: usableId(id) ?? options.requestId(),
-      app: options.identify(headers[options.appIdHeader], userAgent, receivedAt, authorization),
+      id: usableId(headers["x-request-id"]) ?? random.requestId(),
+      app: identify.appOf(headers, receivedAt),
       method,
       resource: "none",
       query: undefined,
@@ -143,7 +134,7 @@ export class Arrivals {
 
   #end({ message, response, record, startedAt, trace }: Arrival): void {
     record.status = record.outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode;
-    record.durationMs = this.#options.precise() - startedAt;
+    record.durationMs = this.#options.clock.precise() - startedAt;
     trace?.end(record);
     this.#options.observer.request(record, message);
   }

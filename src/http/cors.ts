@@ -2,6 +2,7 @@
  * CORS (Fetch standard): web pages of the origins in `server.corsOrigins` may call the gateway from a browser, without
  * cookies. The gateway answers a preflight here, without an upstream call.
  */
+import type { Config } from "../config/config.ts";
 import type { Arrival } from "./arrive.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 
@@ -28,10 +29,7 @@ export interface Cors {
 export function createCors({
   corsOrigins,
   appIdHeader,
-}: {
-  readonly corsOrigins: readonly string[];
-  readonly appIdHeader: string;
-}): Cors {
+}: Pick<Config["server"], "corsOrigins" | "appIdHeader">): Cors {
   // Every response has it, also one to a request without `Origin`: a shared cache must not serve that one to a web page.
   const others = corsOrigins.length === 0 ? [] : ["Vary", "Origin"];
   const allowed = new Map(

@@ -7,12 +7,13 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Answer } from "../cache/cache.ts";
 import type { Encode } from "../cache/encoder.ts";
 import type { Entry } from "../cache/entry.ts";
+import type { Context } from "../context.ts";
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import type { Resource } from "../interface/resources.ts";
+import { originOf, type OriginName } from "../interface/resources.ts";
 import type { GatewayRequest, Question } from "../query/question.ts";
-import type { ShareOfWindow } from "../ratelimit/overview.ts";
-import type { Observer, Outcome } from "../telemetry/events.ts";
+import type { Budgets } from "../ratelimit/budgets.ts";
+import type { Outcome } from "../telemetry/events.ts";
 import type { StreamSink } from "../upstream/pass-through.ts";
 import { type Head, headOfAnswer, headOfStream, type Sending, tagsOf } from "./answer-head.ts";
 import type { Arrival } from "./arrive.ts";
@@ -21,25 +22,17 @@ import { problemResponse } from "./problem-response.ts";
 import { rateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
 import type { AnyQuestion } from "./understand.ts";
 
-export interface RespondOptions {
-  readonly now: () => number;
+export interface RespondOptions extends Pick<Context, "clock" | "observer"> {
   readonly encode: Encode;
   readonly isCompressible: (entry: Entry) => boolean;
-  /**
-   * @returns an app's share of each window of the budget for a resource. If it is empty, the response has no headers about
-   *   the budget. The same array always means the same share, so that it is rendered only once.
-   */
-  readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
-  /** Seconds until an open circuit lets the next call through; `undefined` if the circuit is closed. */
-  readonly retryAfterSeconds?: (resource: Resource) => number | undefined;
-  readonly observer: Observer;
+  readonly budgets: Readonly<Record<OriginName, Pick<Budgets["api"], "shareOf" | "retryAfterSeconds">>>;
 }
 
 export type Respond = ReturnType<typeof createRespond>;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRespond(options: RespondOptions) {
-  const addCallerHead = createAddCallerHead(options.share);
+  const addCallerHead = createAddCallerHead(options.budgets);
   const choose = ({ request }: Question, { entry }: Answer, now: number): Sending => ({
     now,
     coding: options.isCompressible(entry) ? request.coding : "identity",
@@ -69,7 +62,7 @@ export function createRespond(options: RespondOptions) {
   return {
     /** Sends an answer from the cache stage. */
     async answer(arrival: Arrival, question: Question, answer: Answer): Promise<void> {
-      const sending = choose(question, answer, options.now());
+      const sending = choose(question, answer, options.clock.now());
       const { entry, keptAs = question.key } = answer;
       const isWanted = (): boolean => !arrival.gone().aborted;
       const { body, coding } = sending.isUnchanged
@@ -141,17 +134,20 @@ function noteAnswer(record: Arrival["record"], answer: Answer, now: number): voi
 function withRetryAfter(
   problem: Problem,
   resource: Arrival["record"]["resource"],
-  { retryAfterSeconds }: RespondOptions,
+  { budgets }: RespondOptions,
 ): Problem {
   const { status, details } = problem;
   if ((status !== 502 && status !== 504) || resource === "none" || details.retryAfterSeconds !== undefined)
     return problem;
-  return new Problem(problem.code, { ...details, retryAfterSeconds: retryAfterSeconds?.(resource) });
+  return new Problem(problem.code, {
+    ...details,
+    retryAfterSeconds: budgets[originOf(resource)].retryAfterSeconds(resource),
+  });
 }
 
 /** Adds the headers about a request and its app's budget, which every response carries, and returns the head. */
 function createAddCallerHead(
-  share: RespondOptions["share"],
+  budgets: RespondOptions["budgets"],
 ): (head: Head, arrival: Arrival, problem?: Problem) => Head {
   return (head, { record: { id, app, resource }, preferenceApplied, corsHeaders }, problem) => {
     // A problem has it already.
@@ -159,7 +155,7 @@ function createAddCallerHead(
     if (corsHeaders.length > 0) head.push(...corsHeaders);
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
     if (resource === "none") return head;
-    const shares = share(app, resource);
+    const shares = budgets[originOf(resource)].shareOf(app);
     const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
     const headers = rateLimitHeaders(
       isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,

@@ -12,6 +12,7 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import { type GatewayRequest, parseRequest, type Question } from "../query/question.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
+import type { Identify } from "./identify-app.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
 
 export interface UnderstandOptions {
@@ -19,7 +20,7 @@ export interface UnderstandOptions {
   readonly service: string;
   /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
   readonly maxWaitMs: () => number;
-  readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
+  readonly identify: Identify;
   readonly parse: ParseOptions;
   readonly knownTargets: KnownTargets;
 }
@@ -46,7 +47,7 @@ export function createUnderstand(options: UnderstandOptions): Understand {
     if (format === undefined) throw new Problem("not-acceptable");
     const { waitMs, preferenceApplied } = deadlineOf(headers, options.maxWaitMs());
     arrival.preferenceApplied = preferenceApplied;
-    const { priority, mayForceRefresh } = options.rightsOf(record.app);
+    const { priority, mayForceRefresh } = options.identify.rightsOf(record.app);
 
     const acceptEncoding = headers["accept-encoding"];
     return {

@@ -19,3 +19,12 @@ export function memoize<T>(compute: (text: string) => T): (text: string) => T {
     return result;
   };
 }
+
+/** Remembers the latest result of a function of an object that seldom changes, such as the settings. */
+export function memoizeLatest<T extends object, R>(compute: (of: T) => R): (of: T) => R {
+  let latest: { readonly of: T; readonly result: R } | undefined;
+  return (of) => {
+    if (latest?.of !== of) latest = { of, result: compute(of) };
+    return latest.result;
+  };
+}

@@ -78,13 +78,13 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
   const encode = createEncoder(tiers.keepInMemory);
   const knownTargets = createKnownTargets(1_000_000);
   const app = createCallersApp({
-    now: clock.now,
-    precise: () => 0,
-    requestId: () => "request-1",
+    clock: { ...clock, precise: () => 0 },
+    random: { requestId: () => "request-1" },
     observer: { ...SILENT, ...observer },
-    appIdHeader: "x-app-id",
-    identify: () => "web",
-    rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),
+    identify: {
+      appOf: () => "web",
+      rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),
+    },
     cors: () => createCors({ corsOrigins: [], appIdHeader: "x-app-id" }),
     headLimits: LIMITS,
     addresses: addressesOf({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
@@ -102,8 +102,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       return { body: isPlain ? Buffer.from(body) : body, coding };
     },
     isCompressible,
-    share: (app) =>
-      app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
+    budgets: { api: BUDGET, images: BUDGET },
   });
   const server = createHttpServer({
     serve: app.serve,
@@ -146,6 +145,12 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     },
   };
 }
+
+const BUDGET = {
+  shareOf: (app: string) =>
+    app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
+  retryAfterSeconds: () => undefined,
+};
 
 /** @returns the answer with a copy of its entry, which has no heads ready */
 function withoutHeads(answer: Answer): Answer {

@@ -9,7 +9,7 @@ import { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 
 import { elementsOf, httpDateMs, secondsIn } from "../../src/http-fields.ts";
-import { createAppTokens } from "../../src/http/app-tokens.ts";
+import { digestOf, hasToken } from "../../src/http/identify-app.ts";
 import { directivesOf, deadlineOf } from "../../src/http/caller-headers.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../src/http/negotiate.ts";
 import { withEncodedUrl } from "../../src/http/edge/raw-urls.ts";
@@ -41,12 +41,7 @@ const headWith = (host: string, url: string): Parameters<typeof checkHead>[0] =>
 });
 const refusedByParser = (text: string): Error =>
   Object.assign(new Error(), { code: "HPE_INVALID_URL", rawPacket: Buffer.from(text) });
-const checkAppToken = createAppTokens({
-  listed: () => [{ id: "web", token: { reveal: () => "0123456789abcdef" } }],
-  now: () => 0,
-  warn: () => undefined,
-  refused: () => undefined,
-});
+const DIGEST = digestOf("0123456789abcdef");
 const PROXY = Object.defineProperty(new Socket(), "remoteAddress", { value: "10.0.0.1" });
 const clientAddress = createClientAddress(["loopback", "10.0.0.0/8", "fe80::/10"]);
 
@@ -64,7 +59,7 @@ const headers: readonly (readonly [name: string, scan: Scan])[] = [
     "headers behind a raw URL",
     (text) => withEncodedUrl(refusedByParser(`GET /å HTTP/1.1\r\n${text}\r\n\r\n`)),
   ],
-  ["Authorization of an app", (text) => checkAppToken("web", `Bearer ${text}`)],
+  ["Authorization of an app", (text) => hasToken(`Bearer ${text}`, DIGEST)],
   ["X-Forwarded-For", (text) => clientAddress({ headers: { "x-forwarded-for": text }, socket: PROXY })],
   ["traceparent", (text) => traceparentIn({ traceparent: text })],
   ["a list", (text) => elementsOf(text)],

@@ -1,6 +1,6 @@
 /**
- * Reads keys, tokens, passwords and certificates again when their files change. Only the files that the settings in force
- * name are read, not the settings.
+ * The settings in force. Keys, tokens, passwords and certificates are read again when their files change: only the files that
+ * the settings in force name, not the settings. Code that needs a value that can change calls `current()` at each use.
  */
 import { type Clock, every } from "../../process/clock.ts";
 import { type Config, toConfig } from "../config.ts";
@@ -19,7 +19,7 @@ type Changing = (typeof CHANGING)[number];
 
 type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
-export interface SecretFilesOptions extends Pick<SecretSources, "readFile"> {
+export interface LiveSettingsOptions extends Pick<SecretSources, "readFile"> {
   readonly first: UsableSettings;
   readonly keys: PrivateKeys;
   readonly clock: Clock;
@@ -27,15 +27,15 @@ export interface SecretFilesOptions extends Pick<SecretSources, "readFile"> {
   readonly warn: Log;
 }
 
-/** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function followSecretFiles({ first, keys, clock, readFile, info, warn }: SecretFilesOptions) {
+export function createLiveSettings({ first, keys, clock, readFile, info, warn }: LiveSettingsOptions) {
   let inForce = first;
   let { config, secrets } = first;
   let problems: string[] = [];
   let keepPreviousKey = (): void => undefined;
   const listeners: { readonly name: Changing; readonly apply: (config: Config) => void }[] = [];
 
+  /** Reads the files now. An invalid file changes nothing, and is logged once. */
   function check(): void {
     const { values, mistakes } = readSecrets({ ...inForce, readFile });
     const known = problems.join();
@@ -44,13 +44,15 @@ export function followSecretFiles({ first, keys, clock, readFile, info, warn }: 
       warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
         problems,
       });
-    apply(new Map([...secrets, ...values]));
+    apply(inForce, new Map([...secrets, ...values]));
   }
 
-  function apply(values: SecretValues): void {
+  function apply(settings: UsableSettings, values: SecretValues): void {
     const changed = CHANGING.filter((name) => textOf(secrets, name) !== textOf(values, name));
+    if (changed.length === 0 && settings === inForce) return;
+    inForce = settings;
     secrets = values;
-    config = toConfig(inForce.settings, values, inForce.constants);
+    config = toConfig(settings.settings, values, settings.constants);
     if (changed.length === 0) return;
     for (const secret of secretsIn(config)) keys.mask(secret);
     const { privateKey, previousKeyForMs } = config.upstream;
@@ -65,20 +67,15 @@ export function followSecretFiles({ first, keys, clock, readFile, info, warn }: 
   }
 
   return {
-    /** @returns the configuration with the current content of the files */
     current: (): Config => config,
     /** Calls back when the files have changed that these settings name. */
     onChange: (name: Changing, onChange: (config: Config) => void): void =>
       void listeners.push({ name, apply: onChange }),
     /** @returns how many problems the files have. Where they have some, the previous content stays in use. */
     refused: (): number => problems.length,
-    /** Reads the files now. */
     check,
-    /** Follows the files of new settings. */
-    use(settings: UsableSettings): void {
-      inForce = settings;
-      apply(settings.secrets);
-    },
+    /** Brings other settings into force. */
+    use: (settings: UsableSettings): void => apply(settings, settings.secrets),
     close: every(clock, REREAD_EVERY_MS, check),
   };
 }

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { openSettings } from "../../../src/config/load.ts";
 import { createPrivateKeys } from "../../../src/config/secrets/key-rotation.ts";
-import { followSecretFiles } from "../../../src/config/secrets/reread-secret-files.ts";
+import { createLiveSettings } from "../../../src/config/secrets/reread-secret-files.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { MINIMAL } from "./config-fixture.ts";
@@ -43,7 +43,7 @@ function follow() {
   const said: string[] = [];
   const say = (message: string, fields: object): void =>
     void said.push(`${message} ${JSON.stringify(fields)}`);
-  const followed = followSecretFiles({ ...source, keys, clock, info: say, warn: say });
+  const followed = createLiveSettings({ ...source, keys, clock, info: say, warn: say });
   onTestFinished(followed.close);
   const renewed: string[] = [];
   for (const name of ["redis", "server.tls"] as const) followed.onChange(name, () => void renewed.push(name));

@@ -1,7 +1,7 @@
 /** What a reload says has changed. */
 import { expect, it } from "vitest";
 
-import { changesBetween, describeChange } from "../../../src/config/live.ts";
+import { changesBetween, describeChange } from "../../../src/config/changes.ts";
 import { examineConfig, type UsableSettings } from "../../../src/config/load.ts";
 import { MINIMAL } from "./config-fixture.ts";
 

@@ -1,34 +1,11 @@
 /**
- * The settings in force, and what a reload changes. Code that needs a reloadable setting calls `current()` at each use,
- * because a reload does not change values that were read before.
+ * What a reload changes.
  */
-import type { Config } from "./config.ts";
 import type { UsableSettings } from "./load.ts";
 import { isSecretAt } from "./report.ts";
 import { SETTINGS } from "./schema.ts";
 import { leavesOf } from "./sources.ts";
 import { describeValue } from "./validate.ts";
-
-// oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createLiveSettings(first: Config) {
-  let inForce = first;
-  return {
-    current: (): Config => inForce,
-    /** Makes a value from the settings. After a reload, the next read makes it again. */
-    derive<T>(make: (config: Config) => T): () => T {
-      let source = inForce;
-      let made = make(source);
-      return () => {
-        if (source === inForce) return made;
-        source = inForce;
-        made = make(source);
-        return made;
-      };
-    },
-    /** Brings other settings into force. */
-    use: (config: Config): void => void (inForce = config),
-  };
-}
 
 /** One changed setting. `from` and `to` are absent for a secret. */
 interface SettingChange {

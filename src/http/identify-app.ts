@@ -1,0 +1,75 @@
+/**
+ * Finds the app that sends a request: the header `server.appIdHeader` (X-App-Id) names it, or else its User-Agent.
+ *
+ * A listed app may have a token, so that no other app can use its id. Then its id counts only in requests with that token. The
+ * gateway serves all other requests with this id as the app `other`.
+ */
+import { hash, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+
+import type { Config } from "../config/config.ts";
+import type { Context } from "../context.ts";
+import { atMostEvery } from "../process/clock.ts";
+import { memoize, memoizeLatest } from "../process/memoize.ts";
+import type { GatewayRequest } from "../query/question.ts";
+import { OTHER_APP } from "../telemetry/events.ts";
+
+export interface Identify {
+  /** @returns the app for which the gateway serves a request with these headers */
+  readonly appOf: (headers: IncomingHttpHeaders, now: number) => string;
+  readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
+}
+
+const WARN_EVERY_MS = 60_000;
+
+export function createIdentify({
+  apps,
+  clock,
+  config,
+  keys,
+  metrics,
+  observer,
+  settings,
+}: Pick<Context, "apps" | "clock" | "config" | "keys" | "metrics" | "observer" | "settings">): Identify {
+  const message = "Requests name an app without its token. They count as the app other.";
+  const warningOf = memoize((app) =>
+    atMostEvery(WARN_EVERY_MS, clock.now, (times) => observer.warn(message, { app, times })),
+  );
+  const listedIn = memoizeLatest(byId);
+  /** App ids are in labels and reports, so a secret that a caller sent by mistake is no app id. */
+  const withoutSecret = (text = ""): string =>
+    keys.known.some((secret) => text.includes(secret)) ? "" : text;
+
+  return {
+    appOf(headers, now) {
+      const appId = headers[config.server.appIdHeader]?.toString();
+      const app = apps.identify(withoutSecret(appId), withoutSecret(headers["user-agent"]), now);
+      const digest = listedIn(settings.current().apps).get(app)?.digest;
+      if (digest === undefined || hasToken(headers.authorization, digest)) return app;
+      metrics.record("gateway_app_tokens_refused_total", { app: apps.labelOf(app) });
+      warningOf(app)();
+      return OTHER_APP;
+    },
+    rightsOf: (app) => listedIn(settings.current().apps).get(app) ?? UNLISTED_APP,
+  };
+}
+
+const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;
+
+/** The listed apps by id, with the digest of the token. */
+function byId(apps: Config["apps"]) {
+  return new Map(
+    apps.map((app) => [app.id, { ...app, digest: app.token ? digestOf(app.token.reveal()) : undefined }]),
+  );
+}
+
+/** Whether a request has the token: `Authorization: Bearer TOKEN` (RFC 6750, section 2.1). */
+export function hasToken(authorization: string | undefined, digest: Buffer): boolean {
+  const [, token = ""] = /^Bearer +(\S+)$/i.exec(authorization ?? "") ?? [];
+  // All digests have the same length, so the comparison takes the same time for any token.
+  return timingSafeEqual(digestOf(token), digest);
+}
+
+export function digestOf(token: string): Buffer {
+  return hash("sha256", token, "buffer");
+}
