@@ -9,12 +9,16 @@ const DAY_MS = 86_400_000;
 export const CONSTANTS = {
   server: {
     maxUrlBytes: 8_192,
+    /** All headers together: names, values, colons and line ends. */
     maxHeaderBytes: 16 * KIB,
     maxHeaders: 100,
+    /** The time for the headers. It starts with the connection, or with the end of the previous response. */
     headersTimeoutMs: 10_000,
+    /** The time for the whole request. */
     requestTimeoutMs: 30_000,
-    /** Longer than the load balancer's own keep-alive, so that the balancer closes idle connections first. */
+    /** How long a connection stays open without a request. Longer than the load balancer's own keep-alive, so that the balancer closes idle connections first. */
     keepAliveTimeoutMs: 75_000,
+    /** How long a caller may read nothing of its response. */
     writeTimeoutMs: 30_000,
   },
   upstream: {

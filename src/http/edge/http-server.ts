@@ -7,6 +7,8 @@ import { createServer as createTlsServer } from "node:https";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
+import type { Config } from "../../config/config.ts";
+import type { Constants } from "../../config/constants.ts";
 import { Problem } from "../../errors.ts";
 import { atMostEvery, type Clock } from "../../process/clock.ts";
 import type { HttpServer } from "../../process/listen.ts";
@@ -16,17 +18,10 @@ import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitSocketBuffers } from "./socket-buffers.ts";
 import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "../problem-response.ts";
-import { OneRequest, withEncodedUrl } from "./raw-urls.ts";
-import { parserProblem, type RequestLimits } from "./request-validation.ts";
+import { connectionWith, withEncodedUrl } from "./raw-urls.ts";
+import { parserProblem } from "./request-validation.ts";
 
-/** Times in milliseconds. */
-interface ServerLimits extends RequestLimits {
-  readonly maxConnections: number;
-  /** How long a connection stays open without a request. */
-  readonly keepAliveTimeoutMs: number;
-  /** How long a caller may read nothing of its response. */
-  readonly writeTimeoutMs: number;
-}
+type ServerLimits = Constants["server"] & Pick<Config["server"], "maxConnections">;
 
 export interface HttpServerOptions {
   readonly limits: ServerLimits;
@@ -141,10 +136,7 @@ function createListener(
     if (connection.isLast) return;
     connection.latest = response;
     connection.isLast =
-      socket instanceof OneRequest ||
-      connection.isTooMany ||
-      offersUpgrade(message) ||
-      (ignoreContent === true && hasContent(message));
+      connection.isTooMany || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
     if (connection.isLast) response.shouldKeepAlive = false;
     handle(message, response);
   };
@@ -174,7 +166,7 @@ function refuseNonRequests(
     const head = latest?.writableFinished === false ? undefined : withEncodedUrl(error);
     if (head !== undefined && socket instanceof Socket && !refused.has(socket)) {
       refused.add(socket);
-      return void again.emit("connection", new OneRequest(head, socket));
+      return void again.emit("connection", connectionWith(head, socket));
     }
     const problem = parserProblem(error, limits);
     // The open response waits for request content that does not arrive, so the refusal replaces that response.

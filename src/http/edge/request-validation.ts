@@ -6,23 +6,11 @@
  */
 import type { IncomingMessage } from "node:http";
 
+import type { Constants } from "../../config/constants.ts";
 import { Problem } from "../../errors.ts";
 import { memoize } from "../../process/memoize.ts";
 
-export interface HeadLimits {
-  readonly maxUrlBytes: number;
-  /** All headers together: names, values, colons and line ends. */
-  readonly maxHeaderBytes: number;
-  readonly maxHeaders: number;
-}
-
-/** Times in milliseconds. */
-export interface RequestLimits extends HeadLimits {
-  /** The time for the headers. It starts with the connection, or with the end of the previous response. */
-  readonly headersTimeoutMs: number;
-  /** The time for the whole request. */
-  readonly requestTimeoutMs: number;
-}
+export type HeadLimits = Pick<Constants["server"], "maxUrlBytes" | "maxHeaderBytes" | "maxHeaders">;
 
 /** A host with an optional port (RFC 9110, section 7.2): a name or IPv4 address, or an IPv6 address in brackets. */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(?::\d{0,5})?$/;
@@ -99,7 +87,7 @@ function malformed(detail: string): Problem {
  * Explains a request that Node's parser refused.
  * @param error the error of the event `clientError`
  */
-export function parserProblem(error: Error, limits: RequestLimits): Problem {
+export function parserProblem(error: Error, limits: Constants["server"]): Problem {
   const seconds = (ms: number): string => `${ms / 1000} s`;
   switch (Reflect.get(error, "code")) {
     case "ERR_HTTP_REQUEST_TIMEOUT":
