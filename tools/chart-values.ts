@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
 
-import { SETTINGS } from "../src/config/schema.ts";
+import { SETTINGS } from "../src/config/settings.ts";
 import { isMapping } from "../src/config/sources.ts";
 import type { JsonSchema } from "./config-json-schema.ts";
 

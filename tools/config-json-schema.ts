@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
-import { metaOf, partsOf } from "../src/config/schema/setting.ts";
-import { DURATION_PATTERN } from "../src/config/schema/units.ts";
+import { SETTINGS, settingsSchema } from "../src/config/settings.ts";
+import { metaOf, partsOf } from "../src/config/settings/setting.ts";
+import { DURATION_PATTERN } from "../src/config/settings/units.ts";
 import { descriptionOf } from "./setting-docs.ts";
 
 /** A JSON Schema, as far as this file changes it. */

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 
-import { REMOVED } from "../src/config/schema/removed.ts";
+import { REMOVED } from "../src/config/settings/removed.ts";
 
 const [BEGIN, END] = [
-  "<!-- Written by `npm run generate` from src/config/schema/removed.ts. -->",
+  "<!-- Written by `npm run generate` from src/config/settings/removed.ts. -->",
   "<!-- End -->",
 ];
 

@@ -1,14 +1,20 @@
 /**
- * The descriptions of settings: the comments above their declarations in src/config/schema.ts and src/config/schema/.
+ * The descriptions of settings: the comments above their declarations in src/config/settings.ts and src/config/settings/.
  */
 import { readFileSync } from "node:fs";
 
 import * as z from "zod";
 
-import { settingsSchema } from "../src/config/schema.ts";
-import { isSection, partsOf } from "../src/config/schema/setting.ts";
+import { settingsSchema } from "../src/config/settings.ts";
+import { isSection, partsOf } from "../src/config/settings/setting.ts";
 
-const FILES = ["schema.ts", "schema/budget.ts", "schema/cache.ts", "schema/server.ts", "schema/upstream.ts"];
+const FILES = [
+  "settings.ts",
+  "settings/budget.ts",
+  "settings/cache.ts",
+  "settings/server.ts",
+  "settings/upstream.ts",
+];
 
 /** A constant, a function or a member of an object at the beginning of a line, and the comment above it. */
 const DECLARATION =

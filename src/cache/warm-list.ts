@@ -2,7 +2,7 @@
  * Parses each URL of the warm list (`warm`) like that of a caller. Reports every mistake.
  */
 import type { WarmItem } from "./warm.ts";
-import type { Settings } from "../config/schema.ts";
+import type { Settings } from "../config/settings.ts";
 import { Problem } from "../errors.ts";
 import { NOT_PARSED } from "../query/known-targets.ts";
 import { createRouter } from "../query/route.ts";

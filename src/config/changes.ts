@@ -3,7 +3,7 @@
  */
 import type { UsableSettings } from "./load.ts";
 import { isSecretAt } from "./report.ts";
-import { SETTINGS } from "./schema.ts";
+import { SETTINGS } from "./settings.ts";
 import { leavesOf } from "./sources.ts";
 import { describeValue } from "./validate.ts";
 

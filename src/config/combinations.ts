@@ -4,8 +4,8 @@
 import { isIP } from "node:net";
 
 import type { Config } from "./config.ts";
-import { formatDuration } from "./schema/units.ts";
-import type { Settings } from "./schema.ts";
+import { formatDuration } from "./settings/units.ts";
+import type { Settings } from "./settings.ts";
 import { formatPath, type Mistake, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
 
 /**

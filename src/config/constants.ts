@@ -1,6 +1,6 @@
 /**
  * Values of `Config` that are not settings, because nobody has needed another value yet. Tests and benches pass others to
- * `openSettings`. To make one a setting, move it into `schema/`.
+ * `openSettings`. To make one a setting, move it into `settings/`.
  */
 const KIB = 1_024;
 const MIB = 1_024 * KIB;

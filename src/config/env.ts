@@ -4,8 +4,8 @@
 import * as z from "zod";
 
 import { almostSame } from "../interface/intended-name.ts";
-import { REMOVED } from "./schema/removed.ts";
-import { SETTINGS } from "./schema.ts";
+import { REMOVED } from "./settings/removed.ts";
+import { SETTINGS } from "./settings.ts";
 import type { Assignment } from "./sources.ts";
 
 /** Environment variables by name. */

@@ -8,7 +8,7 @@ import { ConfigError, toConfig } from "./config.ts";
 import { CONSTANTS, type Constants } from "./constants.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeMistake, maskSecrets } from "./report.ts";
-import { DEFAULTS, type Settings } from "./schema.ts";
+import { DEFAULTS, type Settings } from "./settings.ts";
 import { readSecrets } from "./secrets/read-secret-files.ts";
 import { mergeSources } from "./sources.ts";
 import { readTracing } from "./tracing.ts";

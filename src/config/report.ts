@@ -3,7 +3,7 @@
  */
 import { settingWarnings } from "./combinations.ts";
 import type { ExaminedConfig } from "./load.ts";
-import { SETTINGS } from "./schema.ts";
+import { SETTINGS } from "./settings.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
 import { formatPath, type Mistake, type SettingPath, type SettingSources } from "./sources.ts";
 import { describeValue } from "./validate.ts";

@@ -1,7 +1,7 @@
 /**
  * Merges the sources of settings (defaults, a file, the environment), and finds the source of each setting.
  */
-import { DURATION_PATTERN } from "./schema/units.ts";
+import { DURATION_PATTERN } from "./settings/units.ts";
 import type { SettingsFile } from "./yaml-file.ts";
 
 /** The place of a setting: keys of mappings and positions in lists. */

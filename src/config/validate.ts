@@ -1,9 +1,9 @@
 import * as z from "zod";
 
 import { nearest } from "../interface/intended-name.ts";
-import { REMOVED } from "./schema/removed.ts";
-import { type Settings, SETTINGS, settingsSchema } from "./schema.ts";
-import { metaOf, nameOf, partsOf, type SettingMeta } from "./schema/setting.ts";
+import { REMOVED } from "./settings/removed.ts";
+import { type Settings, SETTINGS, settingsSchema } from "./settings.ts";
+import { metaOf, nameOf, partsOf, type SettingMeta } from "./settings/setting.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
 import {
   formatPath,

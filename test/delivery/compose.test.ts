@@ -6,8 +6,8 @@ import { parse } from "yaml";
 
 import type { Config } from "../../src/config/config.ts";
 import { openSettings } from "../../src/config/load.ts";
-import { SETTINGS } from "../../src/config/schema.ts";
-import { parseDuration } from "../../src/config/schema/units.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
+import { parseDuration } from "../../src/config/settings/units.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
 import { fileWith } from "../support/files.ts";

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { openSettings } from "../../src/config/load.ts";
-import { parseDuration } from "../../src/config/schema/units.ts";
+import { parseDuration } from "../../src/config/settings/units.ts";
 import { ask } from "../support/ask.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";

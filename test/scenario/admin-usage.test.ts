@@ -7,7 +7,7 @@ import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger-line.ts";
 import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
 import { reportUsage, type UsageOptions } from "../../src/usage/report.ts";
 import { StoreUnavailable } from "../../src/errors.ts";
-import { appId } from "../../src/config/schema/shapes.ts";
+import { appId } from "../../src/config/settings/shapes.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { ask } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";

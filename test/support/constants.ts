@@ -2,7 +2,7 @@
 import { parseDocument } from "yaml";
 
 import { CONSTANTS, type Constants } from "../../src/config/constants.ts";
-import { parseDuration, parseSize } from "../../src/config/schema/units.ts";
+import { parseDuration, parseSize } from "../../src/config/settings/units.ts";
 
 /** @returns the settings that remain, and all constants. The names of constants may omit the unit. */
 export function withConstants(text: string): { settings: string; constants: Constants } {

@@ -4,7 +4,7 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
-import type { Settings } from "../schema.ts";
+import type { Settings } from "../settings.ts";
 import { formatPath, type Mistake, type SettingPath, valueAt } from "../sources.ts";
 import { codeOf } from "../yaml-file.ts";
 import { Secret, SECRET_TEXT } from "./secret.ts";

@@ -10,8 +10,8 @@ const HEAD = /^(GET|HEAD) (\/[\x21-\x7e\x80-\xff]*)( HTTP\/1\.[01]\r\n)((?:[^\r\
 
 /**
  * @param error the error of the event `clientError`
- * @returns the head of the request with an encoded URL, as the last one on its connection; `undefined` if it is not complete, has other faults, or if anything
- *   follows it
+ * @returns the head of the request with an encoded URL, as the last one on its connection; `undefined` if it is not complete,
+ *   has other faults, or if anything follows it
  */
 export function withEncodedUrl(error: Error): Buffer | undefined {
   const packet: unknown = Reflect.get(error, "rawPacket");

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 
-import { SETTINGS } from "../../../src/config/schema.ts";
+import { SETTINGS } from "../../../src/config/settings.ts";
 import { valueAt } from "../../../src/config/sources.ts";
 import { parseSettingsFile } from "../../../src/config/yaml-file.ts";
 import { generatedFiles, inProject } from "../../../tools/generate.ts";

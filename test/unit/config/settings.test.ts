@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 
 import { settingWarnings } from "../../../src/config/combinations.ts";
 import { examineConfig } from "../../../src/config/load.ts";
-import { REMOVED } from "../../../src/config/schema/removed.ts";
+import { REMOVED } from "../../../src/config/settings/removed.ts";
 import { report } from "../../../src/config/report.ts";
 import { secretsIn } from "../../../src/config/secrets/secret.ts";
 import { valueAt } from "../../../src/config/sources.ts";

@@ -4,12 +4,12 @@
  */
 import * as z from "zod";
 
-import { apps, budget } from "./schema/budget.ts";
-import { cache, warm } from "./schema/cache.ts";
-import { admin, server } from "./schema/server.ts";
-import { query, upstream } from "./schema/upstream.ts";
-import * as shape from "./schema/shapes.ts";
-import { defaultsOf, optional, setting, type Setting, settingsOf } from "./schema/setting.ts";
+import { apps, budget } from "./settings/budget.ts";
+import { cache, warm } from "./settings/cache.ts";
+import { admin, server } from "./settings/server.ts";
+import { query, upstream } from "./settings/upstream.ts";
+import * as shape from "./settings/shapes.ts";
+import { defaultsOf, optional, setting, type Setting, settingsOf } from "./settings/setting.ts";
 
 const redis = z.strictObject({
   /** The address of the Redis that all replicas share, with user and password. */
