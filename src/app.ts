@@ -36,7 +36,7 @@ import { settingWarnings } from "./config/combinations.ts";
 import { renewCertificate } from "./http/edge/http-server.ts";
 import { Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
-import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
+import { createLifecycle, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { atMostEvery, type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import { createRouter } from "./query/route.ts";
@@ -69,13 +69,13 @@ const LAST_TRACES_MS = 1_000;
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createGateway(options: GatewayOptions) {
   const context = createContext(options);
-  const { config, settings, clock, metrics, tracing } = context;
+  const { settings, clock, metrics, tracing } = context;
   const parts = createParts(context);
   const { stores, budgets, flights, warm } = parts;
   const status = createStatusPage(context, parts);
   const { server: callers, app: callersApp } = createCallers(context, parts);
   sampleMetrics(context, parts);
-  const lifecycle = createLifecycle({ clock, budgets, flights, callersApp, closeStore: stores.close });
+  const lifecycle = createLifecycle({ ...context, budgets, flights, callersApp, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
   const admin = createAdmin(context, parts, { status, lifecycle, reload });
   settings.onChange("server.tls", ({ server }) => renewCertificate(callers, tlsContext(server.tls)));
@@ -90,7 +90,7 @@ export function createGateway(options: GatewayOptions) {
   return {
     /** Starts both servers. */
     start: async (): Promise<{ readonly callers: Listening; readonly admin: Listening }> => {
-      const addresses = await lifecycle.start(config, { callers, admin });
+      const addresses = await lifecycle.start({ callers, admin });
       for (const part of background) part.start();
       return addresses;
     },
@@ -100,14 +100,13 @@ export function createGateway(options: GatewayOptions) {
      */
     stop: async (how?: StopOptions): Promise<void> => {
       for (const part of background) part.stop();
-      await lifecycle.stop(settings.current(), how);
+      await lifecycle.stop(how);
       for (const end of watches) end();
       if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
     },
     /** Reads the settings again. The result is in the log. */
     reload: (): void => void reload("SIGHUP"),
-    /** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
-    longestStopMs: (): number => longestStopMs(settings.current()),
+    longestStopMs: lifecycle.longestStopMs,
   };
 }
 

@@ -15,23 +15,19 @@ import { setImmediate } from "node:timers/promises";
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
 import type { CallersApp } from "./http/callers-routes.ts";
+import type { Context } from "./context.ts";
 import { Problem } from "./errors.ts";
 import { ORIGINS } from "./interface/resources.ts";
-import { pause, type Clock } from "./process/clock.ts";
-import type { Config } from "./config/config.ts";
+import { pause } from "./process/clock.ts";
 import { type HttpServer, listen, type Listening } from "./process/listen.ts";
 
-export interface LifecycleOptions {
-  readonly clock: Clock;
+export interface LifecycleOptions extends Pick<Context, "clock" | "config" | "settings"> {
   readonly budgets: Budgets;
   readonly flights: Pick<Flights<unknown>, "settled">;
   readonly callersApp: Pick<CallersApp, "drain" | "refuseAll">;
   /** Writes all pending data and closes the stores, before the admin port closes. */
   readonly closeStore: () => Promise<void>;
 }
-
-/** Where the servers listen, and how long stopping may take. */
-type LifecycleSettings = Pick<Config, "server" | "admin">;
 
 export interface StopOptions {
   /** Accepts requests for `server.stopDelay`, until load balancers have noticed the stop. */
@@ -49,48 +45,47 @@ const NOT_JOINED =
 /** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;
 
-/** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
-export function longestStopMs({ server }: LifecycleSettings): number {
-  return server.stopDelayMs + server.drainTimeoutMs + AFTER_DRAIN_MS;
-}
-
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createLifecycle(options: LifecycleOptions) {
-  const { clock, budgets, callersApp, closeStore } = options;
+  const { clock, config, settings, budgets, callersApp, closeStore } = options;
   const started: { callers?: Listening; admin?: Listening } = {};
   let isStopping = false;
-  let isReadyWithoutRedis = false;
-  let listeningSince = Number.POSITIVE_INFINITY;
+  let readyAnywayAt = Number.POSITIVE_INFINITY;
 
   return {
     /** @param servers not yet listening */
     async start(
-      { server, admin }: LifecycleSettings,
       servers: Readonly<Record<"callers" | "admin", HttpServer>>,
     ): Promise<{ readonly callers: Listening; readonly admin: Listening }> {
+      const { server, admin } = config;
       // The admin port opens first, so that a probe sees "starting" and not a refused connection.
       const adminAt = await listen(servers.admin, admin.port, admin.host);
       started.admin = adminAt;
       const callersAt = await listen(servers.callers, server.port, server.host);
       started.callers = callersAt;
-      listeningSince = clock.monotonic();
-      isReadyWithoutRedis = server.readyWithout === "redis";
+      if (server.readyWithout === "redis") readyAnywayAt = clock.monotonic() + JOIN_MS;
       return { callers: callersAt, admin: adminAt };
     },
-    async stop({ server }: LifecycleSettings, { withStopDelay = false }: StopOptions = {}): Promise<void> {
+    async stop({ withStopDelay = false }: StopOptions = {}): Promise<void> {
+      const { stopDelayMs, drainTimeoutMs } = settings.current().server;
       isStopping = true;
       callersApp.drain();
-      if (withStopDelay) await pause(clock, server.stopDelayMs);
-      await drain(started.callers, server.drainTimeoutMs, options);
+      if (withStopDelay) await pause(clock, stopDelayMs);
+      await drain(started.callers, drainTimeoutMs, options);
       // The budgets write sent calls to the store, so they close before it.
       await Promise.all(ORIGINS.map((origin) => budgets[origin].close()));
       await closeStore();
       await started.admin?.close(clock, 0);
     },
+    /** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
+    longestStopMs(): number {
+      const { stopDelayMs, drainTimeoutMs } = settings.current().server;
+      return stopDelayMs + drainTimeoutMs + AFTER_DRAIN_MS;
+    },
     readiness: (): { readonly isReady: boolean; readonly says: string } => {
       if (isStopping) return { isReady: false, says: "stopping" };
       if (started.callers === undefined) return { isReady: false, says: "starting" };
-      const mayBeReady = isReadyWithoutRedis && clock.monotonic() > listeningSince + JOIN_MS;
+      const mayBeReady = clock.monotonic() > readyAnywayAt;
       return mayBeReady || !isJoining(budgets) ? READY : { isReady: false, says: NOT_JOINED };
     },
   };
