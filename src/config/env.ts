@@ -6,7 +6,7 @@ import * as z from "zod";
 import { almostSame } from "../interface/intended-name.ts";
 import { REMOVED } from "./settings/removed.ts";
 import { SETTINGS } from "./settings.ts";
-import type { Assignment } from "./sources.ts";
+import { type Assignment, leavesOf } from "./sources.ts";
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -34,47 +34,36 @@ export function readEnvironment(env: Environment): {
   readonly problems: readonly string[];
 } {
   const assignments: Assignment[] = [];
-  const problems: string[] = [];
   for (const { variable, path, shape, emptyEnv } of VARIABLES) {
     // Only the names of proxy variables are common in lower case.
     const otherName = variable.endsWith("_PROXY") ? variable.toLowerCase() : variable;
     const value = env[variable] ?? env[otherName];
     if (value === undefined || (value === "" && emptyEnv !== true)) continue;
     const source = `environment variable ${variable}`;
-    if (shape instanceof z.ZodObject) {
-      for (const { key, text, fault } of readPairs(value)) {
-        if (fault === undefined) assignments.push({ source, path: [...path, key], value: text });
-        else problems.push(`${source}: ${path.join(".")}: ${fault}`);
-      }
-    } else assignments.push({ source, path, value: readText(value, shape) });
+    for (const [place, part] of leavesOf(readText(value, shape), path))
+      assignments.push({ source, path: place, value: part });
   }
-  problems.push(...unsafe(env), ...removedIn(env), ...misspelled(env));
+  const problems = [...unsafe(env), ...removedIn(env), ...misspelled(env)];
   const given = SECRET_VARIABLES.flatMap((name): [string, string][] =>
     env[name] ? [[name, env[name]]] : [],
   );
   return { assignments, problems, given: new Map(given) };
 }
 
-/** @returns a number or boolean if the setting needs one and the text is one; otherwise the text, which the check refuses */
-function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
+/** @returns what the setting needs if the text is that; otherwise the text, which the check refuses */
+function readText(text: string, shape: z.core.$ZodType): unknown {
+  if (shape instanceof z.ZodObject) return readPairs(text) ?? text;
   if (shape instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
   const numbers = shape instanceof z.ZodNumberFormat ? /^\d{1,15}$/ : /^\d{1,15}(\.\d{1,15})?$/;
   return shape instanceof z.ZodNumber && numbers.test(text) ? Number(text) : text;
 }
 
-/** Reads `a=…,b=…`, which sets single keys of a section. */
-function readPairs(value: string): { key: string; text: string; fault?: string }[] {
-  const seen = new Set<string>();
-  return value.split(",").map((item) => {
-    const [, key = "", text = ""] = /^\s*([A-Za-z]+)\s*=\s*(\S+)\s*$/.exec(item) ?? [];
-    if (key !== "" && !seen.has(key)) {
-      seen.add(key);
-      return { key, text };
-    }
-    const found = `${key === "" ? "found" : "given twice:"} ${JSON.stringify(item)}`;
-    const fault = `${found}; expected key=value pairs, each key once, such as listings=5m,sold=1h`;
-    return { key, text, fault };
-  });
+/** Reads `a=…,b=…`, which sets single keys of a section, each at most once. */
+function readPairs(text: string): Record<string, string> | undefined {
+  const items = text.split(",");
+  const pairs = items.map((item) => /^\s*([A-Za-z]+)\s*=\s*(\S+)\s*$/.exec(item));
+  const section = Object.fromEntries(pairs.flatMap((pair) => (pair ? [[pair[1], pair[2]]] : [])));
+  return Object.keys(section).length === items.length ? section : undefined;
 }
 
 /** This variable makes Node accept any certificate. Then an attacker could receive signed requests. */

@@ -75,7 +75,8 @@ export function mergeSources(
   for (const { path, value } of environment) {
     // A section that is not a mapping stays as it is, so that the check refuses it.
     const section = valueAt(merged, path.slice(0, -1));
-    if (isMapping(section)) section[String(path.at(-1))] = value;
+    const key = String(path.at(-1));
+    if (isMapping(section)) section[key] = merge(section[key], value);
   }
   const variables = new Map(environment.map(({ path, source }) => [formatPath(path), source]));
 

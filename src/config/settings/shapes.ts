@@ -44,7 +44,8 @@ export function perKind({
 }: PerKindDeclaration): Shape<Record<Kind, number>, Record<Kind, string>> {
   const each = duration({ minMs, maxMs: 365 * DAY_MS });
   const section = z.strictObject({ listings: each, sold: each, areas: each, records: each, images: each });
-  const expected = "one duration for all kinds of answers, such as 5m, or a section with one for each";
+  const expected =
+    "one duration for all kinds of answers, such as 5m, or a section with one for each (in a variable listings=5m,sold=1h)";
   return setting(shaped(section, expected), { ...declaration, reloadable: true });
 }
 
