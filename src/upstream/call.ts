@@ -32,7 +32,7 @@ export interface Origin {
 export interface CallOptions {
   readonly upstream: Config["upstream"];
   readonly originOf: (resource: Resource) => Origin;
-  readonly keys: Pick<PrivateKeys, "currentNumber" | "refused" | "accepted" | "known">;
+  readonly keys: Pick<PrivateKeys, "current" | "refused" | "accepted" | "known">;
   /** Checks immediately whether there is a new private key. */
   readonly checkKeyFile: () => void;
   readonly maxCoolOffMs: () => number;
@@ -81,7 +81,7 @@ function startCall(
   const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
   const about = { resource, query: canonicalQuery, cause };
   const span = request.trace?.begin("upstream call", about);
-  const signedWith = keys.currentNumber();
+  const signedWith = keys.current();
   const { target, signature } = origin.sign(upstreamTarget(query, upstream.recordPath));
   let isReported = false;
 
@@ -129,8 +129,8 @@ function startCall(
         now,
       });
       // Thumbnails are not signed.
-      const number = signature.length > 0 ? signedWith : undefined;
-      const isTakenNow = mayBeTakenNow(answer, verdict.explanation, number, now, options);
+      const key = signature.length > 0 ? signedWith : undefined;
+      const isTakenNow = mayBeTakenNow(answer, verdict.explanation, key, now, options);
       return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
     },
   };
@@ -142,14 +142,14 @@ const TELL_THE_OWNER =
 /**
  * If the upstream refused the credentials, checks whether there are others. If there are none, logs what operators must
  * check. If the upstream accepted one key after it had refused the other, logs which key it accepts.
- * @param signedWith the number of the key that the request was signed with, if it was signed
+ * @param signedWith the key that the request was signed with, if it was signed
  * @param now epoch milliseconds
  * @returns whether there are other credentials, so that a retry may succeed
  */
 function mayBeTakenNow(
   { status, headers }: RawAnswer,
   explanation: string | undefined,
-  signedWith: number | undefined,
+  signedWith: string | undefined,
   now: number,
   { keys, checkKeyFile, observer }: CallOptions,
 ): boolean {

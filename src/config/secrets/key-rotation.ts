@@ -1,11 +1,5 @@
 import type { Secret } from "./secret.ts";
 
-/** A key, and its number, which messages may show. */
-interface NumberedKey {
-  readonly number: number;
-  readonly key: string;
-}
-
 export type PrivateKeys = ReturnType<typeof createPrivateKeys>;
 
 /**
@@ -15,10 +9,10 @@ export type PrivateKeys = ReturnType<typeof createPrivateKeys>;
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createPrivateKeys(first: Secret, others: readonly string[] = []) {
+  let newest = first.reveal();
   /** Every key so far and every other secret, for masking. A new one is added at the end. */
-  const known: string[] = [...new Set([first.reveal(), ...others])];
-  let newest: NumberedKey = { number: 1, key: first.reveal() };
-  let previous: NumberedKey | undefined;
+  const known: string[] = [...new Set([newest, ...others])];
+  let previous: string | undefined;
   let current = newest;
   /** False after the API has refused one of the two keys, until it accepts one or the keys change. */
   let isSettled = true;
@@ -39,16 +33,14 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
     known,
     mask,
     /** @returns the key that signs requests now */
-    current: (): string => current.key,
+    current: (): string => current,
     /** @returns the key that was set last, even while the previous key signs requests */
-    newest: (): string => newest.key,
-    /** @returns the number of the key that signs requests now */
-    currentNumber: (): number => current.number,
+    newest: (): string => newest,
     /** Changes when another key is set, and when the API refuses a key that it accepted before. */
     version: (): number => version,
     /** The API refused a call that this key signed. @returns whether to repeat the call with the key that is in use now */
-    refused(number: number): boolean {
-      if (number !== current.number) return true;
+    refused(key: string): boolean {
+      if (key !== current) return true;
       if (previous === undefined) return false;
       // If the API has refused both keys, this call is not repeated, and the next call uses the other key.
       const isWorthwhile = isSettled;
@@ -58,17 +50,17 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
       return isWorthwhile;
     },
     /** The API accepted this key. @returns which key it is, if the API had refused the other one before */
-    accepted(number: number): "new" | "previous" | undefined {
-      if (isSettled || number !== current.number) return undefined;
+    accepted(key: string): "new" | "previous" | undefined {
+      if (isSettled || key !== current) return undefined;
       isSettled = true;
       return current === newest ? "new" : "previous";
     },
     /** @returns whether the key differs from the newest one */
     replace(secret: Secret): boolean {
       const key = secret.reveal();
-      if (key === newest.key) return false;
+      if (key === newest) return false;
       previous = newest;
-      newest = { number: newest.number + 1, key };
+      newest = key;
       switchToNewest();
       mask(key);
       return true;
