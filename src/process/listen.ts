@@ -33,7 +33,7 @@ export async function listen(server: HttpServer, port: number, host: string) {
      * Stops accepting connections, waits up to `drainMs` for requests in flight, then closes the remaining connections.
      * @param refuseRest refuses the remaining requests, when that time is over
      */
-    async close(clock: Clock, drainMs: number, refuseRest?: () => void): Promise<void> {
+    close: async (clock: Clock, drainMs: number, refuseRest?: () => void): Promise<void> => {
       let cancel = clock.after(drainMs, () => {
         if (refuseRest === undefined) return cut();
         refuseRest();
