@@ -78,7 +78,7 @@ export function createLifecycle(options: LifecycleOptions) {
       await started.admin?.close(clock, 0);
     },
     /** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
-    longestStopMs(): number {
+    longestStopMs: (): number => {
       const { stopDelayMs, drainTimeoutMs } = settings.current().server;
       return stopDelayMs + drainTimeoutMs + AFTER_DRAIN_MS;
     },
