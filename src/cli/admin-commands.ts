@@ -1,15 +1,12 @@
 /** The commands that ask a running gateway, as a table: options, and what is asked. `print.ts` shows the answers. */
 import { setTimeout } from "node:timers/promises";
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 
-import { type Client, type ClientOptions, createClient } from "./client.ts";
+import { type Client, createClient, type Given } from "./client.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { print, printAnswer } from "./print.ts";
-import { addSettingOptions } from "./settings-options.ts";
-
-/** The options of a command, and its argument as `argument`. */
-type Given = Readonly<Record<string, string | undefined>>;
+import { addSettingOptions, wholeNumber } from "./settings-options.ts";
 
 interface AdminCommand {
   /** With its argument, if it has one. */
@@ -79,11 +76,11 @@ const COMMANDS: readonly AdminCommand[] = [
       new Option("--hard", "never serve them again, not even as stale answers"),
       FORMAT,
     ],
-    async ask({ post }, { argument: url, key, resource, tag, all, ...how }) {
+    async ask({ post }, { argument: url, key, resource, tag, all, hard, format }) {
       const scopes = Object.entries({ url, key, resource, tag, all }).filter(([, value]) => value);
       if (scopes.length !== 1)
         throw new CommandFailure("Give one of: a URL, --key, --resource, --tag, --all.", EXIT.usage);
-      return await post("/cache/purge", { ...Object.fromEntries(scopes), ...how });
+      return await post("/cache/purge", { ...Object.fromEntries(scopes), hard, format });
     },
   },
   {
@@ -91,7 +88,7 @@ const COMMANDS: readonly AdminCommand[] = [
     does: "show the state of the answers that are kept warm",
     options: [
       new Option("--wait", "wait until each of them is in the cache"),
-      new Option("--timeout <seconds>", "longest time to wait").argParser(seconds).default("300"),
+      new Option("--timeout <seconds>", "longest time to wait").argParser(wholeNumber(999_999)).default(300),
     ],
     ask: warmStates,
   },
@@ -117,14 +114,8 @@ const COMMANDS: readonly AdminCommand[] = [
 ];
 
 const EVERY_COMMAND: readonly Option[] = [
-  new Option(
-    "--admin-url <url>",
-    "admin port of the gateway (default: admin.host and admin.port of the settings)",
-  ),
-  new Option(
-    "--token-file <file>",
-    "file that contains the admin token (default: ADMIN_TOKEN or the settings)",
-  ),
+  new Option("--admin-url <url>", "admin port (default: admin.host and admin.port of the settings)"),
+  new Option("--token-file <file>", "file with the admin token (default: ADMIN_TOKEN or the settings)"),
   new Option("--json", "print JSON"),
 ];
 
@@ -134,10 +125,9 @@ export function addAdminCommands(program: Command): void {
     const command = addSettingOptions(program.command(name).description(does), ["config"]);
     for (const option of [...options, ...EVERY_COMMAND]) command.addOption(option);
     command.action(async () => {
-      const { json, config, adminUrl, tokenFile, ...given }: ClientOptions & Given = command.opts();
-      const client = createClient({ config, adminUrl, tokenFile });
-      const answer = await ask(client, { ...given, argument: command.args[0] });
-      if (json) print(JSON.stringify(answer, null, 2));
+      const given: Given = { ...command.opts<Given>(), argument: command.args[0] };
+      const answer = await ask(createClient(given), given);
+      if (given["json"]) print(JSON.stringify(answer, null, 2));
       else printAnswer(answer, hidden?.split(" "));
     });
   }
@@ -164,9 +154,4 @@ async function warmStates({ get }: Client, { wait, timeout }: Given): Promise<Wa
     }
     await setTimeout(LOOK_EVERY_MS);
   }
-}
-
-function seconds(text: string): string {
-  if (/^\d{1,6}$/.test(text)) return text;
-  throw new InvalidArgumentError("Expected a number of seconds.");
 }

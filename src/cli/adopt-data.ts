@@ -15,9 +15,8 @@ export function adoptData(env: Environment): void {
   if (config === undefined) return;
   const { dataDir } = config;
   if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
-  const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   try {
-    const database = openDatabase(dataDir, warn);
+    const database = openDatabase(dataDir, (message) => void process.stderr.write(`${message}\n`));
     adopt(database, dataOwnerOf(config.upstream));
     database.close();
   } catch (error) {

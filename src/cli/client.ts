@@ -2,7 +2,7 @@
 import { createWriteStream, readFileSync, rmSync } from "node:fs";
 import http, { type IncomingMessage } from "node:http";
 import https, { type RequestOptions } from "node:https";
-import { pipeline } from "node:stream/promises";
+import { finished, pipeline } from "node:stream/promises";
 
 import { problemText } from "../admin/page/format.js";
 import type { Config } from "../config/config.ts";
@@ -10,26 +10,8 @@ import { examineConfig } from "../config/load.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { environmentWith } from "./settings-options.ts";
 
-/** Options of every command that uses the admin port. */
-export interface ClientOptions {
-  readonly config?: string | undefined;
-  readonly adminUrl?: string | undefined;
-  readonly tokenFile?: string | undefined;
-}
-
-export interface Client {
-  /**
-   * @param query parameters that are `undefined` are not sent
-   * @returns the answer's JSON. The caller names its type; it is not checked.
-   */
-  readonly get: <Answer extends object>(
-    path: string,
-    query?: Readonly<Record<string, string | undefined>>,
-  ) => Promise<Answer>;
-  readonly post: (path: string, body: object) => Promise<object>;
-  /** Writes the answer to a POST into a new file that only its owner can read. */
-  readonly save: (path: string, file: string) => Promise<void>;
-}
+/** The options of a command, and its argument as `argument`. */
+export type Given = Readonly<Record<string, string | undefined>>;
 
 /** @returns the address, without a slash at the end, and which certificate the port has to show */
 export function adminAddress(
@@ -48,8 +30,11 @@ export function adminAddress(
 const TIMEOUT_MS = 30_000;
 const SAVE_TIMEOUT_MS = 600_000;
 
+export type Client = ReturnType<typeof createClient>;
+
 /** @throws {CommandFailure} if the address or the token file is unusable. The client's methods reject with it, too. */
-export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Client {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createClient({ config, adminUrl, tokenFile }: Given) {
   const env = environmentWith({ config });
   const { readable, usable } = examineConfig({ env, readFile: readText });
   const { host, port, tls } = usable?.config.admin ?? { ...readable.admin, tls: null };
@@ -65,21 +50,26 @@ export function createClient({ config, adminUrl, tokenFile }: ClientOptions): Cl
     ...(token && { Authorization: `Bearer ${token}` }),
   };
 
-  async function send(method: string, path: string, body?: string, timeoutMs = TIMEOUT_MS) {
-    const options = { ...trust, method, timeoutMs, headers, body };
+  async function send(method: string, path: string, body?: object, timeoutMs = TIMEOUT_MS) {
+    const options = { ...trust, method, timeoutMs, headers, body: body && JSON.stringify(body) };
     return await begin(base + path, options).catch(({ message }: Error) => {
       const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
       throw new CommandFailure(text, EXIT.unreachable);
     });
   }
   return {
-    async get(path, query = {}) {
+    /**
+     * @param query parameters that are `undefined` are not sent
+     * @returns the answer's JSON. The caller names its type; it is not checked.
+     */
+    get: async <Answer extends object>(path: string, query: Given = {}): Promise<Answer> => {
       const given = Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : []));
-      const search = new URLSearchParams(given).toString();
-      return await answerIn(await send("GET", search === "" ? path : `${path}?${search}`));
+      return await answerIn(await send("GET", `${path}?${new URLSearchParams(given).toString()}`));
     },
-    post: async (path, body) => await answerIn(await send("POST", path, JSON.stringify(body))),
-    async save(path, file) {
+    post: async (path: string, body: object): Promise<object> =>
+      await answerIn(await send("POST", path, body)),
+    /** Writes the answer to a POST into a new file that only its owner can read. */
+    save: async (path: string, file: string): Promise<void> => {
       const response = await send("POST", path, undefined, SAVE_TIMEOUT_MS);
       if (response.statusCode !== 200) return void (await answerIn(response));
       // With `wx`, opening fails if the file exists, so an older backup is never overwritten.
@@ -100,8 +90,7 @@ function tokenIn(file: string): string {
   try {
     return readText(file).trim();
   } catch (error) {
-    const why = error instanceof Error ? error.message : file;
-    throw new CommandFailure(`The token file cannot be read: ${why}`);
+    throw new CommandFailure(`The token file cannot be read: ${String(error)}`);
   }
 }
 
@@ -110,10 +99,10 @@ interface Exchange extends RequestOptions {
   readonly body?: string | undefined;
 }
 
-/** @returns the status of the answer. @throws {Error} whose message says why there is none */
+/** @returns the status of a whole answer. @throws {Error} whose message says why there is none */
 export async function statusOf(url: string, options: Exchange): Promise<number> {
   const response = await begin(url, options);
-  response.resume();
+  await finished(response.resume());
   return response.statusCode ?? 0;
 }
 
@@ -137,8 +126,7 @@ async function begin(url: string, { body, timeoutMs, ...options }: Exchange): Pr
 async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
   const status = response.statusCode ?? 0;
   const text = (await response.setEncoding("utf8").toArray()).join("");
-  const isJson = /^application\/(problem\+)?json/.test(response.headers["content-type"] ?? "");
-  if (!isJson)
+  if (!/^application\/(problem\+)?json/.test(response.headers["content-type"] ?? ""))
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
   const answer: Answer = JSON.parse(text);
   if (status >= 200 && status < 300) return answer;

@@ -6,13 +6,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import type { Environment } from "../config/env.ts";
+import { CONFIG_FILE, type Environment } from "../config/env.ts";
 import { main } from "../main.ts";
 import { every, systemClock } from "../process/clock.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { createDemoTraffic, DEMO_SETTINGS, type DemoTraffic, TICK_MS } from "./demo-traffic.ts";
-import { loadSandbox } from "./load-sandbox.ts";
 import { print } from "./print.ts";
+import { loadSandbox } from "./sandbox.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
 
@@ -26,8 +26,18 @@ export async function runDemo(env: Environment): Promise<void> {
   const control = await sandbox.listenControl();
   const settingsFile = join(dataDir, "demo.yaml");
   writeFileSync(settingsFile, DEMO_SETTINGS);
-  const own = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1", CONFIG_FILE: settingsFile };
-  await main({ ...own, ...env, ...settingsFor(upstream.url, dataDir) }, ({ callers, admin }) => {
+  const quiet = { LOG_LEVEL: "warn", LOG_ACCESS: "off", HOST: "127.0.0.1", [CONFIG_FILE]: settingsFile };
+  const account = {
+    UPSTREAM_URL: upstream.url,
+    UPSTREAM_IMAGE_URL: upstream.url,
+    UPSTREAM_SERVICE: CALLER.service,
+    UPSTREAM_CALLER_ID: CALLER.callerId,
+    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+    UPSTREAM_PRIVATE_KEY_FILE: "",
+    UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
+    UPSTREAM_REFERRER: "https://demo.invalid/",
+  };
+  await main({ ...quiet, ...env, ...account, REDIS_URL: "", DATA_DIR: dataDir }, ({ callers, admin }) => {
     const listings = `${callers.url}/listings?areaId=76&objectType=villa`;
     print(`
 property-gateway  ${callers.url}
@@ -57,24 +67,22 @@ type Keys = Readonly<Record<string, readonly [says: string, act?: () => void]>>;
 
 /** What each key prints and does. */
 function keysFor(sandbox: Sandbox, traffic: DemoTraffic, adminUrl: string): Keys {
+  function heal(): void {
+    sandbox.faults.clear();
+    sandbox.setCaller(CALLER);
+    traffic.setHog(false);
+    // Without this, the gateway tries again only when its pause ends: after seconds, or half a minute for a refused key.
+    fetch(`${adminUrl}/circuits/try`, { method: "POST" }).catch(() => undefined);
+  }
+  const turn = (): void => sandbox.setCaller({ privateKey: "other" });
+  const healed =
+    "Healed: the API answers and accepts the key, and the hog has gone. The gateway tries the API at once.";
   return {
     "1": ["API down: it answers every call with 503.", () => sandbox.faults.add({ status: 503 })],
-    "2": [
-      "Wrong key: the API refuses every call with 403.",
-      () => sandbox.setCaller({ privateKey: "other" }),
-    ],
+    "2": ["Wrong key: the API refuses every call with 403.", turn],
     "3": ["A hog: one more app sends ten new questions a second.", () => traffic.setHog(true)],
     "4": ["Redis away: this demo is one gateway without Redis, so there is nothing to break."],
-    "0": [
-      "Healed: the API answers and accepts the key, and the hog has gone. The gateway tries the API at once.",
-      () => {
-        sandbox.faults.clear();
-        sandbox.setCaller(CALLER);
-        traffic.setHog(false);
-        // Without this, the gateway tries again only when its pause ends: after seconds, or half a minute for a refused key.
-        fetch(`${adminUrl}/circuits/try`, { method: "POST" }).catch(() => undefined);
-      },
-    ],
+    "0": [healed, heal],
   };
 }
 
@@ -91,20 +99,4 @@ function followKeys(keys: Keys): void {
       if (says !== undefined) print(`${key}  ${says}`);
     }
   });
-}
-
-/** The settings that an operator makes for the upstream, here for the sandbox. */
-function settingsFor(upstreamUrl: string, dataDir: string): Record<string, string> {
-  return {
-    UPSTREAM_URL: upstreamUrl,
-    UPSTREAM_IMAGE_URL: upstreamUrl,
-    UPSTREAM_SERVICE: CALLER.service,
-    UPSTREAM_CALLER_ID: CALLER.callerId,
-    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-    UPSTREAM_PRIVATE_KEY_FILE: "",
-    UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
-    UPSTREAM_REFERRER: "https://demo.invalid/",
-    REDIS_URL: "",
-    DATA_DIR: dataDir,
-  };
 }

@@ -1,13 +1,5 @@
 /** The traffic of `npm run demo`: five apps with different weights and rates, and a hog that a key switches on. */
 
-interface DemoApp {
-  readonly id: string;
-  /** The number of ticks between two requests. */
-  readonly everyTicks: number;
-  /** @returns the target of the app's request number `n` */
-  readonly target: (n: number) => string;
-}
-
 export const TICK_MS = 100;
 
 /** The apps and their weights, as a settings file. */
@@ -19,56 +11,53 @@ export const DEMO_SETTINGS = `apps:
   - { id: statistics }
 `;
 
-const APPS: readonly DemoApp[] = [
+/** By app: the number of ticks between two requests, and the target of its request number `n`. */
+type Apps = Readonly<Record<string, readonly [everyTicks: number, target: (n: number) => string]>>;
+
+const APPS: Apps = {
   // Visitors leaf through the pages of six searches.
-  { id: "web", everyTicks: 3, target: (n) => `/listings?areaId=${n % 6}&limit=20&offset=${(n % 4) * 20}` },
+  web: [3, (n) => `/listings?areaId=${n % 6}&limit=20&offset=${(n % 4) * 20}`],
   // Asks the first page of the same searches, spelled differently.
-  { id: "ios", everyTicks: 7, target: (n) => `//listings/?limit=20.0&offset=+0&areaId=0${n % 6}` },
+  ios: [7, (n) => `//listings/?limit=20.0&offset=+0&areaId=0${n % 6}`],
   // A visitor raises the highest price from time to time: a new question.
-  {
-    id: "android",
-    everyTicks: 11,
-    target: (n) =>
-      `/sold?objectType=Villa,radhus&maxSoldPrice=${2_000_000 + Math.floor(n / 8) * 25_000}&limit=50`,
-  },
+  android: [
+    11,
+    (n) => `/sold?objectType=Villa,radhus&maxSoldPrice=${2_000_000 + Math.floor(n / 8) * 25_000}`,
+  ],
   // Every tenth request has a mistake.
-  {
-    id: "partner",
-    everyTicks: 23,
-    target: (n) =>
-      n % 10 === 9 ? "/listings?areaID=7&limit=900" : `/areas?q=${"Nacka".slice(0, 2 + (n % 4))}`,
-  },
+  partner: [
+    23,
+    (n) => (n % 10 === 9 ? "/listings?areaID=7&limit=900" : `/areas?q=${"Nacka".slice(0, 2 + (n % 4))}`),
+  ],
   // Goes through all areas, so most of its questions are new.
-  { id: "statistics", everyTicks: 61, target: (n) => `/sold?areaId=${n}&limit=500` },
-];
+  statistics: [61, (n) => `/sold?areaId=${n}&limit=500`],
+};
 
 /** Asks for something new with every request. */
-const HOG: DemoApp = { id: "hog", everyTicks: 1, target: (n) => `/listings?minListPrice=${n}&limit=1` };
+const WITH_HOG: Apps = { ...APPS, hog: [1, (n) => `/listings?minListPrice=${n}&limit=1`] };
 
-export interface DemoTraffic {
-  /** Sends the requests of one tick, without waiting for the answers to earlier ones. */
-  readonly tick: () => void;
-  readonly setHog: (isThere: boolean) => void;
-}
+export type DemoTraffic = ReturnType<typeof createDemoTraffic>;
 
 /** @param baseUrl the callers' port */
-export function createDemoTraffic(baseUrl: string): DemoTraffic {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createDemoTraffic(baseUrl: string) {
   let ticks = 0;
   let apps = APPS;
 
-  async function ask({ id, everyTicks, target }: DemoApp): Promise<void> {
-    const response = await fetch(baseUrl + target(ticks / everyTicks), { headers: { "X-App-Id": id } });
+  async function ask(app: string, target: string): Promise<void> {
+    const response = await fetch(baseUrl + target, { headers: { "X-App-Id": app } });
     await response.arrayBuffer();
   }
 
   return {
-    tick() {
+    /** Sends the requests of one tick, without waiting for the answers to earlier ones. */
+    tick: (): void => {
       ticks += 1;
-      // A request gets no response only while the gateway stops, so ignore that.
-      for (const app of apps) if (ticks % app.everyTicks === 0) ask(app).catch(() => undefined);
+      for (const [app, [everyTicks, target]] of Object.entries(apps)) {
+        // A request gets no response only while the gateway stops, so ignore that.
+        if (ticks % everyTicks === 0) ask(app, target(ticks / everyTicks)).catch(() => undefined);
+      }
     },
-    setHog(isThere) {
-      apps = isThere ? [...APPS, HOG] : APPS;
-    },
+    setHog: (isThere: boolean): void => void (apps = isThere ? WITH_HOG : APPS),
   };
 }

@@ -16,7 +16,7 @@ import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
 import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
-import { type RedisClient, RedisFactory } from "../redis/connect.ts";
+import { RedisFactory } from "../redis/connect.ts";
 import { evictionPolicyOf } from "../redis/eviction.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
@@ -24,14 +24,7 @@ import { statusOf } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print.ts";
 
-interface Finding {
-  readonly level: "ok" | "warning" | "problem";
-  readonly text: string;
-}
-
-const ok = (text: string): Finding => ({ level: "ok", text });
-const warning = (text: string): Finding => ({ level: "warning", text });
-const problem = (text: string): Finding => ({ level: "problem", text });
+type Finding = readonly [level: "ok" | "warning" | "problem", text: string];
 
 type Check = (config: Config, examined: ExaminedConfig) => Finding | Promise<Finding>;
 
@@ -50,14 +43,14 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
   const { examined, mistakes } = examine(env);
   const config = examined.usable?.config;
   let problems = 0;
-  const report = (name: string, { level, text }: Finding): void => {
+  const report = (name: string, [level, text]: Finding): void => {
     if (level === "problem") problems++;
     print(`${level.padEnd(7)}  ${name.padEnd(12)}  ${text}`);
   };
-  for (const mistake of mistakes) report("settings", problem(mistake));
-  if (mistakes.length === 0) report("settings", ok("valid"));
-  for (const text of config === undefined ? [] : settingWarnings(config)) report("settings", warning(text));
+  for (const mistake of mistakes) report("settings", ["problem", mistake]);
+  if (mistakes.length === 0) report("settings", ["ok", "valid"]);
   if (config === undefined) throw new CommandFailure("The rest is checked when the settings are valid.");
+  for (const text of settingWarnings(config)) report("settings", ["warning", text]);
   const checks = mayCall ? { ...CHECKS, "signed call": checkCall } : CHECKS;
   for (const [name, check] of Object.entries(checks)) report(name, await check(config, examined));
   if (problems > 0)
@@ -68,9 +61,8 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
 function checkSecretFiles(_config: Config, { sources }: ExaminedConfig): Finding {
   const files = filesIn(sources.merged);
   const open = files.filter((file) => (statSync(file).mode & 0o004) !== 0);
-  if (files.length === 0) return ok("none");
-  if (open.length === 0) return ok(files.join(", "));
-  return warning(`every user of this machine can read ${open.join(", ")}: chmod o-r`);
+  if (open.length === 0) return ["ok", files.join(", ") || "none"];
+  return ["warning", `every user of this machine can read ${open.join(", ")}: chmod o-r`];
 }
 
 /** @returns the values of all settings whose name ends with `File` */
@@ -84,58 +76,48 @@ const SOON_DAYS = 14;
 
 function checkCertificates({ server, admin }: Config): Finding {
   const pairs = [server.tls, admin.tls].filter((pair) => pair !== null);
-  if (pairs.length === 0) return ok("none; both ports use plain HTTP");
+  if (pairs.length === 0) return ["ok", "none; both ports use plain HTTP"];
   const endsAt = Math.min(...pairs.map(({ cert }) => endOfCertificate(cert)));
   const days = Math.floor((endsAt - Date.now()) / 86_400_000);
-  if (days < 0) return problem("one has expired: renew it");
-  return days < SOON_DAYS ? warning(`one expires in ${days} days: renew it`) : ok(`valid for ${days} days`);
+  if (days < 0) return ["problem", "one has expired: renew it"];
+  return days < SOON_DAYS
+    ? ["warning", `one expires in ${days} days: renew it`]
+    : ["ok", `valid for ${days} days`];
 }
 
 function checkDataDir({ dataDir, redis }: Config): Finding {
   if (dataDir === null) {
     return redis === null
-      ? warning("not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL")
-      : ok("not set; Redis keeps the budget");
+      ? ["warning", "not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL"]
+      : ["ok", "not set; Redis keeps the budget"];
   }
   // The gateway creates the directory.
   const place = existsSync(dataDir) ? dataDir : dirname(dataDir);
   try {
-    if (!statSync(place).isDirectory())
-      return problem(`${place} is not a directory: set DATA_DIR to another path`);
-    accessSync(place, constants.W_OK | constants.X_OK);
+    // With the dot, a file is a mistake, too.
+    accessSync(`${place}/.`, constants.W_OK | constants.X_OK);
+    return ["ok", dataDir];
   } catch (error) {
-    return problem(`${place} cannot be written (${messageOf(error)}): change its owner, or set DATA_DIR`);
+    const remedy = "change its owner, or set DATA_DIR to another path";
+    return ["problem", `${place} cannot be written (${faultText(error)}): ${remedy}`];
   }
-  return ok(dataDir);
 }
 
 const CONNECT_MS = 3_000;
 
 async function checkRedis({ redis }: Config): Promise<Finding> {
-  if (redis === null) return ok("not set; this process keeps the budget alone");
-  const factory = new RedisFactory(() => redis, {});
-  try {
-    // A subscriber connects first, because the errors of a Cluster client do not say why a connection fails.
-    await connected(factory.subscriber([], 0), () => undefined);
-    const policy = await connected(factory.client(), evictionPolicyOf);
-    if (policy === undefined)
-      return ok("answers; it does not say whether it may evict the budget (INFO memory)");
-    return policy.isSafe
-      ? ok(`answers; ${policy.name}`)
-      : warning(`may evict the budget (${policy.name}): set its maxmemory-policy to volatile-lru`);
-  } catch (error) {
-    return problem(`does not answer (${faultText(error)}): check REDIS_URL and the network`);
-  }
-}
-
-/** Uses a client when it is connected, and disconnects it. */
-async function connected<Client extends RedisClient, Result>(
-  client: Client,
-  use: (client: Client) => Result,
-): Promise<Awaited<Result>> {
+  if (redis === null) return ["ok", "not set; this process keeps the budget alone"];
+  const client = new RedisFactory(() => redis, {}).client();
   try {
     await once(client, "ready", soon());
-    return await use(client);
+    const policy = await evictionPolicyOf(client);
+    if (policy === undefined)
+      return ["ok", "answers; it does not say whether it may evict the budget (INFO memory)"];
+    if (policy.isSafe) return ["ok", `answers; ${policy.name}`];
+    const remedy = "set its maxmemory-policy to volatile-lru";
+    return ["warning", `may evict the budget (${policy.name}): ${remedy}`];
+  } catch (error) {
+    return ["problem", `does not answer (${faultText(error)}): check REDIS_URL and the network`];
   } finally {
     client.disconnect();
   }
@@ -143,36 +125,26 @@ async function connected<Client extends RedisClient, Result>(
 
 async function checkReachable(url: string, variable: string): Promise<Finding> {
   const { protocol, hostname, port } = new URL(url);
-  const socket = net.connect(
-    Number(port) || (protocol === "https:" ? 443 : 80),
-    hostname.replace(/^\[|\]$/g, ""),
-  );
+  const host = hostname.replace(/^\[|\]$/g, "");
+  const socket = net.connect(Number(port) || (protocol === "https:" ? 443 : 80), host);
   const fault = await once(socket, "connect", soon()).then(() => undefined, faultText);
   socket.on("error", () => undefined).destroy();
-  return fault === undefined
-    ? ok(`${hostname} accepts connections`)
-    : problem(`${hostname} cannot be reached (${fault}): check ${variable}, DNS and the firewall`);
+  if (fault === undefined) return ["ok", `${hostname} accepts connections`];
+  return ["problem", `${hostname} cannot be reached (${fault}): check ${variable}, DNS and the firewall`];
 }
 
 function soon(): { signal: AbortSignal } {
   return { signal: AbortSignal.timeout(CONNECT_MS) };
 }
 
-/** @returns why an attempt failed */
-function faultText(error: unknown): string {
-  const isLate = error instanceof Error && error.name === "AbortError";
-  return isLate ? `no answer within ${CONNECT_MS} ms` : messageOf(error);
-}
-
 function checkOpenFiles({ server, budget }: Config): Finding {
   const limit = openFilesLimit();
-  if (limit === undefined) return ok("no limit known");
+  if (limit === undefined) return ["ok", "no limit known"];
   const fitting = connectionsThatFit(limit, budget.concurrency * ORIGINS.length);
-  if (fitting >= server.maxConnections) return ok(`at most ${limit}`);
-  return warning(
-    `at most ${limit}, enough for ${fitting} of ${server.maxConnections} connections: raise the limit (ulimit -n), or ` +
-      "lower server.maxConnections",
-  );
+  if (fitting >= server.maxConnections) return ["ok", `at most ${limit}`];
+  const remedy = "raise the limit (ulimit -n), or lower server.maxConnections";
+  const enough = `enough for ${fitting} of ${server.maxConnections} connections`;
+  return ["warning", `at most ${limit}, ${enough}: ${remedy}`];
 }
 
 /** A call that costs little. The ledger does not record it. */
@@ -188,16 +160,21 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   });
   const url = upstream.url.replace(/\/$/, "") + sign(TARGET).target;
   const headers = outgoingHeaders("json", upstream);
-  const status = await statusOf(url, { timeoutMs: CALL_MS, headers }).catch(messageOf);
-  if (typeof status === "string") return problem(`the API gave no answer (${status}): check UPSTREAM_URL`);
-  if (status === 200) return ok("the API answered 200");
-  return status === 401 || status === 403
-    ? problem(`the API refuses the key (${status}): check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY`)
-    : problem(`the API answered ${status}: ask its owner`);
+  const status = await statusOf(url, { timeoutMs: CALL_MS, headers }).catch(faultText);
+  if (status === 200) return ["ok", "the API answered 200"];
+  if (status === 401 || status === 403) {
+    const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";
+    return ["problem", `the API refuses the key (${status}): ${remedy}`];
+  }
+  return typeof status === "string"
+    ? ["problem", `the API gave no answer (${status}): check UPSTREAM_URL`]
+    : ["problem", `the API answered ${status}: ask its owner`];
 }
 
-function messageOf(error: unknown): string {
-  // An error about several addresses has no message of its own.
+/** @returns why an attempt failed. An error about several addresses, or about a Cluster, contains the cause */
+function faultText(error: unknown): string {
   const [first] = error instanceof AggregateError ? error.errors : [error];
-  return first instanceof Error ? first.message : String(first);
+  const cause: unknown = Reflect.get(Object(first), "lastNodeError") ?? first;
+  if (!(cause instanceof Error)) return String(cause);
+  return cause.name === "AbortError" ? `no answer within ${CONNECT_MS} ms` : cause.message;
 }

@@ -12,14 +12,12 @@ const TIMEOUT_MS = 3_000;
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
-  const config = given === undefined ? readSettings(env)?.first.config : undefined;
-  if (given === undefined && config === undefined) return;
-  const { host, port, tls } = config?.admin ?? { tls: null };
-  const { base, trust } = adminAddress(host, port, tls);
+  const admin = given === undefined ? readSettings(env)?.first.config.admin : undefined;
+  if (given === undefined && admin === undefined) return;
+  const { base, trust } = adminAddress(admin?.host, admin?.port, admin?.tls);
   const url = given ?? `${base}/readyz`;
-  const fault = await statusOf(url, { timeoutMs: TIMEOUT_MS, ...(given === undefined && trust) }).then(
-    (status) => (status >= 200 && status < 300 ? undefined : `status ${status}`),
-    (error: Error) => error.message,
-  );
-  if (fault !== undefined) throw new CommandFailure(`${url}: ${fault}`);
+  const status = await statusOf(url, { timeoutMs: TIMEOUT_MS, ...trust }).catch(({ message }: Error) => {
+    throw new CommandFailure(`${url}: ${message}`);
+  });
+  if (status < 200 || status >= 300) throw new CommandFailure(`${url}: status ${status}`);
 }

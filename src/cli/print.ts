@@ -2,20 +2,14 @@
 import { titleOf, valueText } from "../admin/page/format.js";
 
 export function print(line = ""): void {
-  endQuietly();
+  if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", endQuietly);
   process.stdout.write(`${line}\n`);
 }
 
-let isEnding = false;
-
 /** Ends the command when its reader has read enough, as `head` does. */
-function endQuietly(): void {
-  if (isEnding) return;
-  isEnding = true;
-  process.stdout.on("error", (error) => {
-    if (Reflect.get(error, "code") !== "EPIPE") throw error;
-    process.exit();
-  });
+function endQuietly(error: Error): void {
+  if (Reflect.get(error, "code") !== "EPIPE") throw error;
+  process.exit();
 }
 
 type Fields = Readonly<Record<string, unknown>>;

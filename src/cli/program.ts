@@ -4,6 +4,7 @@
  */
 import { Command, CommanderError } from "commander";
 
+import type { Environment } from "../config/env.ts";
 import { build } from "../telemetry/build.ts";
 import { addAdminCommands } from "./admin-commands.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
@@ -27,10 +28,10 @@ export async function runCommand(args: readonly string[]): Promise<void> {
   }
 }
 
-type Options = Readonly<Record<string, unknown>>;
-
 /** The options of commands that run a gateway. */
 const OF_SERVER = ["config", "host", "port", "adminHost", "adminPort", "logLevel"] as const;
+const OF_ADMIN = ["config", "adminHost", "adminPort"] as const;
+const SETTINGS_FILE = ["config"] as const;
 
 function createProgram(): Command {
   const program = new Command("property-gateway")
@@ -39,41 +40,38 @@ function createProgram(): Command {
     .exitOverride()
     .showHelpAfterError("Add --help to list all commands and options.")
     .configureHelp({ sortSubcommands: false });
-  const command = (
-    name: string,
-    description: string,
-    settings: Parameters<typeof addSettingOptions>[1] = ["config"],
-  ): Command => addSettingOptions(program.command(name).description(description), settings);
 
-  command("start", "run the gateway until SIGTERM or SIGINT", OF_SERVER)
-    .alias("gateway")
-    .action(async (options: Options) => (await import("../main.ts")).main(environmentWith(options)));
-  command(
-    "demo",
-    "run a sandbox, a gateway in front of it, and five apps that send requests; no setup needed",
-    OF_SERVER,
-  ).action(async (options: Options) => (await import("./demo-run.ts")).runDemo(environmentWith(options)));
-  command("check-config", "check the settings that a start would use, and list where each value comes from")
-    .alias("config-check")
-    .action(async (options: Options) =>
-      (await import("./check-config.ts")).checkConfig(environmentWith(options)),
-    );
-  command(
-    "doctor",
-    "check what a start would need: settings, files, Redis, the property API, limits of the system",
-  )
-    .option("--call", "also send one signed call to the property API")
-    .action(async (options: Options) =>
-      (await import("./doctor.ts")).runDoctor(environmentWith(options), options["call"] === true),
-    );
-  command("health", "check whether a running gateway accepts requests", ["config", "adminHost", "adminPort"])
-    .alias("health-check")
-    .argument("[url]", "URL to check (default: /readyz of the admin port in the settings)")
-    .action(async (url: string | undefined, options: Options) =>
-      (await import("./health.ts")).checkHealth(environmentWith(options), url),
-    );
-  command("adopt-data", "assign DATA_DIR to the account in the settings").action(async (options: Options) =>
-    (await import("./adopt-data.ts")).adoptData(environmentWith(options)),
+  /** Adds a command. Its options override the environment. */
+  function add(
+    [name = "", ...aliases]: readonly string[],
+    does: string,
+    options: Parameters<typeof addSettingOptions>[1],
+    run: (env: Environment, command: Command) => Promise<void>,
+  ): Command {
+    const command = addSettingOptions(program.command(name).aliases(aliases).description(does), options);
+    return command.action(async () => await run(environmentWith(command.opts()), command));
+  }
+
+  add(["start", "gateway"], "run the gateway until SIGTERM or SIGINT", OF_SERVER, async (env) =>
+    (await import("../main.ts")).main(env),
+  );
+  const demo = "run a sandbox, a gateway in front of it, and five apps that send requests; no setup needed";
+  add(["demo"], demo, OF_SERVER, async (env) => (await import("./demo-run.ts")).runDemo(env));
+  const check = "check the settings that a start would use, and list where each value comes from";
+  add(["check-config", "config-check"], check, SETTINGS_FILE, async (env) =>
+    (await import("./check-config.ts")).checkConfig(env),
+  );
+  const doctor =
+    "check what a start would need: settings, files, Redis, the property API, limits of the system";
+  add(["doctor"], doctor, SETTINGS_FILE, async (env, command) =>
+    (await import("./doctor.ts")).runDoctor(env, command.getOptionValue("call") === true),
+  ).option("--call", "also send one signed call to the property API");
+  const health = "check whether a running gateway accepts requests";
+  add(["health", "health-check"], health, OF_ADMIN, async (env, { args: [url] }) =>
+    (await import("./health.ts")).checkHealth(env, url),
+  ).argument("[url]", "URL to check (default: /readyz of the admin port in the settings)");
+  add(["adopt-data"], "assign DATA_DIR to the account in the settings", SETTINGS_FILE, async (env) =>
+    (await import("./adopt-data.ts")).adoptData(env),
   );
   addSandbox(program);
   addAdminCommands(program);

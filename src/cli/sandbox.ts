@@ -1,14 +1,14 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 
-import type { SandboxOptions } from "../sandbox/sandbox.ts";
+import type * as Sandbox from "../sandbox/sandbox.ts";
 import { onStopSignal } from "../process/events.ts";
 import { describePortInUse } from "../process/listen.ts";
-import { CommandFailure } from "./exit.ts";
-import { loadSandbox } from "./load-sandbox.ts";
+import { CommandFailure, EXIT } from "./exit.ts";
+import { PORT, wholeNumber } from "./settings-options.ts";
 
 const MAX_RECORDS = 1_000_000;
 
-type SandboxArguments = Pick<SandboxOptions, "service" | "callerId" | "privateKey" | "seed"> &
+type SandboxArguments = Pick<Sandbox.SandboxOptions, "service" | "callerId" | "privateKey" | "seed"> &
   Record<"port" | "controlPort" | "listings" | "sold", number> & { readonly host: string };
 
 /** `sandbox`: runs a stand-in for the property API until SIGINT or SIGTERM. */
@@ -16,21 +16,23 @@ export function addSandbox(program: Command): void {
   program
     .command("sandbox")
     .description("run a stand-in for the property API with generated data")
-    .option("-p, --port <number>", "port of the API and the thumbnails; 0: any free port", upTo(65_535), 4000)
-    .option("--control-port <number>", "port of the control interface: faults, arrivals", upTo(65_535), 4001)
+    .option("-p, --port <number>", "port of the API and the thumbnails; 0: any free port", PORT, 4000)
+    .option("--control-port <number>", "port of the control interface: faults, arrivals", PORT, 4001)
     .option("--host <address>", "address on which both ports listen", "127.0.0.1")
     .option("--service <name>", "the service's neutral name", "propertyservice")
     .option("--caller-id <name>", "the only caller id that the sandbox accepts", "demo")
     .option("--private-key <key>", "the caller's key", "demo-key")
-    .option("--seed <number>", "the same seed gives the same data", upTo(0xffff_ffff), 1)
-    .option("--listings <number>", "number of listings", upTo(MAX_RECORDS), 12_000)
-    .option("--sold <number>", "number of sold records", upTo(MAX_RECORDS), 24_000)
+    .option("--seed <number>", "the same seed gives the same data", wholeNumber(0xffff_ffff), 1)
+    .option("--listings <number>", "number of listings", wholeNumber(MAX_RECORDS), 12_000)
+    .option("--sold <number>", "number of sold records", wholeNumber(MAX_RECORDS), 24_000)
     .action(runSandbox);
 }
 
 async function runSandbox(given: SandboxArguments): Promise<void> {
   const { createSandbox } = await loadSandbox();
   const { port, controlPort, host, callerId, listings, sold } = given;
+  if (port === controlPort && port !== 0)
+    throw new CommandFailure("--port and --control-port must differ.", EXIT.usage);
   const sandbox = createSandbox({ ...given, sizes: { listings, sold } });
   const stop = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   try {
@@ -50,9 +52,15 @@ async function runSandbox(given: SandboxArguments): Promise<void> {
   }
 }
 
-function upTo(max: number): (text: string) => number {
-  return (text) => {
-    if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
-    throw new InvalidArgumentError(`Expected an integer from 0 to ${max}.`);
-  };
+/** The sandbox is a part of the project, but not of the image. @throws {CommandFailure} in the image */
+export async function loadSandbox(): Promise<typeof Sandbox> {
+  try {
+    return await import("../sandbox/sandbox.ts");
+  } catch (error) {
+    const code: unknown = error instanceof Error && Reflect.get(error, "code");
+    if (code !== "ERR_MODULE_NOT_FOUND") throw error;
+    throw new CommandFailure(
+      "The image has no sandbox. Run it from the project's folder: npm run sandbox, npm run demo, or docker compose up.",
+    );
+  }
 }

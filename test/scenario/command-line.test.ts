@@ -38,6 +38,7 @@ describe("the command line", () => {
     [["usage", "--by", "month"], "Allowed choices are app, resource, hour"],
     [["start", "--port", "http"], "Expected a port from 0 to 65535"],
     [["sandbox", "--listings", "many"], "Expected an integer from 0 to 1000000"],
+    [["sandbox", "--port", "4000", "--control-port", "4000"], "must differ"],
     [["health", "a", "b"], "too many arguments"],
     [["explain"], "missing required argument"],
     [["purge", "/areas", "--all"], "Give one of"],

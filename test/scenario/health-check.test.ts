@@ -50,6 +50,15 @@ describe("health-check", () => {
     expect(check.output).toContain(`http://${asked}:1/readyz: `);
   });
 
+  it("fails if the answer breaks off", async () => {
+    const server = createServer((_, response) => {
+      response.writeHead(200, { "content-length": 9 }).write("half", () => response.destroy());
+    });
+    onTestFinished(() => void server.close());
+    const { url } = await listen(server, 0, "127.0.0.1");
+    expect(await command(["health-check", url])).toEqual({ code: 1, output: `${url}: aborted\n` });
+  });
+
   it("connects to the given address without any settings", async () => {
     const { port, asked } = await adminPort(204);
     const check = await command(["health-check", `http://127.0.0.1:${port}/anything`]);
