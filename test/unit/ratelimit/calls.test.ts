@@ -91,3 +91,15 @@ it("a caller that hangs up while its call waits never costs a call, also when jo
     ]);
   }
 });
+
+it.each([
+  { name: "spacingMs apart", limit: 1_000, windowMs: MINUTE, apartMs: 25 },
+  { name: "closer if the shortest window could not be used", limit: 100, windowMs: SECOND, apartMs: 5 },
+])("calls of a burst leave $name", async ({ limit, windowMs, apartMs }) => {
+  const scene = createScene({ windows: [{ limit, windowMs }], concurrency: 100, spacingMs: 25 });
+  for (let index = 0; index < 30; index++) scene.call("app", { query: `q${index}` }).answer();
+  await scene.clock.advance(10 * SECOND);
+  const at = scene.limiters.sends.map((send) => send.at);
+  const gaps = at.slice(1).map((each, index) => each - (at[index] ?? 0));
+  expect(gaps).toEqual(Array.from({ length: 29 }, () => apartMs));
+});
