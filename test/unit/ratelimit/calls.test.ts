@@ -7,6 +7,7 @@ import { expect, it } from "vitest";
 
 import { createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
+import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
 interface Ask {
@@ -74,22 +75,20 @@ it("keeps every window, answers every caller by its deadline, and loses no permi
   });
 }, 60_000);
 
-it("a caller that hangs up while its call waits never costs a call, also when jobs start without any delay", async () => {
-  for (let ticks = 0; ticks < 40; ticks++) {
-    const scene = createScene({ windows: [{ limit: 100, windowMs: MINUTE }] });
-    const hangUp = new AbortController();
-    const call = scene.call("app", {}, { abandoned: hangUp.signal });
-    // Hangs up at every step between the arrival and the departure of the call.
-    for (let tick = 0; tick < ticks; tick++) await Promise.resolve();
-    const hadStarted = call.hasStarted();
+it("a caller that hangs up while its call gets its permit never costs a call", async () => {
+  const clock = fakeTime();
+  const limiters = createFakeLimiters({ windows: LIMITS, now: clock.monotonic });
+  const limiter = limiters.join();
+  const hangUp = new AbortController();
+  const acquire: typeof limiter.acquire = async (request) => {
+    const acquired = await limiter.acquire(request);
     hangUp.abort();
-    await scene.clock.advance(SECOND);
-    expect([ticks, call.hasStarted(), scene.limiters.sends.length]).toEqual([
-      ticks,
-      hadStarted,
-      hadStarted ? 1 : 0,
-    ]);
-  }
+    return acquired;
+  };
+  const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, acquire }) } });
+  const call = scene.call("app", {}, { abandoned: hangUp.signal });
+  await clock.advance(SECOND);
+  expect([hangUp.signal.aborted, call.hasStarted(), limiters.sends]).toEqual([true, false, []]);
 });
 
 it.each([
@@ -102,4 +101,14 @@ it.each([
   const at = scene.limiters.sends.map((send) => send.at);
   const gaps = at.slice(1).map((each, index) => each - (at[index] ?? 0));
   expect(gaps).toEqual(Array.from({ length: 29 }, () => apartMs));
+});
+
+it("apps that wait for the end of other calls take turns by weight", async () => {
+  const listed = Object.entries({ a: 4, b: 2, c: 1 }).map(([id, weight]) => ({ id, weight, perDay: null }));
+  const scene = createScene({ listed, concurrency: 1 });
+  for (let index = 0; index < 70; index++)
+    for (const { id } of listed) scene.call(id, { query: `q${index}` }).answer();
+  await scene.clock.advance(MINUTE);
+  const first = scene.departed.slice(0, 70);
+  expect(listed.map(({ id }) => first.filter((app) => app === id).length)).toEqual([40, 20, 10]);
 });
