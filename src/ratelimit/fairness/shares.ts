@@ -64,6 +64,8 @@ export class Shares {
     const { asked, apps } = situation;
     const active = new Set(asked.keys());
     for (const [app, used] of window.byApp) if (used > 0) active.add(app);
+    // A long window cannot be shared again when a listed app comes late.
+    if (isLong(window)) for (const app of apps.listed()) active.add(app);
     for (const app of active) this.#weights[apps.isListed(app) ? "listed" : "ids"] += apps.weightOf(app);
     this.#situation = situation;
     this.#window = window;
@@ -97,19 +99,15 @@ export class Shares {
 
   /** What the other apps are likely to need of their shares in a whole window, and how much of that they have used. */
   othersOf(app: string): Need {
-    const { apps } = this.#situation;
     this.#needOfAll ??= this.#sumOfNeeds();
-    const isCounted = this.#active.has(app) || (isLong(this.#window) && apps.isListed(app));
-    if (!isCounted) return this.#needOfAll;
+    if (!this.#active.has(app)) return this.#needOfAll;
     const own = this.#needOf(app);
     return { need: this.#needOfAll.need - own.need, met: this.#needOfAll.met - own.met };
   }
 
   #sumOfNeeds(): Need {
-    const { apps } = this.#situation;
-    const all = isLong(this.#window) ? new Set([...this.#active, ...apps.listed()]) : this.#active;
     const sum = { need: 0, met: 0 };
-    for (const app of all) {
+    for (const app of this.#active) {
       const { need, met } = this.#needOf(app);
       sum.need += need;
       sum.met += met;

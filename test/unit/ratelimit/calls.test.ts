@@ -112,3 +112,25 @@ it("apps that wait for the end of other calls take turns by weight", async () =>
   const first = scene.departed.slice(0, 70);
   expect(listed.map(({ id }) => first.filter((app) => app === id).length)).toEqual([40, 20, 10]);
 });
+
+it.each([
+  {
+    what: "a quarter of its share for a listed app that asked for nothing yet",
+    ids: ["web", "hog"],
+    used: 0,
+  },
+  { what: "as much as it used for an app that is not listed", ids: [], used: 10 },
+])("an app leaves of a long window $what", async ({ ids, used }) => {
+  const listed = ids.map((id) => ({ id, weight: 1, perDay: null }));
+  const scene = createScene({ listed, windows: [{ limit: 80, windowMs: 24 * 60 * MINUTE }] });
+  const waiting = waitingOf({ deadlineAt: scene.clock.now() + SECOND });
+  const answered = async (app: string, asked: number): Promise<number> => {
+    const before = scene.departed.length;
+    for (let index = 0; index < asked; index++)
+      await scene.ask({ app, query: `q${before + index}`, waiting: { ...waiting, apps: () => [app] } });
+    return scene.departed.length - before;
+  };
+  expect(await answered("web", used)).toBe(used);
+  expect(await answered("hog", 80)).toBe(70 - used);
+  expect(await answered("web", 20)).toBe(10);
+});

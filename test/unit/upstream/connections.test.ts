@@ -46,6 +46,13 @@ describe("an exchange", () => {
   });
 });
 
+it("a call whose permit expires before its connection is ready is not sent", async () => {
+  const url = await rawUpstream((socket) => socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`));
+  const clock = createFakeClock();
+  const call = fetching(clock)({ ...request(url), sendBy: clock.monotonic() - 1 });
+  expect(await outcomeOf(call)).toBe("stale-connection");
+});
+
 it("a call whose whole answer is unusable leaves its connection to the next call", async () => {
   const url = await httpUpstream((response, nth) => {
     response.writeHead(200, nth === 1 ? { "content-encoding": "br" } : {}).end("{}");
