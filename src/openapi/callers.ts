@@ -24,15 +24,7 @@ export interface CallersDocumentOptions {
 }
 
 /** An operation, always GET. */
-export interface Operation {
-  readonly path: string;
-  readonly name: string;
-  readonly tag: keyof typeof TAGS;
-  readonly summary: string;
-  readonly description: string;
-  readonly parameters: readonly DocumentedParameter[];
-  readonly content: Json;
-}
+export type Operation = ReturnType<typeof operationsOf>[number];
 
 export const TITLE = "Property gateway";
 
@@ -56,10 +48,7 @@ const TAGS = {
 export function createCallersDocument(options: CallersDocumentOptions): Json {
   const requestHeaders = requestHeadersOf(options.appIdHeader);
   const headers = Object.keys(requestHeaders).map((name) => ({ $ref: `#/components/parameters/${name}` }));
-  const recordSchemas = SEARCH_RESOURCES.map((resource) => [
-    RECORD_NAMES[resource],
-    RECORD_SCHEMAS[resource],
-  ]);
+  const schemas = SEARCH_RESOURCES.map((resource) => [RECORDS[resource].schema, RECORD_SCHEMAS[resource]]);
   return {
     openapi: "3.1.1",
     info: {
@@ -75,7 +64,7 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths: Object.fromEntries(operationsOf(options).map((one) => [one.path, pathItem(one, headers)])),
     components: {
-      schemas: { Problem: PROBLEM_SCHEMA, ...Object.fromEntries(recordSchemas) },
+      schemas: { Problem: PROBLEM_SCHEMA, ...Object.fromEntries(schemas) },
       headers: RESPONSE_HEADERS,
       parameters: requestHeaders,
       responses: PROBLEM_RESPONSES,
@@ -111,33 +100,42 @@ function pathItem(
   };
 }
 
-/** The names of the records' schemas. */
-const RECORD_NAMES = { listings: "Listing", sold: "SoldRecord", areas: "Area" } as const;
-/** Records that the sandbox has. */
-const EXAMPLE_IDS = { listings: 4000116, sold: 1004110 } as const;
+/** The records of each resource in words, and the id of one that the sandbox has. */
+const RECORDS = {
+  listings: { schema: "Listing", search: "searchListings", one: "a listing", all: "listings", id: 4000116 },
+  sold: {
+    schema: "SoldRecord",
+    search: "searchSold",
+    one: "a sold property",
+    all: "sold properties",
+    id: 1004110,
+  },
+  areas: { schema: "Area", search: "searchAreas", one: "an area", all: "areas", id: 76 },
+} as const;
 
 const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
 
 /** @returns all operations of the callers' port */
-export function operationsOf(options: CallersDocumentOptions): Operation[] {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function operationsOf(options: CallersDocumentOptions) {
   const { service, recordPath, maxLimit, maxImageSize } = options;
   return [
-    ...SEARCH_RESOURCES.map((resource): Operation => ({
+    ...SEARCH_RESOURCES.map((resource) => ({
       path: `/${resource}`,
-      name: { listings: "searchListings", sold: "searchSold", areas: "searchAreas" }[resource],
+      name: RECORDS[resource].search,
       tag: resource,
-      summary: `Searches ${resource === "sold" ? "sold properties" : resource}`,
+      summary: `Searches ${RECORDS[resource].all}`,
       description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
       parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
       content: records(resource, service, {}, ENVELOPE_SCHEMAS, ["totalCount", "count"]),
     })),
-    ...RECORD_RESOURCES.map((resource): Operation => ({
+    ...RECORD_RESOURCES.map((resource) => ({
       path: recordPath.replace("{resource}", resource),
-      name: `show${RECORD_NAMES[resource]}`,
+      name: `show${RECORDS[resource].schema}`,
       tag: resource,
-      summary: `Shows ${resource === "sold" ? "a sold property" : "a listing"}`,
+      summary: `Shows ${RECORDS[resource].one}`,
       description: "The answer is a list with one record. An id without a record gets 404.",
-      parameters: [inPath("serviceId", "Id of the record.", EXAMPLE_IDS[resource], 0)],
+      parameters: [inPath("serviceId", "Id of the record.", RECORDS[resource].id, 0)],
       content: records(resource, service, { minItems: 1, maxItems: 1 }),
     })),
     {
@@ -147,7 +145,7 @@ export function operationsOf(options: CallersDocumentOptions): Operation[] {
       summary: "Shows the thumbnail of a listing",
       description: "A JPEG that fits into the given size. Apps may show no other pictures of a property.",
       parameters: [
-        inPath("serviceId", "Id of the listing.", EXAMPLE_IDS.listings, 0),
+        inPath("serviceId", "Id of the listing.", RECORDS.listings.id, 0),
         inPath("width", "Pixels.", 140, 1, maxImageSize.width),
         inPath("height", "Pixels.", 94, 1, maxImageSize.height),
       ],
@@ -173,7 +171,7 @@ function records(
   properties: Json = {},
   required: readonly string[] = [],
 ): Json {
-  const items = { $ref: `#/components/schemas/${RECORD_NAMES[resource]}` };
+  const items = { $ref: `#/components/schemas/${RECORDS[resource].schema}` };
   const schema = {
     type: "object",
     required: [resource, ...required],

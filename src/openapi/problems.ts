@@ -1,7 +1,7 @@
 /** The problems as responses of the OpenAPI document. */
 import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE, type ProblemCode } from "../errors.ts";
 import { KINDS, problemType, REMEDIES } from "../problem-texts.ts";
-import { headerRefs, type Json } from "./headers.ts";
+import { ANSWER_HEADERS, headerRefs, type Json } from "./headers.ts";
 
 /** Problems that occur on the admin port only. */
 const OPERATORS: ReadonlySet<ProblemCode> = new Set([
@@ -21,14 +21,15 @@ export const PROBLEMS = PROBLEM_CODES.filter((code) => !OPERATORS.has(code))
   })
   .toSorted((one, other) => one.status - other.status);
 
-const text = (description: string): Json => ({ type: "string", description });
+const text = (description: string, more: Json = {}): Json => ({ type: "string", description, ...more });
+const member = { type: "string" };
 
 /** The schema of every problem (RFC 9457). */
 export const PROBLEM_SCHEMA: Json = {
   type: "object",
   required: ["type", "title", "status", "remedy"],
   properties: {
-    type: { ...text("The kind of problem. It never changes."), format: "uri" },
+    type: text("The kind of problem. It never changes.", { format: "uri" }),
     title: text("The kind of problem in words."),
     status: { type: "integer", description: "The response's status." },
     detail: text("What is wrong in this case."),
@@ -39,15 +40,16 @@ export const PROBLEM_SCHEMA: Json = {
       items: {
         type: "object",
         required: ["parameter", "value", "expected"],
-        properties: Object.fromEntries(
-          ["parameter", "value", "expected", "hint"].map((name) => [name, { type: "string" }]),
-        ),
+        properties: { parameter: member, value: member, expected: member, hint: member },
       },
     },
     moreErrors: { type: "integer", description: "The number of further errors." },
-    problems: { type: "array", items: { type: "string" }, description: "A line for each mistake." },
+    problems: { type: "array", items: member, description: "A line for each mistake." },
   },
 };
+
+const OF_CACHED = ["Vary", "Last-Modified", "Content-Encoding"] as const;
+const ALWAYS = ANSWER_HEADERS.filter((name) => name !== "Link" && !OF_CACHED.some((one) => one === name));
 
 const BY_STATUS = [...Map.groupBy(PROBLEMS, ({ status }) => status)];
 
@@ -72,10 +74,9 @@ function problemResponse(status: number, problems: typeof PROBLEMS): Json {
   return {
     description: problems.map(({ code, title }) => `\`${code}\`: ${title}.`).join(" "),
     headers: headerRefs([
-      ...(["X-Request-Id", "Cache-Status", "Age", "Cache-Control", "ETag"] as const),
-      ...(["RateLimit-Policy", "RateLimit", "Preference-Applied"] as const),
+      ...ALWAYS,
       // The property service's own 400 and 404 are cached like answers.
-      ...(status === 400 || status === 404 ? (["Vary", "Last-Modified", "Content-Encoding"] as const) : []),
+      ...(status === 400 || status === 404 ? OF_CACHED : []),
       ...(status === 405 ? (["Allow"] as const) : []),
       ...([429, 502, 503].includes(status) ? (["Retry-After"] as const) : []),
     ]),
