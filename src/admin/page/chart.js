@@ -68,7 +68,6 @@ function createPlot() {
       })),
     ],
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot.redraw());
   new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
   return new uPlot(options, stacked(shown), place);
 }

@@ -38,31 +38,26 @@ function showSentences({ sentences, scope, processes, sinceAt }) {
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 const orNothing = (amount) => (amount === 0 ? "" : count(amount));
 const HARM_LEVELS = { error: "bad", stale: "warn" };
+const since = (at) => (at === null ? "" : `since ${clockText(at)}`);
 
 function showApps({ apps, budget }) {
   const button = byId("more-apps");
   const isAll = button.ariaExpanded === "true";
   button.hidden = apps.length <= FEW_APPS;
   show(button, isAll ? "Fewer" : `${apps.length - FEW_APPS} more`);
+  const callsIn = (name) => (app) => {
+    const share = app.shares.find((one) => one.name === name);
+    return number(count(app.spent[name] ?? 0), share && `${count(share.remaining)} left`);
+  };
   const columns = [
     ["App", ({ app, isListed, weight }) => cell(app, isListed ? `weight ${weight}` : "not listed")],
-    [
-      "State",
-      ({ state, hurtSince, harm }) =>
-        cell(state, hurtSince === null ? "" : `since ${clockText(hurtSince)}`, HARM_LEVELS[harm]),
-    ],
+    ["State", ({ state, hurtSince, harm }) => cell(state, since(hurtSince), HARM_LEVELS[harm])],
     ["Refused", ({ refused }) => number(orNothing(refused), "", "bad")],
     ["Failed", ({ failed, failures }) => number(orNothing(failed), named(failures), "bad")],
     ["Stale", ({ stale }) => number(orNothing(stale))],
     ["Answered", ({ cached, stale, fetched }) => number(count(cached + stale + fetched))],
     ["Own mistakes", ({ mistakes }) => number(orNothing(mistakes))],
-    ...budget.api.windows.map(({ name }) => [
-      `Calls in ${name}`,
-      ({ spent, shares }) => {
-        const share = shares.find((one) => one.name === name);
-        return number(count(spent[name] ?? 0), share && `${count(Math.floor(share.remaining))} left`);
-      },
-    ]),
+    ...budget.api.windows.map(({ name }) => [`Calls in ${name}`, callsIn(name)]),
   ];
   const shown = isAll ? apps : apps.slice(0, FEW_APPS);
   showTable(byId("apps"), columns, shown, "No app has sent a request in the last hour.");
@@ -84,32 +79,21 @@ function tilesOf({ perSecond, requests, saved, freshness, budget, upstream, queu
   const savedCount = sum(Object.values(saved));
   const { remaining, limit, name } = tightest(budget.api.windows);
   const waiting = sum(Object.values(queue).flatMap((of) => Object.values(of)));
-  const perSecondNow = rate(sum(Object.values(perSecond)));
-  const tile = (title, value, note, level = "") =>
-    h("div", { className: level }, h("dt", title), h("dd.value", value), h("dd.note", note));
-  return [
-    tile("Requests per second", perSecondNow, `${count(all + mistakes)} in the last hour`),
-    tile(
-      "Needed no call",
-      all === 0 ? "–" : percent(savedCount / all),
-      `${count(savedCount)} of ${count(all)} requests`,
-    ),
-    tile(
-      "Out of date",
-      freshness.expected === null ? "–" : percent(freshness.expected),
-      freshnessNote(freshness),
-    ),
-    tile(
-      "Calls left",
-      count(remaining),
-      `of ${count(limit)} in ${name}; ${count(waiting)} waiting`,
-      remaining < 1 ? "bad" : "",
-    ),
-    tile("Property API", ...apiState(budget, Object.values(upstream), at)),
+  const part = (ratio) => (Number.isFinite(ratio) ? percent(ratio) : "–");
+  const level = remaining < 1 ? "bad" : "";
+  const tiles = [
+    ["Requests per second", rate(sum(Object.values(perSecond))), `${count(all + mistakes)} in the last hour`],
+    ["Needed no call", part(savedCount / all), `${count(savedCount)} of ${count(all)} requests`],
+    ["Out of date", part(freshness.expected), freshnessNote(freshness)],
+    ["Calls left", count(remaining), `of ${count(limit)} in ${name}; ${count(waiting)} waiting`, level],
+    ["Property API", ...apiState(budget, Object.values(upstream), at)],
   ];
+  return tiles.map(([title, value, note, className = ""]) =>
+    h("div", { className }, h("dt", title), h("dd.value", value), h("dd.note", note)),
+  );
 }
 
-/** @returns its state, since when, and the level */
+/** @returns its state, its last answer, and the level */
 function apiState(budget, resources, at) {
   const lastAt = Math.max(0, ...resources.map(({ lastAnswerAt }) => lastAnswerAt ?? 0));
   const note = lastAt === 0 ? "no answer yet" : `last answer ${soon(at - lastAt)} ago`;
@@ -120,10 +104,13 @@ function apiState(budget, resources, at) {
 
 function freshnessNote({ expected, expectedFixed, callsForHalf, measured }) {
   if (expected === null) return "not known yet";
-  const half = callsForHalf === null ? "" : `; half of it costs ${callsForHalf.toFixed(1)} times the calls`;
-  const checked =
-    measured === null ? "" : `; ${percent(measured.from)} to ${percent(measured.to)} in checked answers`;
-  return `expected; ${percent(expectedFixed)} if lifetimes were fixed${half}${checked}`;
+  const notes = [
+    "expected",
+    `${percent(expectedFixed)} if lifetimes were fixed`,
+    callsForHalf !== null && `half of it costs ${callsForHalf.toFixed(1)} times the calls`,
+    measured !== null && `${percent(measured.from)} to ${percent(measured.to)} in checked answers`,
+  ];
+  return notes.filter(Boolean).join("; ");
 }
 
 const MODES = {
@@ -145,20 +132,17 @@ function showBudget({ budget: { api, images } }) {
 function windowOf(title, { limit, spent, remaining, heldBack, comesBack, emptyInMs }) {
   const notes = [
     ...comesBack.map(({ calls, inMs }) => `${count(calls)} back in ${soon(inMs)}`),
-    ...(heldBack > 0 ? [`${count(heldBack)} kept for other processes`] : []),
-    ...(emptyInMs === null ? [] : [`spent in ${soon(emptyInMs)} at this rate`]),
+    heldBack > 0 && `${count(heldBack)} kept for other processes`,
+    emptyInMs !== null && `spent in ${soon(emptyInMs)} at this rate`,
   ];
   const ariaLabel = `${count(spent)} of ${count(limit)} spent`;
-  const left = h(
-    "span",
-    { className: remaining < 1 ? "bad" : "" },
-    `${count(remaining)} of ${count(limit)} left`,
-  );
+  const left = `${count(remaining)} of ${count(limit)} left`;
+  const className = remaining < 1 ? "bad" : "";
   return h(
     "div.window",
-    h("p", h("b", title), ": ", left),
+    h("p", h("b", title), ": ", h("span", { className }, left)),
     h("meter", { optimum: 0, max: limit, low: limit * 0.9, value: spent, ariaLabel }),
-    h("p.note", notes.join(" · ")),
+    h("p.note", notes.filter(Boolean).join(" · ")),
   );
 }
 

@@ -13,8 +13,8 @@ let lastAt;
 /** @param state "live" or "disconnected" */
 function setState(state, text) {
   document.body.dataset.state = state;
+  byId("connection").className = state === "live" ? "good" : "bad";
   show(byId("connection"), `● ${text}`);
-  byId("status").hidden = lastAt === undefined;
 }
 
 async function follow() {
@@ -22,6 +22,7 @@ async function follow() {
     const span = byId("span").value;
     const status = await ask(`status?span=${span}`, { signal: AbortSignal.timeout(SILENT_MS) });
     lastAt = Date.now();
+    byId("status").hidden = false;
     setState("live", "Live");
     showStatus(status);
   } catch ({ status }) {
