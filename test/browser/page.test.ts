@@ -157,6 +157,7 @@ describe("the status page", () => {
       expect.stringMatching(/^Purge all answers of areas\? .*never served again/),
       "Purged all answers of areas. They are never served again.",
     ]);
+    expect(await page.isChecked("#hard")).toBe(false);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=miss");
     const [, reloaded] = await press(page, "Reload…");
     expect(reloaded).toBe("The settings are in force. Changed: nothing.");

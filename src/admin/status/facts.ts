@@ -157,10 +157,9 @@ function stateOf(resource: Resource, { counts, answeredAt, problems }: Together)
 function originStatus(budget: Budget, resource: Resource, calls: readonly number[], now: number) {
   const { mode, windows, circuits } = budget.overview();
   const { forMs, why } = budget.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
-  const perMs = circuits.length > 0 ? 0 : ratePerMs(calls);
   return {
     mode,
-    windows: windows.map((window) => windowStatus(window, perMs)),
+    windows: windows.map((window) => windowStatus(window, circuits.length > 0 ? [] : calls)),
     predictedWaitMs: Math.round(forMs),
     waitsFor: forMs > 0 ? why : null,
     circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: lastsMs }) => ({
@@ -174,7 +173,7 @@ function originStatus(budget: Budget, resource: Resource, calls: readonly number
 }
 
 /** While Redis is away, a window counts only the calls from this process's own part. `byApp` also has the calls before that. */
-function windowStatus(window: WindowOverview, perMs: number) {
+function windowStatus(window: WindowOverview, calls: readonly number[]) {
   const { name, limit, remaining, comesBack, byApp } = window;
   const spent = Math.max(window.spent, sum(Object.values(byApp)));
   return {
@@ -186,34 +185,28 @@ function windowStatus(window: WindowOverview, perMs: number) {
     heldBack: Math.max(0, limit - spent - remaining),
     comesBack,
     /** The time until nothing is left at the present rate; `null`: something is always left, or the rate is not known. */
-    emptyInMs: emptyInMs(window, perMs),
+    emptyInMs: emptyInMs(window, calls),
   };
-}
-
-const FEWEST_STEPS = 120;
-const LATEST_STEPS = 24;
-
-/**
- * @param calls per step of the first series, the latest last
- * @returns the rate for a forecast; 0 if there is no forecast, because the series is shorter than ten minutes or because the
- *   last two minutes had no calls
- */
-export function ratePerMs(calls: readonly number[]): number {
-  const isKnown = calls.length >= FEWEST_STEPS && sum(calls.slice(-LATEST_STEPS)) > 0;
-  return isKnown ? sum(calls) / (calls.length * SPANS["15m"]) : 0;
 }
 
 /** A shorter window is empty and full again before anybody could act. */
 const SHORTEST_WINDOW_MS = 3_600_000;
-
-type Window = Pick<WindowOverview, "limit" | "spent" | "remaining" | "windowMs">;
+const FEWEST_STEPS = 120;
+const LATEST_STEPS = 24;
 
 /**
  * Predicts when a rolling window is full if calls continue at this rate. In the long run it contains all calls of its
  * length. Until then, past calls leave the window; the forecast assumes that they were spread evenly over it.
+ * @param calls per step of the first series, the latest last
+ * @returns `null`: never, or not known, because the series is shorter than ten minutes or the last two minutes had no calls
  */
-export function emptyInMs({ limit, spent, remaining, windowMs }: Window, perMs: number): number | null {
-  if (windowMs < SHORTEST_WINDOW_MS || perMs * windowMs <= limit) return null;
+export function emptyInMs(
+  { limit, spent, remaining, windowMs }: Pick<WindowOverview, "limit" | "spent" | "remaining" | "windowMs">,
+  calls: readonly number[],
+): number | null {
+  const isKnown = calls.length >= FEWEST_STEPS && sum(calls.slice(-LATEST_STEPS)) > 0;
+  const perMs = sum(calls) / (calls.length * SPANS["15m"]);
+  if (!isKnown || windowMs < SHORTEST_WINDOW_MS || perMs * windowMs <= limit) return null;
   const netPerMs = perMs - spent / windowMs;
   // If more calls leave the window than enter it, it is full only when it contains calls of this rate alone.
   return Math.round(netPerMs > 0 ? Math.min(remaining / netPerMs, windowMs) : windowMs);

@@ -53,22 +53,18 @@ export function hurtText(hurt: readonly Harm[], since: number | undefined, now: 
 /** The worst first. */
 const LEVELS = ["error", "stale", "none"] as const;
 
-/** An app, and the harm that the sentences explain. */
-export type HarmedApp = AppStatus & {
-  /** For example `gets 502`, `is answered`. */
-  readonly state: string;
-  readonly harm: (typeof LEVELS)[number];
-  readonly hurtSince: number | null;
-};
-
-/** @returns the apps that get errors first, then those that get stale answers */
-export function withHarm(apps: readonly AppStatus[], harms: readonly Harm[]): HarmedApp[] {
-  const all = apps.map(({ app, ...rest }): HarmedApp => {
+/**
+ * Adds the harm that the sentences explain, for example `gets 502`.
+ * @returns the apps that get errors first, then those that get stale answers
+ */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function withHarm(apps: readonly AppStatus[], harms: readonly Harm[]) {
+  const all = apps.map(({ app, ...rest }) => {
     const hurt = harms.filter((harm) => harm.app === app);
-    if (hurt.length === 0) return { app, state: calmState(rest), hurtSince: null, harm: "none", ...rest };
     const { what, since } = worstOf(hurt);
-    const harm = hurt.some(isError) ? "error" : "stale";
-    return { app, state: `gets ${what}`, hurtSince: since, harm, ...rest };
+    const [state, hurtSince] = hurt.length === 0 ? [calmState(rest), null] : [`gets ${what}`, since];
+    const harm: (typeof LEVELS)[number] = hurt.length === 0 ? "none" : hurt.some(isError) ? "error" : "stale";
+    return { app, state, hurtSince, harm, ...rest };
   });
   return LEVELS.flatMap((level) => all.filter(({ harm }) => harm === level));
 }

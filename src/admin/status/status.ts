@@ -1,8 +1,8 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
-import { type Activity, type Board, createCollect, merge, type Together } from "./activity.ts";
+import { type Activity, type Board, createCollect, merge } from "./activity.ts";
 import type { Span } from "./counters.ts";
 import { type Facts, factsOf, type FactsOptions } from "./facts.ts";
-import { type HarmedApp, withHarm } from "./harm.ts";
+import { withHarm } from "./harm.ts";
 import type { Recorder } from "./recorder.ts";
 import { createSentenceLog, type SentenceLogOptions } from "./sentence-log.ts";
 import { type Sentence, sentencesOf, shownOf } from "./sentence-table.ts";
@@ -11,7 +11,7 @@ export type Status = Facts & {
   /** What an operator has to know first: at most three, the worst first. */
   readonly sentences: readonly Sentence[];
   /** Those that are hurt now come first, then those that were hurt most, then those with most calls. */
-  readonly apps: readonly HarmedApp[];
+  readonly apps: ReturnType<typeof withHarm>;
 };
 
 export interface StatusOptions extends FactsOptions, Pick<SentenceLogOptions, "say"> {
@@ -21,9 +21,6 @@ export interface StatusOptions extends FactsOptions, Pick<SentenceLogOptions, "s
   /** `undefined`: there are no other replicas. */
   readonly board: Board | undefined;
 }
-
-/** Many pages may be open, so a status is computed at most this often. */
-const FRESH_MS = 900;
 
 export type StatusSource = ReturnType<typeof createStatus>;
 
@@ -37,13 +34,10 @@ export function createStatus(options: StatusOptions) {
     return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
   }
   const collect = createCollect(own, board, clock);
-  let known: { readonly at: number; readonly together: Promise<Together> } | undefined;
   const sentences = () => sentencesOf(factsOf(options, merge("alone", [own()]), "15m"));
   /** Reads the status of all processes. It never rejects. */
   const read = async (span: Span): Promise<Status> => {
-    const now = clock.monotonic();
-    if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, together: collect() };
-    const facts = factsOf(options, await known.together, span);
+    const facts = factsOf(options, await collect(), span);
     const found = sentencesOf(facts);
     const harms = found.flatMap(({ hurt }) => hurt);
     return { sentences: shownOf(found), ...facts, apps: withHarm(facts.apps, harms) };

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type Activity, createCollect, merge } from "../../../src/admin/status/activity.ts";
 import { createCounters, SPANS } from "../../../src/admin/status/counters.ts";
 import { createRecorder } from "../../../src/admin/status/recorder.ts";
-import { emptyInMs, ratePerMs, upstreamOf } from "../../../src/admin/status/facts.ts";
+import { emptyInMs, upstreamOf } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createObserver } from "../../../src/telemetry/observer.ts";
@@ -200,25 +200,15 @@ describe("the activities of several processes", () => {
 });
 
 const HOUR = 60 * MINUTE;
-it.each([
-  ["a rate that the limit allows", 24 * HOUR, 100, 0, null],
-  ["an empty window", 24 * HOUR, 200, 0, 12 * HOUR],
-  ["a half-full window", 24 * HOUR, 200, 1_200, 8 * HOUR],
-  ["a window shorter than an hour", MINUTE, 1e6, 1_200, null],
-])("the forecast of %s", (_name, windowMs, callsPerHour, spent, expected) => {
+it.each<[string, number, number[], number, number | null]>([
+  ["a rate that the limit allows", 24 * HOUR, Array(120).fill(0.125), 0, null],
+  ["an empty window", 24 * HOUR, Array(120).fill(200 / 720), 0, 12 * HOUR],
+  ["a half-full window", 24 * HOUR, Array(120).fill(200 / 720), 1_200, 8 * HOUR],
+  ["a window shorter than an hour", MINUTE, Array(120).fill(1_000), 1_200, null],
+  ["less than ten minutes", 24 * HOUR, Array(119).fill(1), 0, null],
+  ["calls that stopped two minutes ago", 24 * HOUR, [...Array(156).fill(1), ...Array(24).fill(0)], 0, null],
+  ["calls that stopped later", 24 * HOUR, [...Array(157).fill(1), ...Array(23).fill(0)], 0, 13_757_962],
+])("the forecast of %s", (_name, windowMs, calls, spent, expected) => {
   const window = { limit: 2_400, windowMs, spent, remaining: 2_400 - spent };
-  expect(emptyInMs(window, callsPerHour / HOUR)).toBe(expected);
-});
-
-it.each([
-  ["ten minutes of calls", Array(120).fill(1), 1 / 5_000],
-  ["less than ten minutes", Array(119).fill(1), 0],
-  ["calls that stopped two minutes ago", [...Array(156).fill(1), ...Array(24).fill(0)], 0],
-  [
-    "calls that stopped less than two minutes ago",
-    [...Array(157).fill(1), ...Array(23).fill(0)],
-    157 / 900_000,
-  ],
-])("the rate for a forecast: %s", (_, calls, expected) => {
-  expect(ratePerMs(calls)).toBe(expected);
+  expect(emptyInMs(window, calls)).toBe(expected);
 });
