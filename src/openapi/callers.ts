@@ -102,18 +102,18 @@ function pathItem(
 
 /** The records of each resource in words, and the id of one that the sandbox has. */
 const RECORDS = {
-  listings: { schema: "Listing", search: "searchListings", one: "a listing", all: "listings", id: 4000116 },
-  sold: {
-    schema: "SoldRecord",
-    search: "searchSold",
-    one: "a sold property",
-    all: "sold properties",
-    id: 1004110,
-  },
-  areas: { schema: "Area", search: "searchAreas", one: "an area", all: "areas", id: 76 },
+  listings: { schema: "Listing", one: "a listing", all: "listings", id: 4000116 },
+  sold: { schema: "SoldRecord", one: "a sold property", all: "sold properties", id: 1004110 },
+  areas: { schema: "Area", one: "an area", all: "areas", id: 76 },
 } as const;
 
 const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
+
+interface ObjectSchema {
+  readonly required?: readonly string[];
+  readonly properties?: Json;
+}
+const ENVELOPE: ObjectSchema = { required: ["totalCount", "count"], properties: ENVELOPE_SCHEMAS };
 
 /** @returns all operations of the callers' port */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
@@ -122,12 +122,12 @@ export function operationsOf(options: CallersDocumentOptions) {
   return [
     ...SEARCH_RESOURCES.map((resource) => ({
       path: `/${resource}`,
-      name: RECORDS[resource].search,
+      name: `search${resource.charAt(0).toUpperCase()}${resource.slice(1)}`,
       tag: resource,
       summary: `Searches ${RECORDS[resource].all}`,
       description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
       parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
-      content: records(resource, service, {}, ENVELOPE_SCHEMAS, ["totalCount", "count"]),
+      content: records(resource, service, {}, ENVELOPE),
     })),
     ...RECORD_RESOURCES.map((resource) => ({
       path: recordPath.replace("{resource}", resource),
@@ -135,7 +135,7 @@ export function operationsOf(options: CallersDocumentOptions) {
       tag: resource,
       summary: `Shows ${RECORDS[resource].one}`,
       description: "The answer is a list with one record. An id without a record gets 404.",
-      parameters: [inPath("serviceId", "Id of the record.", RECORDS[resource].id, 0)],
+      parameters: [inPath("serviceId", "Id of the record.", RECORDS[resource].id, { minimum: 0 })],
       content: records(resource, service, { minItems: 1, maxItems: 1 }),
     })),
     {
@@ -145,9 +145,9 @@ export function operationsOf(options: CallersDocumentOptions) {
       summary: "Shows the thumbnail of a listing",
       description: "A JPEG that fits into the given size. Apps may show no other pictures of a property.",
       parameters: [
-        inPath("serviceId", "Id of the listing.", RECORDS.listings.id, 0),
-        inPath("width", "Pixels.", 140, 1, maxImageSize.width),
-        inPath("height", "Pixels.", 94, 1, maxImageSize.height),
+        inPath("serviceId", "Id of the listing.", RECORDS.listings.id, { minimum: 0 }),
+        inPath("width", "Pixels.", 140, { minimum: 1, maximum: maxImageSize.width }),
+        inPath("height", "Pixels.", 94, { minimum: 1, maximum: maxImageSize.height }),
       ],
       content: { "image/jpeg": {} },
     },
@@ -163,30 +163,20 @@ export function operationsOf(options: CallersDocumentOptions) {
   ];
 }
 
-/** @returns the content of an answer: an object with a list of records */
-function records(
-  resource: SearchResource,
-  service: string,
-  ofList: Json,
-  properties: Json = {},
-  required: readonly string[] = [],
-): Json {
+/** @returns the content of an answer: an object with a list of records. @param more of the object's schema */
+function records(resource: SearchResource, service: string, list: Json, more: ObjectSchema = {}): Json {
   const items = { $ref: `#/components/schemas/${RECORDS[resource].schema}` };
+  const { required = [], properties } = more;
   const schema = {
     type: "object",
     required: [resource, ...required],
-    properties: { ...properties, [resource]: { type: "array", items, ...ofList } },
+    properties: { ...properties, [resource]: { type: "array", items, ...list } },
   };
   return { [mediaTypeOf("json", service)]: { schema }, [mediaTypeOf("v2", service)]: { schema } };
 }
 
-function inPath(
-  name: string,
-  description: string,
-  example: number,
-  minimum: number,
-  maximum?: number,
-): DocumentedParameter & Json {
-  const schema = { type: "integer", minimum, ...(maximum !== undefined && { maximum }) };
-  return { name, in: "path", required: true, description, schema, example };
+function inPath(name: string, description: string, example: number, bounds: Json): DocumentedParameter {
+  return { ...REQUIRED_IN_PATH, name, description, schema: { type: "integer", ...bounds }, example };
 }
+
+const REQUIRED_IN_PATH = { in: "path", required: true } as const;

@@ -52,7 +52,7 @@ export const LABELS = {
   store: label("store", events.TIERS),
   operation: label("operation", events.STORE_OPERATIONS),
   window: label("window", [], WINDOW_MEANING),
-  appWindow: label("window", [], "as in the settings, e.g. `1m`; or `per-day`"),
+  appWindow: label("window", [], "as in the settings, e.g. `1m`; `per-day` for the app's perDay"),
   priority: label("priority", events.PRIORITIES),
   reason: label("reason", events.REFUSAL_REASONS, REASON_MEANING),
   circuit: label("circuit", CIRCUITS, "an address of the upstream, and one of its resources or `all`"),

@@ -49,7 +49,7 @@ const COUNTED = {
   gateway_budget_spent_total: metric("Calls, by the app that pays.", L.app, L.cause),
   gateway_refused_total: metric("Requests refused because of the budget.", L.app, L.reason),
   gateway_would_be_refused_total: metric(
-    "Requests that the budget would have refused (budget.mode: observe).",
+    "Requests that the budget would refuse if it were enforced.",
     L.app,
     L.reason,
   ),
@@ -65,10 +65,7 @@ const COUNTED = {
     ...metric("Time of one operation of a store, successful or not.", L.store, L.operation),
     buckets: [0.00001, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
   },
-  gateway_store_breaker_state: metric(
-    "State of a store's breaker: 0 closed, 1 half-open, 2 open (the store is not used).",
-    L.store,
-  ),
+  gateway_store_breaker_state: metric("State of a store's breaker: 0 closed, 1 half-open, 2 open.", L.store),
 
   // Freshness
   gateway_refreshes_total: metric("Fetches of answers that were already cached.", L.resource, L.change),
@@ -77,9 +74,7 @@ const COUNTED = {
   // The settings
   gateway_config_reloads_total: metric("Reloads of the settings.", L.reload),
   gateway_config_last_reload_successful: metric("Whether the last reload was applied: 1 yes, 0 no."),
-  gateway_config_last_reload_success_timestamp_seconds: metric(
-    "When the current settings were applied, in epoch seconds.",
-  ),
+  gateway_config_last_reload_success_timestamp_seconds: metric("When the settings were applied."),
 
   // The process
   gateway_event_loop_delay_seconds: {
@@ -92,24 +87,13 @@ const COUNTED = {
 const OF_BUDGETS = {
   gateway_budget_limit: metric("Most calls in a window.", L.window),
   gateway_budget_remaining: metric("Calls left in a window.", L.window),
-  gateway_app_budget_limit: metric(
-    "Share of a listed app in a window; for `per-day`, its setting perDay.",
-    L.listedApp,
-    L.appWindow,
-  ),
+  gateway_app_budget_limit: metric("Share of a listed app in a window.", L.listedApp, L.appWindow),
   gateway_app_budget_remaining: metric("Calls left to a listed app in a window.", L.listedApp, L.appWindow),
-  gateway_budget_known: metric(
-    "Whether the process knows what all replicas have spent: 1 yes, 0 no (only its own purse pays, if it has one).",
-  ),
-  gateway_budget_slot: metric(
-    "Whether the process has a slot, and an own purse: 1 yes, 0 no. Absent without Redis.",
-  ),
+  gateway_budget_known: metric("Whether the process knows what all replicas have spent: 1 yes, 0 no."),
+  gateway_budget_slot: metric("Whether the process has a slot: 1 yes, 0 no; absent without Redis."),
   gateway_calls_in_flight: metric("Calls in flight."),
   gateway_throttle_queue_length: metric("Calls that wait for a permit.", L.priority),
-  gateway_circuit_state: metric(
-    "State of a circuit: 0 closed, 1 half-open (one call tests it), 2 open (no calls are sent).",
-    L.circuit,
-  ),
+  gateway_circuit_state: metric("State of a circuit: 0 closed, 1 half-open, 2 open (no calls).", L.circuit),
 };
 
 /** The other metrics that are read at every scrape. */
@@ -123,27 +107,17 @@ const SAMPLED = {
   gateway_cache_entries: metric("Cached answers.", L.tier),
   gateway_cache_bytes: metric("Bytes of cached answers.", L.tier),
   gateway_cache_evictions_total: metric("Answers evicted to make room.", L.tier),
-  gateway_ledger_durable: metric(
-    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only in memory). Absent without a store.",
-    L.store,
-  ),
+  gateway_ledger_durable: metric("Whether a call is in the ledger before it is sent: 1 yes, 0 no.", L.store),
   gateway_redis_may_evict_budget: metric(
-    "Whether Redis' maxmemory-policy lets it evict the budget: 1 yes, 0 no. Absent if Redis does not say.",
+    "Whether Redis may evict the budget: 1 yes, 0 no; absent if unknown.",
   ),
 
   // Freshness
-  gateway_out_of_date_expected_ratio: metric(
-    "Expected share of cached answers that are out of date, from 0 to 1. Absent until answers were fetched again.",
-  ),
+  gateway_out_of_date_expected_ratio: metric("Expected share of cached answers that are out of date."),
 
   // The settings
-  gateway_files_refused: metric(
-    "Files with secrets or certificates that cannot be used. The previous content stays in use.",
-  ),
-  gateway_certificate_end_timestamp_seconds: metric(
-    "When a port's certificate ends, in epoch seconds. Absent without TLS.",
-    L.server,
-  ),
+  gateway_files_refused: metric("Files with secrets or certificates that cannot be used."),
+  gateway_certificate_end_timestamp_seconds: metric("When a port's certificate ends.", L.server),
 };
 
 /** Read in metrics.ts. They replace the library's own, whose names break the conventions (`promtool check metrics`). */

@@ -4,18 +4,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import { build } from "./build.ts";
-import {
-  type Cause,
-  type Change,
-  PAGE_CHECKS,
-  type RefreshEnd,
-  type RefusalReason,
-  RELOAD_RESULTS,
-  type RequestRecord,
-  type Saving,
-  SAVINGS,
-  type UpstreamCallRecord,
-} from "./events.ts";
+import * as events from "./events.ts";
 import {
   type CountedName,
   type CountedValues,
@@ -59,21 +48,21 @@ export function createMetrics() {
   return {
     record,
     request: requests.add,
-    upstreamCall: ({ resource, cause, status, durationMs }: UpstreamCallRecord): void => {
+    upstreamCall: ({ resource, cause, status, durationMs }: events.UpstreamCallRecord): void => {
       record("gateway_upstream_requests_total", { resource, cause, status });
       record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
       if (status === 401 || status === 403) record("gateway_upstream_credentials_refused_total", {});
     },
-    refreshed: (resource: Resource, change: Change): void =>
+    refreshed: (resource: Resource, change: events.Change): void =>
       record("gateway_refreshes_total", { resource, change }),
-    warmed: (resource: Resource, result: RefreshEnd): void =>
+    warmed: (resource: Resource, result: events.RefreshEnd): void =>
       record("gateway_warm_fetches_total", { resource, result }),
-    departed: (app: string, cause: Cause, waitedMs: number): void => {
+    departed: (app: string, cause: events.Cause, waitedMs: number): void => {
       record("gateway_budget_spent_total", { app, cause });
       record("gateway_throttle_wait_seconds", {}, waitedMs / 1000);
     },
     /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
-    refused: (app: string, reason: RefusalReason, isEnforced: boolean): void =>
+    refused: (app: string, reason: events.RefusalReason, isEnforced: boolean): void =>
       record(isEnforced ? "gateway_refused_total" : "gateway_would_be_refused_total", { app, reason }),
     /** Sets how the sampled metrics are read. */
     sample: (given: Readings): void => void (readings = { ...OF_PROCESS, ...given }),
@@ -117,15 +106,16 @@ function startAtZero(record: RecordValue): void {
     const { status } = new Problem(problem);
     if (status >= 500) record("gateway_problems_total", { problem, status }, 0);
   }
-  for (const cause of SAVINGS) record("gateway_upstream_calls_saved_total", { cause }, 0);
-  for (const result of PAGE_CHECKS)
+  for (const cause of events.SAVINGS) record("gateway_upstream_calls_saved_total", { cause }, 0);
+  for (const result of events.PAGE_CHECKS)
     for (const resource of ["listings", "sold"])
       record("gateway_pages_checked_total", { resource, result }, 0);
-  for (const result of RELOAD_RESULTS) record("gateway_config_reloads_total", { result }, 0);
+  for (const result of events.RELOAD_RESULTS) record("gateway_config_reloads_total", { result }, 0);
 }
 
 /** Why a request needed no call; `undefined`: it needed a call, got no answer, or asked for a page of the gateway. */
-export function savingOf({ saved, outcome, problem, resource }: RequestRecord): Saving | undefined {
+export function savingOf(request: events.RequestRecord): events.Saving | undefined {
+  const { saved, outcome, problem, resource } = request;
   if (saved !== undefined) return saved;
   if (problem === "invalid-query") return "refused";
   if (resource === "none") return undefined;
@@ -134,10 +124,10 @@ export function savingOf({ saved, outcome, problem, resource }: RequestRecord): 
 
 /** Counts equal requests together until the next scrape, because the library's counters would cost a hit more. */
 function createRequestCounts(record: RecordValue) {
-  const counts = new Map<string, { readonly app: string; readonly request: RequestRecord; times: number }>();
+  const counts = new Map<string, { app: string; request: events.RequestRecord; times: number }>();
   return {
     /** @param app the value of the label `app`, which names some apps only */
-    add: (request: RequestRecord, app: string): void => {
+    add: (request: events.RequestRecord, app: string): void => {
       const { resource, outcome, status, problem, tier, saved, durationMs } = request;
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
       const key = `${app} ${resource} ${outcome} ${status} ${problem} ${tier} ${saved}`;
