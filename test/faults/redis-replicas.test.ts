@@ -116,6 +116,14 @@ describe("a purge", () => {
     await eventually(() => expect(purgesIn(listening.events.slice(gap + 1))).toEqual(known));
   });
 
+  it("is ignored if it is longer than any that the admin port accepts", async () => {
+    const one = await replica();
+    const scope = { kind: "key", key: "k".repeat(30_000) };
+    await redis().command("XADD", STREAM, "*", "purge", JSON.stringify({ scope, hard: true }));
+    const own = await one.purge({ kind: "all" }, HARD);
+    await eventually(() => expect(purgesIn(one.events)).toEqual([own]));
+  });
+
   it("has a later epoch than all that its replica knows, even if Redis is empty and its clock is behind", async () => {
     const one = await replica();
     const aheadMs = Date.now() + 3_600_000;

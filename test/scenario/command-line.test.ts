@@ -11,7 +11,9 @@ import { run } from "../support/process.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
 const NAMES =
-  "start demo sandbox check-config doctor health status explain usage budget purge warm reload".split(" ");
+  "start demo sandbox check-config doctor health status explain usage budget purge warm reload backup try".split(
+    " ",
+  );
 
 describe("the command line", () => {
   it("ends quietly when its reader has read enough, as with `| head`", async () => {
@@ -123,6 +125,15 @@ describe("commands that ask the admin port", () => {
       1,
       expect.stringMatching(/sold: found.*\n.*areas: found/),
     ]);
+  });
+
+  it("try makes the next call a probe", async () => {
+    const gateway = await startGateway();
+    gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
+    expect((await gateway.get("/areas?q=a")).status).toBe(503);
+    const { output } = await command(["try", "--admin-url", gateway.adminUrl]);
+    expect(output).toContain("The next call tries api/all.");
+    expect((await gateway.get("/areas?q=a")).status).toBe(200);
   });
 
   it("send the token from a file or the environment, and report a missing token", async () => {

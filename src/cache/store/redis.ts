@@ -152,8 +152,12 @@ function idOf(epoch: number): string {
   return `${Math.floor(epoch / 1_000)}-${epoch % 1_000}`;
 }
 
+/** The admin port accepts no longer scopes. */
+const MOST_CHARACTERS = 20_000;
+
 /** @returns a list with the purge; an empty list if the text is not a purge of this gateway */
 function purgeIn(id: string, text: string): Purge[] {
+  if (text.length > MOST_CHARACTERS) return [];
   try {
     const purge: Omit<Purge, "epoch"> = JSON.parse(text);
     return "kind" in purge.scope ? [{ epoch: epochOf(id), scope: purge.scope, hard: purge.hard }] : [];
