@@ -51,8 +51,8 @@ import {
   tryCircuits,
 } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
-import { type FlightResult, Flights } from "./singleflight/flight.ts";
-import { createLeadOrFollow } from "./singleflight/lead-or-follow.ts";
+import { Flights } from "./singleflight/flight.ts";
+import { createLeadOrFollow, type FlightResult } from "./singleflight/lead-or-follow.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate, tlsContext } from "./process/tls.ts";

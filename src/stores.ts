@@ -25,7 +25,6 @@ import { type EvictionPolicy, watchEvictionPolicy } from "./redis/eviction.ts";
 import { RedisService } from "./redis/redis.ts";
 import { RedisClaims } from "./singleflight/redis-claims.ts";
 import { CIRCUIT_STATES, type CircuitState, type StoreOperation, type Tier } from "./telemetry/events.ts";
-import type { Claims } from "./singleflight/lead-or-follow.ts";
 import type { OriginName } from "./interface/resources.ts";
 import type { Readings } from "./telemetry/metric-table.ts";
 import { atMostEvery } from "./process/clock.ts";
@@ -41,7 +40,7 @@ interface Backend {
   /** `undefined`: memory only. */
   readonly store: Store | undefined;
   /** `undefined`: there are no other replicas. */
-  readonly claims: Claims | undefined;
+  readonly claims: RedisClaims | undefined;
   /** Creates the limiter of an origin. Called once for each origin. */
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
@@ -143,7 +142,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     observer,
     ...measured("redis", context),
   });
-  settings.onChange("redis", service.renew);
+  settings.onChange("redis", service.renewAll);
   const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
   const common = { redis: service, namespace: namespaces.cache, clock, replica, seal };
   const store = createRedisStore({
@@ -199,7 +198,7 @@ function sharedLimits(
         ledger: config.ledger,
         dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });
-      service.watch({ onRecovery: limiter.check });
+      service.on("recovery", limiter.check);
       return limiter;
     },
     circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace: namespaces.budget, origin }),

@@ -107,7 +107,7 @@ const CONNECT_MS = 3_000;
 
 async function checkRedis({ redis }: Config): Promise<Finding> {
   if (redis === null) return ["ok", "not set; this process keeps the budget alone"];
-  const client = new RedisFactory(() => redis, {}).client();
+  const client = new RedisFactory(() => redis).client();
   try {
     await once(client, "ready", soon());
     const policy = await evictionPolicyOf(client);

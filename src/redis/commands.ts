@@ -15,13 +15,13 @@
  * ioredis reconnects after a lost connection. It cannot notice a frozen server, a half-open socket or a master that became a
  * replica, because the socket stays open. In these cases the client is replaced (test/faults/redis.test.ts).
  */
-import type { ClientContext, Result } from "ioredis";
+import { EventEmitter } from "node:events";
 
 import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
-import type { RedisClient, RedisFactory, RedisScripts } from "./connect.ts";
+import { type RedisClient, RedisFactory, type RedisScripts, type RedisSettings } from "./connect.ts";
 
 /** Redis is reachable, but refused this command. */
 export class RedisRefusal extends Error {
@@ -40,25 +40,27 @@ export type RunOnRedis = <T>(
   command: (client: RedisClient) => Promise<T>,
 ) => Promise<T>;
 
+/** What happens to the connections. */
+interface RedisEvents {
+  /** Messages may have been lost. From now on they arrive. */
+  gap: [];
+  /** Messages may be lost from now on, or Redis has an outage. */
+  down: [];
+  /** Commands work again after an outage. */
+  recovery: [];
+}
+
 export interface RedisCommandsOptions {
-  readonly factory: Pick<RedisFactory, "client" | "lastError">;
+  /** @returns the settings, for each new connection */
+  readonly connect: () => RedisSettings;
   readonly clock: Clock;
   /** A command that takes longer is a fault. */
   readonly timeout: CommandTimeout;
+  /** The interval of probes during an outage, and of checks of the connection for messages. */
   readonly probeIntervalMs: number;
   readonly observer: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
   readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
   readonly onBreaker: (state: CircuitState) => void;
-  /** Redis cannot be used from now on. */
-  readonly onOutage: () => void;
-  /** Redis can be used again. */
-  readonly onRecovery: () => void;
-}
-
-declare module "ioredis" {
-  interface RedisCommander<Context extends ClientContext> {
-    probe(key: string): Result<number, Context>;
-  }
 }
 
 /** Error replies that mean an outage of the server or of the Cluster. */
@@ -77,15 +79,19 @@ const MEANWHILE =
   "This replica serves callers from its memory. It makes calls to the API only within its own part of the budget, and " +
   "refuses all others. Replicas do not share calls.";
 
-/** It starts to connect at once, and does not throw if the server is down. */
-export class RedisCommands {
+/** It starts to connect at once, and does not throw if the server is down. The constructor throws if the URL is malformed. */
+export class RedisCommands extends EventEmitter<RedisEvents> {
+  readonly timeout: CommandTimeout;
+  readonly factory: RedisFactory;
   readonly #options: RedisCommandsOptions;
+  /** The scripts of every client. */
+  readonly #scripts: RedisScripts = {};
   /** What rejects the commands under way. */
   readonly #underWay = new Set<(error: Error) => void>();
   /** The kinds of refusals that were logged. */
   readonly #refusals = new Set<string>();
   #client: RedisClient;
-  #state: CircuitState | "closed for good" = "closed";
+  #state: CircuitState = "closed";
   /** The error for callers while the breaker is open. */
   #outage = new StoreUnavailable("closed");
   /** The key of the command that opened the breaker. */
@@ -94,19 +100,24 @@ export class RedisCommands {
   #cancelProbe = (): void => undefined;
 
   constructor(options: RedisCommandsOptions) {
+    super();
     this.#options = options;
+    this.timeout = options.timeout;
+    this.factory = new RedisFactory(options.connect);
     this.#client = this.#begin();
   }
 
   #begin(): RedisClient {
-    const client = this.#options.factory.client();
+    const client = this.factory.client();
+    addScripts(client, this.#scripts);
     return client.on("ready", () => {
       // Probe at once, unless a probe has already failed.
       if (client === this.#client && this.#state === "open" && !this.#hasProbeFailed) void this.#probe();
     });
   }
 
-  get isUp(): boolean {
+  /** Whether commands work, as far as this process knows. */
+  isUp(): boolean {
     return this.#state === "closed";
   }
 
@@ -121,16 +132,17 @@ export class RedisCommands {
     old.disconnect();
   }
 
-  /** Adds scripts to the current client. */
+  /** Makes scripts callable as methods of the client. */
   defineScripts(scripts: RedisScripts): void {
-    for (const [name, definition] of Object.entries(scripts)) this.#client.defineCommand(name, definition);
+    Object.assign(this.#scripts, scripts);
+    addScripts(this.#client, scripts);
   }
 
   readonly run: RunOnRedis = async (operation, key, command) => {
     // Most commands take less than a millisecond.
     const startedAt = performance.now();
     try {
-      if (!this.isUp) throw this.#outage;
+      if (!this.isUp()) throw this.#outage;
       return await this.#attempt(key, command);
     } catch (error) {
       throw error instanceof StoreUnavailable ? error : this.#refusal(operation, error);
@@ -141,9 +153,9 @@ export class RedisCommands {
 
   /** Settles with the command, or rejects with `StoreUnavailable` when the breaker opens. */
   async #attempt<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
-    const { clock, timeout } = this.#options;
+    const { clock } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const timeoutMs = timeout.ms();
+    const timeoutMs = this.timeout.ms();
     const late = (): void => this.#fail(new Error(`no answer within ${timeoutMs} ms`), key);
     // Two timers: if this process was blocked, answers may wait unread in its sockets. Node reads them between the two.
     let cancel = clock.after(timeoutMs / 2, () => {
@@ -165,41 +177,40 @@ export class RedisCommands {
     const isConnected = this.#client.status === "ready";
     const startedAt = performance.now();
     const reply = await command(this.#client);
-    if (isConnected) this.#options.timeout.replied(performance.now() - startedAt);
+    if (isConnected) this.timeout.replied(performance.now() - startedAt);
     return reply;
   }
 
   /** Opens the breaker. */
   #fail(cause: Error, key: string): void {
-    const { clock, factory, observer, probeIntervalMs, onOutage } = this.#options;
-    const hasProbeFailed = this.#state === "half-open";
-    this.#hasProbeFailed = hasProbeFailed;
-    this.#outage = new StoreUnavailable(messageOf(cause, factory.lastError()), { cause });
+    const { clock, observer, probeIntervalMs } = this.#options;
+    this.#hasProbeFailed = this.#state === "half-open";
+    this.#outage = new StoreUnavailable(messageOf(cause, this.factory.lastError), { cause });
     this.#suspect = key;
     this.#become("open");
     this.#releaseAll();
     this.#cancelProbe = clock.after(probeIntervalMs, () => void this.#probe());
     // A new connection may help: the server has become a replica, or no longer answers.
-    if (hasProbeFailed || isReply(cause)) this.renew();
-    if (hasProbeFailed) return;
+    if (this.#hasProbeFailed || isReply(cause)) this.renew();
+    if (this.#hasProbeFailed) return;
     observer.outOfOrder({ what: REDIS, cause: this.#outage.message, meanwhile: MEANWHILE });
-    onOutage();
+    this.emit("down");
   }
 
+  /** Checks that the server, or on a Cluster the owner of the suspected key, accepts writes. */
   async #probe(): Promise<void> {
-    const { observer, onRecovery } = this.#options;
-    const key = this.#suspect;
+    const key = `${this.#suspect}:probe`;
     this.#cancelProbe();
     this.#become("half-open");
     try {
-      await this.#attempt(key, (client) => client.probe(`${key}:probe`));
+      await this.#attempt(this.#suspect, (client) => client.set(key, "", "PX", 1));
     } catch (error) {
       if (error instanceof StoreUnavailable) return;
       // Another error shows that the server works.
     }
     this.#become("closed");
-    observer.backInOrder(REDIS);
-    onRecovery();
+    this.#options.observer.backInOrder(REDIS);
+    this.emit("recovery");
   }
 
   #become(state: CircuitState): void {
@@ -223,7 +234,7 @@ export class RedisCommands {
   }
 
   close(): void {
-    this.#state = "closed for good";
+    this.#state = "open";
     this.#cancelProbe();
     this.#outage = new StoreUnavailable("closed");
     this.#releaseAll();
@@ -231,12 +242,16 @@ export class RedisCommands {
   }
 }
 
+function addScripts(client: RedisClient, scripts: RedisScripts): void {
+  for (const [name, definition] of Object.entries(scripts)) client.defineCommand(name, definition);
+}
+
 function isFault(error: unknown): error is Error {
   return error instanceof Error && (!isReply(error) || OUTAGES.has(codeOf(error)));
 }
 
-/** @returns whether it is an error that Redis itself replied */
-export function isReply({ name }: Error): boolean {
+/** Whether Redis itself replied it. */
+function isReply({ name }: Error): boolean {
   return name === "ReplyError";
 }
 
@@ -244,18 +259,14 @@ function codeOf({ message }: Error): string {
   return /^[A-Z]+/.exec(message)?.[0] ?? "";
 }
 
-/** ioredis identifies this error only by its text. */
-const CONNECTION_CLOSED = "Connection is closed.";
-
 /** @param lastError why the last connection failed. The messages of ioredis about lost commands do not say it. */
 function messageOf(
   error: Error & { lastNodeError?: Error },
   lastError: (Error & { code?: string }) | undefined,
 ): string {
-  const { name, message } = error.lastNodeError ?? error;
+  if (isReply(error)) return error.message;
   // When every address of a host fails, Node's error has a code but no message.
   const why = lastError?.message || lastError?.code;
-  if (name === "MaxRetriesPerRequestError" || message === CONNECTION_CLOSED)
-    return why ?? "the connection was closed";
-  return why === undefined || why === message || isReply(error) ? message : `${message}: ${why}`;
+  const { name, message } = error.lastNodeError ?? error;
+  return why ?? (name === "MaxRetriesPerRequestError" ? "Connection is closed." : message);
 }

@@ -39,7 +39,7 @@ export interface RedisSettings {
 }
 
 /** Lua scripts by the name of the client method that runs them. Without `numberOfKeys`, each call passes it first. */
-export type RedisScripts = Readonly<Record<string, { readonly lua: string; readonly numberOfKeys?: number }>>;
+export type RedisScripts = Record<string, { readonly lua: string; readonly numberOfKeys?: number }>;
 
 const DEFAULT_PORT = 6379;
 const FIRST_RETRY_MS = 10;
@@ -52,6 +52,20 @@ const DISCONNECT_TIMEOUT_MS = 100;
 const CLUSTER_RETRY_MS = 20;
 /** If a node of a Cluster does not send the slot table within this time, the client asks the next node. */
 const CLUSTER_MAP_TIMEOUT_MS = 300;
+
+const EVERY_CONNECTION = {
+  connectionName: "property-gateway",
+  disableClientInfo: true,
+  connectTimeout: CONNECT_TIMEOUT_MS,
+  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+  autoResendUnfulfilledCommands: false,
+  // src/redis/subscriber.ts subscribes again itself, because ioredis does not report when it has subscribed again.
+  autoResubscribe: false,
+};
+
+function retryStrategy(attempt: number): number {
+  return Math.min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS);
+}
 
 /**
  * ioredis listens for only one error of each connection. A TLS connection that is closed during its handshake may emit two,
@@ -67,32 +81,24 @@ AbstractConnector.prototype.disconnect = function close(): void {
 
 /** Creates clients. They connect immediately, and reconnect when they lose their server. */
 export class RedisFactory {
+  /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
+  lastError: Error | undefined;
   readonly #current: () => RedisSettings;
-  readonly #scripts: RedisScripts;
-  #lastError: Error | undefined;
 
   /**
    * The methods throw if the URL is malformed.
    * @param current returns the settings, for each new client
-   * @param scripts the scripts of each new client; scripts may be added later
    */
-  constructor(current: () => RedisSettings, scripts: RedisScripts) {
+  constructor(current: () => RedisSettings) {
     this.#current = current;
-    this.#scripts = scripts;
-  }
-
-  /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
-  lastError(): Error | undefined {
-    return this.#lastError;
   }
 
   /** A client for commands. */
   client(): RedisClient {
-    const { mode, seeds, server, options } = planOf(this.#current());
-    const scripts = { ...this.#scripts };
+    const plan = planOf(this.#current());
     // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
-    if (mode === "cluster") return clusterClient(seeds, options, scripts).on("error", () => undefined);
-    return this.#watched(new Redis({ ...options, ...server, scripts, enableAutoPipelining: true }));
+    if (plan.mode === "cluster") return clusterClient(plan).on("error", () => undefined);
+    return this.#single({ ...plan.options, ...plan.server, enableAutoPipelining: true });
   }
 
   /**
@@ -102,90 +108,64 @@ export class RedisFactory {
    */
   subscriber(nodes: readonly RedisAddress[], attempt: number): Redis {
     const { mode, seeds, server, options } = planOf(this.#current());
-    if (mode !== "cluster") return this.#watched(new Redis({ ...options, ...server }));
+    if (mode !== "cluster") return this.#single({ ...options, ...server });
     const candidates = nodes.length > 0 ? nodes : seeds;
     const node = candidates[attempt % candidates.length];
-    return this.#watched(new Redis({ ...options, ...node, retryStrategy: () => null }));
+    return this.#single({ ...options, ...node, retryStrategy: () => null });
   }
 
-  #watched(client: Redis): Redis {
-    return client
-      .on("error", (error) => (this.#lastError = error))
-      .on("ready", () => (this.#lastError = undefined));
+  /** Commands wait for a connection, and fail as soon as it is lost or an attempt to connect fails. */
+  #single(options: Omit<RedisOptions, "replyMapping">): Redis {
+    return new Redis({ retryStrategy, maxRetriesPerRequest: 0, ...options })
+      .on("error", (error) => (this.lastError = error))
+      .on("ready", () => (this.lastError = undefined));
   }
-}
-
-function planOf(settings: RedisSettings) {
-  const { mode, nodes } = settings;
-  const { address, ...options } = optionsOf(settings);
-  const seeds = nodes.length > 0 ? [...nodes] : [address];
-  return {
-    mode,
-    seeds,
-    options,
-    server: mode === "sentinel" ? throughSentinel(settings, options.tls) : address,
-  };
 }
 
 /** @returns the nodes of a Cluster that a client knows */
 export function knownNodes(client: RedisClient): RedisAddress[] {
-  if (!(client instanceof Cluster)) return [];
-  return client
-    .nodes()
-    .flatMap(({ options: { host, port } }) =>
-      host !== undefined && port !== undefined ? [{ host, port }] : [],
-    );
+  const nodes = client instanceof Cluster ? client.nodes() : [];
+  return nodes.map(({ options: { host = "", port = DEFAULT_PORT } }) => ({ host, port }));
 }
 
-/** ioredis' constructors reject its own option type under `exactOptionalPropertyTypes`. */
-type ClientOptions = Omit<RedisOptions, "replyMapping">;
-type Options = Omit<ReturnType<typeof optionsOf>, "address">;
-
-function optionsOf({ url, mode, ca, pair, ...own }: RedisSettings) {
+/** @returns the options of every connection, and where it goes: to `seeds` with a Cluster, else to `server` */
+function planOf(settings: RedisSettings) {
+  const { url, mode, nodes, ca, pair, ...own } = settings;
   const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
   // `URL.parse`, because the error of `new URL` contains the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
   const { protocol, hostname, port, pathname } = parsed;
+  const address = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || DEFAULT_PORT) };
   const username = decodeURIComponent(parsed.username);
   const password = own.password?.reveal() ?? decodeURIComponent(parsed.password);
+  const certificate = pair && { cert: pair.cert, key: pair.key.reveal() };
+  const tls = protocol === "rediss:" && { ...verifiedTls(ca), ...certificate };
   return {
-    address: { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? DEFAULT_PORT : Number(port) },
-    ...(username !== "" && { username }),
-    ...(password !== "" && { password }),
-    ...(mode !== "cluster" && pathname.length > 1 && { db: Number(pathname.slice(1)) }),
-    ...(protocol === "rediss:" && {
-      tls: { ...verifiedTls(ca), ...(pair && { cert: pair.cert, key: pair.key.reveal() }) },
-    }),
-    connectionName: "property-gateway",
-    disableClientInfo: true,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    retryStrategy,
-    // Commands wait for a connection, and fail as soon as it is lost or an attempt to connect fails.
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    // src/redis/subscriber.ts subscribes again itself, because ioredis does not report when it has subscribed again.
-    autoResubscribe: false,
-  } satisfies ClientOptions & { address: RedisAddress };
+    mode,
+    seeds: nodes.length > 0 ? [...nodes] : [address],
+    server: mode === "sentinel" ? throughSentinel(settings, tls) : address,
+    options: {
+      ...EVERY_CONNECTION,
+      ...(username !== "" && { username }),
+      ...(password !== "" && { password }),
+      ...(mode !== "cluster" && pathname.length > 1 && { db: Number(pathname.slice(1)) }),
+      ...(tls && { tls }),
+    },
+  };
 }
 
-function retryStrategy(attempt: number): number {
-  return Math.min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS);
-}
-
-function throughSentinel({ sentinel }: RedisSettings, tls: Options["tls"]): ClientOptions {
+function throughSentinel({ sentinel }: RedisSettings, tls: RedisOptions["tls"] | false) {
   return {
     sentinels: [...(sentinel?.nodes ?? [])],
     name: sentinel?.name ?? "",
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
     sentinelRetryStrategy: retryStrategy,
     ...(sentinel?.password && { sentinelPassword: sentinel.password.reveal() }),
-    ...(tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
+    ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
   };
 }
 
-function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisScripts): Cluster {
-  const { retryStrategy: _, maxRetriesPerRequest: __, ...nodeOptions } = options;
+function clusterClient({ seeds, options }: ReturnType<typeof planOf>): Cluster {
   return new Cluster(seeds, {
     clusterRetryStrategy: retryStrategy,
     retryDelayOnFailover: CLUSTER_RETRY_MS,
@@ -198,7 +178,6 @@ function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisSc
     // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
     // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.
     enableOfflineQueue: true,
-    scripts,
-    redisOptions: nodeOptions,
+    redisOptions: options,
   });
 }

@@ -4,7 +4,6 @@
  */
 import { type Clock, every } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
-import { isReply } from "./commands.ts";
 import type { RedisClient } from "./connect.ts";
 import type { RedisService } from "./redis.ts";
 
@@ -19,11 +18,8 @@ export interface EvictionPolicy {
 
 /** @returns `undefined` if Redis does not report it, for example because the user may not run INFO */
 export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPolicy | undefined> {
-  const text = await client.info("memory").catch((error: unknown) => {
-    // An access rule that refuses INFO is no outage.
-    if (error instanceof Error && isReply(error)) return "";
-    throw error;
-  });
+  // An access rule that refuses INFO is no outage.
+  const text = await client.info("memory").catch(() => "");
   const name = /^maxmemory_policy:(\S+)/m.exec(text)?.[1];
   return name === undefined ? undefined : { name, isSafe: SAFE.has(name) };
 }
@@ -51,6 +47,6 @@ export function watchEvictionPolicy(
     );
   }
   void read();
-  redis.watch({ onRecovery: () => void read() });
+  redis.on("recovery", () => void read());
   return { current: () => current, close: every(clock, READ_EVERY_MS, () => void read()) };
 }

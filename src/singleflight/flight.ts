@@ -22,25 +22,13 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "pri
   readonly queueDeadlineAt?: number;
 }
 
-/** The result of a flight, and its origin. */
-export interface FlightResult<T> {
-  readonly value: T;
-  /** `found`: it was already stored. `fetched`: this replica fetched it. `followed`: another replica fetched it. */
-  readonly how: "found" | "fetched" | "followed";
-}
-
-interface Joined<T> {
-  /** `undefined`: the flight was withdrawn because it had no waiters. The waiter must join again. */
-  readonly value: T | undefined;
-  /** Whether the flight already existed when the waiter joined it. */
-  readonly collapsed: boolean;
-}
-
 /**
  * Makes the upstream call of a flight.
  * @param answer gives the waiters their result before the call ends, while it is being stored
  */
 type Call<T> = (waiting: Waiting, answer: (result: T) => void) => Promise<T>;
+
+const queueDeadlineOf = ({ queueDeadlineAt, deadlineAt }: Waiter): number => queueDeadlineAt ?? deadlineAt;
 
 /** The caller hung up, so no caller receives this error. */
 class CallerGone extends Error {
@@ -69,13 +57,19 @@ export class Flights<T> {
    * Waits for the flight of a key, and starts one if there is none.
    * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
    * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with `CallerGone`.
+   * @returns `value`; `undefined`: the flight was withdrawn because it had no waiters, and this waiter must join again.
+   *   `collapsed`: the flight already existed
    */
-  readonly join = async (key: string, waiter: Waiter, call: Call<T>): Promise<Joined<T>> => {
+  readonly join = async (
+    key: string,
+    waiter: Waiter,
+    call: Call<T>,
+  ): Promise<{ readonly value: T | undefined; readonly collapsed: boolean }> => {
     const existing = this.#flights.get(key);
     const flight = existing ?? new Flight<T>(waiter.priority, call, () => this.#flights.delete(key));
     if (existing === undefined) this.#flights.set(key, flight);
     const joinedAbandoned = flight.abandoned.aborted;
-    const deadline = watchDeadline(waiter, this.#clock, flight.refuseLate);
+    const deadline = watchDeadline(waiter, this.#clock, flight);
     flight.join(waiter);
     try {
       const value = await Promise.race([flight.result, deadline.passed]);
@@ -105,7 +99,7 @@ class Flight<T> implements Waiting {
   readonly #byApp = new Map<string, number>();
   readonly #listeners: (() => void)[] = [];
   #priority: Priority;
-  #refuseLate: RefuseLate = () => undefined;
+  refuseLate: RefuseLate = () => undefined;
 
   /** @param first the priority of the waiter that starts the flight */
   constructor(first: Priority, call: Call<T>, onEnd: () => void) {
@@ -125,15 +119,8 @@ class Flight<T> implements Waiting {
   readonly priority = (): Priority => this.#priority;
   readonly apps = (): readonly string[] => [...this.#byApp.keys()];
   readonly onChange = (listen: () => void): void => void this.#listeners.push(listen);
-  readonly inQueue = (refuse: RefuseLate): void => void (this.#refuseLate = refuse);
-  readonly refuseLate: RefuseLate = (waiter) => this.#refuseLate(waiter);
-
-  readonly deadlineAt = (): number => {
-    let latest = Number.NEGATIVE_INFINITY;
-    for (const { queueDeadlineAt, deadlineAt } of this.#waiters)
-      latest = Math.max(latest, queueDeadlineAt ?? deadlineAt);
-    return latest;
-  };
+  readonly inQueue = (refuse: RefuseLate): void => void (this.refuseLate = refuse);
+  readonly deadlineAt = (): number => Math.max(...Array.from(this.#waiters, queueDeadlineOf));
 
   join(waiter: Waiter): void {
     const { app, priority } = waiter;
@@ -181,9 +168,9 @@ interface Deadline {
 
 /**
  * Watches a waiter's deadlines: `deadlineAt`, and `queueDeadlineAt`, which ends the wait only while the call is queued.
- * @param refuseLate returns why the waiter is refused if the call is still queued; called only at a deadline
+ * @param flight its `refuseLate` returns why the waiter is refused if the call is still queued
  */
-function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): Deadline {
+function watchDeadline(waiter: Waiter, clock: Clock, flight: { readonly refuseLate: RefuseLate }): Deadline {
   const { promise, reject } = Promise.withResolvers<never>();
   let hasPassed = false;
   const end = (error: Error): void => {
@@ -197,10 +184,8 @@ function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): De
       if (problem !== undefined) end(problem);
     });
   const timers = [
-    ...(waiter.queueDeadlineAt === undefined
-      ? []
-      : [endAt(waiter.queueDeadlineAt, () => refuseLate(waiter))]),
-    endAt(waiter.deadlineAt, () => refuseLate(waiter) ?? tooLate()),
+    endAt(queueDeadlineOf(waiter), () => flight.refuseLate(waiter)),
+    endAt(waiter.deadlineAt, () => flight.refuseLate(waiter) ?? tooLate()),
   ];
   // The flight may settle first. Then the rejection must not count as unhandled.
   promise.catch(() => undefined);

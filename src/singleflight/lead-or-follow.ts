@@ -1,32 +1,16 @@
 /**
  * Request coalescing among replicas: one of the replicas that need a key fetches it, and the others wait.
- *
- * A claim ends in one of three ways. `landed`: the entry is in the shared store. `failed`: all replicas use the leader's
- * problem, because otherwise each replica would call a failing upstream. `vacant`: the leader withdrew or died.
  */
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
-import { mayBeWithdrawn, type FlightResult } from "./flight.ts";
+import { mayBeWithdrawn } from "./flight.ts";
+import type { ClaimEnd, RedisClaims } from "./redis-claims.ts";
 
-/** How the flight of another replica ended. */
-export type ClaimEnd =
-  /** The entry is in the shared store. */
-  | { readonly kind: "landed" }
-  | { readonly kind: "failed"; readonly problem: Problem }
-  /** The leader withdrew or died, or the end is unknown. A replica that still needs the answer claims the key again. */
-  | { readonly kind: "vacant" };
-
-/** The result of claiming a key: the right to fetch it, or a wait for the replica that has this right. */
-export type Claim =
-  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
-  /** `ended` resolves with the leader's message, or when its lease has expired. It never rejects. */
-  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
-  /** Claims do not work now, so each replica fetches for itself. */
-  | { readonly kind: "unavailable" };
-
-export interface Claims {
-  /** Never rejects. */
-  readonly claim: (key: string) => Promise<Claim>;
+/** The result of a flight, and its origin. */
+export interface FlightResult<T> {
+  readonly value: T;
+  /** `found`: it was already stored. `fetched`: this replica fetched it. `followed`: another replica fetched it. */
+  readonly how: "found" | "fetched" | "followed";
 }
 
 interface Steps<T> {
@@ -47,17 +31,18 @@ export type LeadOrFollow<T> = (
 ) => Promise<FlightResult<T> | undefined>;
 
 /** @param claims absent if there are no other replicas */
-export function createLeadOrFollow<T>(claims: Claims | undefined): LeadOrFollow<T> {
+export function createLeadOrFollow<T>(claims: Pick<RedisClaims, "claim"> | undefined): LeadOrFollow<T> {
   return async function leadOrFollow(key, waiting, steps) {
-    const claim = await claims?.claim(key);
-    switch (claim?.kind) {
-      case "leader":
-        return await lead(claim, waiting, steps);
-      case "follower":
-        return await follow(claim, waiting, steps);
-      case "unavailable":
-      case undefined:
-        return await findOrFetch(steps);
+    const claim = await claims?.claim(key, waiting.abandoned);
+    if (claim === undefined || claim.kind === "unavailable") return await findOrFetch(steps);
+    if (claim.kind === "follower") return await follow(await claim.ended, steps);
+    try {
+      const result = await findOrFetch(steps);
+      await claim.release({ kind: "landed" });
+      return result;
+    } catch (error) {
+      await claim.release(endOf(error, waiting));
+      throw error;
     }
   };
 }
@@ -71,49 +56,19 @@ async function findOrFetch<T>({ look, fetch }: Steps<T>): Promise<FlightResult<T
   return found !== undefined ? { value: found, how: "found" } : { value: await fetch(), how: "fetched" };
 }
 
-async function lead<T>(
-  { release }: Extract<Claim, { kind: "leader" }>,
-  waiting: Waiting,
-  steps: Steps<T>,
-): Promise<FlightResult<T>> {
-  try {
-    const result = await findOrFetch(steps);
-    await release({ kind: "landed" });
-    return result;
-  } catch (error) {
-    // A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines.
-    const concernsAll =
-      error instanceof Problem &&
-      !BUDGET_SPENT.has(error.code) &&
-      error.code !== "budget-unavailable" &&
-      error.details.ofBackground !== true &&
-      !(waiting.abandoned.aborted && mayBeWithdrawn(error));
-    await release(concernsAll ? { kind: "failed", problem: error } : { kind: "vacant" });
-    throw error;
-  }
+async function follow<T>(end: ClaimEnd, { look }: Steps<T>): Promise<FlightResult<T> | undefined> {
+  if (end.kind === "failed") throw end.problem;
+  const value = end.kind === "landed" ? await look() : undefined;
+  return value === undefined ? undefined : { value, how: "followed" };
 }
 
-async function follow<T>(
-  { ended, stop }: Extract<Claim, { kind: "follower" }>,
-  { abandoned }: Waiting,
-  { look }: Steps<T>,
-): Promise<FlightResult<T> | undefined> {
-  try {
-    const end = await Promise.race([ended, whenAborted(abandoned)]);
-    if (end === ABANDONED) throw new Problem("deadline-exceeded", { internal: "the flight has no waiters" });
-    if (end.kind === "failed") throw end.problem;
-    const value = end.kind === "landed" ? await look() : undefined;
-    return value === undefined ? undefined : { value, how: "followed" };
-  } finally {
-    stop();
-  }
-}
-
-const ABANDONED = Symbol("abandoned");
-
-function whenAborted(signal: AbortSignal): Promise<typeof ABANDONED> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(ABANDONED);
-    else signal.addEventListener("abort", () => resolve(ABANDONED), { once: true });
-  });
+/** A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines. */
+function endOf(error: unknown, { abandoned }: Waiting): ClaimEnd {
+  const concernsAll =
+    error instanceof Problem &&
+    !BUDGET_SPENT.has(error.code) &&
+    error.code !== "budget-unavailable" &&
+    error.details.ofBackground !== true &&
+    !(abandoned.aborted && mayBeWithdrawn(error));
+  return concernsAll ? { kind: "failed", problem: error } : { kind: "vacant" };
 }

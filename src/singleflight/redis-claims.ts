@@ -5,41 +5,37 @@
  * a key for at most one lease. If another replica holds the claim, a replica waits for the message that the flight has ended.
  * It remembers the latest messages, so it cannot miss one that arrives before the reply to its claim. The message names the
  * holder, so it cannot be confused with the end of an earlier flight.
+ *
+ * The commands are not one atomic step. If a lease expires between two of them, two replicas may fetch the same key.
  */
-import type { ClientContext, Result } from "ioredis";
-
 import { Problem } from "../errors.ts";
-import type { Claim, ClaimEnd, Claims } from "./lead-or-follow.ts";
 import { type Clock, every } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
-import { readScript, type RedisService } from "../redis/redis.ts";
+import type { RedisService } from "../redis/redis.ts";
 import type { MessageOf } from "../redis/messages.ts";
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 1_000;
-/** Added to the rest of a lease, so that the lease has certainly expired. */
+/** Added to a lease, so that it has certainly expired. */
 const LEASE_SLACK_MS = 10;
 
-declare module "ioredis" {
-  interface RedisCommander<Context extends ClientContext> {
-    claimFlight(
-      key: string,
-      claimant: string,
-      leaseMs: number,
-    ): Result<[holder: string, leftMs: number], Context>;
-    renewClaim(key: string, holder: string, leaseMs: number): Result<number, Context>;
-    releaseClaim(key: string, holder: string, channel: string, message: string): Result<number, Context>;
-  }
-}
+/** How the flight of another replica ended. */
+export type ClaimEnd =
+  /** The entry is in the shared store. */
+  | { readonly kind: "landed" }
+  /** All replicas use the leader's problem, because otherwise each replica would call a failing upstream. */
+  | { readonly kind: "failed"; readonly problem: Problem }
+  /** The leader withdrew or died, or the end is unknown. A replica that still needs the answer claims the key again. */
+  | { readonly kind: "vacant" };
 
-const script = (name: string): ReturnType<typeof readScript> =>
-  readScript(new URL(`./lua/${name}.lua`, import.meta.url));
-
-const SCRIPTS = {
-  claimFlight: script("claim"),
-  renewClaim: script("renew-claim"),
-  releaseClaim: script("release-claim"),
-};
+/** The result of claiming a key: the right to fetch it, or a wait for the replica that has this right. */
+export type Claim =
+  /** `release` never rejects. */
+  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  /** `ended` resolves with the leader's message, or when its lease has expired. It never rejects. */
+  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd> }
+  /** Claims do not work now, so each replica fetches for itself. */
+  | { readonly kind: "unavailable" };
 
 export interface RedisClaimsOptions {
   readonly redis: RedisService;
@@ -56,105 +52,93 @@ const VACANT: ClaimEnd = { kind: "vacant" };
 /** How many ends are remembered for followers whose claim has not been answered yet. */
 const MOST_ENDED = 1_000;
 
-/** A wait for the flight of a holder. */
-interface Follower {
-  readonly holder: string;
-  /** Ends the wait. Only the first call counts. */
-  readonly end: (end: ClaimEnd) => void;
-}
-
-export class RedisClaims implements Claims {
+export class RedisClaims {
   readonly #options: RedisClaimsOptions;
   /** How the latest flights ended, by holder, the oldest first. */
   readonly #ended = new Map<string, ClaimEnd>();
-  readonly #followers = new Set<Follower>();
+  /** What ends the wait of each follower, with the holder that it waits for. Only the first call counts. */
+  readonly #followers = new Map<(end: ClaimEnd) => void, string>();
   /** Functions that stop the renewal of the leases of this replica. */
   readonly #renewals = new Set<() => void>();
-  #gaps = 0;
 
   constructor(options: RedisClaimsOptions) {
     const { redis, onFailed } = options;
     this.#options = options;
-    redis.defineScripts(SCRIPTS);
     redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
       const end = received(sent);
       this.#ended.set(holder, end);
       if (this.#ended.size > MOST_ENDED) this.#ended.delete(this.#ended.keys().next().value ?? "");
-      for (const follower of this.#followers) if (follower.holder === holder) follower.end(end);
+      for (const [follower, awaited] of this.#followers) if (awaited === holder) follower(end);
       if (end.kind === "failed") onFailed(key, end.problem);
     });
-    redis.watch({ onDown: () => this.#vacateAll() });
+    redis.on("down", () => this.#vacateAll());
   }
 
   /** Ends all waits, because messages may be lost. */
   #vacateAll(): void {
-    this.#gaps++;
-    for (const follower of this.#followers) follower.end(VACANT);
+    for (const follower of this.#followers.keys()) follower(VACANT);
   }
 
-  async claim(key: string): Promise<Claim> {
-    const { redis, newHolder } = this.#options;
-    const [mayFollow, gapsBefore] = [redis.isListening(), this.#gaps];
+  /**
+   * Never rejects.
+   * @param abandoned ends the wait of a follower, as `vacant`
+   */
+  async claim(key: string, abandoned: AbortSignal): Promise<Claim> {
+    const { redis, namespace, newHolder } = this.#options;
+    const claim = `${keyIn(namespace, key)}:flight`;
     const claimant = newHolder();
     try {
-      const [holder, leftMs] = await redis.run("claim", key, (client) =>
-        client.claimFlight(this.#keyOf(key), claimant, LEASE_MS),
-      );
-      if (holder === claimant) return this.#lead(key, holder);
+      const holder = await redis.run("claim", claim, async (client) => {
+        const isSet = await client.set(claim, claimant, "PX", LEASE_MS, "NX");
+        return isSet === "OK" ? claimant : await client.get(claim);
+      });
+      // It was released between the two commands.
+      if (holder === null) return await this.claim(key, abandoned);
+      if (holder === claimant) return this.#lead(key, claim, holder);
       // Without messages, this replica would notice the end only when the lease expires.
-      if (!mayFollow) return { kind: "unavailable" };
-      return this.#follow(holder, leftMs, gapsBefore === this.#gaps ? this.#ended.get(holder) : VACANT);
+      return redis.isListening() ? this.#follow(holder, abandoned) : { kind: "unavailable" };
     } catch {
       return { kind: "unavailable" };
     }
   }
 
-  /** A claim has the hash tag of its entry, so both are in the same slot of a Cluster. */
-  #keyOf(key: string): string {
-    return `${keyIn(this.#options.namespace, key)}:flight`;
-  }
-
   /** Renews the lease until the claim is released. */
-  #lead(key: string, holder: string): Claim {
+  #lead(key: string, claim: string, holder: string): Claim {
     const { redis, clock } = this.#options;
-    const claim = this.#keyOf(key);
     const stop = every(clock, RENEW_MS, () => {
-      redis
-        .run("renew", key, (client) => client.renewClaim(claim, holder, LEASE_MS))
-        .then((isHeld) => isHeld === 1 || stop())
-        // The result is unknown, so the next renewal tries again.
-        .catch(() => undefined);
+      // If it fails, the next renewal tries again.
+      redis.run("renew", claim, (client) => client.pexpire(claim, LEASE_MS)).catch(() => undefined);
     });
     this.#renewals.add(stop);
     const release = async (end: ClaimEnd): Promise<void> => {
       stop();
       this.#renewals.delete(stop);
       const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: sendable(end) });
-      await redis
-        .run("release", key, (client) => client.releaseClaim(claim, holder, redis.bus.channel, text))
-        // The lease then expires.
-        .catch(() => undefined);
+      const released = redis.run("release", claim, async (client) => {
+        if ((await client.get(claim)) !== holder) return;
+        await Promise.all([client.del(claim), client.publish(redis.bus.channel, text)]);
+      });
+      // If it fails, the lease expires.
+      await released.catch(() => undefined);
     };
     return { kind: "leader", release };
   }
 
-  /**
-   * The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again.
-   * @param known how the flight has ended already
-   */
-  #follow(holder: string, leftMs: number, known: ClaimEnd | undefined): Claim {
+  /** The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again. */
+  #follow(holder: string, abandoned: AbortSignal): Claim {
     const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
-    const leaseMs = (leftMs < 0 ? LEASE_MS : leftMs) + LEASE_SLACK_MS;
-    const cancel = this.#options.clock.after(leaseMs, () => end(VACANT));
+    const vacate = (): void => end(VACANT);
+    const cancel = this.#options.clock.after(LEASE_MS + LEASE_SLACK_MS, vacate);
     const end = (how: ClaimEnd): void => {
       cancel();
-      this.#followers.delete(follower);
+      this.#followers.delete(end);
       resolve(how);
     };
-    const follower: Follower = { holder, end };
-    this.#followers.add(follower);
+    this.#followers.set(end, holder);
+    abandoned.addEventListener("abort", vacate, { once: true });
+    const known = abandoned.aborted ? VACANT : this.#ended.get(holder);
     if (known !== undefined) end(known);
-    return { kind: "follower", ended, stop: () => end(VACANT) };
+    return { kind: "follower", ended };
   }
 
   /** Stops the renewal of all leases, and ends all waits as `vacant`. */

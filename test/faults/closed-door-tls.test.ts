@@ -149,7 +149,7 @@ describe("Redis over TLS", () => {
   it("does not end the process if a connection is closed during its handshake", async () => {
     const { redis, url } = await startSecuredRedis(AUTHORITY, AUTHORITY.issue());
     const settings = { url, mode: "single", nodes: [], ca: STRANGER.cert } as const;
-    const factory = new RedisFactory(() => settings, {});
+    const factory = new RedisFactory(() => settings);
     // An error without a listener fails the run.
     for (let ms = 0; ms < 20; ms += 1) {
       const clients = Array.from({ length: 10 }, () => factory.client());

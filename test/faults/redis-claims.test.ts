@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
-import type { Claim, ClaimEnd } from "../../src/singleflight/lead-or-follow.ts";
+import type { Claim, ClaimEnd } from "../../src/singleflight/redis-claims.ts";
 import { Bus } from "../../src/redis/messages.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -126,6 +126,17 @@ describe("a flight", () => {
     expect((await claim(one)).kind).toBe("follower");
     await now.release({ kind: "landed" });
     expect(await following.ended).toEqual({ kind: "landed" });
+  });
+
+  it("is not followed any longer by a replica without waiters", async () => {
+    const [one, other] = await replicas();
+    await leader(one);
+    const waiters = new AbortController();
+    const claims = [await other.claims.claim(KEY, waiters.signal)];
+    waiters.abort();
+    claims.push(await other.claims.claim(KEY, waiters.signal));
+    for (const claimed of claims)
+      expect(claimed.kind === "follower" && (await claimed.ended)).toEqual({ kind: "vacant" });
   });
 
   it("is not shared while Redis is down: followers continue alone at once", async () => {

@@ -10,9 +10,8 @@ import { NAMESPACE } from "../../src/query/key.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
-import { RedisClaims } from "../../src/singleflight/redis-claims.ts";
+import { type Claim, RedisClaims } from "../../src/singleflight/redis-claims.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
-import type { Claims } from "../../src/singleflight/lead-or-follow.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
@@ -28,7 +27,7 @@ interface Reported {
 
 /** A replica's store and claims, and what they reported. */
 export interface WatchedBackend extends Store, Reported {
-  readonly claims: Claims;
+  readonly claims: { readonly claim: (key: string, abandoned?: AbortSignal) => Promise<Claim> };
   readonly service: RedisService;
   /** Its name. */
   readonly replica: string;
@@ -79,7 +78,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}):
   return {
     ...store,
     ...reported,
-    claims,
+    claims: { claim: (key, abandoned = new AbortController().signal) => claims.claim(key, abandoned) },
     service,
     replica,
     async close() {

@@ -83,6 +83,6 @@ export function shareLimits(options: ShareOptions): {
     backInOrder: options.onBackInOrder ?? (() => undefined),
     dataLost: () => undefined,
   });
-  calls.watch({ onRecovery: limiter.check });
+  calls.on("recovery", limiter.check);
   return { limiter, replicas: redis.slots, calls };
 }

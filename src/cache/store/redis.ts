@@ -7,11 +7,13 @@
  * Purges are one stream, `<namespace>{purged}`. Redis numbers them, keeps them in order, and drops the oldest ones. A replica
  * reads what is new after each message, after a gap in the messages, and every ten seconds.
  */
+import { readFileSync } from "node:fs";
+
 import type { ClientContext, Result } from "ioredis";
 
 import { type Clock, every } from "../../process/clock.ts";
 import { RedisRefusal, type RunOnRedis } from "../../redis/commands.ts";
-import { readScript, type RedisService } from "../../redis/redis.ts";
+import type { RedisService } from "../../redis/redis.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";
@@ -34,7 +36,8 @@ declare module "ioredis" {
   }
 }
 
-const SCRIPTS = { setEntry: readScript(new URL("./lua/set-entry.lua", import.meta.url)) };
+/** Redis runs it as one step, so no other command sees an intermediate state. */
+const SCRIPT = readFileSync(new URL("./lua/set-entry.lua", import.meta.url), "utf8");
 
 export interface RedisStoreOptions {
   readonly redis: RedisService;
@@ -62,10 +65,10 @@ export function createRedisStore(options: RedisStoreOptions): RedisStore {
     listener({ kind: "gap" });
     purges.readAll();
   };
-  redis.defineScripts(SCRIPTS);
+  redis.defineScripts({ setEntry: { lua: SCRIPT, numberOfKeys: 1 } });
   redis.bus.on("stored", (stored) => listener(stored));
   redis.bus.on("purged", purges.readNew);
-  redis.watch({ onGap, onRecovery: purges.readNew });
+  redis.on("gap", onGap).on("recovery", purges.readNew);
   return {
     ...createEntries(options),
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),

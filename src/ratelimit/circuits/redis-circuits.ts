@@ -32,7 +32,7 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
   }
 
   redis.bus.on("circuit", receive);
-  redis.watch({ onGap: () => void readAll(), onRecovery: () => void readAll() });
+  redis.on("gap", () => void readAll()).on("recovery", () => void readAll());
 
   return {
     publish(scope, circuit) {

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 
-import { createLeadOrFollow, type Claim, type ClaimEnd } from "../../../src/singleflight/lead-or-follow.ts";
+import { createLeadOrFollow } from "../../../src/singleflight/lead-or-follow.ts";
+import type { Claim, ClaimEnd } from "../../../src/singleflight/redis-claims.ts";
 import { Problem } from "../../../src/errors.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
@@ -48,15 +49,7 @@ it.each<[ClaimEnd, string | undefined, unknown]>([
 ])(
   "a replica that follows a flight that ended with %j, where %s is stored, gets %j",
   async (end, stored, result) => {
-    const claim: Claim = { kind: "follower", ended: Promise.resolve(end), stop: () => undefined };
+    const claim: Claim = { kind: "follower", ended: Promise.resolve(end) };
     expect(await run({ claim, look: async () => stored })).toEqual(result);
   },
 );
-
-it("a replica that follows leaves when it has no waiters", async () => {
-  const controller = new AbortController();
-  const claim: Claim = { kind: "follower", ended: new Promise(() => undefined), stop: () => undefined };
-  const result = run({ claim, abandoned: controller.signal });
-  controller.abort();
-  expect(await result).toBeInstanceOf(Problem);
-});
