@@ -1,27 +1,25 @@
 /**
  * Opens the store that the settings name, with the ledger and the limiters that use it.
  */
-import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits/circuits.ts";
-import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
+import { unsharedCircuits } from "./ratelimit/circuits/circuits.ts";
+import type { LimiterConfig } from "./ratelimit/limiter.ts";
 import { LocalLimiter } from "./ratelimit/limits/local-limiter.ts";
-import { RedisPurse, PURSE_SCRIPTS, type ReplicaSlot } from "./ratelimit/limits/redis-script.ts";
+import { RedisPurse, PURSE_SCRIPTS } from "./ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
 import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
-import type { LedgerReader } from "./usage/ledger-line.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/full-disk.ts";
 import { Failures } from "./cache/recent-failures.ts";
 import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
-import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
-import type { Store } from "./cache/store/port.ts";
+import { createMemoryStore } from "./cache/store/memory.ts";
 import { Tiers } from "./cache/store/tiered.ts";
 import type { Context } from "./context.ts";
 import { createRedisStore } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
 import { StatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
-import { type EvictionPolicy, watchEvictionPolicy } from "./redis/eviction.ts";
+import { watchEvictionPolicy } from "./redis/eviction.ts";
 import { RedisService } from "./redis/redis.ts";
 import { RedisClaims } from "./singleflight/redis-claims.ts";
 import { CIRCUIT_STATES, type CircuitState, type StoreOperation, type Tier } from "./telemetry/events.ts";
@@ -30,91 +28,68 @@ import type { Readings } from "./telemetry/metric-table.ts";
 import { atMostEvery } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
-import { createCopier, type WithCopy } from "./sqlite/backup.ts";
+import { createCopier } from "./sqlite/backup.ts";
 import { UnusableData } from "./sqlite/files.ts";
 import { dataOwnerOf } from "./config/data-owner.ts";
-import { type RedisNamespaces, redisNamespaces } from "./query/key.ts";
+import { redisNamespaces } from "./query/key.ts";
 
-/** The store behind the memory of this process. */
-interface Backend {
-  /** `undefined`: memory only. */
-  readonly store: Store | undefined;
-  /** `undefined`: there are no other replicas. */
-  readonly claims: RedisClaims | undefined;
-  /** Creates the limiter of an origin. Called once for each origin. */
-  readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
-  readonly circuitsOf: (origin: OriginName) => SharedCircuits;
-  /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
-  readonly replicas: () => Promise<readonly ReplicaSlot[]>;
-  /** The status of the other replicas; `undefined`: there are none. */
-  readonly statusTexts: StatusTexts | undefined;
-  /** The upstream calls of all replicas to all origins. */
-  readonly ledger: LedgerReader;
-  /** Whether each call is stored in the ledger before it is sent; no series if the ledger is only in memory. */
-  readonly ledgers: Readings["gateway_ledger_durable"];
-  readonly evictionPolicy: () => EvictionPolicy | undefined;
-  /** Copies the SQLite file; `undefined`: there is none. */
-  readonly withCopy: WithCopy | undefined;
-  /** Writes all pending data, and closes the connections and files. Never rejects. */
-  readonly close: () => Promise<void>;
-}
+/** The stores of answers, and the ledger, limiters and circuits that use the same files or Redis. */
+export type Stores = ReturnType<typeof openStores>;
 
-/** The stores of answers: memory, and behind it Redis or SQLite if the settings name one. */
-export interface Stores extends Backend {
-  readonly memory: MemoryStore;
-  readonly tiers: Tiers;
-  /** Keys whose load has recently failed, here or in another replica. */
-  readonly failures: Failures;
-  readonly all: readonly Pick<Store, "tier" | "stats">[];
-}
-
-/** @throws {ConfigError} if the data directory cannot be used */
-export function openStores(context: Context): Stores {
+/**
+ * Opens memory, and behind it Redis if it is set, else SQLite if `DATA_DIR` is set.
+ * @throws {ConfigError} if the data directory cannot be used
+ */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function openStores(context: Context) {
   const { config, clock } = context;
   const memory = createMemoryStore(config.cache.maxBytes, clock);
   const failures = new Failures();
-  const backend = openBackend(context, failures);
+  const backend = config.redis === null ? openAlone(context) : openShared(config.redis, context, failures);
   const { store } = backend;
   const tiers = new Tiers({ memory, store, clock });
-  return { ...backend, memory, tiers, failures, all: store === undefined ? [memory] : [memory, store] };
+  return {
+    ...backend,
+    memory,
+    tiers,
+    /** Keys whose load has recently failed, here or in another replica. */
+    failures,
+    all: store === undefined ? [memory] : [memory, store],
+  };
 }
 
-/** Opens Redis if it is set, else SQLite if `DATA_DIR` is set, else only memory. */
-function openBackend(context: Context, failures: Failures): Backend {
-  const { redis, dataDir } = context.config;
-  if (redis !== null) return openShared(redis, context, failures);
-  const sqlite = dataDir === null ? undefined : openSqlite(dataDir, context);
-  return openAlone(sqlite, context);
-}
+/** Whether each call is stored in the ledger before it is sent; no series if the ledger is only in memory. */
+type LedgersDurable = ReturnType<Readings["gateway_ledger_durable"]>;
 
 /** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
-function openAlone(sqlite: SqliteStore | undefined, { config, clock, random, observer }: Context): Backend {
-  let hasOverflown = false;
-  const onOverflow = (): void => {
-    if (!hasOverflown) observer.warn(LEDGER_FULL, {});
-    hasOverflown = true;
-  };
+function openAlone(context: Context) {
+  const { config, clock, random, observer } = context;
+  const { dataDir } = config;
+  const onOverflow = atMostEvery(Number.POSITIVE_INFINITY, clock.monotonic, () =>
+    observer.warn(LEDGER_FULL, {}),
+  );
   const bounds = { ...config.ledger, clock, onOverflow };
-  const onDisk = sqlite && refusing(() => openLedgerOnDisk({ ...bounds, ...sqlite, ...observer }));
+  const store = dataDir === null ? undefined : refusing(() => openSqlite(dataDir, context));
+  const onDisk = store && refusing(() => openLedgerOnDisk({ ...bounds, ...store, ...observer }));
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
-    store: sqlite,
-    claims: undefined,
-    statusTexts: undefined,
+    store,
     ledger,
-    ledgers: () =>
-      config.dataDir === null ? [] : [[{ store: "sqlite" }, Number(onDisk?.isDurable() ?? false)]],
+    ledgers: (): LedgersDurable => (onDisk ? [[{ store: "sqlite" }, Number(onDisk.isDurable())]] : []),
+    withCopy: store && createCopier(store.database, store.directory),
     async close() {
       onDisk?.close();
-      await sqlite?.close();
+      await store?.close();
     },
-    evictionPolicy: () => undefined,
-    withCopy: sqlite && createCopier(sqlite.database, sqlite.directory),
-    limiterOf: (origin, limits) =>
+    limiterOf: (origin: OriginName, limits: LimiterConfig) =>
       new LocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
+    // There are no other replicas.
+    claims: undefined,
     replicas: async () => [],
+    statusTexts: undefined,
+    evictionPolicy: () => undefined,
   };
 }
 
@@ -125,7 +100,7 @@ const LEDGER_FULL =
 const UNREADABLE = "Redis has values that are not from this gateway or belong to another private key.";
 const WARN_EVERY_MS = 60_000;
 
-function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures): Backend {
+function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures) {
   const { config, clock, random, observer, settings } = context;
   const replica = random.unique16();
   const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
@@ -160,17 +135,17 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     },
   });
   return {
+    ...sharedLimits(service, replica, namespaces.budget, context),
     store,
-    claims,
-    statusTexts: new StatusTexts(common),
     ledger: createLimiterLedger(service.run, namespaces.budget),
-    ledgers: () => [[{ store: "redis" }, Number(service.isUp())]],
-    evictionPolicy: eviction.current,
+    ledgers: (): LedgersDurable => [[{ store: "redis" }, Number(service.isUp())]],
     withCopy: undefined,
     async close() {
       for (const part of [eviction, claims, store, service]) part.close();
     },
-    ...sharedLimits(service, replica, namespaces, context),
+    claims,
+    statusTexts: new StatusTexts(common),
+    evictionPolicy: eviction.current,
   };
 }
 
@@ -178,13 +153,13 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
 function sharedLimits(
   service: RedisService,
   replica: string,
-  namespaces: RedisNamespaces,
+  namespace: string,
   { config, clock, observer, metrics }: Context,
-): Pick<Backend, "limiterOf" | "circuitsOf" | "replicas"> {
-  const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespaces.budget, origin);
+) {
+  const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespace, origin);
   service.defineScripts(PURSE_SCRIPTS);
   return {
-    limiterOf(origin, limits) {
+    limiterOf(origin: OriginName, limits: LimiterConfig) {
       const limiter = new SharedLimiter({
         ...config.budget,
         ...observer,
@@ -201,24 +176,23 @@ function sharedLimits(
       service.on("recovery", limiter.check);
       return limiter;
     },
-    circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace: namespaces.budget, origin }),
+    circuitsOf: (origin: OriginName) => createRedisCircuits({ redis: service, namespace, origin }),
+    /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
     replicas: purseOf("api").slots,
   };
 }
 
 function openSqlite(dataDir: string, context: Context): SqliteStore {
   const { config, clock, observer } = context;
-  return refusing(() =>
-    createSqliteStore({
-      dataDir,
-      owner: dataOwnerOf(config.upstream),
-      maxBytes: config.cache.maxDiskBytes,
-      retentionMs: config.cache.retentionMs,
-      clock,
-      log: observer,
-      ...measured("sqlite", context),
-    }),
-  );
+  return createSqliteStore({
+    dataDir,
+    owner: dataOwnerOf(config.upstream),
+    maxBytes: config.cache.maxDiskBytes,
+    retentionMs: config.cache.retentionMs,
+    clock,
+    log: observer,
+    ...measured("sqlite", context),
+  });
 }
 
 /** @throws {ConfigError} if the data directory cannot be used */

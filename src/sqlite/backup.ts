@@ -13,11 +13,8 @@ export type WithCopy = (use: (file: string) => Promise<void>) => Promise<void>;
 export function createCopier(database: Database, directory: string): WithCopy {
   const file = join(directory, "backup.sqlite");
   let last = Promise.resolve();
-  return async (use) => {
-    const before = last;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    last = promise;
-    await before;
+
+  async function copy(use: (file: string) => Promise<void>): Promise<void> {
     try {
       // A process that was killed may have left the file.
       rmSync(file, { force: true });
@@ -26,7 +23,11 @@ export function createCopier(database: Database, directory: string): WithCopy {
       await use(file);
     } finally {
       rmSync(file, { force: true });
-      resolve();
     }
+  }
+  return async (use) => {
+    const copied = last.then(async () => await copy(use));
+    last = copied.catch(() => undefined);
+    await copied;
   };
 }

@@ -1,38 +1,28 @@
-/** Classifies the errors of SQLite. */
+/** Classifies the errors of SQLite by their extended result code. Its lowest byte is the primary code. */
+const codeOf = (error: unknown): number => Number(Object(error)["errcode"]);
 
-/** FULL: the disk is full. IOERR_WRITE: among others, a disk quota is used up. */
 const FULL = 13;
+/** Among others, a disk quota is used up. */
 const IOERR_WRITE = 778;
 
 /** @returns whether an operation failed because there is no space on the disk */
 export function isDiskFull(error: unknown): boolean {
-  return primaryCodeOf(error) === FULL || codeOf(error) === IOERR_WRITE;
+  const code = codeOf(error);
+  return (code & 0xff) === FULL || code === IOERR_WRITE;
 }
 
 /** BUSY and LOCKED. */
-const IN_USE: ReadonlySet<unknown> = new Set([5, 6]);
+const IN_USE: ReadonlySet<number> = new Set([5, 6]);
 
 /** @returns whether an operation failed because another process locks the file */
 export function isInUse(error: unknown): boolean {
-  return IN_USE.has(primaryCodeOf(error));
+  return IN_USE.has(codeOf(error) & 0xff);
 }
 
 /** CORRUPT and NOTADB. */
-const DAMAGED: ReadonlySet<unknown> = new Set([11, 26]);
+const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
 
 /** @returns whether an operation failed because the file is damaged, or no database at all */
 export function isDamaged(error: unknown): boolean {
-  return DAMAGED.has(primaryCodeOf(error));
-}
-
-/** The lowest byte of an extended code is the primary code. */
-function primaryCodeOf(error: unknown): number | undefined {
-  const code = codeOf(error);
-  return code === undefined ? undefined : code & 0xff;
-}
-
-/** @returns the extended result code of an error from SQLite */
-function codeOf(error: unknown): number | undefined {
-  const hasCode = error instanceof Error && "errcode" in error && typeof error.errcode === "number";
-  return hasCode ? Number(error.errcode) : undefined;
+  return DAMAGED.has(codeOf(error) & 0xff);
 }

@@ -1,8 +1,8 @@
 /**
- * Creates, checks, opens and writes files in the data directory. Only their owner can read them, and a link that somebody
- * else put there is never followed.
+ * Creates, checks and opens files in the data directory. Only their owner can read them, and a link that somebody else put
+ * there is never followed.
  */
-import { closeSync, constants, lstatSync, mkdirSync, openSync, statSync, writeSync } from "node:fs";
+import { closeSync, constants, existsSync, lstatSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 /** The data directory cannot be used. The message names the path and the remedy. */
@@ -16,15 +16,6 @@ export class UnusableData extends Error {
  */
 export function openPrivately(file: string): number {
   return openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-}
-
-/**
- * Writes all bytes, in as many steps as necessary.
- * @throws if the disk is full
- */
-export function writeFully(descriptor: number, bytes: Buffer, position: number): void {
-  for (let done = 0; done < bytes.length;)
-    done += writeSync(descriptor, bytes, done, bytes.length - done, position + done);
 }
 
 /**
@@ -42,15 +33,9 @@ export function openDirectory(directory: string): void {
 
 /** Node's option `recursive` would never return where the system denies that an existing parent exists, as in /proc. */
 function makeDirectory(directory: string): void {
-  try {
-    mkdirSync(directory, { mode: 0o700 });
-  } catch (error) {
-    if (codeOf(error) === "EEXIST") return;
-    const parent = dirname(directory);
-    if (codeOf(error) !== "ENOENT" || parent === directory) throw error;
-    makeDirectory(parent);
-    mkdirSync(directory, { mode: 0o700 });
-  }
+  if (existsSync(directory)) return;
+  makeDirectory(dirname(directory));
+  mkdirSync(directory, { mode: 0o700 });
 }
 
 /**
@@ -67,8 +52,4 @@ export function refuseLink(file: string): void {
   if (found === undefined || (found.isFile() && found.nlink === 1)) return;
   const what = found.isDirectory() ? "a directory" : "a link or a device";
   throw new UnusableData(`${file} is ${what}, not a file. Move it away`);
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }

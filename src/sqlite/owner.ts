@@ -21,34 +21,18 @@ const ANOTHER_ACCOUNT =
  */
 export function claimFile(database: Database, owner: Owner): boolean {
   const found = database.prepare("SELECT account, upstream FROM owner").get();
-  if (found === undefined) {
-    write(database, owner);
-    return false;
-  }
-  if (found["account"] !== owner.account) throw new UnusableData(ANOTHER_ACCOUNT);
-  if (found["upstream"] === owner.upstream) return false;
-  return adopt(database, owner);
+  if (found !== undefined && found["account"] !== owner.account) throw new UnusableData(ANOTHER_ACCOUNT);
+  if (found?.["upstream"] === owner.upstream) return false;
+  adopt(database, owner);
+  return found !== undefined;
 }
 
 /**
  * Changes the owner of the file, also from another account. The calls in the ledger now count against the new owner, and
- * cached answers are dropped.
- * @returns true
+ * cached answers are dropped. If it throws, nothing changes when the database is closed.
  */
-export function adopt(database: Database, owner: Owner): boolean {
-  database.exec("BEGIN IMMEDIATE");
-  try {
-    database.exec("DELETE FROM entries; DELETE FROM owner");
-    write(database, owner);
-    database.exec("COMMIT");
-  } catch (error) {
-    // If the disk is full, SQLite may already have ended the transaction.
-    if (database.isTransaction) database.exec("ROLLBACK");
-    throw error;
-  }
-  return true;
-}
-
-function write(database: Database, { account, upstream }: Owner): void {
+export function adopt(database: Database, { account, upstream }: Owner): void {
+  database.exec("BEGIN IMMEDIATE; DELETE FROM entries; DELETE FROM owner");
   database.prepare("INSERT INTO owner (account, upstream) VALUES (?, ?)").run(account, upstream);
+  database.exec("COMMIT");
 }

@@ -47,11 +47,20 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const ledger = createSqliteLedger(database, options);
   let failedAt: number | undefined;
 
+  function makingRoom(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (!isDiskFull(error) || !space.evict()) throw error;
+      work();
+    }
+  }
+
   /** @returns whether the work was done */
   function attempt(work: () => void): boolean {
     if (failedAt !== undefined && clock.monotonic() < failedAt + REST_MS) return false;
     try {
-      makingRoom(work, space);
+      makingRoom(work);
     } catch (error) {
       const cause = error instanceof Error ? error.message : String(error);
       if (failedAt === undefined) outOfOrder({ what: LEDGER, cause, meanwhile: MEANWHILE });
@@ -97,15 +106,4 @@ function keepRoom({ database, directory, space }: LedgerOnDiskOptions): void {
   const pages = database.prepare("PRAGMA freelist_count");
   for (let evictions = 0; evictions < MOST_EVICTIONS; evictions++)
     if (Number(pages.get()?.["freelist_count"]) >= LEAST_FREE_PAGES || !space.evict()) return;
-}
-
-/** @throws what the work throws, if no eviction frees enough space */
-function makingRoom(work: () => void, { evict }: DatabaseSpace): void {
-  for (let left = MOST_EVICTIONS; ; left = evict() ? left - 1 : 0) {
-    try {
-      return work();
-    } catch (error) {
-      if (!isDiskFull(error) || left <= 0) throw error;
-    }
-  }
 }

@@ -2,16 +2,14 @@
  * A small file beside the database that says in which time calls could not be recorded. It gets its space when the process
  * starts and is overwritten in place, so it can also be written when the disk is full.
  */
-import { closeSync, fdatasyncSync, readFileSync } from "node:fs";
+import { closeSync, fdatasyncSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-import type { DatabaseSpace } from "../sqlite/database.ts";
-import { openPrivately, refuseLink, UnusableData, writeFully } from "../sqlite/files.ts";
+import { openPrivately, refuseLink, UnusableData } from "../sqlite/files.ts";
 import type { LedgerBounds, Unrecorded } from "./ledger-line.ts";
 
 export interface UnrecordedMarkOptions extends Pick<LedgerBounds, "retentionMs" | "clock"> {
   readonly directory: string;
-  readonly space: DatabaseSpace;
 }
 
 /** The content of the file: the time of the last call is there in both forms. */
@@ -26,40 +24,28 @@ const FILE_BYTES = 4_096;
 
 export class UnrecordedMark {
   readonly #options: UnrecordedMarkOptions;
-  readonly #file: string;
+  readonly #descriptor: number;
   #content: Content | undefined;
-  #descriptor: number | undefined;
 
-  /** @throws {UnusableData} if the file cannot be created */
+  /** @throws {UnusableData} if the file cannot be written */
   constructor(options: UnrecordedMarkOptions) {
     this.#options = options;
-    this.#file = join(options.directory, FILE_NAME);
-    refuseLink(this.#file);
+    const file = join(options.directory, FILE_NAME);
+    refuseLink(file);
     try {
-      this.#allocate();
-    } catch {
-      options.space.evict();
-      try {
-        this.#allocate();
-      } catch (error) {
-        throw new UnusableData(
-          `${this.#file} cannot be written (${String(error)}). Free some space on the disk`,
-        );
-      }
+      this.#descriptor = openPrivately(file);
+      // Writes the same text again, so that the file has its space.
+      this.#write(contentOf(readFileSync(file, "utf8"), options));
+    } catch (error) {
+      throw new UnusableData(`${file} cannot be written (${String(error)}). Free some space on the disk`);
     }
   }
 
-  /** Writes the same text again, so that the file has its space. */
-  #allocate(): void {
-    this.#descriptor ??= openPrivately(this.#file);
-    this.#write(contentOf(readFileSync(this.#file, "utf8"), this.#options));
-  }
-
   #write(content: Content | undefined): void {
-    this.#descriptor ??= openPrivately(this.#file);
     this.#content = content;
     const text = content === undefined ? "" : JSON.stringify(content);
-    writeFully(this.#descriptor, Buffer.from(`${text.padEnd(FILE_BYTES - 1)}\n`), 0);
+    const written = writeSync(this.#descriptor, `${text.padEnd(FILE_BYTES - 1)}\n`, 0);
+    if (written < FILE_BYTES) throw new Error("the disk is full");
     fdatasyncSync(this.#descriptor);
   }
 
@@ -84,8 +70,7 @@ export class UnrecordedMark {
   }
 
   close(): void {
-    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
-    this.#descriptor = undefined;
+    closeSync(this.#descriptor);
   }
 }
 

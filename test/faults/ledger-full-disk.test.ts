@@ -12,7 +12,6 @@ import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/full-disk.t
 import { reportUsage, type UsageReport } from "../../src/usage/report.ts";
 import { UnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
-import type { DatabaseSpace } from "../../src/sqlite/database.ts";
 import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
@@ -220,17 +219,17 @@ describe("the ledger on a full disk", () => {
 
   it("ends the start if not even the mark can be written, and names the remedy", () => {
     const disk = createSmallDisk();
-    const { database, space, close } = openSqliteStore(disk.directory);
+    const { database, close } = openSqliteStore(disk.directory);
     mkdirSync(join(disk.directory, "ledger-unrecorded"));
-    expect(() => openMark(disk.directory, space)).toThrow(/ledger-unrecorded is a directory.*Move it away/);
+    expect(() => openMark(disk.directory)).toThrow(/ledger-unrecorded is a directory.*Move it away/);
     rmdirSync(join(disk.directory, "ledger-unrecorded"));
     symlinkSync("elsewhere", join(disk.directory, "ledger-unrecorded"));
-    expect(() => openMark(disk.directory, space)).toThrow(/ledger-unrecorded is a link.*Move it away/);
+    expect(() => openMark(disk.directory)).toThrow(/ledger-unrecorded is a link.*Move it away/);
     expect(database.isOpen).toBe(true);
     return close();
   });
 });
 
-function openMark(directory: string, space: DatabaseSpace): void {
-  new UnrecordedMark({ directory, space, retentionMs: DAY_MS, clock: createFakeClock() }).close();
+function openMark(directory: string): void {
+  new UnrecordedMark({ directory, retentionMs: DAY_MS, clock: createFakeClock() }).close();
 }
