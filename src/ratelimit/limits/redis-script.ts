@@ -6,7 +6,6 @@ import type { ClientContext, Result } from "ioredis";
 import type { OriginName } from "../../interface/resources.ts";
 import type { RunOnRedis } from "../../redis/commands.ts";
 import type { RedisScripts } from "../../redis/connect.ts";
-import type { LedgerCompletion } from "../../usage/ledger-line.ts";
 import type { LimitReason, News, PermitRequest } from "../limiter.ts";
 
 declare module "ioredis" {
@@ -19,13 +18,9 @@ export const PURSE_SCRIPTS: RedisScripts = {
   sharedPurse: { lua: readFileSync(new URL("./shared-purse.lua", import.meta.url), "utf8") },
 };
 
-/** What the ledger records of a call. */
-interface CallRecord extends Pick<PermitRequest, "app" | "resource" | "cause" | "query"> {
+/** A request for a permit of the shared purse, with what the ledger records of the call. */
+export interface Take extends Pick<PermitRequest, "app" | "resource" | "cause" | "query"> {
   readonly id: string;
-}
-
-/** A request for a permit of the shared purse. */
-export interface Take extends CallRecord {
   /** Permits that the shared purse must keep after this one, the shortest window first. */
   readonly leave: readonly number[];
   readonly perDay: number | undefined;
@@ -33,55 +28,6 @@ export interface Take extends CallRecord {
   readonly dayAtLeast: number;
   /** Granted also beyond the limits (`budget.mode: observe`). */
   readonly ignoresLimits: boolean;
-}
-
-/** A call that the own purse paid for. */
-export interface OwnCall extends CallRecord {
-  readonly slot: number;
-  /** Time since the instant it counts from. */
-  readonly ageMs: number;
-  /** Time since its permit. */
-  readonly sentMs: number;
-  /** The app has a limit for the day. */
-  readonly hasDay: boolean;
-}
-
-export interface EndedCall
-  extends Pick<CallRecord, "id" | "app">, Pick<LedgerCompletion, "status" | "durationMs"> {
-  /** Of the own purse that paid for it. */
-  readonly slot: number | undefined;
-  /** Time since its arrival. */
-  readonly ageMs: number;
-}
-
-/** All that a replica has to ask and to report. */
-export interface Request {
-  readonly process: string;
-  /** Numbers the commands of this process. */
-  readonly number: number;
-  /** [5] The sequence number in the last reply. */
-  readonly seen: number;
-  /** [5] What counted in the shared purse then, by window, and how long ago that was. */
-  readonly counts: Readonly<Record<string, number>>;
-  readonly countsMs: number;
-  /** [5] The sizes of the own purses in the last reply. */
-  readonly knownPurses: PurseSizes | undefined;
-  /** [6] The script's time, as the own clock shows it; absent before the first reply. */
-  readonly time: number | undefined;
-  /** [6] The command with which this process has joined, as far as it knows. */
-  readonly joinedBy: number;
-  /** The time of day of this machine. */
-  readonly wall: number;
-  /** The slot whose purse this process may spend, as far as it knows. */
-  readonly slot: number | undefined;
-  readonly isLeaving: boolean;
-  readonly calls: readonly OwnCall[];
-  readonly ended: readonly EndedCall[];
-  readonly takes: readonly Take[];
-  /** The calls that wait here; absent if that has not changed. */
-  readonly waiting: readonly News[] | undefined;
-  /** The reply says what waits at other replicas, and the script tidies up. */
-  readonly isTick: boolean;
 }
 
 /** All that decides the sizes of own purses. */
@@ -166,9 +112,9 @@ export class RedisPurse {
     this.#keys = names.map((name) => this.#prefix + name);
   }
 
-  /** @param settings what each request carries: `TwoPurses.settings` */
-  async ask(request: Request, settings: object): Promise<Reply> {
-    const text = await this.#play("take", JSON.stringify({ ...settings, ...request, prefix: this.#prefix }));
+  /** @param request what `SharedLimiter` has to ask and to report, with `TwoPurses.settings` */
+  async ask(request: object): Promise<Reply> {
+    const text = await this.#play("take", JSON.stringify({ ...request, prefix: this.#prefix }));
     const reply: Reply = JSON.parse(text);
     return reply;
   }

@@ -32,7 +32,7 @@ import {
 } from "../limiter.ts";
 import type { SendEnd } from "../throttled.ts";
 import { DRIFT, pursesOf } from "./purse-sizes.ts";
-import type { Done, Request, Take } from "./redis-script.ts";
+import type { Done, Take } from "./redis-script.ts";
 import { type SharedLimiterOptions, TICK_MS, TwoPurses } from "./two-purses.ts";
 
 /** A request for a permit of the shared purse. */
@@ -204,9 +204,11 @@ export class SharedLimiter implements Limiter {
     // The slot may be free from now on, also when the reply is lost.
     if (isLeaving) slot.stopUsing();
     const reply = await this.#ask(askedAt, {
+      ...purses.settings(),
       ...this.#known(askedAt, isTick),
       ...fields,
       isLeaving,
+      // The reply says what waits at other replicas, and the script tidies up.
       isTick,
       takes: taken.map(({ take }) => take),
     });
@@ -239,15 +241,22 @@ export class SharedLimiter implements Limiter {
     const hasNews = isTick ? this.#waiting.length > 0 : !this.#isWaitingReported;
     return {
       process,
+      // Numbers the commands of this process.
       number: ++this.#commands,
+      // [5] The sequence number in the last reply.
       seen: this.#heard?.seq ?? 0,
+      // [5] What counted in the shared purse then, by window, and how long ago that was.
       counts: last?.counts ?? {},
       countsMs: last === undefined ? 0 : askedAt - last.askedAt,
+      // [5] The sizes of the own purses in the last reply.
       knownPurses: this.#heard?.purses,
+      // [6] Absent before the first reply.
       time: this.#timeAt(askedAt),
+      // [6] The command with which this process has joined, as far as it knows.
       joinedBy: this.#heard?.joinedBy ?? 0,
+      // The time of day of this machine.
       wall: clock.now(),
-      // The script forgets the calls that wait here after a second, so each tick repeats them.
+      // Absent if that has not changed. The script forgets the calls that wait here after a second, so each tick repeats them.
       waiting: hasNews ? this.#waiting : undefined,
     };
   }
@@ -261,14 +270,14 @@ export class SharedLimiter implements Limiter {
   }
 
   /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
-  async #ask(askedAt: number, request: Request): Promise<Done | undefined> {
+  async #ask(askedAt: number, request: object): Promise<Done | undefined> {
     const { clock, redis } = this.#options;
     const timeoutMs = this.#options.timeoutMs();
     const late = new Error(`no answer within ${timeoutMs} ms`);
     const { promise: isLate, reject } = Promise.withResolvers<never>();
     const cancel = clock.after(timeoutMs, () => reject(late));
     try {
-      const reply = await Promise.race([redis.ask(request, this.#purses.settings()), isLate]);
+      const reply = await Promise.race([redis.ask(request), isLate]);
       if (reply.kind === "late" || this.#purses.now() > askedAt + timeoutMs) throw late;
       return reply;
     } catch (error) {

@@ -1,18 +1,27 @@
 /**
  * The slot of this replica: its right to an own purse [3], and the calls that it has to report [4].
  */
+import type { LedgerCompletion } from "../../usage/ledger-line.ts";
 import type { PermitRequest } from "../limiter.ts";
 import { OwnPurse, type Wait } from "./purse-in-memory.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
-import type { Done, EndedCall, OwnCall, Request } from "./redis-script.ts";
+import type { Done, Take } from "./redis-script.ts";
 
 /** A call of the own purse that Redis has not confirmed. */
-interface Unreported extends Omit<OwnCall, "ageMs" | "sentMs"> {
+interface Unreported extends Pick<Take, "id" | "app" | "resource" | "cause" | "query"> {
+  readonly slot: number;
+  /** The app has a limit for the day. */
+  readonly hasDay: boolean;
+  /** The instant it counts from. */
   readonly latest: number;
   readonly sentAt: number;
 }
 
-interface End extends Omit<EndedCall, "ageMs"> {
+interface End extends Pick<LedgerCompletion, "status" | "durationMs"> {
+  readonly id: string;
+  readonly app: string;
+  /** Of the own purse that paid for it. */
+  readonly slot: number | undefined;
   readonly arrivedAt: number;
 }
 
@@ -91,11 +100,12 @@ export class Slot {
     this.#number = undefined;
   }
 
-  /** What a command reports. Call `confirm` when Redis has replied. */
-  report(now: number): {
-    readonly fields: Pick<Request, "slot" | "calls" | "ended">;
-    readonly confirm: () => void;
-  } {
+  /**
+   * What a command reports. Call `confirm` when Redis has replied.
+   * @returns `fields`: `slot`, as far as this process knows; `calls`, of which `ageMs` is the time since the instant that they
+   *   count from, and `sentMs` since their permit; `ended`, of which `ageMs` is the time since their arrival
+   */
+  report(now: number): { readonly fields: object; readonly confirm: () => void } {
     const calls = [...this.#unreported.values()].slice(0, MOST_REPORTED);
     const ends = [...this.#ends.values()]
       .filter(({ id }) => !this.#unreported.has(id) || calls.some((call) => call.id === id))
