@@ -45,7 +45,8 @@ export function openStores(context: Context) {
   const { config, clock } = context;
   const memory = createMemoryStore(config.cache.maxBytes, clock);
   const failures = new Failures();
-  const backend = config.redis === null ? openAlone(context) : openShared(config.redis, context, failures);
+  const backend =
+    config.redis === null ? refusing(() => openAlone(context)) : openShared(config.redis, context, failures);
   const { store } = backend;
   const tiers = new Tiers({ memory, store, clock });
   return {
@@ -69,8 +70,8 @@ function openAlone(context: Context) {
     observer.warn(LEDGER_FULL, {}),
   );
   const bounds = { ...config.ledger, clock, onOverflow };
-  const store = dataDir === null ? undefined : refusing(() => openSqlite(dataDir, context));
-  const onDisk = store && refusing(() => openLedgerOnDisk({ ...bounds, ...store, ...observer }));
+  const store = dataDir === null ? undefined : openSqlite(dataDir, context);
+  const onDisk = store && openLedgerOnDisk({ ...bounds, ...store, ...observer });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {

@@ -16,9 +16,9 @@ export function adoptData(env: Environment): void {
   const { dataDir } = config;
   if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
   try {
-    const database = openDatabase(dataDir, (message) => void process.stderr.write(`${message}\n`));
-    adopt(database, dataOwnerOf(config.upstream));
-    database.close();
+    const warn = (message: string): void => void process.stderr.write(`${message}
+`);
+    openDatabase(dataDir, warn, (database) => adopt(database, dataOwnerOf(config.upstream))).close();
   } catch (error) {
     throw new CommandFailure(`${dataDir}: ${error instanceof Error ? error.message : String(error)}`);
   }

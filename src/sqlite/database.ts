@@ -17,6 +17,8 @@ export interface DatabaseSpace {
   readonly evict: () => boolean;
 }
 
+type Claim = (database: Database) => void;
+
 type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** In a rolling restart, the other process ends within this time. The event loop is blocked during the wait. */
@@ -27,49 +29,45 @@ const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 /**
  * Opens the database. If another process uses it, waits for that process to end.
  * @param directory created if it does not exist
+ * @param claim makes sure that the file belongs to this account (src/sqlite/owner.ts)
  * @throws {UnusableData} if the directory or the file cannot be used
  */
-export function openDatabase(directory: string, warn: Warn): Database {
+export function openDatabase(directory: string, warn: Warn, claim: Claim): Database {
   const file = join(directory, FILE_NAME);
   try {
     openDirectory(directory);
     for (const suffix of ["", "-wal", "-shm", "-journal"]) refuseLink(file + suffix);
     createPrivately(file);
-    return openAlone(file, warn);
+    return openAlone(file, warn, claim);
   } catch (error) {
     if (error instanceof UnusableData) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     if (isInUse(error))
       throw new UnusableData(`another process uses ${file}: each gateway needs a directory of its own`);
     if (isDamaged(error)) throw new UnusableData(`${file} cannot be read (${reason}). ${beginAnew(file)}`);
-    throw unusable(directory, reason);
+    throw new UnusableData(
+      `${directory} cannot be used (${reason}). Mend it, or set DATA_DIR to another directory. With an empty DATA_DIR, ` +
+        "answers and calls are kept in memory only",
+    );
   }
 }
 
-/** @param reason why, in the words of the system or of SQLite */
-export function unusable(directory: string, reason: string): UnusableData {
-  return new UnusableData(
-    `${directory} cannot be used (${reason}). Mend it, or set DATA_DIR to another directory. With an empty DATA_DIR, ` +
-      "answers and calls are kept in memory only",
-  );
-}
-
-function openAlone(file: string, warn: Warn): Database {
+function openAlone(file: string, warn: Warn, claim: Claim): Database {
   try {
-    return open(file, 0);
+    return open(file, 0, claim);
   } catch (error) {
     if (!isInUse(error)) throw error;
   }
   warn("Another process uses the file: waiting for it to end.", { file, waitMs: WAIT_FOR_RELEASE_MS });
-  return open(file, WAIT_FOR_RELEASE_MS);
+  return open(file, WAIT_FOR_RELEASE_MS, claim);
 }
 
 /** A database of the same tables that is lost when the process ends. */
 export function openInMemory(): Database {
-  return open(":memory:", 0);
+  return open(":memory:", 0, () => undefined);
 }
 
-function open(file: string, waitMs: number): Database {
+function open(file: string, waitMs: number, claim: Claim): Database {
   const database = new DatabaseSync(file);
   try {
     // With the exclusive mode, this connection keeps the file locked from its first transaction until it closes.
@@ -89,6 +87,7 @@ function open(file: string, waitMs: number): Database {
     // No other process can have a lock now, so a wait would only delay all callers.
     database.exec("COMMIT; PRAGMA busy_timeout = 0");
     allocateLog(database);
+    claim(database);
     return database;
   } catch (error) {
     database.close();

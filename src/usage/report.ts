@@ -34,7 +34,7 @@ export interface UsageOptions extends UsageQuery {
  * `uncompleted`: still in flight, or the process died before the end was recorded.
  */
 export const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
-type SendCounts = Readonly<Record<(typeof SEND_COUNTS)[number], number>>;
+type SendCounts = Record<(typeof SEND_COUNTS)[number], number>;
 
 interface UsageRow extends SendCounts {
   /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
@@ -56,15 +56,13 @@ export interface UsageReport {
   readonly unrecorded?: Unrecorded;
 }
 
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
-
 const HOUR_MS = 3_600_000;
 
 /** Reads a period of the ledger. Rejects with `StoreUnavailable` if it cannot be read. */
 export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
   const { ledger, windows, by, from, to } = options;
   const totals = noCounts();
-  const rows = new Map<string, Mutable<SendCounts>>();
+  const rows = new Map<string, SendCounts>();
   const instants = { api: new Instants(), images: new Instants() };
 
   function count(line: LedgerLine): void {
@@ -132,7 +130,7 @@ function topApps(rows: ReadonlyMap<string, SendCounts>): ReadonlyMap<string, Sen
   return new Map(other.sends > 0 ? [...named, [OTHER_APP, other]] : named);
 }
 
-function noCounts(): Mutable<SendCounts> {
+function noCounts(): SendCounts {
   return { sends: 0, "2xx": 0, "3xx": 0, "4xx": 0, "5xx": 0, failed: 0, uncompleted: 0 };
 }
 

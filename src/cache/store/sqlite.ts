@@ -3,8 +3,7 @@
  * only events are past purges. The file is kept within its limit.
  */
 import type { Clock } from "../../process/clock.ts";
-import { type Database, type DatabaseSpace, openDatabase, unusable } from "../../sqlite/database.ts";
-import { isDiskFull } from "../../sqlite/faults.ts";
+import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation } from "../../telemetry/events.ts";
 import type { Entry } from "../entry.ts";
@@ -42,16 +41,10 @@ export interface SqliteStore extends Store {
 /** @throws {UnusableData} if the directory or the file cannot be used */
 export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const { dataDir: directory, log } = options;
-  const database = openDatabase(directory, log.warn);
-  try {
-    if (claimFile(database, options.owner)) {
+  const database = openDatabase(directory, log.warn, (opened) => {
+    if (claimFile(opened, options.owner))
       log.warn("The upstream's address has changed: the cached answers on disk were dropped.", { directory });
-    }
-  } catch (error) {
-    database.close();
-    throw error instanceof Error && isDiskFull(error) ? unusable(directory, error.message) : error;
-  }
-
+  });
   const run = createRun(database, options);
   const room = createRoom(database, options);
   return {
