@@ -73,10 +73,10 @@ function open(file: string, waitMs: number, claim: Claim): Database {
     // With the exclusive mode, this connection keeps the file locked from its first transaction until it closes.
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE`);
     const isNew = isEmpty(database, file);
-    // Without `auto_vacuum` before the first table, free pages could not be returned to the disk.
+    // Without this before the first table, free pages could not be returned to the disk.
+    if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec(
-      `PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-       PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
     );
     if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
       throw new UnusableData(`${file} is damaged. ${beginAnew(file)}`);
