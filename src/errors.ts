@@ -98,3 +98,6 @@ function cut(text: string): string {
 export class StoreUnavailable extends Error {
   override readonly name = "StoreUnavailable";
 }
+
+/** Redis is reachable, but refused a command, for example because it is out of memory. Other commands still work. */
+export class RedisRefusal extends StoreUnavailable {}

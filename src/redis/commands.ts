@@ -18,19 +18,14 @@
 import { EventEmitter } from "node:events";
 
 import type { Clock } from "../process/clock.ts";
-import { StoreUnavailable } from "../errors.ts";
+import { RedisRefusal, StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
 import { type RedisClient, RedisFactory, type RedisScripts, type RedisSettings } from "./connect.ts";
 
-/** Redis is reachable, but refused this command. */
-export class RedisRefusal extends Error {
-  override readonly name = "RedisRefusal";
-}
-
 /**
  * Runs a command.
- * Rejects with `StoreUnavailable` during an outage, and with `RedisRefusal` if Redis refuses the command.
+ * Rejects with `StoreUnavailable` during an outage, and with its subclass `RedisRefusal` if Redis refuses the command.
  * @param operation the metric label
  * @param key the key of the command. If the command fails, the server that owns this key is probed.
  */

@@ -106,7 +106,7 @@ export class Bus {
     return data.cache === cache || data.message.kind === "circuit" ? data.message : undefined;
   }
 
-  /** Rejects with `StoreUnavailable` or `RedisRefusal`. */
+  /** Rejects with `StoreUnavailable`. */
   async publish(operation: StoreOperation, content: Message): Promise<void> {
     await this.#run(operation, this.channel, (client) => client.publish(this.channel, this.textOf(content)));
   }

@@ -12,7 +12,6 @@ import { readFileSync } from "node:fs";
 import type { ClientContext, Result } from "ioredis";
 
 import { type Clock, every } from "../../process/clock.ts";
-import { RedisRefusal, type RunOnRedis } from "../../redis/commands.ts";
 import type { RedisService } from "../../redis/redis.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
@@ -21,7 +20,7 @@ import type { WhyNotStored } from "../../telemetry/events.ts";
 import { inStoredCoding } from "../encoder.ts";
 import type { Entry } from "../entry.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
-import { MAX_BODY_BYTES, type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
+import { MAX_BODY_BYTES, type Store, type StoreEvent } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 declare module "ioredis" {
@@ -71,7 +70,7 @@ export function createRedisStore(options: RedisStoreOptions): RedisStore {
   redis.on("gap", onGap).on("recovery", purges.readNew);
   return {
     ...createEntries(options),
-    purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
+    purge: purges.declare,
     onEvent(listen) {
       listener = listen;
       if (redis.isListening()) onGap();
@@ -172,18 +171,15 @@ function purgeIn(id: string, text: string): Purge[] {
 function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisStoreOptions) {
   const stored = (key: string): string => keyIn(namespace, key);
 
-  const run: RunOnRedis = (operation, key, command) =>
-    redis.run(operation, key, command).catch(asUnavailable);
-
   async function remove(key: string): Promise<void> {
-    await run("remove", stored(key), (client) => client.unlink(stored(key)));
+    await redis.run("remove", stored(key), (client) => client.unlink(stored(key)));
   }
 
   return {
     tier: "redis" as const,
     stats: () => undefined,
     async get(key: string): Promise<Entry | undefined> {
-      const blob = await run("get", stored(key), (client) =>
+      const blob = await redis.run("get", stored(key), (client) =>
         client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES),
       );
       if (blob.length === 0) return undefined;
@@ -200,17 +196,11 @@ function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisSto
       const blob = toBlob(key, await inStoredCoding(entry), seal);
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
       const message = redis.bus.textOf({ kind: "stored", key, storedAt: entry.storedAt });
-      const isSet = await run("set", stored(key), (client) =>
+      const isSet = await redis.run("set", stored(key), (client) =>
         client.setEntry(stored(key), blob, keptForMs, redis.bus.channel, message),
       );
       return isSet === 1 ? true : "newer-stored";
     },
     remove,
   };
-}
-
-/** Redis may refuse a command, for example because it is out of memory. Other commands still work. */
-function asUnavailable(error: unknown): never {
-  if (error instanceof RedisRefusal) throw new StoreUnavailable(error.message, { cause: error });
-  throw error;
 }

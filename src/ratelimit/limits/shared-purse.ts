@@ -19,7 +19,7 @@
  *
  * Only one command is under way at a time. It carries everything that there is to report and to request.
  */
-import { StoreUnavailable } from "../../errors.ts";
+import { RedisRefusal, StoreUnavailable } from "../../errors.ts";
 import { pause } from "../../process/clock.ts";
 import {
   type Acquired,
@@ -333,7 +333,8 @@ export class SharedLimiter implements Limiter {
     const purses = this.#purses;
     const wasReachable = purses.isReachable;
     // An outage of Redis has its own line in the log. The first failure may be the beginning of one, so it is not reported.
-    if (!wasReachable && purses.last !== undefined && !(error instanceof StoreUnavailable)) {
+    const isOfRedis = error instanceof StoreUnavailable && !(error instanceof RedisRefusal);
+    if (!wasReachable && purses.last !== undefined && !isOfRedis) {
       const cause = error instanceof Error ? error.message : String(error);
       this.#options.outOfOrder({ what: this.#outage(), cause, meanwhile: MEANWHILE });
     }
