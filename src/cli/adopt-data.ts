@@ -16,8 +16,7 @@ export function adoptData(env: Environment): void {
   const { dataDir } = config;
   if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
   try {
-    const warn = (message: string): void => void process.stderr.write(`${message}
-`);
+    const warn = (message: string): void => void process.stderr.write(`${message}\n`);
     openDatabase(dataDir, warn, (database) => adopt(database, dataOwnerOf(config.upstream))).close();
   } catch (error) {
     throw new CommandFailure(`${dataDir}: ${error instanceof Error ? error.message : String(error)}`);
