@@ -24,15 +24,6 @@ import type { Truth } from "./truth.ts";
 type Fault = () => Promise<unknown> | undefined;
 type Faults = Readonly<Record<string, Fault>>;
 
-export interface Injector {
-  /** How often each fault was injected. */
-  readonly counts: Record<string, number>;
-  /** Faults that could not be carried out, and why. */
-  readonly failures: string[];
-  /** Resolves when all faults have ended. */
-  readonly stop: () => Promise<void>;
-}
-
 interface Context {
   readonly stack: Stack;
   readonly truth: Truth;
@@ -44,12 +35,9 @@ const PAUSE_MS = { min: 1_500, max: 5_000 };
 /** A fault with a higher number is tried more often. */
 const WEIGHTS: Readonly<Record<string, number>> = { "data changes": 12, "SIGKILL a replica": 2 };
 
-export function startInjector({
-  seed,
-  ...rest
-}: Omit<Context, "random"> & { readonly seed: number }): Injector {
-  const context = { ...rest, random: createRandom(seed) };
-  const { random } = context;
+export function startInjector(stack: Stack, truth: Truth, seed: number) {
+  const random = createRandom(seed);
+  const context = { stack, truth, random };
   const faults: Faults = { ...upstreamFaults(context), ...changes(context), ...processFaults(context) };
   const names = Object.keys(faults).flatMap((name) => Array<string>(WEIGHTS[name] ?? 1).fill(name));
   const counts: Record<string, number> = {};
@@ -69,9 +57,12 @@ export function startInjector({
   }
   const injecting = inject();
   return {
+    /** How often each fault was injected. */
     counts,
+    /** Faults that could not be carried out, and why. */
     failures,
-    async stop() {
+    /** Resolves when all faults have ended. */
+    async stop(): Promise<void> {
       stopped.abort();
       await injecting;
       await Promise.all(running);

@@ -5,7 +5,7 @@ import { mostWithin } from "../support/arrivals.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startInjector } from "./faults.ts";
 import { IMAGE_WINDOW, openStack, USER_AGENTS, WINDOWS, type Stack } from "./stack.ts";
-import { startTraffic, type TrafficCounts } from "./traffic.ts";
+import { startTraffic } from "./traffic.ts";
 import { createTruth } from "./truth.ts";
 
 export interface SoakOptions {
@@ -15,41 +15,18 @@ export interface SoakOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The most calls that any window of this length held, measured at the upstream. */
-interface WindowUse {
-  readonly who: string;
-  readonly limit: number;
-  readonly windowMs: number;
-  readonly most: number;
-}
-
-export interface SoakReport extends TrafficCounts {
-  readonly startedAt: string;
-  readonly minutes: number;
-  readonly seed: number;
-  readonly windows: readonly WindowUse[];
-  readonly calls: number;
-  readonly faults: Readonly<Record<string, number>>;
-  /** Faults that could not be carried out: the soak has tested less than it says. */
-  readonly faultFailures: readonly string[];
-  /** Of each process at the end. */
-  readonly residentMiB: Readonly<Record<string, number | undefined>>;
-  readonly isSmallDisk: boolean;
-  readonly isClean: boolean;
-}
-
 const PER_SECOND = 30;
 const READ_CALLS_MS = 20_000;
 
-export async function soak({ minutes, seed, signal }: SoakOptions): Promise<SoakReport> {
+export async function soak({ minutes, seed, signal }: SoakOptions) {
   const stack = await openStack();
   const beganAt = Date.now();
   try {
     const truth = createTruth();
     const members = [...stack.replicas, stack.single];
     const calls = createCallLog(stack);
-    const traffic = startTraffic({ members, truth, seed, perSecond: PER_SECOND });
-    const injector = startInjector({ stack, truth, seed });
+    const traffic = startTraffic(members, truth, seed, PER_SECOND);
+    const injector = startInjector(stack, truth, seed);
     const until = beganAt + minutes * 60_000;
     const isOver = (): boolean => Date.now() >= until || signal?.aborted === true;
     while (!isOver()) {
@@ -77,7 +54,9 @@ export async function soak({ minutes, seed, signal }: SoakOptions): Promise<Soak
       windows,
       calls: calls.total(),
       faults: injector.counts,
+      /** Faults that could not be carried out: the soak has tested less than it says. */
       faultFailures: injector.failures,
+      /** Of each process at the end. */
       residentMiB: Object.fromEntries(members.map(({ name, residentMiB }) => [name, residentMiB()])),
       isSmallDisk: stack.isSmallDisk,
       isClean: counts.wrong === 0 && counts.hung === 0 && isKept && injector.failures.length === 0,
@@ -93,16 +72,10 @@ interface Call {
   readonly userAgent: string;
 }
 
-interface CallLog {
-  /** Reads the calls that have come since the last time. The sandbox remembers 10,000. */
-  readonly read: () => Promise<void>;
-  readonly total: () => number;
-  readonly windows: () => WindowUse[];
-}
-
-function createCallLog({ control }: Stack): CallLog {
+function createCallLog({ control }: Stack) {
   const calls: Call[] = [];
-  const mostOf = (who: keyof typeof USER_AGENTS): WindowUse[] => {
+  /** The most calls that any window of each length held, measured at the upstream. */
+  const mostOf = (who: keyof typeof USER_AGENTS) => {
     const own = calls.filter(({ userAgent }) => userAgent === USER_AGENTS[who]);
     const most = (isImage: boolean, windowMs: number): number => {
       const counted = own.filter(({ path }) => path.startsWith("/cache/") === isImage);
@@ -117,6 +90,7 @@ function createCallLog({ control }: Stack): CallLog {
     ];
   };
   return {
+    /** Reads the calls that have come since the last time. The sandbox remembers 10,000. */
     async read() {
       const { counts, requests }: { counts: { total: number }; requests: Call[] } = Object(
         await control("GET", "/requests"),

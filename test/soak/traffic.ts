@@ -15,37 +15,6 @@ interface SoakRequest {
   readonly canonical: string;
 }
 
-export interface TrafficCounts {
-  requests: number;
-  /** By status; 0 stands for no answer. */
-  readonly statuses: Record<string, number>;
-  /** Answers with a body that was compared. */
-  compared: number;
-  /** Of these, answers that were older than five seconds. */
-  aged: number;
-  wrong: number;
-  hung: number;
-  /** Connections that broke because their replica was killed. */
-  lost: number;
-  /** The longest a caller waited, apart from the time in which its replica was frozen. */
-  longestWaitMs: number;
-  /** The first failures, described. */
-  readonly examples: string[];
-}
-
-export interface Traffic {
-  readonly counts: TrafficCounts;
-  /** Resolves when the last answer has come. */
-  readonly stop: () => Promise<void>;
-}
-
-interface TrafficOptions {
-  readonly members: readonly Member[];
-  readonly truth: Truth;
-  readonly seed: number;
-  readonly perSecond: number;
-}
-
 /** `budget.maxWait` is 10 s; a busy machine gets five seconds more. */
 const HUNG_MS = 15_000;
 /** Ages are whole seconds, and so is the upstream's `Date`. */
@@ -85,23 +54,34 @@ function* requestsOf(seed: number, random: TestRandom): Generator<SoakRequest, n
   }
 }
 
+/** What happened to the requests. */
+const NOTHING = {
+  requests: 0,
+  /** Answers with a body that was compared. */
+  compared: 0,
+  /** Of these, answers that were older than five seconds. */
+  aged: 0,
+  wrong: 0,
+  hung: 0,
+  /** Connections that broke because their replica was killed. */
+  lost: 0,
+  /** The longest a caller waited, apart from the time in which its replica was frozen. */
+  longestWaitMs: 0,
+};
+
+type Counts = typeof NOTHING & {
+  /** By status; 0 stands for no answer. */
+  readonly statuses: Record<string, number>;
+  /** The first failures, described. */
+  readonly examples: string[];
+};
+
 /** Sends so many requests a second, whether or not earlier ones have been answered. */
-export function startTraffic(options: TrafficOptions): Traffic {
-  const { members, truth, seed, perSecond } = options;
+export function startTraffic(members: readonly Member[], truth: Truth, seed: number, perSecond: number) {
   const random = createRandom(seed);
   const requests = requestsOf(seed, random);
   const agent = new http.Agent({ keepAlive: true, timeout: 30_000 });
-  const counts: TrafficCounts = {
-    requests: 0,
-    statuses: {},
-    compared: 0,
-    aged: 0,
-    wrong: 0,
-    hung: 0,
-    lost: 0,
-    longestWaitMs: 0,
-    examples: [],
-  };
+  const counts: Counts = { ...NOTHING, statuses: {}, examples: [] };
   const check = createCheck(truth, counts);
   const etags = new Map<string, { readonly etag: string; readonly body: Buffer }>();
   const inFlight = new Set<Promise<void>>();
@@ -129,7 +109,8 @@ export function startTraffic(options: TrafficOptions): Traffic {
   }, 1_000 / perSecond);
   return {
     counts,
-    async stop() {
+    /** Resolves when the last answer has come. */
+    async stop(): Promise<void> {
       clearInterval(timer);
       await Promise.all(inFlight);
       agent.destroy();
@@ -149,7 +130,7 @@ interface Exchange {
   readonly waitedMs: number;
 }
 
-function createCheck(truth: Truth, counts: TrafficCounts): (exchange: Exchange) => void {
+function createCheck(truth: Truth, counts: Counts): (exchange: Exchange) => void {
   function fail(kind: "wrong" | "hung", why: string, { member, target, sentAt, reply }: Exchange): void {
     counts[kind] += 1;
     const head = reply instanceof Error ? reply.message : `${reply.status} ${JSON.stringify(reply.headers)}`;

@@ -21,6 +21,7 @@ describe("a secret", () => {
   it.each<[string, (log: Logger) => void]>([
     ["the message", (log) => log.error(`signed with ${KEY}, then failed`)],
     ["a field", (log) => log.info({ text: `listings?apikey=${KEY}&offset=0` }, "request")],
+    ["a line of the access log", (log) => log.line({ query: `listings?apikey=${KEY}` })],
     ["a field's name", (log) => log.info({ [`header ${KEY}`]: 1 }, "request")],
     ["a field within a field", (log) => log.info({ a: [{ b: { c: KEY } }] }, "request")],
     ["an error's message and stack", (log) => log.error({ err: new Error(`bad ${KEY}`) }, "failed")],
@@ -39,47 +40,29 @@ describe("a secret", () => {
     parsed(lines);
   });
 
-  it.each(['quo"ted "key" here', String.raw`back\slash\key`, "nyckel-åäö-🔑", "a key & a+b=c/d", "tab\tkey"])(
-    "is not written in any encoding: %s",
-    (secret) => {
-      const lines = written(
-        (log) => {
-          log.info({ text: secret, url: `/x?key=${encodeURIComponent(secret)}` }, secret);
-          log.info({ form: new URLSearchParams({ key: secret }).toString() });
-        },
-        [secret],
-      );
-      for (const line of lines) {
-        expect(line).not.toContain(secret);
-        expect(line).not.toContain(JSON.stringify(secret).slice(1, -1));
-        expect(line).not.toContain(encodeURIComponent(secret));
-        expect(line).not.toContain(new URLSearchParams({ key: secret }).toString().slice(4));
-      }
-      expect(parsed(lines)).toMatchObject([{ text: "[redacted]", msg: "[redacted]" }, {}]);
-    },
-  );
-
-  it("is not written, for any secret at any place", () => {
-    const secret = fc.string({ unit: "grapheme", minLength: 12, maxLength: 30 });
+  it("is not written, for any secret at any place, also as a URL or a form spells it", () => {
+    const secrets = fc.string({ unit: "grapheme", minLength: 12, maxLength: 30 });
     fc.assert(
-      fc.property(secret, fc.string(), fc.string(), (secret, before, after) => {
+      fc.property(secrets, fc.string(), fc.string(), (secret, before, after) => {
+        const spellings = [
+          secret,
+          encodeURIComponent(secret),
+          new URLSearchParams([["", secret]]).toString(),
+        ];
         const lines = written(
           (log) => {
-            log.info({ text: before + secret + after, deep: [{ secret }] }, secret);
+            log.info({ text: before + secret + after, deep: [{ spellings }] }, secret);
             log.error({ err: new Error(before + secret) }, "failed");
           },
           [secret],
         );
-        for (const line of lines) expect(JSON.stringify(JSON.parse(line))).not.toContain(inJson(secret));
+        for (const line of lines)
+          for (const spelling of spellings)
+            expect(JSON.stringify(JSON.parse(line))).not.toContain(JSON.stringify(spelling).slice(1, -1));
       }),
     );
   });
 });
-
-/** As it would appear in a line, unless it consists of characters that every line has. */
-function inJson(secret: string): string {
-  return JSON.stringify(secret).slice(1, -1);
-}
 
 describe("a signature", () => {
   it.each([
