@@ -145,28 +145,21 @@ const FORWARDED = {
   request: "The caller asked for a newer answer (Cache-Control).",
 } as const;
 
+/** What a request got. `{why}`: the detail. */
+const GOT: Partial<Record<Miss["outcome"], string>> = {
+  updating: "The cached answer had expired. It was served, and refreshed in the background{why}.",
+  stale: "The cached answer had expired. It was served because no newer one was available{why}.",
+  bypass: "It was passed through: the caller sent no-store, or answers at this path are not cached.",
+  abandoned: "The caller hung up before the answer was ready.",
+};
+
 /** @returns why a request was not a hit, as a sentence */
 function whyNoHit({ outcome, forwarded, detail, problem }: Miss): string {
+  const got = GOT[outcome];
+  if (got !== undefined) return got.replace("{why}", detail === undefined ? "" : ` (${detail})`);
+  if (outcome === "refused" || outcome === "failed") return `There was no answer: ${problem ?? outcome}.`;
   const why = forwarded === undefined ? "" : FORWARDED[forwarded];
-  const because = detail === undefined ? "." : ` (${detail}).`;
-  switch (outcome) {
-    case "hit":
-      return "It was a hit.";
-    case "miss":
-      if (problem !== undefined) return `The API was asked, and answered with a refusal (${problem}).`;
-      return detail === undefined ? why : `${why} The new answer was not stored (${detail}).`;
-    case "collapsed":
-      return `${why} It joined the call of another request.`;
-    case "updating":
-      return `The cached answer had expired. It was served, and refreshed in the background${because}`;
-    case "stale":
-      return `The cached answer had expired. It was served because no newer one was available${because}`;
-    case "bypass":
-      return "It was passed through: the caller sent no-store, or answers at this path are not cached.";
-    case "refused":
-    case "failed":
-      return `There was no answer: ${problem ?? outcome}.`;
-    case "abandoned":
-      return "The caller hung up before the answer was ready.";
-  }
+  if (outcome === "collapsed") return `${why} It joined the call of another request.`;
+  if (problem !== undefined) return `The API was asked, and answered with a refusal (${problem}).`;
+  return detail === undefined ? why : `${why} The new answer was not stored (${detail}).`;
 }

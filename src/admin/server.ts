@@ -41,9 +41,8 @@ export interface AdminOptions
   readonly token: string | undefined;
 }
 
-/** The length of a percent-encoded byte, and the space for the rest of the admin URL. */
-const ENCODED_BYTES = 3;
-const AROUND_URL_BYTES = 1024;
+/** Longer than at the callers' port, because a parameter can contain a caller's URL, percent-encoded. */
+const LONGEST_URL_BYTES = 25 * 1024;
 
 /**
  * Health and metrics need no token. Every endpoint that is mounted after the token guard needs it.
@@ -52,11 +51,7 @@ const AROUND_URL_BYTES = 1024;
 export function createAdminServer(options: AdminOptions): HttpServer {
   const { observer, now, requestId, token } = options;
   const { warn } = observer;
-  // URLs may be longer than at the callers' port, because a parameter can contain a caller's URL.
-  const limits = {
-    ...options.limits,
-    maxUrlBytes: options.limits.maxUrlBytes * ENCODED_BYTES + AROUND_URL_BYTES,
-  };
+  const limits = { ...options.limits, maxUrlBytes: LONGEST_URL_BYTES };
   const app = express();
   app.disable("x-powered-by");
   app.use((request, _response, next) => {

@@ -1,6 +1,6 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { ORIGINS, type OriginName, type Resource } from "../../interface/resources.ts";
+import { ORIGINS, type Resource } from "../../interface/resources.ts";
 import { resourcesOf } from "../../ratelimit/circuits/outages.ts";
 import { count, duration, listed, many, percent, soon } from "../page/format.js";
 import { type Facts, requestsOf, sum } from "./facts.ts";
@@ -111,92 +111,68 @@ export function daySpent({ apps, explain }: Situation): Case[] {
   );
   const hurt = explain(({ what, app }) => what === "quota-exceeded" && resets.has(app));
   const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
-  return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next), whose: whose(namesIn(hurt)) } }];
+  return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next) } }];
 }
 
 export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   const hurt = explain(({ what }) => what === "quota-exceeded");
   if (hurt.length === 0) return [];
-  const names = namesIn(hurt);
+  const names = new Set(hurt.map(({ app }) => app));
   const own = apps.filter(({ app }) => names.has(app));
-  const part = percent(sum(own.map(({ refused }) => refused)) / Math.max(1, sum(own.map(requestsOf))));
-  const isAlone = !isBudgetHarming(
-    harms.filter(({ app }) => !names.has(app)),
-    at,
-  );
-  const others = isAlone ? " No other app is refused." : "";
-  return [{ hurt, values: { part, whose: whose(names), others } }];
+  const part = sum(own.map(({ refused }) => refused)) / Math.max(1, sum(own.map(requestsOf)));
+  const ofOthers = harms.filter(({ app }) => !names.has(app));
+  const others = isBudgetHarming(ofOthers, at) ? "" : " No other app is refused.";
+  return [{ hurt, values: { part: percent(part), others } }];
 }
-
-const namesIn = (hurt: readonly Harm[]): Set<string> => new Set(hurt.map(({ app }) => app));
-const whose = ({ size }: Set<string>): string => (size === 1 ? "its" : "their");
 
 function isBudgetHarming(harms: readonly Harm[], at: number): boolean {
   return harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
 }
 
-type Window = Facts["budget"]["api"]["windows"][number];
+/** @returns each window of both budgets as a case */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function windowsIn({ budget }: Facts) {
+  return ORIGINS.flatMap((origin) =>
+    budget[origin].windows.map((window) => {
+      const { name, limit, spent, remaining, heldBack, emptyInMs, comesBack } = window;
+      const [next] = comesBack;
+      const values = {
+        budget: origin === "images" ? "image budget" : "budget",
+        window: name,
+        spent: count(spent),
+        limit: count(limit),
+        remaining: count(remaining),
+        held: heldBack >= 1 ? `, ${count(heldBack)} kept for other processes` : "",
+        next: remaining >= 1 || next === undefined ? "" : ` The next call is free in ${soon(next.inMs)}.`,
+        in: duration(emptyInMs ?? 0),
+      };
+      return { ...window, origin, key: `${origin} ${name}`, isExceeded: spent >= limit + 1, values };
+    }),
+  );
+}
 
 /** Requests were refused in the last minute, because a window was spent. */
-export function budgetSpent({ budget, explain }: Situation): Case[] {
+export function budgetSpent(now: Situation): Case[] {
   return ORIGINS.flatMap((origin) => {
-    const hurt = explain(
+    const hurt = now.explain(
       ({ what, resource }) =>
         what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images"),
     );
-    const left = ({ remaining, limit }: Window): number => remaining / limit;
-    const tightest = budget[origin].windows.reduce((a, b) => (left(b) < left(a) ? b : a));
-    return hurt.length === 0 ? [] : [{ key: origin, hurt, values: windowValues(origin, tightest) }];
+    const [tightest] = windowsIn(now)
+      .filter((window) => window.origin === origin)
+      .sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
+    return hurt.length === 0 ? [] : [{ ...tightest, key: origin, hurt }];
   });
-}
-
-/** @returns a case for each window of which this is true */
-function windowsThat(
-  { budget }: Situation,
-  isTrue: (window: Window, origin: Facts["budget"]["api"]) => boolean,
-): Case[] {
-  return ORIGINS.flatMap((origin) =>
-    budget[origin].windows
-      .filter((window) => isTrue(window, budget[origin]))
-      .map((window) => ({ key: `${origin} ${window.name}`, values: windowValues(origin, window) })),
-  );
 }
 
 /** A window is spent, and no request has been refused in the last minute. */
 export function budgetEmpty(now: Situation): Case[] {
   if (isBudgetHarming(now.harms, now.at)) return [];
-  return windowsThat(now, (window, { mode }) => {
+  return windowsIn(now).filter(({ origin, remaining, isExceeded }) => {
+    const { mode } = now.budget[origin];
     const isKnown = mode !== "joining" && (mode !== "degraded" || now.outages.length === 0);
-    return isKnown && window.remaining < 1 && !isExceeded(window);
+    return isKnown && remaining < 1 && !isExceeded;
   });
-}
-
-const isExceeded = ({ spent, limit }: Window): boolean => spent >= limit + 1;
-
-/** More calls count than the limit allows. */
-export function budgetExceeded(now: Situation): Case[] {
-  return windowsThat(now, isExceeded);
-}
-
-export function forecasts(now: Situation): Case[] {
-  if (now.mode === "observe") return [];
-  return windowsThat(now, ({ emptyInMs, remaining }) => emptyInMs !== null && remaining >= 1);
-}
-
-function windowValues(
-  origin: OriginName,
-  { name, limit, spent, remaining, heldBack, emptyInMs, comesBack: [next] }: Window,
-): Record<string, string> {
-  return {
-    budget: origin === "images" ? "image budget" : "budget",
-    window: name,
-    spent: count(spent),
-    limit: count(limit),
-    remaining: count(remaining),
-    held: heldBack >= 1 ? `, ${count(heldBack)} kept for other processes` : "",
-    next: remaining >= 1 || next === undefined ? "" : ` The next call is free in ${soon(next.inMs)}.`,
-    in: duration(emptyInMs ?? 0),
-  };
 }
 
 const LEAST_WAIT_MS = 1_000;

@@ -1,22 +1,20 @@
 /** Logs each sentence of the status twice: when it becomes true, and when it is over. */
 import { type Clock, every } from "../../process/clock.ts";
-import type { Sentence } from "./sentence-table.ts";
+import type { Found, Sentence } from "./sentence-table.ts";
 
 export interface SentenceLogOptions {
   readonly clock: Clock;
   /** Writes a line to the log. */
   readonly say: (level: "info" | "warn", text: string, fields: object) => void;
-  readonly sentences: () => readonly (Sentence & { readonly key: string })[];
+  readonly sentences: () => readonly Omit<Found, "hurt">[];
 }
 
 const LOOK_EVERY_MS = 5_000;
 /** A sentence is over when it was not true for this long. Otherwise a window that is often spent would fill the log. */
 const OVER_AFTER_MS = 60_000;
 
-export function createSentenceLog({ clock, say, sentences }: SentenceLogOptions): {
-  readonly start: () => void;
-  readonly stop: () => void;
-} {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createSentenceLog({ clock, say, sentences }: SentenceLogOptions) {
   const known = new Map<string, { readonly sentence: Sentence; readonly firstAt: number; lastAt: number }>();
   let cancel = (): void => undefined;
 
@@ -37,5 +35,8 @@ export function createSentenceLog({ clock, say, sentences }: SentenceLogOptions)
     }
   }
 
-  return { start: () => void (cancel = every(clock, LOOK_EVERY_MS, look)), stop: () => cancel() };
+  return {
+    start: (): void => void (cancel = every(clock, LOOK_EVERY_MS, look)),
+    stop: (): void => cancel(),
+  };
 }

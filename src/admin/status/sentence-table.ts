@@ -30,7 +30,7 @@ const ASK_OWNER = "Ask the API's owner if it lasts.";
 const WHO_SPENDS =
   "`usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.";
 
-const { failing, outages } = conditions;
+const { failing, outages, windowsIn } = conditions;
 
 /** By level and id, the worst first. */
 const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> = {
@@ -71,7 +71,7 @@ const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> =
       todo: "Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.",
     },
     "budget-exceeded": {
-      when: conditions.budgetExceeded,
+      when: (now) => windowsIn(now).filter(({ isExceeded }) => isExceeded),
       says: "{hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}).",
       todo: "If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.",
     },
@@ -132,7 +132,10 @@ const ROWS: Readonly<Record<Sentence["level"], Readonly<Record<string, Row>>>> =
       todo: WHO_SPENDS,
     },
     "budget-ends": {
-      when: conditions.forecasts,
+      when: (now) =>
+        now.mode === "observe"
+          ? []
+          : windowsIn(now).filter(({ emptyInMs, remaining }) => emptyInMs !== null && remaining >= 1),
       says: "All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}.",
       todo: WHO_SPENDS,
     },
@@ -224,7 +227,8 @@ export function sentencesOf(facts: Facts): readonly Found[] {
   const situation = { ...facts, harms, explain };
   const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
     when(situation).map(({ key = "", since, hurt = [], values = {} }) => {
-      const given: Readonly<Record<string, string>> = { ...values, hurt: hurtText(hurt, since, at) };
+      const whose = new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
+      const given: Readonly<Record<string, string>> = { ...values, whose, hurt: hurtText(hurt, since, at) };
       const sentence = says.replaceAll(/\{(\w+)\}/g, (_, name: string) => given[name] ?? "");
       return { id, key: `${id} ${key}`, level, hurt, text: `${sentence} ${todo}`.trim() };
     }),
