@@ -39,7 +39,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
   const rows: string[][] = [];
   for (const count of counts) {
     const memory = createMemoryStore(Number.MAX_SAFE_INTEGER, clock);
-    const tiers = new Tiers({ memory, store: undefined, clock });
+    const tiers = new Tiers(memory, undefined, clock);
     const { answerAtOnce } = new Cache({
       tiers,
       load: () => Promise.reject(new Error("not in memory")),

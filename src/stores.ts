@@ -48,7 +48,7 @@ export function openStores(context: Context) {
   const backend =
     config.redis === null ? refusing(() => openAlone(context)) : openShared(config.redis, context, failures);
   const { store } = backend;
-  const tiers = new Tiers({ memory, store, clock });
+  const tiers = new Tiers(memory, store, clock);
   return {
     ...backend,
     memory,

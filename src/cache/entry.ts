@@ -84,6 +84,17 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
   };
 }
 
+/** The clocks of replicas may differ by this much, or be corrected by it. */
+const CLOCKS_DIFFER_MS = 60_000;
+
+/**
+ * Whether an entry can be used, fresh or stale. If the clock was set back after it was stored, its age is unknown, and it would
+ * count as newer than every answer that is fetched.
+ */
+export function isUsable({ storedAt, keepUntil }: Entry, now: number): boolean {
+  return now < keepUntil && storedAt <= now + CLOCKS_DIFFER_MS;
+}
+
 /** The tag of answers that contain a record. */
 export function recordTag(resource: Resource, id: string): string {
   return resource === "areas" ? `area:${id}` : `record:${id}`;

@@ -254,7 +254,7 @@ describe("Redis", () => {
     expect(warnings).toEqual(Array.from({ length: 2 + wrong.length }, () => "unreadable"));
     await server.command("DEL", KEY);
     await server.command("LPUSH", KEY, "foreign");
-    expect(await store.get(KEY)).toBeUndefined();
+    await expect(store.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
     expect(await store.set(KEY, entryOf("after"))).toBe(true);
     expect(await store.get(KEY)).toMatchObject({ bodyBytes: "after".length });
     expect(states).toEqual([]);

@@ -47,7 +47,7 @@ interface Gateway {
 
 /** @param isPlain nothing is remembered, and every answer takes the ordinary way through the stages */
 async function startGateway(isPlain: boolean): Promise<Gateway> {
-  const tiers = new Tiers({ memory: createMemoryStore(10_000_000, clock), store: undefined, clock });
+  const tiers = new Tiers(createMemoryStore(10_000_000, clock), undefined, clock);
   const records: RequestRecord[] = [];
   const refreshed: string[] = [];
   let logged = (): void => undefined;

@@ -2,13 +2,13 @@ import { LRUCache } from "lru-cache";
 
 import type { WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
-import { sizeOf, type Entry } from "../entry.ts";
+import { isUsable, sizeOf, type Entry } from "../entry.ts";
 import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
 
 /** Entries in the memory of this process. */
 export interface MemoryStore {
   readonly tier: "memory";
-  /** The entry of a key, unless it is past its `keepUntil`. @param now epoch milliseconds, if the caller knows them */
+  /** The entry of a key, if it is usable. @param now epoch milliseconds, if the caller knows them */
   readonly find: (key: string, now?: number) => Entry | undefined;
   /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
@@ -37,7 +37,7 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     tier: "memory",
     find(key, now = clock.now()) {
       const entry = entries.get(key);
-      if (entry === undefined || now < entry.keepUntil) return entry;
+      if (entry === undefined || isUsable(entry, now)) return entry;
       entries.delete(key);
       return undefined;
     },

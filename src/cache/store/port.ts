@@ -12,7 +12,7 @@ import type { Purge, PurgeScope } from "./purges.ts";
  */
 export interface Store {
   readonly tier: Tier;
-  /** The entry of a key, fresh or stale; `undefined` if there is none, or it is past its `keepUntil`. */
+  /** The entry of a key, fresh or stale; `undefined` if there is none that is usable. */
   readonly get: (key: string) => Promise<Entry | undefined>;
   /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly set: (key: string, entry: Entry) => Promise<true | WhyNotStored>;

@@ -18,7 +18,7 @@ import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import type { WhyNotStored } from "../../telemetry/events.ts";
 import { inStoredCoding } from "../encoder.ts";
-import type { Entry } from "../entry.ts";
+import { type Entry, isUsable } from "../entry.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import { MAX_BODY_BYTES, type Store, type StoreEvent } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
@@ -184,12 +184,11 @@ function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisSto
       );
       if (blob.length === 0) return undefined;
       const entry = fromBlob(key, inOwnMemory(blob), seal);
-      if (entry === undefined) {
-        onUnreadable();
-        // It is removed, because its `storedAt` could look newer than that of any entry.
-        void remove(key).catch(() => undefined);
-      }
-      return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
+      if (entry !== undefined && isUsable(entry, clock.now())) return entry;
+      if (entry === undefined) onUnreadable();
+      // It is removed, because its `storedAt` could look newer than that of any entry.
+      void remove(key).catch(() => undefined);
+      return undefined;
     },
     async set(key: string, entry: Entry): Promise<true | WhyNotStored> {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";

@@ -6,7 +6,7 @@ import type { Clock } from "../../process/clock.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation } from "../../telemetry/events.ts";
-import type { Entry } from "../entry.ts";
+import { type Entry, isUsable } from "../entry.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
@@ -69,7 +69,7 @@ function createEntries(
   run: Run,
   { maxBytes, clock }: SqliteStoreOptions,
 ) {
-  const select = database.prepare("SELECT blob FROM entries WHERE key = ? AND keep_until > ?");
+  const select = database.prepare("SELECT blob FROM entries WHERE key = ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
     `INSERT INTO entries (key, stored_at, keep_until, used_at, blob) VALUES (?, ?, ?, ?, ?)
@@ -79,9 +79,13 @@ function createEntries(
   const remove = database.prepare("DELETE FROM entries WHERE key = ?");
 
   function read(key: string): Entry | undefined {
-    const blob = select.get(key, clock.now())?.["blob"];
+    const blob = select.get(key)?.["blob"];
     if (!(blob instanceof Uint8Array)) return undefined;
-    return fromBlob(key, Buffer.from(blob.buffer, blob.byteOffset, blob.length), SEAL);
+    const entry = fromBlob(key, Buffer.from(blob.buffer, blob.byteOffset, blob.length), SEAL);
+    if (entry !== undefined && isUsable(entry, clock.now())) return entry;
+    // If this write fails, the entry stays, and is not used.
+    run("remove", () => void remove.run(key)).catch(() => undefined);
+    return undefined;
   }
 
   function write(key: string, entry: Entry): true | "too-large" | "newer-stored" {

@@ -20,13 +20,6 @@ export interface Found {
   readonly isPurged: boolean;
 }
 
-export interface TiersOptions {
-  readonly memory: MemoryStore;
-  /** Absent: memory only. */
-  readonly store: Store | undefined;
-  readonly clock: Clock;
-}
-
 export class Tiers {
   readonly #memory: MemoryStore;
   readonly #store: Store | undefined;
@@ -40,7 +33,8 @@ export class Tiers {
   /** Grows with each event. An entry is confirmed as the newest only if no event came while it was read from the store. */
   #events = 0;
 
-  constructor({ memory, store, clock }: TiersOptions) {
+  /** @param store absent: memory only */
+  constructor(memory: MemoryStore, store: Store | undefined, clock: Clock) {
     this.#memory = memory;
     this.#store = store;
     this.#clock = clock;
@@ -54,11 +48,11 @@ export class Tiers {
    */
   async lookup(key: string, since = Number.NEGATIVE_INFINITY): Promise<Found | undefined> {
     const now = this.#clock.now();
-    const cached = this.#find(key, now);
+    const cached = this.#memory.find(key, now);
     const isEnough = cached !== undefined && this.#confirmed.has(cached) && cached.storedAt > since;
     if (this.#store === undefined || isEnough) return this.#judged(key, cached, "memory");
     const before = this.#events;
-    const stored = await readFrom(this.#store, key, now);
+    const stored = await orUnavailable(this.#store.get(key));
     if (stored === UNAVAILABLE) return this.#judged(key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
       // The store has lost the entry, or did not work when the entry was stored. Store it again.
@@ -76,7 +70,7 @@ export class Tiers {
 
   /** The entry in memory, if it is known without waiting that no newer one exists. */
   peek(key: string, now: number): Found | undefined {
-    const cached = this.#find(key, now);
+    const cached = this.#memory.find(key, now);
     const isNewest = cached !== undefined && (this.#store === undefined || this.#confirmed.has(cached));
     return isNewest ? this.#judged(key, cached, "memory") : undefined;
   }
@@ -156,13 +150,6 @@ export class Tiers {
       ? undefined
       : { entry, tier, isPurged: verdict === "stale" };
   }
-
-  #find(key: string, now: number): Entry | undefined {
-    const cached = this.#memory.find(key, now);
-    if (cached === undefined || !isFromTheFuture(cached, now)) return cached;
-    this.#memory.drop(key);
-    return undefined;
-  }
 }
 
 const UNAVAILABLE = Symbol("unavailable");
@@ -174,26 +161,4 @@ async function orUnavailable<T>(operation: Promise<T>): Promise<T | typeof UNAVA
     if (error instanceof StoreUnavailable) return UNAVAILABLE;
     throw error;
   }
-}
-
-/** The clocks of replicas may differ by this much, or be corrected by it. */
-const CLOCKS_DIFFER_MS = 60_000;
-
-/**
- * Whether the clock was set back after an entry was stored. Its age is then unknown, and it would count as newer than
- * every answer that is fetched.
- */
-function isFromTheFuture({ storedAt }: Entry, now: number): boolean {
-  return storedAt > now + CLOCKS_DIFFER_MS;
-}
-
-async function readFrom(
-  store: Store,
-  key: string,
-  now: number,
-): Promise<Entry | undefined | typeof UNAVAILABLE> {
-  const stored = await orUnavailable(store.get(key));
-  if (stored === UNAVAILABLE || stored === undefined || !isFromTheFuture(stored, now)) return stored;
-  await orUnavailable(store.remove(key));
-  return undefined;
 }

@@ -19,7 +19,7 @@ const clock = createFakeClock(1_000);
 
 /** Encodes an answer, and stores the body with what memory has then. */
 function encode(store: MemoryStore, entry: Entry, coding: ContentCoding): Promise<Buffer> {
-  const { keepInMemory } = new Tiers({ memory: store, store: undefined, clock });
+  const { keepInMemory } = new Tiers(store, undefined, clock);
   return createEncoder(keepInMemory)(KEY, entry, coding, () => true).then(({ body }) => body);
 }
 

@@ -25,7 +25,7 @@ const QUESTION = questionWith(requestWith(0));
 /** @param shared the store that other replicas use, too; their messages do not arrive */
 function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
   const clock = createFakeClock();
-  const tiers = new Tiers({ memory: createMemoryStore(80_000, clock), store: shared, clock });
+  const tiers = new Tiers(createMemoryStore(80_000, clock), shared, clock);
   const failures = new Failures();
   const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
   let calls = 0;

@@ -69,7 +69,7 @@ function setup(
 ): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
   const memory = createMemoryStore(room.memory ?? 1_000_000, clock);
   const parts = backendOf(room.behind ?? 1_000_000);
-  return { ...parts, memory, tiers: new Tiers({ memory, store: parts.store, clock }) };
+  return { ...parts, memory, tiers: new Tiers(memory, parts.store, clock) };
 }
 
 describe("the tiers", () => {
