@@ -228,10 +228,8 @@ function createPageStage(
     checks,
     isOn: () => settings.current().pages.fold === "on",
     clock,
-    observer: {
-      ...observer,
-      pageChecked: (resource, result) => metrics.record("gateway_pages_checked_total", { resource, result }),
-    },
+    observer,
+    pageChecked: (resource, result) => metrics.record("gateway_pages_checked_total", { resource, result }),
   });
 }
 

@@ -5,15 +5,13 @@ import { Problem } from "../errors.ts";
 import type { Forwarded, ServeNote, CacheOutcome, PageSaving } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
 import type { Entry } from "./entry.ts";
-import type { Clock } from "../process/clock.ts";
 import type { Checks } from "./lifetimes/checks.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
-import type { Load, LoadedEntry } from "./load.ts";
-import type { Failures } from "./recent-failures.ts";
+import type { Load, LoadedEntry, LoadOptions } from "./load.ts";
 import type { Refresh } from "./refresh.ts";
 import { decide, type Decision } from "./serve-or-fetch.ts";
-import type { Found, Tiers } from "./store/tiered.ts";
-import { type CacheRules, isFresh } from "./ttl.ts";
+import type { Found } from "./store/tiered.ts";
+import { isFresh } from "./ttl.ts";
 
 /** The answer of the cache stage. */
 export interface Answer extends LoadedEntry {
@@ -28,17 +26,13 @@ export interface Answer extends LoadedEntry {
   readonly saved?: PageSaving;
 }
 
-export interface CacheOptions {
-  readonly tiers: Pick<Tiers, "lookup" | "peek" | "judge">;
+export interface CacheOptions extends Pick<LoadOptions, "tiers" | "failures" | "rules" | "clock"> {
   readonly load: Load;
   readonly refresh: Refresh;
-  readonly failures: Failures;
-  readonly checks: Pick<Checks, "isDue" | "run">;
+  readonly checks: Checks;
   readonly lifetimes: Pick<Lifetimes, "checked">;
   /** Whether no calls are sent to the upstream for now, because it asked for a pause or does not respond. */
   readonly isCoolingOff: (question: Question) => boolean;
-  readonly rules: () => CacheRules;
-  readonly clock: Clock;
 }
 
 export class Cache {

@@ -130,17 +130,9 @@ async function fetchAndStore(
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   const { key, query } = question;
-  let purgeEpoch = tiers.purgeEpoch();
-  const asking = {
-    question,
-    waiting,
-    cause,
-    cached: cached && validatorsOf(cached),
-    departing() {
-      purgeEpoch = tiers.purgeEpoch();
-    },
-  };
-  const fetched = await fetch(asking).catch((error: unknown) => {
+  const purgeEpoch = tiers.purgeEpoch();
+  const wanted = { question, waiting, cause, cached: cached && validatorsOf(cached) };
+  const fetched = await fetch(wanted).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
   checks.called();

@@ -41,8 +41,10 @@ const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
 const LOOK_EVERY_MS = 60_000;
 /** An answer is fetched again in this last part of its lifetime. */
 const LAST_PART = 0.1;
-/** Each replica starts, and begins a new list, after a random part of this time, so that not all claim at once. */
+/** Each replica begins a new list after a random part of this time, so that not all claim at once. */
 const SPREAD_MS = 2_000;
+/** A list that was replaced is noticed after this time at the latest. */
+const WAKE_EVERY_MS = 1_000;
 
 interface Scheduled extends WarmItem {
   /** When to check it next. Monotonic, so that setting the time of day back delays nothing. */
@@ -54,52 +56,46 @@ interface Scheduled extends WarmItem {
 
 export class Warm {
   readonly #options: WarmOptions;
-  #scheduled: readonly Scheduled[];
-  #running = Promise.resolve();
-  #end: AbortController | undefined;
+  readonly #end = new AbortController();
+  #scheduled: readonly Scheduled[] = [];
 
   constructor(options: WarmOptions) {
     this.#options = options;
-    this.#scheduled = options.items.map(newlyScheduled);
+    this.replace(options.items);
   }
 
   start(): void {
-    const { clock, random } = this.#options;
-    this.#end = new AbortController();
-    const { signal } = this.#end;
-    const from = clock.monotonic() + random.fraction() * SPREAD_MS;
-    for (const item of this.#scheduled) item.lookAt = Math.max(item.lookAt, from);
-    // The last check of the list before may still be under way.
-    this.#running = this.#running.then(() => this.#run(signal));
+    void this.#run();
   }
 
   stop(): void {
-    this.#end?.abort();
+    this.#end.abort();
+  }
+
+  /** Checks one item after the other, so that there is no burst. */
+  async #run(): Promise<void> {
+    const { clock } = this.#options;
+    const { signal } = this.#end;
+    while (!signal.aborted) {
+      const now = clock.monotonic();
+      const due = this.#scheduled.find(({ lookAt }) => lookAt <= now);
+      const nextAt = Math.min(now + WAKE_EVERY_MS, ...this.#scheduled.map(({ lookAt }) => lookAt));
+      await (due ? this.#check(due) : pause(clock, nextAt - now, signal));
+    }
   }
 
   /** Replaces the list. Items that were on it before keep their schedule. */
   replace(items: readonly WarmItem[]): void {
-    const before = this.#scheduled;
-    this.#scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
-    if (this.#end === undefined || this.#end.signal.aborted) return;
-    this.stop();
-    this.start();
+    const { clock, random } = this.#options;
+    const lookAt = clock.monotonic() + random.fraction() * SPREAD_MS;
+    this.#scheduled = items.map(
+      (item) => this.#scheduled.find((old) => isSame(old, item)) ?? { ...item, lookAt, dueAt: 0, last: null },
+    );
   }
 
   /** The state of each item, for operators. */
   readonly states = (): readonly ReturnType<typeof stateOf>[] =>
     this.#scheduled.map((item) => stateOf(item, this.#options.clock.monotonic()));
-
-  /** Checks one item after the other, so that there is no burst. */
-  async #run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    while (!signal.aborted && this.#scheduled.length > 0) {
-      const first = this.#scheduled.reduce((one, other) => (other.lookAt < one.lookAt ? other : one));
-      const inMs = first.lookAt - clock.monotonic();
-      if (inMs > 0) await pause(clock, inMs, signal);
-      else await this.#check(first);
-    }
-  }
 
   /** Fetches an item if it is due, and schedules its next check. */
   async #check(item: Scheduled): Promise<void> {
@@ -107,29 +103,26 @@ export class Warm {
     const { request } = item.question;
     const question = { ...(await sourceOf(item.question, request.format)), request };
     const found = await tiers.lookup(question.key);
-    const isGood = found !== undefined && !found.isPurged;
+    const isGood = found?.isPurged === false;
     const dueAt = isGood ? dueAgainAt(found.entry, item, rules(), clock.now()) : clock.now();
-    if (dueAt > clock.now()) return this.#schedule(item, dueAt, LOOK_EVERY_MS);
+    if (dueAt > clock.now()) return this.#schedule(item, dueAt);
     const end = await refresh(question, found?.entry, "warm");
     observer.warmed(question.query.resource, end);
     item.last = end;
     const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
     const now = clock.now();
-    if (renewed !== undefined) {
-      const againAt = dueAgainAt(renewed.entry, item, rules(), now);
-      return this.#schedule(item, Math.max(againAt, now + 1_000), LOOK_EVERY_MS);
-    }
+    if (renewed !== undefined)
+      return this.#schedule(item, Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000));
     // An answer that may not be stored must not be fetched again at once.
     const retryMs = RETRY_MS[end === "refreshed" ? "failed" : end];
     this.#schedule(item, now + retryMs * (0.5 + random.fraction()));
   }
 
-  /** @param lookWithinMs check the entry this soon, because it may be purged or evicted before it is due */
-  #schedule(item: Scheduled, dueAt: number, lookWithinMs = Number.POSITIVE_INFINITY): void {
+  #schedule(item: Scheduled, dueAt: number): void {
     const { clock } = this.#options;
     const inMs = Math.max(0, dueAt - clock.now());
     item.dueAt = clock.monotonic() + inMs;
-    item.lookAt = clock.monotonic() + Math.min(inMs, lookWithinMs);
+    item.lookAt = clock.monotonic() + Math.min(inMs, LOOK_EVERY_MS);
   }
 }
 
@@ -145,11 +138,6 @@ function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
     /** How its last fetch ended; `null`: there was none yet. */
     last,
   };
-}
-
-/** @returns the schedule of a new item, which is checked at once */
-function newlyScheduled(item: WarmItem): Scheduled {
-  return { ...item, lookAt: 0, dueAt: 0, last: null };
 }
 
 function isSame(one: WarmItem, other: WarmItem): boolean {

@@ -152,12 +152,12 @@ const TARGET = "/areas?q=a&limit=1";
 const CALL_MS = 10_000;
 
 async function checkCall({ upstream }: Config): Promise<Finding> {
-  const sign = createSigner({
-    callerId: upstream.callerId,
-    privateKey: () => upstream.privateKey.reveal(),
-    now: systemClock.now,
-    unique16: systemRandom.unique16,
-  });
+  const sign = createSigner(
+    upstream.callerId,
+    () => upstream.privateKey.reveal(),
+    systemClock.now,
+    systemRandom.unique16,
+  );
   const url = upstream.url.replace(/\/$/, "") + sign(TARGET).target;
   const headers = outgoingHeaders("json", upstream);
   const status = await statusOf(url, { timeoutMs: CALL_MS, headers }).catch(faultText);

@@ -13,19 +13,16 @@ export interface Bytes {
   readonly copy: (target: Buffer, targetStart: number, start: number, end: number) => number;
 }
 
-/** A page as the upstream would have sent it. */
-export interface CutPage {
-  readonly body: Buffer;
-  /** Ids of its records. */
-  readonly ids: readonly string[];
-}
+/** A page as the upstream would have sent it, and the ids of its records. */
+export type CutPage = ReturnType<typeof cutPage>;
 
 /**
  * Cuts a page out of a block. Call `holdsPage` first.
  * @param body the block's bytes
  * @param page a stretch that begins in the block, or beyond the last record of the search
  */
-export function cutPage(body: Bytes, index: BlockIndex, page: Stretch): CutPage {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function cutPage(body: Bytes, index: BlockIndex, page: Stretch) {
   const from = Math.min(Math.max(0, page.offset - index.offset), index.ids.length);
   const to = Math.min(from + page.limit, index.ids.length);
   const numbers = { limit: page.limit, offset: page.offset, count: to - from };

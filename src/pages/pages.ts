@@ -26,7 +26,7 @@ type Ask = (question: Question) => Promise<Answer>;
 /** Answers a question if memory has the answer and it may be served; `undefined`: call `Ask`. */
 type AskAtOnce = (question: Question) => Answer | undefined;
 
-export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "checks" | "peek" | "refresh"> {
+export interface PagesOptions extends CutterOptions, VerifyOptions {
   /** The next stage: the cache. */
   readonly ask: Ask;
   /** The next stage, from memory only. */
@@ -34,7 +34,7 @@ export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "checks
   /** Whether pages are cut from blocks at all. */
   readonly isOn: () => boolean;
   readonly clock: Pick<Clock, "monotonic">;
-  readonly observer: Pick<Observer, "info" | "warn" | "error"> & VerifyOptions["observer"];
+  readonly observer: Pick<Observer, "info" | "warn" | "error">;
 }
 
 export class Pages {
@@ -50,7 +50,7 @@ export class Pages {
     this.#pageEntries = new PageEntries(options);
     this.#defaults = new LimitDefaults(options.clock, options.observer);
     this.#pageByPage = new PageByPage(options.clock, options.observer);
-    this.#verify = createVerify({ ...options, pageEntries: this.#pageEntries, pageByPage: this.#pageByPage });
+    this.#verify = createVerify(options, this.#pageEntries, this.#pageByPage);
     this.#cuttable = createCuttable(options.isOn, this.#defaults, this.#pageByPage);
   }
 

@@ -6,7 +6,8 @@
  */
 import type { Checks } from "../cache/lifetimes/checks.ts";
 import type { Entry } from "../cache/entry.ts";
-import type { PageCheck, RefreshEnd } from "../telemetry/events.ts";
+import type { Refresh } from "../cache/refresh.ts";
+import type { PageCheck } from "../telemetry/events.ts";
 import type { Question } from "../query/question.ts";
 import type { PagedResource } from "./block-index.ts";
 import type { CuttablePage } from "./choose-block.ts";
@@ -16,24 +17,22 @@ import { type PageByPage, WRONG } from "./page-by-page.ts";
 import type { Block } from "./search.ts";
 
 export interface VerifyOptions {
-  readonly pageEntries: PageEntries;
-  readonly pageByPage: Pick<PageByPage, "add">;
   readonly checks: Pick<Checks, "isDue" | "run">;
   /** The entry under a key, unless it was purged. */
   readonly peek: (key: string) => Promise<Entry | undefined>;
-  readonly refresh: (question: Question, cached: Entry | undefined, cause: "refresh") => Promise<RefreshEnd>;
-  readonly observer: {
-    /** A cut page was compared with the upstream's page. */
-    readonly pageChecked: (resource: PagedResource, result: PageCheck) => void;
-  };
+  readonly refresh: Refresh;
+  /** A cut page was compared with the upstream's page. */
+  readonly pageChecked: (resource: PagedResource, result: PageCheck) => void;
 }
 
 /** A page was cut. It is checked in the background if a check is due. */
 export type Verify = (question: Question, page: CuttablePage, source: Block, block: Entry) => void;
 
-export function createVerify(options: VerifyOptions): Verify {
-  const { pageEntries, pageByPage, checks, peek, refresh, observer } = options;
-
+export function createVerify(
+  { checks, peek, refresh, pageChecked }: VerifyOptions,
+  pageEntries: PageEntries,
+  pageByPage: PageByPage,
+): Verify {
   async function check(
     question: Question,
     page: CuttablePage,
@@ -70,7 +69,7 @@ export function createVerify(options: VerifyOptions): Verify {
     if (!checks.isDue("page", query.resource)) return;
     void checks.run("page", async (spend) => {
       const result = await check(question, page, source, block, spend);
-      observer.pageChecked(query.resource, result);
+      pageChecked(query.resource, result);
       if (result === "differed") pageByPage.add(search, query.resource, WRONG);
     });
   };

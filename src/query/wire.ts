@@ -4,17 +4,11 @@
  */
 import type { Pair } from "./query.ts";
 
-/** A request target in two parts, both still percent-encoded. */
-export interface Target {
-  readonly path: string;
-  readonly search: string;
-}
-
 /**
  * Splits a request target. Scheme and host of the absolute form (RFC 9112, section 3.2.2) are dropped. An `&` in place of
- * the `?`, as in `/listings/123&format=json`, counts as the `?`.
+ * the `?`, as in `/listings/123&format=json`, counts as the `?`. Both parts are still percent-encoded.
  */
-export function splitTarget(target: string): Target {
+export function splitTarget(target: string): { path: string; search: string } {
   const origin = /^https?:\/\/[^/?]*/i.exec(target)?.[0] ?? "";
   const rest = target.slice(origin.length);
   const end = rest.search(/[?&]/);
@@ -39,18 +33,12 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** The parameters of a query string, in the given order. */
-export interface WirePairs {
-  readonly pairs: readonly Pair[];
-  /** Parameters whose name or value cannot be decoded, with the raw text. */
-  readonly undecodable: readonly Pair[];
-}
-
 /**
  * Reads a query string. Empty parts (`?&`, `&&`) and parts without a name (`=1`) are ignored. Names are trimmed, values
  * are not.
+ * @returns the parameters in the given order, and those whose name or value cannot be decoded, with the raw text
  */
-export function readPairs(search: string): WirePairs {
+export function readPairs(search: string): { pairs: readonly Pair[]; undecodable: readonly Pair[] } {
   const pairs: Pair[] = [];
   const undecodable: Pair[] = [];
   for (const part of search.replace(/^[?&]+/, "").split("&")) {

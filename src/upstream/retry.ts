@@ -9,19 +9,13 @@ import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.
 import { fetchAnswer, UpstreamFault } from "./send.ts";
 import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
 
-interface Asking extends Wanted {
-  readonly question: Question;
-  /** Called immediately before a request is sent. */
-  readonly departing: () => void;
-}
-
 /** Resolves with the upstream's answer. Rejects with a `Problem` if there is no usable answer. */
-export type AskUpstream = (asking: Asking) => Promise<Fetched>;
+export type AskUpstream = (wanted: Wanted & { readonly question: Question }) => Promise<Fetched>;
 
 export function createAsk(options: CallOptions): AskUpstream {
   const { clock, random, upstream } = options;
 
-  return async function ask({ departing, ...wanted }) {
+  return async function ask(wanted) {
     const { question, waiting } = wanted;
     // The time limit of both calls. It starts when the first one has its permit.
     const total = new AbortController();
@@ -31,7 +25,6 @@ export function createAsk(options: CallOptions): AskUpstream {
         stopTotal ??= clock.after(upstream.totalTimeoutMs, () =>
           total.abort(new UpstreamFault("total-timeout")),
         );
-        departing();
         return sendCall(call, permit, total.signal, options);
       });
     try {

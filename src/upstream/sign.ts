@@ -21,16 +21,6 @@ export function outgoingHeaders(
   };
 }
 
-export interface SignerOptions {
-  readonly callerId: string;
-  /** Called for each signature, because the key may change. */
-  readonly privateKey: () => string;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
-  /** @returns 16 new random characters */
-  readonly unique16: () => string;
-}
-
 /**
  * Adds a signature to a path with or without a query. `signature`: the values that prove who signed, `unique` and `hash`. Nobody
  * but the upstream may see them.
@@ -45,8 +35,16 @@ export const unsigned: Sign = (target) => ({ target, signature: [] });
  * this order, as 40 hexadecimal characters.
  *
  * Call it immediately before sending, because the upstream may refuse an old `time`.
+ * @param privateKey called for each signature, because the key may change
+ * @param now epoch milliseconds
+ * @param unique16 returns 16 new random characters
  */
-export function createSigner({ callerId, privateKey, now, unique16 }: SignerOptions): Sign {
+export function createSigner(
+  callerId: string,
+  privateKey: () => string,
+  now: () => number,
+  unique16: () => string,
+): Sign {
   const caller = new URLSearchParams({ callerId }).toString();
   return (target) => {
     const time = String(Math.floor(now() / 1000));

@@ -9,7 +9,7 @@ import type { Question } from "../query/question.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { CallOptions, Origin } from "./call.ts";
 import { createAgent } from "./connections.ts";
-import { createPassThrough, type PassThrough } from "./pass-through.ts";
+import { createPassThrough } from "./pass-through.ts";
 import { type AskUpstream, createAsk } from "./retry.ts";
 import { createSigner, type Sign, unsigned } from "./sign.ts";
 
@@ -19,22 +19,12 @@ export interface UpstreamOptions extends Omit<CallOptions, "originOf"> {
   readonly budgets: { readonly [origin in keyof Budgets]: Pick<Budgets[origin], "run"> };
 }
 
-export interface Upstream {
-  /** Fetches the answer to a question. Rejects with a `Problem`. */
-  readonly ask: AskUpstream;
-  /** @returns the last question that the API has answered; a probe of the credentials repeats it */
-  readonly lastAnswered: () => Question | undefined;
-  readonly passThrough: PassThrough;
-}
+export type Upstream = ReturnType<typeof createUpstream>;
 
-export function createUpstream(options: UpstreamOptions): Upstream {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createUpstream(options: UpstreamOptions) {
   const { upstream, keys, clock, random, budgets } = options;
-  const sign = createSigner({
-    callerId: upstream.callerId,
-    privateKey: keys.current,
-    now: clock.now,
-    unique16: random.unique16,
-  });
+  const sign = createSigner(upstream.callerId, keys.current, clock.now, random.unique16);
   const origin = (baseUrl: string, { run }: Pick<Budgets["api"], "run">, how: Sign): Origin => {
     return { baseUrl, agent: createAgent(baseUrl, upstream), sign: how, throttled: run };
   };
@@ -46,12 +36,14 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const ask = createAsk(calls);
   let lastAnswered: Question | undefined;
   return {
-    async ask(asking) {
-      const fetched = await ask(asking);
-      if (asking.question.query.resource !== "images") lastAnswered = asking.question;
+    /** Fetches the answer to a question. Rejects with a `Problem`. */
+    ask: async (wanted: Parameters<AskUpstream>[0]): ReturnType<AskUpstream> => {
+      const fetched = await ask(wanted);
+      if (wanted.question.query.resource !== "images") lastAnswered = wanted.question;
       return fetched;
     },
-    lastAnswered: () => lastAnswered,
+    /** @returns the last question that the API has answered; a probe of the credentials repeats it */
+    lastAnswered: (): Question | undefined => lastAnswered,
     passThrough: createPassThrough(calls),
   };
 }

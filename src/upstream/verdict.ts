@@ -29,18 +29,14 @@ import { type CachingHeaders, cachingHeadersIn, type Validators, validatorsIn } 
 import { explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./send.ts";
 
-/** What the headers of an answer say about caching it. */
-interface FetchedHead {
-  readonly validators: Validators;
-  readonly caching: CachingHeaders;
-}
-
 /** A page of a list, as its envelope describes it (interface, section 2.7). */
 export type ListPage = NonNullable<ReturnType<typeof pageIn>>;
 
 /** A valid body, or a 400 or 404 with its problem as the body. */
-export interface FetchedAnswer extends FetchedHead {
+export interface FetchedAnswer {
   readonly status: 200 | 400 | 404;
+  readonly validators: Validators;
+  readonly caching: CachingHeaders;
   /** The ids of the records in the body. */
   readonly recordIds: readonly string[];
   /** Absent if the answer is not a page of a list. */
@@ -50,7 +46,9 @@ export interface FetchedAnswer extends FetchedHead {
 }
 
 /** The result of an upstream call. 304: the cached answer is still current (RFC 9110, section 15.4.5). */
-export type Fetched = FetchedAnswer | (FetchedHead & { readonly status: 304 });
+export type Fetched =
+  | FetchedAnswer
+  | (Pick<FetchedAnswer, "validators" | "caching"> & { readonly status: 304 });
 
 /** The answer, the problem, or both if the answer is a 400 or 404. */
 export type Verdict = (
@@ -152,7 +150,8 @@ function slowDownIn(status: number, forMs: number | undefined): Verdict["slowDow
 /** For a body that the gateway makes itself. */
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
-function headOf({ headers, headAt }: RawAnswer, { sentAt, now }: Asked): FetchedHead {
+/** What the headers of an answer say about caching it. */
+function headOf({ headers, headAt }: RawAnswer, { sentAt, now }: Asked) {
   return {
     validators: validatorsIn(headers, now),
     caching: cachingHeadersIn(headers, headAt - sentAt, now),

@@ -25,9 +25,6 @@ export interface Purge {
   readonly hard: boolean;
 }
 
-/** The effect of the known purges on an entry. */
-type Purged = "kept" | "stale" | "gone";
-
 /** The parts of an entry that decide whether a purge applies. */
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
@@ -49,10 +46,11 @@ export class Purges {
     if (this.#marks.length > MOST_PURGES) this.#marks = [folded(this.#marks)];
   }
 
-  verdict(key: string, entry: Purgeable): Purged {
+  /** The effect of the known purges on an entry. */
+  verdict(key: string, entry: Purgeable): "kept" | "stale" | "gone" {
     // The usual case: nothing was purged after its fetch began.
     if (entry.purgeEpoch >= this.epoch) return "kept";
-    let verdict: Purged = "kept";
+    let verdict: "kept" | "stale" = "kept";
     for (const { epoch: markedAt, scope, hard } of this.#marks) {
       if (markedAt <= entry.purgeEpoch || !names(scope, key, entry)) continue;
       if (hard) return "gone";

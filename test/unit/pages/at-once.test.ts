@@ -72,8 +72,8 @@ function start(): Stage {
       info: () => undefined,
       warn: expect.unreachable,
       error: expect.unreachable,
-      pageChecked: () => undefined,
     },
+    pageChecked: () => undefined,
   });
   const textOf = ({ entry }: Answer): string => entry.bodies.identity?.toString() ?? "";
   return {

@@ -7,7 +7,12 @@ const UNIQUE = "abcdefghijklmnop";
 const NOW = 1_700_000_000_999;
 
 function signer(callerId: string, key: string): (target: string) => string {
-  const sign = createSigner({ callerId, privateKey: () => key, now: () => NOW, unique16: () => UNIQUE });
+  const sign = createSigner(
+    callerId,
+    () => key,
+    () => NOW,
+    () => UNIQUE,
+  );
   return (target) => sign(target).target;
 }
 

@@ -104,12 +104,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   const { baseUrl, clock = systemClock, throttled = unthrottled } = options;
   const upstream = settingsOf(baseUrl, options.retryDelayMs);
   const keys = createPrivateKeys(new Secret("k3y-nobody-may-see"));
-  const sign = createSigner({
-    callerId: upstream.callerId,
-    privateKey: keys.current,
-    now: clock.now,
-    unique16: systemRandom.unique16,
-  });
+  const sign = createSigner(upstream.callerId, keys.current, clock.now, systemRandom.unique16);
   const agent = createAgent(baseUrl, upstream);
   onTestFinished(() => agent.destroy());
   const watcher = createWatcher();
@@ -129,8 +124,7 @@ export function attempting(options: AttemptingOptions): Attempting {
     observer: watcher,
   });
   return {
-    attempt: ({ question, cached }, waiting) =>
-      attempt({ question, waiting, cause: "miss", cached, departing: () => undefined }),
+    attempt: ({ question, cached }, waiting) => attempt({ question, waiting, cause: "miss", cached }),
     watcher,
   };
 }
