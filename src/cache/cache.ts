@@ -9,7 +9,7 @@ import type { Checks } from "./lifetimes/checks.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Load, LoadedEntry, LoadOptions } from "./load.ts";
 import type { Refresh } from "./refresh.ts";
-import { decide, type Decision } from "./serve-or-fetch.ts";
+import { decide, type Decision, type Serve } from "./serve-or-fetch.ts";
 import type { Found } from "./store/tiered.ts";
 import { isFresh } from "./ttl.ts";
 
@@ -51,8 +51,9 @@ export class Cache {
     const now = clock.now();
     const decision = this.#firstRuling(question, cached, now);
     if (decision.kind === "refuse") throw decision.problem;
-    const why = decision.kind === "fetch" ? decision.why : "miss";
-    return this.#served(question, cached, decision, now) ?? (await this.#fetched(question, cached, why));
+    if (cached !== undefined && decision.kind !== "fetch")
+      return this.#serve(question, cached, decision, now);
+    return await this.#fetched(question, cached, decision.kind === "fetch" ? decision.why : "miss");
   };
 
   /**
@@ -65,7 +66,9 @@ export class Cache {
     const cached = this.#options.tiers.peek(question.key, now);
     if (cached === undefined) return undefined;
     question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
-    return this.#served(question, cached, this.#firstRuling(question, cached, now), now);
+    const decision = this.#firstRuling(question, cached, now);
+    if (decision.kind === "refuse" || decision.kind === "fetch") return undefined;
+    return this.#serve(question, cached, decision, now);
   };
 
   /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
@@ -79,28 +82,11 @@ export class Cache {
       : decision;
   }
 
-  /** @returns the cached answer, if the decision is to serve it */
-  #served(
-    question: Question,
-    cached: Found | undefined,
-    decision: Decision,
-    now: number,
-  ): Answer | undefined {
-    if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
-    const isUpdating = decision.kind === "serveAndRefresh";
-    if (isUpdating) void this.#options.refresh(question, cached.entry, "refresh");
-    return this.#serve(question, cached, decision.note, now, isUpdating);
-  }
-
   /** Serves a cached answer, and counts the request. */
-  #serve(
-    question: Question,
-    { entry, tier, isPurged }: Found,
-    note: ServeNote | undefined,
-    now: number,
-    isUpdating = false,
-  ): Answer {
-    const { rules, checks } = this.#options;
+  #serve(question: Question, { entry, tier, isPurged }: Found, { kind, note }: Serve, now: number): Answer {
+    const { rules, checks, refresh } = this.#options;
+    const isUpdating = kind === "serveAndRefresh";
+    if (isUpdating) void refresh(question, entry, "refresh");
     entry.served.count++;
     const isHit = !isPurged && isFresh(entry, rules(), now);
     if (isHit && checks.isDue("answer", question.query.resource)) this.#check(question, entry);
@@ -109,15 +95,14 @@ export class Cache {
   }
 
   /** Fetches a fresh answer again and compares the two, to measure the share of out-of-date answers. */
-  #check(question: Question, { etag, status }: Entry): void {
+  #check(question: Question, entry: Entry): void {
     const { tiers, refresh, checks, lifetimes } = this.#options;
-    if (status !== 200) return;
+    if (entry.status !== 200) return;
     void checks.run("answer", async (spend) => {
       spend();
-      const found = await tiers.lookup(question.key);
-      if ((await refresh(question, found?.entry, "refresh")) !== "refreshed") return;
+      if ((await refresh(question, entry, "refresh")) !== "refreshed") return;
       const now = await tiers.lookup(question.key);
-      if (now !== undefined) lifetimes.checked(now.entry.etag === etag);
+      if (now !== undefined) lifetimes.checked(now.entry.etag === entry.etag);
     });
   }
 
@@ -146,7 +131,7 @@ export class Cache {
     const left = cached && tiers.judge(question.key, cached);
     const decision = decide(left, question, failure, rules(), clock.now());
     if (left === undefined || decision.kind !== "serve") return undefined;
-    return () => this.#serve(question, left, decision.note, clock.now());
+    return () => this.#serve(question, left, decision, clock.now());
   }
 
   async #waitForFlight(

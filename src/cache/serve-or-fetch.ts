@@ -19,11 +19,14 @@ export interface Asked extends Pick<Question, "query"> {
   readonly request: Pick<GatewayRequest, "directives" | "mayForceRefresh">;
 }
 
+/** Serve the cached entry. `serveAndRefresh`: and refresh it in the background. */
+export interface Serve {
+  readonly kind: "serve" | "serveAndRefresh";
+  readonly note: ServeNote | undefined;
+}
+
 export type Decision =
-  /** Serve the cached entry. */
-  | { readonly kind: "serve"; readonly note: ServeNote | undefined }
-  /** Serve the cached entry and refresh it in the background. */
-  | { readonly kind: "serveAndRefresh"; readonly note: ServeNote | undefined }
+  | Serve
   /** Wait for the upstream. */
   | { readonly kind: "fetch"; readonly why: Forwarded }
   | { readonly kind: "refuse"; readonly problem: Problem };
