@@ -130,9 +130,15 @@ async function fetchAndStore(
   answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   const { key, query } = question;
-  const purgeEpoch = tiers.purgeEpoch();
-  const wanted = { question, waiting, cause, cached: cached && validatorsOf(cached) };
-  const fetched = await fetch(wanted).catch((error: unknown) => {
+  let purgeEpoch = tiers.purgeEpoch();
+  const asking = {
+    question,
+    waiting,
+    cause,
+    cached: cached && validatorsOf(cached),
+    departing: () => void (purgeEpoch = tiers.purgeEpoch()),
+  };
+  const fetched = await fetch(asking).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
   checks.called();

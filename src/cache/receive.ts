@@ -20,7 +20,7 @@ export interface Reception {
   readonly fetched: Fetched;
   /** When the answer was received; epoch milliseconds. */
   readonly now: number;
-  /** The latest purge known when the fetch began. */
+  /** The latest purge known when the call was sent. */
   readonly purgeEpoch: number;
   /** The entry cached before, fresh or not, and whether it was purged. */
   readonly cached: Entry | undefined;

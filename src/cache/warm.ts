@@ -43,8 +43,6 @@ const LOOK_EVERY_MS = 60_000;
 const LAST_PART = 0.1;
 /** Each replica begins a new list after a random part of this time, so that not all claim at once. */
 const SPREAD_MS = 2_000;
-/** A list that was replaced is noticed after this time at the latest. */
-const WAKE_EVERY_MS = 1_000;
 
 interface Scheduled extends WarmItem {
   /** When to check it next. Monotonic, so that setting the time of day back delays nothing. */
@@ -56,7 +54,8 @@ interface Scheduled extends WarmItem {
 
 export class Warm {
   readonly #options: WarmOptions;
-  readonly #end = new AbortController();
+  #wake = new AbortController();
+  #isStopped = false;
   #scheduled: readonly Scheduled[] = [];
 
   constructor(options: WarmOptions) {
@@ -69,18 +68,19 @@ export class Warm {
   }
 
   stop(): void {
-    this.#end.abort();
+    this.#isStopped = true;
+    this.#wake.abort();
   }
 
   /** Checks one item after the other, so that there is no burst. */
   async #run(): Promise<void> {
     const { clock } = this.#options;
-    const { signal } = this.#end;
-    while (!signal.aborted) {
+    while (!this.#isStopped) {
+      this.#wake = new AbortController();
       const now = clock.monotonic();
       const due = this.#scheduled.find(({ lookAt }) => lookAt <= now);
-      const nextAt = Math.min(now + WAKE_EVERY_MS, ...this.#scheduled.map(({ lookAt }) => lookAt));
-      await (due ? this.#check(due) : pause(clock, nextAt - now, signal));
+      const nextAt = Math.min(...this.#scheduled.map(({ lookAt }) => lookAt));
+      await (due ? this.#check(due) : pause(clock, nextAt - now, this.#wake.signal));
     }
   }
 
@@ -91,6 +91,7 @@ export class Warm {
     this.#scheduled = items.map(
       (item) => this.#scheduled.find((old) => isSame(old, item)) ?? { ...item, lookAt, dueAt: 0, last: null },
     );
+    this.#wake.abort();
   }
 
   /** The state of each item, for operators. */

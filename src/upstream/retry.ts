@@ -10,12 +10,18 @@ import { fetchAnswer, UpstreamFault } from "./send.ts";
 import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
 
 /** Resolves with the upstream's answer. Rejects with a `Problem` if there is no usable answer. */
-export type AskUpstream = (wanted: Wanted & { readonly question: Question }) => Promise<Fetched>;
+export type AskUpstream = (asking: Asking) => Promise<Fetched>;
+
+interface Asking extends Wanted {
+  readonly question: Question;
+  /** Called immediately before a request is sent. */
+  readonly departing: () => void;
+}
 
 export function createAsk(options: CallOptions): AskUpstream {
   const { clock, random, upstream } = options;
 
-  return async function ask(wanted) {
+  return async function ask({ departing, ...wanted }) {
     const { question, waiting } = wanted;
     // The time limit of both calls. It starts when the first one has its permit.
     const total = new AbortController();
@@ -25,6 +31,7 @@ export function createAsk(options: CallOptions): AskUpstream {
         stopTotal ??= clock.after(upstream.totalTimeoutMs, () =>
           total.abort(new UpstreamFault("total-timeout")),
         );
+        departing();
         return sendCall(call, permit, total.signal, options);
       });
     try {

@@ -37,9 +37,9 @@ export function createUpstream(options: UpstreamOptions) {
   let lastAnswered: Question | undefined;
   return {
     /** Fetches the answer to a question. Rejects with a `Problem`. */
-    ask: async (wanted: Parameters<AskUpstream>[0]): ReturnType<AskUpstream> => {
-      const fetched = await ask(wanted);
-      if (wanted.question.query.resource !== "images") lastAnswered = wanted.question;
+    ask: async (asking: Parameters<AskUpstream>[0]): ReturnType<AskUpstream> => {
+      const fetched = await ask(asking);
+      if (asking.question.query.resource !== "images") lastAnswered = asking.question;
       return fetched;
     },
     /** @returns the last question that the API has answered; a probe of the credentials repeats it */

@@ -124,7 +124,8 @@ export function attempting(options: AttemptingOptions): Attempting {
     observer: watcher,
   });
   return {
-    attempt: ({ question, cached }, waiting) => attempt({ question, waiting, cause: "miss", cached }),
+    attempt: ({ question, cached }, waiting) =>
+      attempt({ question, waiting, cause: "miss", cached, departing: () => undefined }),
     watcher,
   };
 }
