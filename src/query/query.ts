@@ -21,29 +21,23 @@ interface SearchQuery extends Extras {
   readonly offset: number | undefined;
 }
 
-/** One record, `/{resource}/{serviceId}`. */
-export interface RecordTarget {
-  readonly kind: "record";
-  readonly resource: RecordResource;
-  readonly serviceId: string;
-}
-
-/** A thumbnail (interface, section 4.5). Width and height are in pixels. */
-export interface ImageTarget {
-  readonly kind: "image";
-  readonly resource: "images";
-  readonly serviceId: string;
-  readonly width: string;
-  readonly height: string;
-}
-
-/** A path below a known resource that the gateway passes through without parsing it (`upstream.passThrough`). */
-export interface StreamedTarget {
-  readonly kind: "streamed";
-  readonly resource: Resource;
-  /** Normalised and percent-encoded, for example `/listings/123/similar`. */
-  readonly path: string;
-}
+/** What a path addresses if it is no search. */
+export type PathTarget =
+  /** One record, `/{resource}/{serviceId}`. */
+  | { readonly kind: "record"; readonly resource: RecordResource; readonly serviceId: string }
+  /** A thumbnail (interface, section 4.5). Width and height are in pixels. */
+  | {
+      readonly kind: "image";
+      readonly resource: "images";
+      readonly serviceId: string;
+      readonly width: string;
+      readonly height: string;
+    }
+  /**
+   * A path below a known resource that the gateway passes through without parsing it (`upstream.passThrough`), normalised and
+   * percent-encoded, for example `/listings/123/similar`.
+   */
+  | { readonly kind: "streamed"; readonly resource: Resource; readonly path: string };
 
 interface Extras {
   /** The undocumented parameters that are forwarded, unchanged, sorted by name. */
@@ -51,9 +45,9 @@ interface Extras {
 }
 
 /** A query whose answer can be cached. */
-export type Query = SearchQuery | ((RecordTarget | ImageTarget) & Extras);
+export type Query = SearchQuery | (Extract<PathTarget, { kind: "record" | "image" }> & Extras);
 
-export type StreamedQuery = StreamedTarget & Extras;
+export type StreamedQuery = Extract<PathTarget, { kind: "streamed" }> & Extras;
 
 /** A mistake in one parameter, described for the caller. */
 export interface ParameterFault {

@@ -11,21 +11,14 @@ import {
   type SearchResource,
 } from "../interface/resources.ts";
 import { nearest } from "../interface/intended-name.ts";
-import type { ImageTarget, RecordTarget, StreamedTarget } from "./query.ts";
+import type { PathTarget } from "./query.ts";
 import { encode } from "./wire.ts";
 
 /** The target of a path. Ids and sizes are still as the caller wrote them. */
-export type KnownRoute =
-  | { readonly kind: "search"; readonly resource: SearchResource }
-  | RecordTarget
-  | ImageTarget
-  | StreamedTarget;
+export type KnownRoute = PathTarget | { readonly kind: "search"; readonly resource: SearchResource };
 
-interface UnknownRoute {
-  readonly kind: "unknown";
-  /** The address that the caller may have meant. */
-  readonly near?: string;
-}
+/** `near`: the address that the caller may have meant. */
+type UnknownRoute = { readonly kind: "unknown"; readonly near?: string };
 
 export type Route = KnownRoute | UnknownRoute;
 
