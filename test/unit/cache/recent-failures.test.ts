@@ -41,16 +41,6 @@ describe("a key that took too long", () => {
       expect([failures.recent("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
     }
   });
-
-  it("keeps its number of failures", () => {
-    const failures = new Failures();
-    failures.failed("key", FAILED, 0);
-    failures.failed("key", FAILED, 5_000);
-    failures.tooSlow("key", TOO_SLOW, 15_000);
-    expect(pauseMs(failures, 15_000)).toBe(5_000);
-    failures.failed("key", FAILED, 20_000);
-    expect(pauseMs(failures, 20_000)).toBe(20_000);
-  });
 });
 
 it("the oldest of more than ten thousand failed keys are forgotten", () => {

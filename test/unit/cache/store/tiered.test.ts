@@ -167,12 +167,4 @@ describe("the tiers", () => {
     breakDown();
     await expect(tiers.drop(KEY)).resolves.toBeUndefined();
   });
-
-  it("refuse a purge that cannot reach the other replicas", async () => {
-    const { tiers, breakDown } = setup();
-    await tiers.keep(KEY, entryStoredAt(1));
-    breakDown();
-    await expect(tiers.purge({ kind: "all" }, true)).rejects.toBeInstanceOf(StoreUnavailable);
-    expect(await tiers.lookup(KEY)).toMatchObject({ isPurged: false });
-  });
 });
