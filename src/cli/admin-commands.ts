@@ -133,25 +133,20 @@ export function addAdminCommands(program: Command): void {
   }
 }
 
-interface WarmStates {
-  readonly urls: readonly { readonly dueInSeconds: number; readonly last: string | null }[];
-}
-
 const LOOK_EVERY_MS = 500;
 
 /** With `--wait`, the states when every answer is warm. */
-async function warmStates({ get }: Client, { wait, timeout }: Given): Promise<WarmStates> {
+async function warmStates({ get }: Client, { wait, timeout }: Given): Promise<object> {
   const giveUpAt = performance.now() + Number(timeout) * 1_000;
   for (;;) {
-    const states = await get<WarmStates>("/cache/warm");
-    const warm = states.urls.filter(
-      ({ dueInSeconds, last }) => dueInSeconds > 0 && (last ?? "refreshed") === "refreshed",
-    );
-    if (!wait || warm.length === states.urls.length) return states;
-    if (performance.now() > giveUpAt) {
-      const part = `${warm.length} of ${states.urls.length}`;
-      throw new CommandFailure(`After ${timeout} s, only ${part} answers are warm.`);
-    }
+    const states = await get<{ urls: { dueInSeconds: number; last: string | null }[] }>("/cache/warm");
+    const { length: most } = states.urls;
+    const isWarm = ({ dueInSeconds, last }: (typeof states.urls)[number]): boolean =>
+      dueInSeconds > 0 && (last ?? "refreshed") === "refreshed";
+    const warm = states.urls.filter(isWarm).length;
+    if (!wait || warm === most) return states;
+    if (performance.now() > giveUpAt)
+      throw new CommandFailure(`After ${timeout} s, only ${warm} of ${most} answers are warm.`);
     await setTimeout(LOOK_EVERY_MS);
   }
 }

@@ -8,19 +8,7 @@ export interface Caller {
   readonly privateKey: string;
 }
 
-export interface Authenticator {
-  /**
-   * @param params the request's query
-   * @param nowSeconds the sandbox's clock
-   * @returns why the request is refused, as a text for the caller; `undefined` if it is genuine
-   */
-  readonly refusal: (params: URLSearchParams, nowSeconds: number) => string | undefined;
-  /** Changes the key or the callerId. Requests signed with the old one fail from now on. */
-  readonly setCaller: (change: Partial<Caller>) => void;
-  /** Restores the first caller, and forgets every `unique`. */
-  readonly reset: () => void;
-  readonly callerId: string;
-}
+export type Authenticator = ReturnType<typeof createAuthenticator>;
 
 const UNIQUE_LENGTH = 16;
 
@@ -46,12 +34,18 @@ function withinWindow(time: string, nowSeconds: number): boolean {
   return /^\d{1,12}$/.test(time) && Math.abs(Number(time) - nowSeconds) <= WINDOW_SECONDS;
 }
 
-export function createAuthenticator(original: Caller): Authenticator {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createAuthenticator(original: Caller) {
   let caller = original;
   const used = new Set<string>();
 
   return {
-    refusal(params, nowSeconds) {
+    /**
+     * @param params the request's query
+     * @param nowSeconds the sandbox's clock
+     * @returns why the request is refused, as a text for the caller; `undefined` if it is genuine
+     */
+    refusal: (params: URLSearchParams, nowSeconds: number): string | undefined => {
       const missing = REQUIRED.find((name) => last(params, name) === "");
       if (missing) return `FAILURE_MISSING_PARAM - ${missing} is missing`;
       const [time, unique] = [last(params, "time"), last(params, "unique")];
@@ -72,14 +66,14 @@ export function createAuthenticator(original: Caller): Authenticator {
       if (used.size > REMEMBERED_UNIQUES) used.delete(used.values().next().value ?? "");
       return undefined;
     },
-    setCaller(change) {
-      caller = { ...caller, ...change };
-    },
-    reset() {
+    /** Changes the key or the callerId. Requests signed with the old one fail from now on. */
+    setCaller: (change: Partial<Caller>): void => void (caller = { ...caller, ...change }),
+    /** Restores the first caller, and forgets every `unique`. */
+    reset: (): void => {
       caller = original;
       used.clear();
     },
-    get callerId() {
+    get callerId(): string {
       return caller.callerId;
     },
   };

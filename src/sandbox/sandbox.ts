@@ -24,13 +24,6 @@ async function closePort(server: Server): Promise<void> {
   await promise;
 }
 
-/** The settings at the start. They can be changed while the sandbox runs. */
-function startOf({
-  offsetSpelling = "offset",
-}: SandboxOptions): Pick<Source, "offsetSpelling" | "validators"> {
-  return { offsetSpelling, validators: "none" };
-}
-
 /** Creates a sandbox. `listen` opens its ports. */
 export function createSandbox(options: SandboxOptions): Sandbox {
   const now = options.now ?? Date.now;
@@ -38,7 +31,9 @@ export function createSandbox(options: SandboxOptions): Sandbox {
   const data = options.data ?? generateData({ seed, service, ...sizes });
   const authenticator = createAuthenticator(options);
   const revisions = createRevisions(now, options.changes);
-  const source: Source = { data, service, authenticator, revisions, ...startOf(options) };
+  /** The settings at the start. They can be changed while the sandbox runs. */
+  const first = { offsetSpelling: options.offsetSpelling ?? "offset", validators: "none" } as const;
+  const source: Source = { data, service, authenticator, revisions, ...first };
   const [faults, barrier, arrivals] = [new FaultQueue(), new Barrier(), new ArrivalLog()];
   const parts = { source, faults, barrier, arrivals, now, unanswered: new Set<() => void>() };
   const servers = new Set<Server>();
@@ -76,7 +71,7 @@ export function createSandbox(options: SandboxOptions): Sandbox {
       arrivals.clear();
       authenticator.reset();
       revisions.clear();
-      Object.assign(source, startOf(options));
+      Object.assign(source, first);
     },
     state: () => ({
       service,
