@@ -5,7 +5,6 @@ const config: KnipConfig = {
     "src/main.ts",
     "src/cli/*.ts",
     "test/**/*.{test,long,suite}.ts",
-    "test/support/limiter-worker.ts",
     "bench/hits-server.ts",
     "bench/peers/origin.ts",
   ],
@@ -14,7 +13,7 @@ const config: KnipConfig = {
   ignoreDependencies: ["pino-pretty"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted. Every Linux has
   // `script`.
-  ignoreBinaries: ["script", "redis-cli", "prometheus", "mount", "umount", "nginx"],
+  ignoreBinaries: ["script", "redis-cli", "mount", "umount", "nginx"],
 };
 
 export default config;

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { startBusy } from "../support/busy-gateway.ts";
 import { asSent, DASHBOARD, PANELS } from "../support/dashboard.ts";
 import { QUERY_NAMES } from "../support/exposition.ts";
-import { type PrometheusServer, startPrometheus } from "../support/prometheus.ts";
+import { startPrometheus } from "../support/prometheus.ts";
 import { RULE_FILE, RULE_GROUPS } from "../support/alert-rules.ts";
 
 const RULES = RULE_GROUPS.flatMap(({ rules }) => rules);
@@ -78,7 +78,7 @@ it("the dashboard is red where the alert fires that the panel names", () => {
 });
 
 async function emptyAmong(
-  prometheus: PrometheusServer,
+  prometheus: Awaited<ReturnType<typeof startPrometheus>>,
   queries: readonly (readonly [string, string])[],
 ): Promise<string[]> {
   const empty: string[] = [];
@@ -92,10 +92,7 @@ async function emptyAmong(
 describe("a real Prometheus that scrapes a gateway under traffic", () => {
   it("has data for every query of every panel and every rule that records, and evaluates every alert", async () => {
     const { gateway, traffic } = await startBusy();
-    const prometheus = await startPrometheus({
-      target: new URL(gateway.adminUrl).host,
-      ruleFile: resolve(RULE_FILE),
-    });
+    const prometheus = await startPrometheus(new URL(gateway.adminUrl).host, resolve(RULE_FILE));
     await expect.poll(() => emptyAmong(prometheus, [["flights", "gateway_flights"]])).toEqual([]);
     // The test sees a query that gives nothing, and one that is none.
     const nothing = ["refusals", 'gateway_refused_total{reason="budget"}'] as const;

@@ -9,7 +9,7 @@ import { type Authority, type Certificate, createAuthority } from "../support/ce
 import { fileWith } from "../support/files.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
-import { redisForTest, startRedisCluster, tlsOptions, type RedisServer } from "../support/redis.ts";
+import { redisForTest, startRedisCluster, tlsOptions } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 import { startTlsFront } from "../support/tls-front.ts";
 import { expectShared } from "../support/two-gateways.ts";
@@ -96,13 +96,8 @@ describe("the upstream over TLS, for an answer, a thumbnail and a stream,", () =
   });
 });
 
-interface SecuredRedis {
-  readonly redis: RedisServer;
-  readonly url: string;
-}
-
 /** A Redis with TLS on one port, and without on another one for the test itself. */
-async function startSecuredRedis(authority: Authority, certificate: Certificate): Promise<SecuredRedis> {
+async function startSecuredRedis(authority: Authority, certificate: Certificate) {
   const [port = 0] = await freePorts(1);
   const redis = await redisForTest(...tlsOptions(port, authority, certificate));
   return { redis, url: `rediss://127.0.0.1:${port}` };
@@ -176,7 +171,7 @@ describe("Redis over TLS", () => {
       env: { ...env, REDIS_CA_FILE: fileWith(AUTHORITY.cert) },
       settings,
     });
-    await expectShared(gateway.adminUrl);
+    await expectShared(gateway);
     for (const q of ["a", "b", "c", "d", "e", "f"])
       expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     for (const { command } of cluster.servers)

@@ -6,20 +6,15 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { temporaryDirectory } from "../support/files.ts";
 import { crowd } from "../support/fleet.ts";
-import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
+import { CALLER, startGateway } from "../support/gateway.ts";
 
 const NEW_KEY = "N3w-key-that-nobody-may-ever-see";
 
-interface Rotated {
-  readonly gateway: TestGateway;
-  /** Points the directory's link elsewhere, as the kubelet does: all at once. */
-  readonly swap: (key: string) => void;
-}
-
 /** A gateway whose key is in a mounted file. No key may be in its log. */
-async function start(): Promise<Rotated> {
+async function start() {
   const directory = temporaryDirectory();
   let version = 0;
+  /** Points the directory's link elsewhere, as the kubelet does: all at once. */
   function swap(content: string): void {
     const target = `..version_${++version}`;
     mkdirSync(join(directory, target));
@@ -60,17 +55,17 @@ describe("a private key in a file", () => {
     const { gateway, swap } = await start();
     const { sandbox, log } = gateway;
     const callers = crowd(() => [gateway], 8);
-    await expect.poll(() => callers.statuses.length).toBeGreaterThan(20);
+    await expect.poll(callers.answered).toBeGreaterThan(20);
     // All eight requests are signed with the old key. The sandbox checks signatures when it releases the requests.
     sandbox.hold();
     await expect.poll(() => sandbox.waiting()).toBe(8);
     swap(NEW_KEY);
     sandbox.setCaller({ privateKey: NEW_KEY });
     sandbox.release();
-    const since = callers.statuses.length;
-    await expect.poll(() => callers.statuses.length).toBeGreaterThan(since + 50);
+    const since = callers.answered();
+    await expect.poll(callers.answered).toBeGreaterThan(since + 50);
     await callers.stop();
-    expect(callers.statuses.filter((status) => status !== 200)).toEqual([]);
+    expect(callers.problems).toEqual([]);
     expect(log.join("").match(/"status":403/g)).toHaveLength(8);
     expect(log.join("")).not.toMatch(REFUSED);
   });

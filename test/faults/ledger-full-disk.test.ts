@@ -7,12 +7,10 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import type { LedgerLine } from "../../src/usage/ledger-line.ts";
-import { type LedgerOnDisk, openLedgerOnDisk } from "../../src/usage/full-disk.ts";
-import { reportUsage, type UsageReport } from "../../src/usage/report.ts";
+import { openLedgerOnDisk } from "../../src/usage/full-disk.ts";
+import { reportUsage } from "../../src/usage/report.ts";
 import { UnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
-import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -26,20 +24,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const LIMIT = { name: "1h", limit: 5_000, windowMs: HOUR_MS };
 
-interface Life {
-  readonly backend: SqliteStore;
-  readonly ledger: LedgerOnDisk;
-  readonly warnings: string[];
-  /** Sends a call that arrives at once. */
-  readonly send: () => void;
-  /** The calls that a new process counts. */
-  readonly counted: (since: number) => readonly LedgerLine[];
-  readonly report: () => Promise<UsageReport>;
-  /** A clean end. */
-  readonly stop: () => Promise<void>;
-  /** `kill -9`: nothing is written any more. */
-  readonly kill: () => Promise<void>;
-}
+type Life = ReturnType<typeof start>;
 
 /** A call is recorded while the file has a free page. So many calls find one at most. */
 const MOST_THAT_FIT = 4_000;
@@ -59,7 +44,7 @@ async function sendUntilFull(
   expect(ledger.isDurable()).toBe(false);
 }
 
-function start(directory: string, clock: FakeClock): Life {
+function start(directory: string, clock: FakeClock) {
   const warnings: string[] = [];
   const backend = openSqliteStore(directory, { clock });
   const ledger = openLedgerOnDisk({
@@ -75,12 +60,14 @@ function start(directory: string, clock: FakeClock): Life {
     backend,
     ledger,
     warnings,
-    send() {
+    /** Sends a call that arrives at once. */
+    send: () => {
       const entry = ledgerEntry({ id: `send-${++sends}`, at: clock.now(), limits: "5000/3600000" });
       ledger.enter(entry);
       ledger.complete(entry.id, { status: 200, durationMs: 10, arrivedAt: entry.at });
     },
-    counted: (since) => ledger.recent("api", since),
+    /** The calls that a new process counts. */
+    counted: (since: number) => ledger.recent("api", since),
     report: () =>
       reportUsage({
         ledger,
@@ -89,10 +76,12 @@ function start(directory: string, clock: FakeClock): Life {
         from: clock.now() - HOUR_MS,
         to: clock.now() + 1,
       }),
-    async stop() {
+    /** A clean end. */
+    stop: async () => {
       ledger.close();
       await backend.close();
     },
+    /** `kill -9`: nothing is written any more. */
     kill: () => backend.close(),
   };
 }

@@ -45,30 +45,23 @@ describe("an upstream that is killed", () => {
   });
 });
 
-describe("an upstream that", () => {
-  it("refuses our key: callers see nothing of that, and the log says what to check", async () => {
+it("an upstream that refuses our key: callers see nothing of that, and the log says what to check", async () => {
+  for (const [wrong, skewSeconds] of [
+    [({ sandbox }: TestGateway) => sandbox.setCaller({ privateKey: "another" }), [0, -1]],
+    [({ sandbox }: TestGateway) => sandbox.faults.add({ clockSkewSeconds: 7_200 }), [7_199, 7_200, 7_201]],
+  ] as const) {
     const gateway = await startGateway(QUICK);
-    gateway.sandbox.setCaller({ privateKey: "another" });
+    wrong(gateway);
     const reply = await gateway.get("/areas?q=Nacka");
     expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-authentication-failed"]);
     expect(reply.text).not.toMatch(/FAILURE|hash|callerId|127\.0\.0\.1/);
-    const line = gateway.log
-      .map((text): { level: string; msg: string } => JSON.parse(text))
-      .find(({ level }) => level === "error");
-    expect(line).toMatchObject({
+    expect(await gateway.logged('"level":"error"')).toMatchObject({
       msg: expect.stringMatching(/PRIVATE_KEY.*CALLER_ID.*clock/),
       status: 403,
       // `Date` has whole seconds.
-      clockSkewSeconds: expect.toSatisfy((skew) => skew === 0 || skew === -1),
+      clockSkewSeconds: expect.toBeOneOf([...skewSeconds]),
     });
-  });
-
-  it("has another clock: the log says by how much", async () => {
-    const gateway = await startGateway(QUICK);
-    gateway.sandbox.faults.add({ clockSkewSeconds: 7_200 });
-    expect(problemCode(await gateway.get("/areas?q=Nacka"))).toBe("upstream-authentication-failed");
-    expect(gateway.log.join("")).toMatch(/"clockSkewSeconds":7(199|200|201)\b/);
-  });
+  }
 });
 
 describe("an answer that arrives slowly", () => {
@@ -95,21 +88,19 @@ describe("an answer that arrives slowly", () => {
   });
 });
 
-describe("the upstream's error text", () => {
-  it.each([500, 503, 403, 405, 406, 302, 418])(
-    "with status %i is in no answer and in no log line",
-    async (status) => {
-      const upstream = await startUpstream((response) => {
-        response.statusCode = status;
-        response.end("FAILURE_INTERNAL - db7.internal.example is down");
-      });
-      const gateway = await startGateway({ env: upstream.env, ...QUICK });
-      for (const headers of [{}, NO_STORE]) {
-        const reply = await gateway.get("/areas?q=Nacka", { headers });
-        expect(reply.status).toBeOneOf([502, 503]);
-        expect(reply.text).not.toMatch(/internal\.example|FAILURE/);
-      }
-      expect(gateway.log.join("")).not.toMatch(/internal\.example|FAILURE/);
-    },
-  );
-});
+it.each([500, 503, 403, 405, 406, 302, 418])(
+  "the upstream's error text with status %i is in no answer and in no log line",
+  async (status) => {
+    const upstream = await startUpstream((response) => {
+      response.statusCode = status;
+      response.end("FAILURE_INTERNAL - db7.internal.example is down");
+    });
+    const gateway = await startGateway({ env: upstream.env, ...QUICK });
+    for (const headers of [{}, NO_STORE]) {
+      const reply = await gateway.get("/areas?q=Nacka", { headers });
+      expect(reply.status).toBeOneOf([502, 503]);
+      expect(reply.text).not.toMatch(/internal\.example|FAILURE/);
+    }
+    expect(gateway.log.join("")).not.toMatch(/internal\.example|FAILURE/);
+  },
+);

@@ -1,16 +1,19 @@
 /** Limiters that share limits through a real Redis. */
 import { expect, it, onTestFinished } from "vitest";
 
+import { systemClock } from "../../src/process/clock.ts";
+import { NAMESPACE } from "../../src/query/key.ts";
 import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
-import type { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
-import type { LedgerLine } from "../../src/usage/ledger-line.ts";
 import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
-import { redisForTest } from "../support/redis.ts";
-import { type ShareOptions, shareLimits } from "../support/shared-limiter.ts";
+import { PURSE_SCRIPTS, RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
+import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
+import { openRedisBackend } from "../support/redis-backend.ts";
+import { linesOf } from "../support/ledger.ts";
+import { redisForTest, type RedisServer } from "../support/redis.ts";
 
 const TIMEOUT_MS = 2_000;
-/** Of 20 calls, each of the two own purses has one. */
-const windows = [{ name: "1m", limit: 20, windowMs: 60_000 }];
+const PREFIX = `${NAMESPACE}{limiter:api}:`;
+const DAY_MS = 86_400_000;
 const request: PermitRequest = {
   app: "app",
   priority: "interactive",
@@ -20,20 +23,44 @@ const request: PermitRequest = {
   leave: [0],
 };
 
-function join(options: Omit<ShareOptions, "windows" | "replicas">): ReturnType<typeof shareLimits> {
+/** Of 20 calls, each of the two own purses has one. */
+const DEFAULTS = {
+  windows: [{ name: "1m", limit: 20, windowMs: 60_000 }],
+  replicas: 2,
+  degradedForMs: 120_000,
+  perDay: new Map<string, number>(),
+};
+
+function join({ settings }: RedisServer, options: Partial<typeof DEFAULTS> = {}) {
+  const { windows, perDay, ...own } = { ...DEFAULTS, ...options };
   // A busy machine may delay a command.
-  const shared = shareLimits({
-    windows,
-    replicas: 2,
-    degradedForMs: 120_000,
-    timeoutMs: TIMEOUT_MS,
-    ...options,
+  const backend = openRedisBackend(settings, { commandTimeoutMs: TIMEOUT_MS });
+  const { service } = backend;
+  service.defineScripts(PURSE_SCRIPTS);
+  const redis = new RedisPurse(service.run, NAMESPACE, "api");
+  const reports: string[] = [];
+  const limiter = new SharedLimiter({
+    ...own,
+    origin: "api",
+    config: { windows, perDay, arrivalMs: 1_000 },
+    redis,
+    clock: systemClock,
+    process: backend.replica,
+    degradedReserve: 0.1,
+    timeoutMs: () => TIMEOUT_MS,
+    mostTimeoutMs: TIMEOUT_MS,
+    ledger: { retentionMs: 60_000, maxRecords: 10_000 },
+    warn: (message) => void reports.push(message),
+    outOfOrder: ({ what }) => void reports.push(`${what} is out of order`),
+    backInOrder: (what) => void reports.push(`${what} is back in order`),
+    dataLost: () => undefined,
   });
+  service.on("recovery", limiter.check);
   onTestFinished(async () => {
-    await shared.limiter.close();
-    shared.calls.close();
+    await limiter.close();
+    await backend.close();
   });
-  return shared;
+  return { limiter, redis, service, reports };
 }
 
 const isShared = (limiter: SharedLimiter): Promise<void> =>
@@ -49,29 +76,24 @@ async function takeAll(limiter: SharedLimiter): Promise<number> {
   for (let taken = 0; ; taken++) if ((await take(limiter)) !== "permit") return taken;
 }
 
-it("limiters in one namespace share a limit but for their own purses, a slot that is given back keeps its counts, and other namespaces share nothing", async () => {
-  const { port: redisPort } = await redisForTest();
-  const [one, two, other] = [
-    join({ redisPort }),
-    join({ redisPort }),
-    join({ redisPort, namespace: "other:" }),
-  ];
-  for (const { limiter } of [one, two, other]) await isShared(limiter);
+it("limiters share a limit but for their own purses, and a slot that is given back keeps its counts", async () => {
+  const server = await redisForTest();
+  const [one, two] = [join(server), join(server)];
+  for (const { limiter } of [one, two]) await isShared(limiter);
   // Its own purse.
   expect(await take(one.limiter)).toBe("permit");
   expect(await take(one.limiter)).toBe("permit");
   await one.limiter.close();
   expect(await takeAll(two.limiter)).toBe(18);
-  expect(await two.replicas()).toHaveLength(1);
-  const next = join({ redisPort });
+  expect(await two.redis.slots()).toHaveLength(1);
+  const next = join(server);
   await isShared(next.limiter);
   expect(await takeAll(next.limiter)).toBe(0);
-  expect(await takeAll(other.limiter)).toBe(19);
 });
 
 it("a released permit is free at once, replicas exchange counts and waiting apps, and the ledger has the calls of both purses", async () => {
-  const { port: redisPort } = await redisForTest();
-  const [one, two] = [join({ redisPort }), join({ redisPort })];
+  const server = await redisForTest();
+  const [one, two] = [join(server), join(server)];
   await isShared(one.limiter);
   await isShared(two.limiter);
   expect(await take(two.limiter)).toBe("permit");
@@ -87,20 +109,15 @@ it("a released permit is free at once, replicas exchange counts and waiting apps
     .toMatchObject({ spent: 20, remaining: 0, byApp: new Map([["app", 20]]) });
   two.limiter.release(acquired.permit);
   await expect.poll(() => take(two.limiter)).toBe("permit");
-  async function lines(): Promise<LedgerLine[]> {
-    const all: LedgerLine[] = [];
-    for await (const piece of createLimiterLedger(one.calls.run, "test:").read(0, Date.now() + 1))
-      all.push(...piece);
-    return all;
-  }
+  const lines = () => linesOf(createLimiterLedger(one.service.run, NAMESPACE), 0, Date.now() + 1);
   await expect.poll(async () => (await lines()).length).toBe(21);
   expect((await lines()).filter(({ completion }) => completion?.status === "unsent")).toHaveLength(1);
 });
 
 it("the limit of an app for a day holds for all replicas together", async () => {
-  const { port: redisPort } = await redisForTest();
+  const server = await redisForTest();
   const perDay = new Map([["daily", 3]]);
-  const [one, two] = [join({ redisPort, perDay }), join({ redisPort, perDay })];
+  const [one, two] = [join(server, { perDay }), join(server, { perDay })];
   await isShared(one.limiter);
   await isShared(two.limiter);
   const app = "daily";
@@ -112,22 +129,17 @@ it("the limit of an app for a day holds for all replicas together", async () => 
 });
 
 it("a replica that dies costs its purse while it might go on, and then few calls of the day", async () => {
-  const { port: redisPort } = await redisForTest();
-  const pair = [
+  const server = await redisForTest();
+  const windows = [
     { name: "1s", limit: 20, windowMs: 1_000 },
-    { name: "1d", limit: 2_000, windowMs: 86_400_000 },
+    { name: "1d", limit: 2_000, windowMs: DAY_MS },
   ];
-  const options = { redisPort, windows: pair, replicas: 1, degradedForMs: 1_000 };
-  const dead = shareLimits(options);
+  const options = { windows, replicas: 1, degradedForMs: 1_000 };
+  const dead = join(server, options);
   await isShared(dead.limiter);
-  dead.calls.close();
+  dead.service.close();
   // The same machine, under another name.
-  const next = shareLimits(options);
-  onTestFinished(async () => {
-    await next.limiter.close();
-    next.calls.close();
-    await dead.limiter.close();
-  });
+  const next = join(server, options);
   await isShared(next.limiter);
   const left = (): number => next.limiter.state().windows[1]?.remaining ?? 0;
   expect(left()).toBe(1_800);
@@ -136,14 +148,14 @@ it("a replica that dies costs its purse while it might go on, and then few calls
 });
 
 it("5,000 invented apps do not make a command slow", async () => {
-  const { port: redisPort, command } = await redisForTest();
-  const large = [{ name: "1d", limit: 20_000, windowMs: 86_400_000 }];
-  const { limiter } = shareLimits({ redisPort, windows: large, replicas: 1, timeoutMs: TIMEOUT_MS });
-  onTestFinished(limiter.close);
+  const server = await redisForTest();
+  const { command } = server;
+  const windows = [{ name: "1d", limit: 20_000, windowMs: DAY_MS }];
+  const { limiter } = join(server, { windows, replicas: 1 });
   await isShared(limiter);
-  for (let first = 0; first < 5_000; first += 100)
+  for (let first = 0; first < 5_000; first += 500)
     await Promise.all(
-      Array.from({ length: 100 }, (_, index) => take(limiter, { app: `app-${first + index}` })),
+      Array.from({ length: 500 }, (_, index) => take(limiter, { app: `app-${first + index}` })),
     );
   limiter.announce([["interactive", "app", 1]]);
   await expect.poll(() => limiter.state().windows[0]?.byApp.size).toBe(100);
@@ -158,17 +170,16 @@ async function statsOf(command: (...words: string[]) => Promise<unknown>): Promi
 }
 
 it("while replicas of version 0.2 write, nothing is granted; then their calls count", async () => {
-  const { port: redisPort, command } = await redisForTest();
-  const prefix = "test:{limiter:api}:";
-  const writeAsOld = (): Promise<unknown> => command("SET", `${prefix}state`, JSON.stringify({ offset: 0 }));
+  const server = await redisForTest();
+  const { command } = server;
+  const writeAsOld = (): Promise<unknown> => command("SET", `${PREFIX}state`, JSON.stringify({ offset: 0 }));
   for (let call = 0; call < 12; call++)
-    await command("ZADD", `${prefix}sends`, Date.now() - 1_000, `call-${call}`);
+    await command("ZADD", `${PREFIX}sends`, Date.now() - 1_000, `call-${call}`);
   await writeAsOld();
-  const reports: string[] = [];
-  const { limiter } = join({ redisPort, onReport: (message) => void reports.push(message) });
+  const { limiter, reports } = join(server);
   await expect.poll(() => reports).toContainEqual(expect.stringContaining("version 0.2"));
   await writeAsOld();
-  await expect.poll(() => command("EXISTS", `${prefix}state`)).toBe(0);
+  await expect.poll(() => command("EXISTS", `${PREFIX}state`)).toBe(0);
   expect(await take(limiter)).toBe("redis-away");
   await isShared(limiter);
   // Twelve of the eighteen of the shared purse, and its own one.
@@ -176,21 +187,17 @@ it("while replicas of version 0.2 write, nothing is granted; then their calls co
 });
 
 it("a limiter reports an outage of its own when Redis refuses only its script, and reports its end", async () => {
-  const { port: redisPort, command } = await redisForTest();
+  const server = await redisForTest();
+  const { command } = server;
   const [outage, end] = [
     "the shared budget (api) is out of order",
     "the shared budget (api) is back in order",
   ];
-  const reports: string[] = [];
-  const { limiter } = join({
-    redisPort,
-    onReport: (message) => void reports.push(message),
-    onBackInOrder: (what) => void reports.push(`${what} is back in order`),
-  });
+  const { limiter, reports } = join(server);
   const sinceOutage = (): string[] => reports.slice(Math.max(0, reports.indexOf(outage)));
   await isShared(limiter);
   // The value of the state key is no JSON. So Redis refuses the script and answers all other commands.
-  const state = "test:{limiter:api}:purses";
+  const state = `${PREFIX}purses`;
   await command("SET", state, "no JSON");
   await expect.poll(() => reports).toContain(outage);
   expect(sinceOutage()).not.toContain(end);

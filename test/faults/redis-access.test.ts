@@ -13,8 +13,9 @@ import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
-import { redisForTest } from "../support/redis.ts";
-import { expectShared, PATIENT } from "../support/two-gateways.ts";
+import { redisForFile } from "../support/redis-backend.ts";
+import { redisForTest, urlOf } from "../support/redis.ts";
+import { startShared } from "../support/two-gateways.ts";
 
 const SECRETS = ["first-pass", "second-pass"];
 
@@ -104,30 +105,32 @@ describe("a Redis that requires a client certificate", () => {
 });
 
 describe("Redis' eviction policy", () => {
+  const redis = redisForFile();
+
   it.each([
     ["allkeys-lru", "warning", 1],
     ["volatile-ttl", "warning", 1],
     ["volatile-lfu", "ok", 0],
     ["noeviction", "ok", 0],
   ])("%s gets %s in doctor, and in the log and the metric", async (policy, level, mayEvict) => {
-    const redis = await redisForTest("--maxmemory-policy", policy);
-    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}` };
-    const gateway = await startGateway({ env, settings: PATIENT });
+    await redis().command("CONFIG", "SET", "maxmemory-policy", policy);
+    const gateway = await startGateway({ redis: redis() });
     await expect
       .poll(async () => await scraped(gateway))
       .toContain(`gateway_redis_may_evict_budget ${mayEvict}\n`);
     const warned = gateway.log.filter((line) => line.includes("Redis may evict the budget"));
     expect(warned.map((line) => line.includes(policy))).toEqual(mayEvict === 1 ? [true] : []);
-    const { output } = await command(["doctor"], { ...gatewayEnv(gateway.sandboxUrl), ...env });
+    const { output } = await command(["doctor"], {
+      ...gatewayEnv(gateway.sandboxUrl),
+      REDIS_URL: urlOf(redis()),
+    });
     expect(output).toMatch(new RegExp(`^${level} +Redis .*${policy}`, "m"));
   });
 
   it("is unknown if the user may not read it, which is no outage", async () => {
-    const redis = await redisForTest();
-    await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all", "-info");
-    const env = { REDIS_URL: `redis://gateway:first-pass@127.0.0.1:${redis.port}` };
-    const gateway = await startGateway({ env, settings: PATIENT });
-    await expectShared(gateway.adminUrl);
+    await redis().command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all", "-info");
+    const env = { REDIS_URL: `redis://gateway:first-pass@127.0.0.1:${redis().port}` };
+    const gateway = await startShared({ redis: redis(), env });
     expect(gateway.log.filter((line) => line.includes("Outage began"))).toEqual([]);
     expect(await scraped(gateway)).not.toMatch(/^gateway_redis_may_evict_budget/m);
   });

@@ -68,7 +68,7 @@ describe("the user that docs/redis.md describes", () => {
     const redis = await redisForTest();
     await allow(redis);
     const env = { REDIS_URL: `redis://gateway:secret@127.0.0.1:${redis.port}` };
-    const gateways = await startTwo(redis, { env, settings: APPS });
+    const gateways = await startTwo({ redis, env, settings: APPS });
     await useAll(gateways);
     // A value that the gateway cannot read is removed.
     await gateways[0].get("/areas?q=broken");
@@ -89,8 +89,8 @@ describe("the user that docs/redis.md describes", () => {
     await Promise.all(cluster.servers.map(allow));
     const nodes = cluster.settings.nodes.map(({ host, port }) => `${host}:${port}`);
     const env = { REDIS_URL: `redis://gateway:secret@${nodes[0]}` };
-    const timeouts = `redis: { mode: cluster, timeout: 10s, nodes: ${JSON.stringify(nodes)} }\n`;
-    await useAll(await startTwo({ port: 0 }, { env, settings: APPS, timeouts }));
+    const settings = `redis: { mode: cluster, timeout: 10s, nodes: ${JSON.stringify(nodes)} }\n${APPS}`;
+    await useAll(await startTwo({ redis: { port: 0 }, env, settings }));
     for (const redis of cluster.servers) expect(await redis.command("ACL", "LOG")).toEqual([]);
     const all = await Promise.all(cluster.servers.map(used));
     expect(all.flat()).toEqual(expect.arrayContaining(OF_CLUSTERS));

@@ -3,13 +3,11 @@ import { expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
-import { expectShared, PATIENT } from "../support/two-gateways.ts";
+import { startShared } from "../support/two-gateways.ts";
 
 it("a short circuit does not shorten the memory of a long one: a new replica knows both", async () => {
   const redis = await redisForTest();
-  const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
-  const first = await startGateway({ env, settings: PATIENT });
-  await expectShared(first.adminUrl);
+  const first = await startShared({ redis });
   first.sandbox.faults.add({ pathPrefix: "/sold", status: 503, retryAfter: "200", times: 1 });
   await first.get("/sold?areaId=1");
   first.sandbox.faults.add({ pathPrefix: "/areas", status: 503, retryAfter: "1", times: 1 });
@@ -23,6 +21,6 @@ it("a short circuit does not shorten the memory of a long one: a new replica kno
   const [short = 0, long = 0] = (await ttls()).toSorted((a, b) => a - b);
   expect(short).toBeLessThan(100_000);
   expect(long).toBeGreaterThan(200_000);
-  const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings: PATIENT });
+  const second = await startGateway({ redis, beside: first });
   await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/sold"}')).toBe(2);
 });

@@ -6,9 +6,7 @@ import { eventually } from "../support/eventually.ts";
 
 import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
-import { systemClock } from "../../src/process/clock.ts";
 import { Bus } from "../../src/redis/messages.ts";
-import { StatusTexts } from "../../src/redis/replica-status.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryWith } from "../support/entries.ts";
@@ -45,28 +43,6 @@ describe("an entry stored by one replica", () => {
       events.filter(({ kind }) => kind === "stored");
     for (const { events } of [one, other]) await eventually(() => expect(purgesIn(events)).toHaveLength(2));
     expect([announced(one), announced(other)]).toEqual([[], [{ kind: "stored", key: KEY, storedAt }]]);
-  });
-});
-
-describe("the status page", () => {
-  it("shows what the other replicas write, and nothing that anyone else writes", async () => {
-    const backends = [await replica(), await replica()];
-    const [one, other] = backends.map(({ service, replica: name }, nth) => {
-      const texts = new StatusTexts({
-        redis: service,
-        clock: systemClock,
-        namespace: NAMESPACE,
-        replica: name,
-        seal: SEAL,
-      });
-      texts.show(() => `${performance.now()} of ${nth}`);
-      return texts;
-    });
-    await other?.look();
-    const key = `${NAMESPACE}status`;
-    const ofAnother = String(await redis().command("HGET", key, backends[1]?.replica ?? ""));
-    await redis().command("HSET", key, "replica-2", ofAnother, "replica-3", '{"processes":1e9}');
-    expect(await one?.look()).toEqual([expect.stringContaining(" of 1")]);
   });
 });
 

@@ -6,28 +6,18 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import type { SqliteStore } from "../../src/cache/store/sqlite.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
-import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { openSqliteStore, SQLITE_FILE } from "../support/sqlite.ts";
 
 const HOUR_MS = 3_600_000;
 const PICTURE = { contentType: "image/jpeg" };
 
-interface Setup {
-  readonly backend: SqliteStore;
-  readonly clock: FakeClock;
-  readonly warnings: string[];
-  readonly file: string;
-  /** A picture of so many bytes, stored now. */
-  readonly picture: (bytes: number, changes?: Partial<Entry>) => Entry;
-}
-
-function setup(maxBytes?: number, states: string[] = []): Setup {
+function setup(maxBytes?: number, states: string[] = []) {
   const directory = temporaryDirectory();
   const clock = createFakeClock();
   const warnings: string[] = [];
@@ -42,7 +32,9 @@ function setup(maxBytes?: number, states: string[] = []): Setup {
     clock,
     warnings,
     file: join(directory, SQLITE_FILE),
-    picture: (bytes, changes) => entryWith(Buffer.alloc(bytes, 7), clock.now(), { ...PICTURE, ...changes }),
+    /** A picture of so many bytes, stored now. */
+    picture: (bytes: number, changes?: Partial<Entry>) =>
+      entryWith(Buffer.alloc(bytes, 7), clock.now(), { ...PICTURE, ...changes }),
   };
 }
 

@@ -1,10 +1,11 @@
 /** The status page's files, and the status that it asks for. */
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { Status } from "../../src/admin/status/status.ts";
 import { ask } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { type RedisServer, startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
+import { startTwo } from "../support/two-gateways.ts";
 
 async function statusOf({ adminUrl }: TestGateway, search = ""): Promise<Status> {
   const status: Status = JSON.parse((await ask(`${adminUrl}/status${search}`)).text);
@@ -105,21 +106,16 @@ it("/budget shows for each app what is left in each window, and when more is fre
 });
 
 describe("with Redis, GET /status", () => {
-  let redis: RedisServer;
-  beforeAll(async () => {
-    redis = await startRedis();
-    return redis.close;
-  });
-
   it("shows all processes, and says that it shows one process while Redis is down", async () => {
-    const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
-    const first = await startGateway({ env: shared });
-    const upstream = { UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl };
-    const second = await startGateway({ env: { ...shared, ...upstream } });
-    for (const gateway of [first, second])
-      await expect.poll(async () => (await ask(`${gateway.adminUrl}/readyz`)).status).toBe(200);
+    const redis = await redisForTest();
+    const [first, second] = await startTwo({ redis, settings: "redis: {}" });
     await first.get("/areas?q=Nacka");
     await second.get("/areas?q=Nacka");
+    await expect.poll(async () => (await statusOf(first)).scope).toBe("all");
+    // What anyone else writes is not shown, even if it is a copy of what a replica has written.
+    const key = [await redis.command("KEYS", "*:status")].flat().join();
+    const copied = [await redis.command("HVALS", key)].flat().map(String);
+    await redis.command("HSET", key, "another", copied[0] ?? "", "third", '{"processes":1e9}');
     for (const gateway of [first, second]) {
       await expect
         .poll(async () => await statusOf(gateway))

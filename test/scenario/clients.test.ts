@@ -1,14 +1,14 @@
 /** The client examples of docs/clients/, as far as what runs them is on this machine. */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type IncomingHttpHeaders } from "node:http";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { listen } from "../../src/process/listen.ts";
 import { ask } from "../support/ask.ts";
 import { EXACT_PAGES, LISTING_ID, startGateway } from "../support/gateway.ts";
 import { runProgram } from "../support/process.ts";
+import { serve } from "../support/serve.ts";
 
 const CLIENTS = [
   { name: "JavaScript", program: process.execPath, file: "docs/clients/client.mjs" },
@@ -61,56 +61,34 @@ describe.each(found)("the $name client", ({ program, file }) => {
   });
 });
 
-it("each client waits for Retry-After before it asks again, and follows Link", async () => {
+it("each client waits for Retry-After, follows Link, asks with If-None-Match, and uses an answer again after a 304", async () => {
   const outcomes = found.map(async ({ name, program, file }) => {
-    const asked: { at: number; agent: string | undefined; target: string | undefined }[] = [];
+    const asked: { at: number; headers: IncomingHttpHeaders; target: string | undefined }[] = [];
     const server = createServer(({ headers, url }, response) => {
-      asked.push({ at: performance.now(), agent: headers["user-agent"], target: url });
-      if (asked.length === 1) {
-        const problem = { title: "Refused", remedy: "Wait.", status: 429 };
-        response.writeHead(429, { "Retry-After": "1" }).end(JSON.stringify(problem));
-        return;
-      }
-      if (asked.length === 2) response.setHeader("Link", '<?offset=1>; rel="next", <?offset=0>; rel="prev"');
-      response.end(JSON.stringify({ totalCount: 2, count: 1, listings: [{ serviceId: asked.length }] }));
+      asked.push({ at: performance.now(), headers, target: url });
+      response.setHeader("ETag", '"a"').setHeader("Link", '<?offset=1>; rel="next", <?offset=0>; rel="prev"');
+      const problem = JSON.stringify({ title: "Refused", remedy: "Wait.", status: 429 });
+      // Every page links to the second one, so that it is asked for again. The fifth request is the end.
+      if (asked.length === 1) response.writeHead(429, { "Retry-After": "1" }).end(problem);
+      else if (asked.length === 4) response.writeHead(304).end();
+      else if (asked.length === 5) response.writeHead(400).end('{"title":"The end"}');
+      else response.end(JSON.stringify({ listings: [{ serviceId: asked.length }] }));
     });
-    onTestFinished(() => {
-      server.close();
-      server.closeAllConnections();
-    });
-    const { url } = await listen(server, 0, "127.0.0.1");
-    const client = runProgram(program, [file, url, "/listings?limit=1"]);
-    const code = await client.ended;
-    return { name, code, ids: idsIn(client.output()), asked };
+    const client = runProgram(program, [
+      file,
+      `http://127.0.0.1:${await serve(server)}`,
+      "/listings?limit=1",
+    ]);
+    return { name, code: await client.ended, ids: idsIn(client.output()), asked };
   });
   for (const { name, code, ids, asked } of await Promise.all(outcomes)) {
-    expect([name, code, ids]).toEqual([name, 0, [2, 3]]);
-    const targets = asked.map(({ target }) => target);
-    expect([name, targets]).toEqual([name, ["/listings?limit=1", "/listings?limit=1", "/listings?offset=1"]]);
+    expect([name, code, ids]).toEqual([name, 1, [2, 3, 3]]);
+    const [first, second] = ["/listings?limit=1", "/listings?offset=1"];
+    expect([name, asked.map(({ target }) => target)]).toEqual([name, [first, first, second, second, second]]);
+    const conditions = asked.map(({ headers }) => headers["if-none-match"] || undefined);
+    expect([name, conditions]).toEqual([name, [undefined, undefined, undefined, '"a"', '"a"']]);
     // Timers may be a little early.
     expect(Number(asked[1]?.at) - Number(asked[0]?.at)).toBeGreaterThan(950);
-    for (const { agent } of asked) expect(agent).toMatch(/^my-app\/1\.0 \(.+\)$/);
-  }
-});
-
-it("each client asks for a known answer with If-None-Match, and uses it again after a 304", async () => {
-  for (const { name, program, file } of found) {
-    const conditions: (string | undefined)[] = [];
-    const server = createServer((request, response) => {
-      conditions.push(request.headers["if-none-match"] || undefined);
-      response.setHeader("ETag", '"a"').setHeader("Link", '<?offset=1>; rel="next"');
-      // The third page is the end. The second has the same URL as the first one that is linked.
-      if (conditions.length === 3) response.statusCode = 304;
-      if (conditions.length === 4) response.writeHead(400).end('{"title":"The end"}');
-      else response.end(JSON.stringify({ listings: [{ serviceId: 7 }] }));
-    });
-    onTestFinished(() => {
-      server.close();
-      server.closeAllConnections();
-    });
-    const { url } = await listen(server, 0, "127.0.0.1");
-    const client = runProgram(program, [file, url, "/listings?offset=1"]);
-    expect([name, await client.ended, idsIn(client.output())]).toEqual([name, 1, [7, 7, 7]]);
-    expect([name, conditions]).toEqual([name, [undefined, '"a"', '"a"', '"a"']]);
+    for (const { headers } of asked) expect(headers["user-agent"]).toMatch(/^my-app\/1\.0 \(.+\)$/);
   }
 });

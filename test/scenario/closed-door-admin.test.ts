@@ -1,44 +1,41 @@
 /** Access to the admin port, besides admin-requests.txt. */
 
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 
-import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask, exchangeRaw, type Reply } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
-import { CALLER, gatewayEnv, startGateway } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
+import { startFleet } from "../support/fleet.ts";
+import { CALLER, startGateway } from "../support/gateway.ts";
 
 const TOKEN = "t0ken-that.nobody_may~ever/see+==";
 const AS_OPERATOR = { authorization: `Bearer ${TOKEN}` };
 
 it("the admin token and the private key are in no command's output, no answer and no log line", async () => {
-  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
-  onTestFinished(sandbox.close);
-  const { UPSTREAM_PRIVATE_KEY: _key, ...others } = gatewayEnv((await sandbox.listen()).url);
-  const env = {
-    ...others,
-    UPSTREAM_PRIVATE_KEY_FILE: fileWith(`${CALLER.privateKey}\n`),
+  const keyFile = fileWith(`${CALLER.privateKey}\n`);
+  const fleet = await startFleet({
+    UPSTREAM_PRIVATE_KEY: "",
+    UPSTREAM_PRIVATE_KEY_FILE: keyFile,
     LOG_LEVEL: "trace",
-  };
+  });
+  const { env, sandbox } = fleet;
   const file = fileWith(`${TOKEN}\n`);
   const checked = await command(["config-check"], { ...env, ADMIN_TOKEN: TOKEN });
   expect(checked).toEqual({ code: 0, output: expect.stringContaining("ADMIN_TOKEN = [secret]") });
   const twice = { ADMIN_TOKEN: TOKEN, ADMIN_TOKEN_FILE: file, UPSTREAM_SERVICE: TOKEN };
   const refused = await command(["config-check"], { ...env, ...twice });
   expect(refused.code).toBe(1);
-  const gateway = run(["gateway"], { ...env, ADMIN_TOKEN_FILE: file });
-  const [, callers = "", admin = ""] = await gateway.says(/"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/);
+  const { process: gateway, ...urls } = await fleet.start({ ADMIN_TOKEN_FILE: file });
   const replies: Reply[] = [];
   const get = async (url: string): Promise<number> => {
     replies.push(await ask(url, { headers: AS_OPERATOR }));
     return replies.at(-1)?.status ?? 0;
   };
-  expect(await get(`${admin}/budget`)).toBe(200);
-  expect(await get(`${admin}/x`)).toBe(404);
-  expect(await get(`${callers}/areas?q=Nacka`)).toBe(200);
+  expect(await get(`${urls.adminUrl}/budget`)).toBe(200);
+  expect(await get(`${urls.adminUrl}/x`)).toBe(404);
+  expect(await get(`${urls.url}/areas?q=Nacka`)).toBe(200);
   sandbox.setCaller({ privateKey: "turned" });
-  expect(await get(`${callers}/areas?q=Lund&key=${CALLER.privateKey}`)).toBe(502);
+  expect(await get(`${urls.url}/areas?q=Lund&key=${CALLER.privateKey}`)).toBe(502);
   await gateway.says(/Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID,? and this machine's clock/);
   gateway.child.kill("SIGTERM");
   expect(await gateway.ended).toBe(0);

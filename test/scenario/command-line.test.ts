@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
-import { gatewayEnv, startGateway } from "../support/gateway.ts";
+import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
@@ -46,32 +46,32 @@ describe("the command line", () => {
     [["purge", "/areas", "--all"], "Give one of"],
     [["budget", "--admin-url", "localhost"], "--admin-url must be an address"],
   ])("refuses %j with exit code 2 and a hint", async (args, said) => {
-    const { code, output } = await command(args);
-    expect([code, output]).toEqual([2, expect.stringContaining(said)]);
+    expect(await command(args)).toEqual({ code: 2, output: expect.stringContaining(said) });
   });
 
   it("accepts settings as options, which override the environment", async () => {
     const file = fileWith("sever: { port: 80 }", "mine.yaml");
-    const { code, output } = await command(["check-config", "--config", file], {
-      CONFIG_FILE: "/no/such/file",
-    });
-    expect([code, output]).toEqual([1, expect.stringContaining(`${file}:1`)]);
-    expect(output).not.toContain("/no/such/file");
+    const checked = await command(["check-config", "--config", file], { CONFIG_FILE: "/no/such/file" });
+    expect(checked).toEqual({ code: 1, output: expect.stringContaining(`${file}:1`) });
+    expect(checked.output).not.toContain("/no/such/file");
   });
 });
+
+/** Runs a command against the admin port of a gateway. */
+const tell = ({ adminUrl }: TestGateway, ...args: readonly string[]) =>
+  command([...args, "--admin-url", adminUrl]);
 
 describe("commands that ask the admin port", () => {
   it("explain says what is cached, what a request costs, and why requests were no hits", async () => {
     const gateway = await startGateway();
     const url = "http://gateway.example/areas?limit=3&q= Nacka ";
-    const at = ["--admin-url", gateway.adminUrl];
-    const before = await command(["explain", url, ...at]);
+    const before = await tell(gateway, "explain", url);
     expect(before.output).toMatch(
       /^Not cached \(not stored\)\.\n\nentry\nquery +areas\?q=Nacka&limit=3\nkey[^]*\n\nA request of the app other .* is fetched.* It costs one call, which is sent at once\.\n/,
     );
     expect(before.output).toContain("remembers no request for this URL that was not a hit");
     await gateway.get("/areas?q=Nacka&limit=3");
-    const after = await command(["explain", url, "--app", "web", ...at]);
+    const after = await tell(gateway, "explain", url, "--app", "web");
     expect(after.output).toMatch(
       /^Cached in memory, .* old, fresh for [^]*\n\nA request of the app web \(never seen\) is answered from the cache\. It costs no call/,
     );
@@ -81,17 +81,16 @@ describe("commands that ask the admin port", () => {
   it("usage, budget and status count the calls, as tables and as JSON", async () => {
     const gateway = await startGateway({ env: { BUDGET: "60/1m" } });
     for (const path of ["/areas?q=Nacka", "/sold?limit=1", "/areas?q=Nacka"]) await gateway.get(path);
-    const at = ["--admin-url", gateway.adminUrl];
-    const usage = await command(["usage", ...at, "--by", "resource"]);
+    const usage = await tell(gateway, "usage", "--by", "resource");
     expect(usage.output).toMatch(/^sold +1 +1 +0/m);
     expect(usage.output).toMatch(/^total +2 +2 +0/m);
     expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
-    const budget = await command(["budget", ...at]);
+    const budget = await tell(gateway, "budget");
     expect(budget.output).toMatch(/^1m +60 +1 min +2 +58 +calls 1, in \d+ s +other 2/m);
-    expect(JSON.parse((await command(["budget", ...at, "--json"])).output)).toMatchObject({
+    expect(JSON.parse((await tell(gateway, "budget", "--json")).output)).toMatchObject({
       mode: "enforce",
     });
-    const status = await command(["status", ...at]);
+    const status = await tell(gateway, "status");
     expect(status.output).toMatch(/^GOOD: All is well:/);
     expect(status.output).toMatch(/^other +is answered +- +1 +0 +2 +0 +0 +0 +0 +- +1m 2/m);
     expect(status.output).toMatch(/^1m +60 +2 +58 +0 +calls 1, in \d+ s/m);
@@ -100,15 +99,17 @@ describe("commands that ask the admin port", () => {
 
   it("purge makes an answer stale, and warm --wait waits until the listed answers are cached", async () => {
     const gateway = await startGateway({ settings: 'warm: [{ url: "/areas?q=Nacka", every: 1h }]' });
-    const at = ["--admin-url", gateway.adminUrl];
-    const warm = await command(["warm", "--wait", "--timeout", "20", ...at]);
-    expect([warm.code, warm.output]).toEqual([0, expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m)]);
-    const purge = await command(["purge", "/areas?q=Nacka", "--hard", ...at]);
-    expect([purge.code, purge.output]).toEqual([
-      0,
-      expect.stringMatching(/^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m),
-    ]);
-    const explained = await command(["explain", "/areas?q=Nacka", "--json", ...at]);
+    expect(await tell(gateway, "warm", "--wait", "--timeout", "20")).toEqual({
+      code: 0,
+      output: expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m),
+    });
+    expect(await tell(gateway, "purge", "/areas?q=Nacka", "--hard")).toEqual({
+      code: 0,
+      output: expect.stringMatching(
+        /^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m,
+      ),
+    });
+    const explained = await tell(gateway, "explain", "/areas?q=Nacka", "--json");
     expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });
     expect(explained.output).not.toContain('"why": "fresh"');
   });
@@ -116,15 +117,13 @@ describe("commands that ask the admin port", () => {
   it("reload applies the settings, or shows every mistake", async () => {
     let settings = "cache: { ttl: { areas: 1h } }";
     const gateway = await startGateway({ settings: () => settings });
-    const at = ["--admin-url", gateway.adminUrl];
     settings = "cache: { ttl: { areas: 1m } }";
-    expect((await command(["reload", ...at])).output).toMatch(/cache\.ttl\.areas +1h +1m/);
+    expect((await tell(gateway, "reload")).output).toMatch(/cache\.ttl\.areas +1h +1m/);
     settings = "cache: { ttl: { areas: soon, sold: late } }";
-    const refused = await command(["reload", ...at]);
-    expect([refused.code, refused.output]).toEqual([
-      1,
-      expect.stringMatching(/sold: found.*\n.*areas: found/),
-    ]);
+    expect(await tell(gateway, "reload")).toEqual({
+      code: 1,
+      output: expect.stringMatching(/sold: found.*\n.*areas: found/),
+    });
   });
 
   it("try makes the next call a probe", async () => {
@@ -138,11 +137,13 @@ describe("commands that ask the admin port", () => {
 
   it("send the token from a file or the environment, and report a missing token", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
-    const at = ["--admin-url", gateway.adminUrl];
-    const without = await command(["budget", ...at]);
-    expect([without.code, without.output]).toEqual([1, expect.stringMatching(/^401 .*\n.*ADMIN_TOKEN/)]);
+    expect(await tell(gateway, "budget")).toEqual({
+      code: 1,
+      output: expect.stringMatching(/^401 .*\n.*ADMIN_TOKEN/),
+    });
     const file = fileWith(`${TOKEN}\n`, "token");
-    expect((await command(["budget", ...at, "--token-file", file])).code).toBe(0);
+    expect((await tell(gateway, "budget", "--token-file", file)).code).toBe(0);
+    const at = ["--admin-url", gateway.adminUrl];
     expect((await command(["budget", ...at], { ADMIN_TOKEN: TOKEN })).code).toBe(0);
   });
 
@@ -167,10 +168,12 @@ describe("commands that ask the admin port", () => {
 
   it("end with exit code 3 if nothing listens, and with 1 if the gateway reports a mistake", async () => {
     // Nothing listens on port 1.
-    const nobody = await command(["budget"], { ADMIN_PORT: "1" });
-    expect([nobody.code, nobody.output]).toEqual([3, expect.stringContaining("http://127.0.0.1:1")]);
+    expect(await command(["budget"], { ADMIN_PORT: "1" })).toEqual({
+      code: 3,
+      output: expect.stringContaining("http://127.0.0.1:1"),
+    });
     const gateway = await startGateway();
-    const mistake = await command(["explain", "/listings?limit=501", "--admin-url", gateway.adminUrl]);
+    const mistake = await tell(gateway, "explain", "/listings?limit=501");
     expect([mistake.code, mistake.output]).toEqual([
       1,
       expect.stringMatching(/^400 .*\n[^]*limit: found "501"; expected a whole number/),
@@ -191,7 +194,7 @@ describe("doctor", () => {
       UPSTREAM_REFERRER: "https://acme.test/",
     };
     const without = await command(["doctor"], env);
-    expect([without.code, without.output]).toEqual([0, expect.not.stringContaining("problem ")]);
+    expect(without).toEqual({ code: 0, output: expect.not.stringContaining("problem ") });
     for (const name of ["settings", "Redis", "property API", "image server"])
       expect(lineOf(without.output, name)).toMatch(/^ok /);
     expect(lineOf(without.output, "DATA_DIR")).toMatch(/^warning .*set DATA_DIR or REDIS_URL/);

@@ -106,28 +106,6 @@ describe("a connection", () => {
     for await (const piece of response) bytes += Buffer.from(piece).length;
     expect([bytes, response.complete]).toEqual([24 * 1024 * 1024, true]);
   });
-
-  it.each([
-    ["before it has said anything", ""],
-    ["in the middle of a request", "GET /areas?q=Na"],
-    ["after what is no request", "nonsense\r\n\r\n"],
-    ["with its answer on the way", request("/areas?q=held", "x")],
-    ["with a stream on the way", request("/areas?q=held", "x", "Cache-Control: no-store")],
-    ["with several requests on the way", request("/areas?q=held", "x") + request("/sold?q=held", "y")],
-  ])("that breaks %s does not affect others", async (_name, bytes) => {
-    const gateway = await startGateway();
-    gateway.sandbox.hold();
-    const socket = net.connect(gateway.port, "127.0.0.1");
-    socket.on("error", () => undefined);
-    await new Promise((resolve) => void socket.once("connect", resolve));
-    socket.write(bytes);
-    // The gateway reads in order, so it has read these bytes when it answers the next request.
-    await gateway.get("/nowhere");
-    if (bytes.includes("held")) await gateway.sandbox.waitForRequests(1);
-    socket.resetAndDestroy();
-    gateway.sandbox.release();
-    await stillAnswers(gateway);
-  });
 });
 
 describe("a URL with raw non-ASCII characters", () => {

@@ -30,7 +30,7 @@ async function play(day: ReturnType<typeof shortened>): Promise<Played> {
     BUDGET_SPACING: "1ms",
     CONFIG_FILE: fileWith(`apps:\n  listed: ${JSON.stringify(listedOf(day))}\n`),
   });
-  const { url, admin } = await fleet.start();
+  const { url, adminUrl } = await fleet.start();
   const agent = new http.Agent({ keepAlive: true });
   onTestFinished(() => agent.destroy());
   const underWay = new Set<Promise<unknown>>();
@@ -53,11 +53,11 @@ async function play(day: ReturnType<typeof shortened>): Promise<Played> {
   const after: Stage["after"] = (delayMs, callback) => setTimeout(callback, delayMs);
   const stage: Stage = { replicas: 1, usable: USABLE, now: Date.now, after, ask, sent: fleet.arrivals };
   const seen = startCallers(stage, { ...day, seed: 1 });
-  const lateBefore = passed(day.countFromMs).then(() => lateAt(admin));
+  const lateBefore = passed(day.countFromMs).then(() => lateAt(adminUrl));
   await passed(day.forMs + MAX_WAIT_MS);
   await Promise.all(underWay);
   const played = seen();
-  const late = (await lateAt(admin)) - (await lateBefore);
+  const late = (await lateAt(adminUrl)) - (await lateBefore);
   return { ...played, late: late / Math.max(1, played.all.answered + late) };
 }
 

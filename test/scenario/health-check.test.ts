@@ -1,10 +1,10 @@
 import { createServer } from "node:http";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { listen } from "../../src/process/listen.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv } from "../support/gateway.ts";
+import { serve } from "../support/serve.ts";
 
 const SETTINGS = { ...gatewayEnv("http://upstream.example.com"), BUDGET: "60/1m" };
 
@@ -15,12 +15,7 @@ async function adminPort(status: number | undefined): Promise<{ port: string; as
     asked.push(request.url ?? "");
     if (status !== undefined) response.writeHead(status).end();
   });
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = await listen(server, 0, "127.0.0.1");
-  return { port: String(port), asked };
+  return { port: String(await serve(server)), asked };
 }
 
 describe("health-check", () => {
@@ -54,8 +49,7 @@ describe("health-check", () => {
     const server = createServer((_, response) => {
       response.writeHead(200, { "content-length": 9 }).write("half", () => response.destroy());
     });
-    onTestFinished(() => void server.close());
-    const { url } = await listen(server, 0, "127.0.0.1");
+    const url = `http://127.0.0.1:${await serve(server)}`;
     expect(await command(["health-check", url])).toEqual({ code: 1, output: `${url}: aborted\n` });
   });
 

@@ -1,12 +1,12 @@
 /** Callers of several apps ask for the same answer while the call is still in the queue. */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
-import { expectShared, PATIENT } from "../support/two-gateways.ts";
+import { startShared } from "../support/two-gateways.ts";
 
 /** The upstream may be slow: only the wait in the queue passes. */
 const SETTINGS = `upstream:
@@ -136,21 +136,14 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
 
 describe("with a shared budget", () => {
   it("the app whose turn is first pays, and the ledger shows that", async () => {
-    const redis = await startRedis();
-    onTestFinished(redis.close);
-    const gateway = await startGateway({
-      settings: `${PATIENT}${SETTINGS}`,
-      env: {
-        REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-        REPLICAS: "1",
-        BUDGET: "22/1h",
-        BUDGET_MAX_WAIT: "3h",
-      },
+    const gateway = await startShared({
+      redis: await redisForTest(),
+      settings: SETTINGS,
+      env: { BUDGET: "22/1h", BUDGET_MAX_WAIT: "3h" },
     });
     const get = (app: string, path: string): Promise<Reply> =>
       gateway.get(path, { headers: { "x-app-id": app } });
     const budget = async (): Promise<unknown> => (await ask(`${gateway.adminUrl}/budget`)).json();
-    await expectShared(gateway.adminUrl);
     const spent = await haveHadTurns({ gateway });
     const asked = get("hog", "/areas?q=a");
     await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });

@@ -2,41 +2,31 @@
  * Learned lifetimes: an answer that changes often is fetched more often than one that does not, and callers and operators see
  * the lifetime of each answer.
  */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { ask, post } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { expectShared } from "../support/two-gateways.ts";
-import { createLeapingClock, createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
+import { createLeapingClock, createSteppingClock } from "../support/stepping-clock.ts";
 
 const [CHANGING, STEADY] = ["/areas?q=Nacka", "/areas?q=Solna"];
 const TTL_SECONDS = 300;
 
-interface Scene {
-  readonly gateway: TestGateway;
-  readonly clock: SteppingClock;
-  /** Lets time pass, with requests for both answers. One of them changes all the time. */
-  readonly pass: (minutes: number) => Promise<void>;
-  /** @returns the time that an answer stays fresh from now, in seconds */
-  readonly ttl: (path: string) => Promise<number>;
-}
-
-async function start(
-  options: TestGatewayOptions = {},
-  clock = createSteppingClock(),
-  staleSeconds = 0,
-): Promise<Scene> {
+async function start(options: TestGatewayOptions = {}, clock = createSteppingClock()) {
   const gateway = await startGateway({
     clock,
     ...options,
     env: { CACHE_LIFETIMES: "learned", ...options.env },
     sandbox: { now: clock.now },
-    settings: `redis: { timeout: 2s }\ncache: { ttl: { areas: 5m }, staleWhileRevalidate: { areas: ${staleSeconds}s } }`,
+    settings: `redis: { timeout: 2s }\ncache: { ttl: { areas: 5m }, staleWhileRevalidate: { areas: 0s } }`,
   });
-  // Paths of the sandbox have no query, so both answers change with a revision. The steady one is asked for before it.
+  /**
+   * Lets time pass, with requests for both answers. One of them changes all the time. Paths of the sandbox have no query, so both
+   * answers change with a revision. The steady one is asked for before it.
+   */
   async function pass(minutes: number): Promise<void> {
     for (let minute = 0; minute < minutes; minute++) {
       clock.pass(60_000);
@@ -47,6 +37,7 @@ async function start(
       await gateway.get(CHANGING);
     }
   }
+  /** @returns the time that an answer stays fresh from now, in seconds */
   const ttl = async (path: string): Promise<number> => {
     const reply = await gateway.get(path);
     const seconds = Number(cacheStatus(reply)["ttl"]);
@@ -56,7 +47,7 @@ async function start(
   return { gateway, clock, pass, ttl };
 }
 
-const entryOf = async ({ gateway }: Pick<Scene, "gateway">, path: string) =>
+const entryOf = async ({ gateway }: { readonly gateway: TestGateway }, path: string) =>
   Object((await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(path)}`)).json());
 
 describe("learned lifetimes", () => {
@@ -101,21 +92,19 @@ describe("learned lifetimes", () => {
   });
 
   it("count the requests at all replicas", async () => {
-    const redis = await startRedis();
-    onTestFinished(redis.close);
-    const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
+    const shared = { redis: await redisForTest(), env: { REPLICAS: "2" } };
     // Time goes on by itself, too, because joining takes some.
     const leaping = createLeapingClock();
     const clock = { ...leaping, pass: leaping.leap };
-    const first = await start({ env: shared }, clock);
-    const second = await start({ env: { ...shared, UPSTREAM_URL: first.gateway.sandboxUrl } }, clock);
+    const first = await start(shared, clock);
+    const second = await start({ ...shared, beside: first.gateway }, clock);
     const holders = async () => {
       const { replicas } = Object((await ask(`${first.gateway.adminUrl}/budget/replicas`)).json());
       return replicas.filter(({ holder }: { readonly holder: string }) => holder !== "").length;
     };
     // After ten minutes in a moment, each replica joins again.
     const ready = async () => {
-      await Promise.all([first, second].map(({ gateway }) => expectShared(gateway.adminUrl)));
+      await expectShared(first.gateway, second.gateway);
       await expect.poll(holders).toBe(2);
     };
     await ready();

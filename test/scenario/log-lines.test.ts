@@ -4,8 +4,7 @@ import { expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { fileWith } from "../support/files.ts";
-import { gatewayEnv } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
+import { startFleet } from "../support/fleet.ts";
 
 /** Writes, at a signal, what careless libraries write. */
 const CARELESS = `
@@ -20,20 +19,15 @@ process.on("SIGUSR2", () => {
 
 it("every line of the process is JSON, whatever Node and libraries have to say", async () => {
   const library = pathToFileURL(fileWith(CARELESS, "careless.mjs")).href;
-  const gateway = run(["gateway"], {
-    ...gatewayEnv(),
-    HOST: "127.0.0.1",
-    PORT: "0",
-    ADMIN_PORT: "0",
-    DATA_DIR: "",
+  const fleet = await startFleet({
     NODE_OPTIONS: `--import=${library} --pending-deprecation --trace-warnings`,
     OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9",
     OTEL_EXPORTER_OTLP_HEADERS: "not a header",
     OTEL_BSP_SCHEDULE_DELAY: "10",
     OTEL_LOG_LEVEL: "debug",
   });
-  const [, callers = ""] = await gateway.says(/"callers":"(http:[^"]+)"/);
-  await ask(`${callers}/areas?q=a`);
+  const { url, process: gateway } = await fleet.start();
+  await ask(`${url}/areas?q=a`);
   gateway.child.kill("SIGUSR2");
   await gateway.says(/"code":"DEP0005"/);
   gateway.child.kill("SIGTERM");

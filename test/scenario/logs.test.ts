@@ -1,7 +1,7 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
@@ -49,20 +49,16 @@ describe("an outage", () => {
   });
 
   it("of Redis has one warning and one line at its end; lost lines of the ledger have one", async () => {
-    const server = await startRedis();
-    onTestFinished(() => server.close());
-    const gateway = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${server.port}` },
-      settings: "redis: { timeout: 1s, probeInterval: 100ms }",
-    });
+    const redis = await redisForTest();
+    const gateway = await startGateway({ redis, settings: "redis: { timeout: 1s, probeInterval: 100ms }" });
     await gateway.get(PATH);
     // The cache and the limiter miss the same answer at the same time.
-    server.freeze();
+    redis.freeze();
     await gateway.logged('"Outage began"');
-    await server.kill();
+    await redis.kill();
     for (let n = 0; n < 5; n++) await gateway.get(`/areas?q=word-${n}`);
     expect(await gateway.logged('"Outage began"')).toMatchObject({ level: "warn", what: "Redis" });
-    await server.restart();
+    await redis.restart();
     expect(await gateway.logged('"Outage over"')).toMatchObject({ level: "info", what: "Redis" });
     await gateway.logged("The ledger has lost lines");
     const warnings = gateway.log.filter((line) => line.includes('"level":"warn"') && line.includes("Redis"));

@@ -20,19 +20,20 @@ describe("an unusual request", () => {
     becomes,
   ]);
 
-  it("has many rows", () => expect(rows.length).toBeGreaterThan(35));
-
-  it.each(rows)("%s is %s", async (sent = "", becomes = "") => {
+  it("is what the page says", async () => {
+    expect(rows.length).toBeGreaterThan(35);
     const gateway = await startGateway();
-    const reply = await gateway.get(filledIn(sent));
-    if (becomes.startsWith("400 ")) {
-      expect(problemCode(reply)).toBe("invalid-query");
+    for (const [sent = "", becomes = ""] of rows) {
+      gateway.sandbox.clearRequests();
+      const reply = await gateway.get(filledIn(sent));
+      const wanted = becomes.startsWith("400 ") ? [400, undefined] : [200, filledIn(becomes)];
+      expect([sent, reply.status, cacheStatus(reply)["key"]]).toEqual([sent, ...wanted]);
+      if (reply.status === 200) continue;
       const [, ...parameters] = becomes.split(" ");
       const named = parameters.map((parameter) => expect.objectContaining({ parameter }));
-      expect(reply.json()).toMatchObject({ status: 400, errors: named });
-      expect(gateway.sandbox.requests()).toEqual([]);
-      return;
+      expect([sent, problemCode(reply)]).toEqual([sent, "invalid-query"]);
+      expect([sent, reply.json()]).toMatchObject([sent, { status: 400, errors: named }]);
+      expect([sent, gateway.sandbox.requests()]).toEqual([sent, []]);
     }
-    expect([reply.status, cacheStatus(reply)["key"]]).toEqual([200, filledIn(becomes)]);
   });
 });

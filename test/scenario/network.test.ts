@@ -8,24 +8,19 @@ import { join } from "node:path";
 import tls from "node:tls";
 import { promisify } from "node:util";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { type Certificate, createAuthority } from "../support/certificates.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { startGateway } from "../support/gateway.ts";
-import { portOf } from "../support/ports.ts";
+import { serve } from "../support/serve.ts";
 import { startTlsFront } from "../support/tls-front.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 
 const AUTHORITY = createAuthority();
 const UPSTREAM_HOST = "api.example";
 
-interface Files {
-  readonly path: (name: string) => string;
-  readonly write: (certificate: Certificate) => void;
-}
-
-function certificateFiles(certificate: Certificate): Files {
+function certificateFiles(certificate: Certificate) {
   const directory = temporaryDirectory();
   const path = (name: string): string => join(directory, name);
   const write = ({ cert, key }: Certificate): void => {
@@ -102,17 +97,11 @@ describe("TLS on the gateway's own ports", () => {
   });
 });
 
-interface Proxy {
-  readonly url: string;
-  /** What it was asked for, with the credentials. */
-  readonly asked: string[];
-}
-
 /** An HTTP proxy that leads every request and every tunnel to one port of this machine. */
-async function startProxy(targetPort: number): Promise<Proxy> {
+async function startProxy(targetPort: number) {
+  /** With the credentials. */
   const asked: string[] = [];
   const told = ({ headers }: http.IncomingMessage): string => headers["proxy-authorization"] ?? "nobody";
-  const open = new Set<net.Socket>();
   const server = http.createServer((request, response) => {
     asked.push(`${request.method} ${new URL(request.url ?? "").host} by ${told(request)}`);
     const { pathname, search } = new URL(request.url ?? "");
@@ -123,20 +112,14 @@ async function startProxy(targetPort: number): Promise<Proxy> {
     });
     request.pipe(onward);
   });
-  server.on("connection", (socket) => open.add(socket));
   server.on("connect", (request, socket: net.Socket) => {
     asked.push(`CONNECT ${request.url} by ${told(request)}`);
     const onward = net.connect(targetPort, "127.0.0.1", () => socket.write("HTTP/1.1 200 OK\r\n\r\n"));
-    open.add(onward);
+    socket.on("close", () => onward.destroy());
     socket.pipe(onward).pipe(socket);
     for (const end of [socket, onward]) end.on("error", () => undefined);
   });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    for (const socket of open) socket.destroy();
-  });
-  return { url: `http://us%40er:pass@127.0.0.1:${portOf(server)}`, asked };
+  return { url: `http://us%40er:pass@127.0.0.1:${await serve(server)}`, asked };
 }
 
 const BY_USER = `by Basic ${Buffer.from("us@er:pass").toString("base64")}`;

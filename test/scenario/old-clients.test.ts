@@ -13,41 +13,40 @@ const SIGNED = `callerId=old-client&time=1600000000&unique=${encodeURIComponent(
 /** The parts of an old signature that must not appear anywhere. */
 const TRACES = /old-client|1600000000|fedcba98/i;
 
+/** Q is the question. */
+const SPELLINGS = [
+  `/areas?Q&${SIGNED}`,
+  `/areas?${SIGNED}&Q`,
+  // The time in milliseconds.
+  `/areas?Q&${SIGNED.replace("0000000&", "0000000000&")}`,
+  `/areas?Q&callerId=old-client&unique=x&hash=${HASH}`,
+  "/areas?Q&callerId=&time=&unique=&hash=wrong",
+  `/areas?${SIGNED}&Q&${SIGNED}`,
+  `/areas?Q&CALLERID=old-client&Time=1600000000&Unique=x&HASH=${HASH.toUpperCase()}`,
+  `/areas?Q&callerId[]=old-client&hash[]=${HASH}&unique%5B0%5D=x&time[a]=1`,
+  `/areas?Q&c%61llerId=old-client&h%61sh=${HASH}&%75nique=x&%74ime=1`,
+  `/areas?Q&+hash+=${HASH}&callerId%20=old-client`,
+  `/areas?Q&${SIGNED}&key=old-client`,
+];
+
 describe("a client that still signs its requests", () => {
-  it.each([
-    ["as the interface says", `/areas?q=Nacka&${SIGNED}`],
-    ["before its question", `/areas?${SIGNED}&q=Nacka`],
-    ["with time in milliseconds", `/areas?q=Nacka&${SIGNED.replace("0000000&", "0000000000&")}`],
-    ["with a unique of any length", `/areas?q=Nacka&callerId=old-client&unique=x&hash=${HASH}`],
-    ["with a wrong or empty hash", "/areas?q=Nacka&callerId=&time=&unique=&hash=wrong"],
-    ["twice over", `/areas?${SIGNED}&q=Nacka&${SIGNED}`],
-    ["in capitals", `/areas?q=Nacka&CALLERID=old-client&Time=1600000000&Unique=x&HASH=${HASH.toUpperCase()}`],
-    ["as PHP arrays", `/areas?q=Nacka&callerId[]=old-client&hash[]=${HASH}&unique%5B0%5D=x&time[a]=1`],
-    ["percent-encoded", `/areas?q=Nacka&c%61llerId=old-client&h%61sh=${HASH}&%75nique=x&%74ime=1`],
-    ["with blanks around the names", `/areas?q=Nacka&+hash+=${HASH}&callerId%20=old-client`],
-    ["with a key sent by mistake", `/areas?q=Nacka&${SIGNED}&key=old-client`],
-  ])("%s is answered, and its signature is dropped", async (_name, target) => {
+  it("is answered however it is written, and its signature is dropped", async () => {
     const upstream = await startUpstream();
     const gateway = await startGateway({ env: upstream.env });
-    const reply = await gateway.get(target);
-    expect([reply.status, reply.text]).toEqual([200, NO_AREAS]);
-    expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: "areas?q=Nacka" });
-
-    // The upstream request has the query and the gateway's own signature.
-    expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual(["/areas?q=Nacka"]);
-    // It is the same query as without a signature.
-    expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ hit: true });
-    expect(upstream.seen).toHaveLength(1);
-
+    for (const [index, signature] of SPELLINGS.entries()) {
+      const question = `/areas?q=${index}`;
+      const reply = await gateway.get(signature.replace("Q", `q=${index}`));
+      expect([signature, reply.status, reply.text]).toEqual([signature, 200, NO_AREAS]);
+      expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: `areas?q=${index}` });
+      // The upstream request has the query and the gateway's own signature.
+      expect(upstream.seen.slice(index).map((seen) => signatureOf(seen).question)).toEqual([question]);
+      // It is the same query as without a signature.
+      expect(cacheStatus(await gateway.get(question))).toMatchObject({ hit: true });
+      expect(JSON.stringify(reply.headers)).not.toMatch(TRACES);
+    }
     const { text: metrics } = await ask(`${gateway.adminUrl}/metrics`);
     await gateway.logged('"outcome":"hit"');
-    for (const told of [
-      JSON.stringify(upstream.seen),
-      JSON.stringify(reply.headers),
-      metrics,
-      ...gateway.log,
-    ])
-      expect(told).not.toMatch(TRACES);
+    expect(JSON.stringify([upstream.seen, metrics, gateway.log])).not.toMatch(TRACES);
   });
 
   it.each([

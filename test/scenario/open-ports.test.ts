@@ -3,7 +3,9 @@ import net from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { expectToWithstand, startProcess } from "../support/open-ports.ts";
+import { listening, startFleet } from "../support/fleet.ts";
+import { expectToWithstand } from "../support/open-ports.ts";
+import { argumentsOf, runProgram } from "../support/process.ts";
 
 describe("ports that get random bytes, resets and half-closed connections for three seconds", () => {
   it("answer with nothing but refusals, and serve others meanwhile", () => expectToWithstand(3_000));
@@ -11,8 +13,10 @@ describe("ports that get random bytes, resets and half-closed connections for th
 
 describe("a process that may open few files", () => {
   it("says so, and more connections than that do not keep it from the API or from health checks", async () => {
-    const { callers, admin, output } = await startProcess({ openFiles: 400 });
-    expect(output()).toContain("may open 400 files only (ulimit -n), so each port takes");
+    const { env } = await startFleet();
+    const limited = ["-c", 'ulimit -n 400; exec "$0" "$@"', process.execPath, ...argumentsOf("start")];
+    const { url: callers, adminUrl: admin, ...gateway } = await listening(runProgram("sh", limited, env));
+    expect(gateway.process.output()).toContain("may open 400 files only (ulimit -n), so each port takes");
     for (let count = 0; count < 500; count++) {
       const socket = net.connect(Number(new URL(callers).port), "127.0.0.1");
       onTestFinished(() => void socket.destroy());

@@ -20,10 +20,12 @@ async function documentAt(url: string): Promise<OpenApiDocument> {
 }
 
 describe("the callers' document", () => {
-  it("is valid, needs no upstream call, and allows only GET and HEAD", async () => {
+  it("is valid, says what the API's terms ask of every app, needs no upstream call, and allows only GET and HEAD", async () => {
     const gateway = await startGateway();
     const document = await documentAt(gateway.url);
     expect(document.openapi).toMatch(/^3\.1\./);
+    const terms = /show the service's logo[^.]*no pictures but\s+the thumbnails/;
+    expect(document.info.description).toMatch(terms);
     expect(await validate(JSON.parse(JSON.stringify(document)))).toMatchObject({ valid: true });
     const head = await gateway.get("/openapi.json", { method: "HEAD" });
     expect([head.status, head.text]).toEqual([200, ""]);
@@ -32,11 +34,6 @@ describe("the callers' document", () => {
     const written = await gateway.get("/openapi.json", { method: "POST" });
     expect([written.status, written.headers.allow]).toEqual([405, "GET, HEAD"]);
     expect(gateway.sandbox.requests()).toEqual([]);
-  });
-
-  it("says what the terms of the API ask of every app", async () => {
-    const { info } = await documentAt((await startGateway()).url);
-    expect(info.description).toMatch(/show the service's logo[^.]*no pictures but\s+the thumbnails/);
   });
 
   it("has every parameter, and its examples are answered", async () => {

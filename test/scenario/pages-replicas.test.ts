@@ -1,25 +1,16 @@
 /** Two replicas that share answers through Redis cut pages from the same blocks. */
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 
-import { listBody } from "../../src/sandbox/envelope.ts";
-import { search } from "../../src/sandbox/search.ts";
 import { ask, post } from "../support/ask.ts";
-import type { TestGateway } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { startTwo } from "../support/two-gateways.ts";
+import { pageOf } from "../support/upstream.ts";
 
 const BLOCK = "limit=500&offset=0";
 
-function upstreamSends({ sandbox }: TestGateway, target: string): string {
-  const { searchParams } = new URL(target, "http://sandbox");
-  return listBody("listings", search(sandbox.data, "listings", searchParams), "offset");
-}
-
 it("two replicas share blocks", async () => {
-  const redis = await startRedis();
-  onTestFinished(redis.close);
-  const [one, other] = await startTwo(redis);
+  const [one, other] = await startTwo({ redis: await redisForTest() });
   const blocksAsked = (): string[] => {
     const asked = one.sandbox.requests().map(({ query }) => query);
     one.sandbox.clearRequests();
@@ -34,8 +25,8 @@ it("two replicas share blocks", async () => {
   const second = other.get(page(20));
   await expect.poll(() => other.metric("gateway_flights")).toBe(1);
   one.sandbox.release();
-  expect((await first).text).toBe(upstreamSends(one, page(0)));
-  expect((await second).text).toBe(upstreamSends(one, page(20)));
+  expect((await first).text).toBe(pageOf(one.sandbox, page(0)));
+  expect((await second).text).toBe(pageOf(one.sandbox, page(20)));
   expect(blocksAsked()).toEqual([`areaId=2&${BLOCK}`]);
 
   // One cuts pages from what the other one has stored, and knows from it what is behind the last record.
@@ -45,9 +36,9 @@ it("two replicas share blocks", async () => {
   const entry = `${other.adminUrl}/cache/entry?url=${encodeURIComponent(further(0))}`;
   await expect.poll(async () => (await ask(entry)).json()).toMatchObject({ entry: { tier: "redis" } });
   const found = await other.get(further(40));
-  expect(found.text).toBe(upstreamSends(one, further(40)));
+  expect(found.text).toBe(pageOf(one.sandbox, further(40)));
   expect(cacheStatus(found)).toMatchObject({ hit: true });
-  expect((await other.get(further(1_500))).text).toBe(upstreamSends(one, further(1_500)));
+  expect((await other.get(further(1_500))).text).toBe(pageOf(one.sandbox, further(1_500)));
   expect(blocksAsked()).toEqual([`areaId=1&${BLOCK}`]);
 
   // A purge of a page at one gateway purges its block at both.

@@ -13,22 +13,11 @@ const DATA = generateData({ seed: 1, listings: 1_500, sold: 10, service: CALLER.
 /** What an upstream finds, before it writes it. */
 type Found = ReturnType<typeof search>;
 
-interface Started {
-  readonly gateway: TestGateway;
-  readonly clock: SteppingClock;
-  readonly upstream: OwnUpstream;
-  /** The questions that reached the upstream. */
-  readonly asked: () => string[];
-}
-
 /**
  * A gateway in front of an upstream that answers its own way.
  * @param write writes what was found
  */
-async function start(
-  write: (found: Found, clock: SteppingClock) => string,
-  budget = "1000000/1m",
-): Promise<Started> {
+async function start(write: (found: Found, clock: SteppingClock) => string, budget = "1000000/1m") {
   const clock = createSteppingClock();
   const upstream: OwnUpstream = await startUpstream((response) => {
     const { pathname, searchParams } = new URL(upstream.seen.at(-1)?.target ?? "", "http://upstream");
@@ -37,7 +26,9 @@ async function start(
   });
   const env = { ...upstream.env, BUDGET: budget };
   const gateway = await startGateway({ clock, env });
-  return { gateway, clock, upstream, asked: () => upstream.seen.map((seen) => signatureOf(seen).question) };
+  /** The questions that reached the upstream. */
+  const asked = (): string[] => upstream.seen.map((seen) => signatureOf(seen).question);
+  return { gateway, clock, asked };
 }
 
 const asItIs = (found: Found): string => listBody("listings", found, "offset");
@@ -80,7 +71,7 @@ describe("a page that is checked", () => {
     metric(`gateway_pages_checked_total{resource="listings",result="${result}"}`);
 
   /** A gateway that has made 300 calls, so three more calls may check a page. */
-  async function startDue(...how: Parameters<typeof start>): Promise<Started> {
+  async function startDue(...how: Parameters<typeof start>) {
     const { asked, ...started } = await start(...how);
     const ask = (nth: number) => started.gateway.get(`/areas?q=${nth}`);
     for (let nth = 0; nth < 300; nth += 30)

@@ -5,7 +5,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { startProcess } from "../support/open-ports.ts";
+import { listening, startFleet } from "../support/fleet.ts";
+import { runScript } from "../support/process.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { fileWith } from "../support/files.ts";
 
@@ -45,8 +46,10 @@ it("60 connections with 100 unread answers each fill neither the memory nor lock
   const settings = fileWith("cache: { maxBytes: 16MiB }");
   const env = { CONFIG_FILE: settings, BUDGET: "1000000/1m" };
   const upstream = await startUpstream((response) => response.end(ANSWER));
-  const { callers, admin, child } = await startProcess({ env: { ...env, ...upstream.env } });
-  const idle = memoryOf(child.pid, "VmRSS");
+  const fleet = await startFleet({ ...env, ...upstream.env });
+  const { url: callers, adminUrl: admin, process: gateway } = await listening(runScript("start", fleet.env));
+  const { pid } = gateway.child;
+  const idle = memoryOf(pid, "VmRSS");
   for (const round of [0, 1]) {
     const before = upstream.seen.length;
     const sockets = flood(Number(new URL(callers).port), round);
@@ -61,6 +64,6 @@ it("60 connections with 100 unread answers each fill neither the memory nor lock
     for (const socket of sockets) socket.destroy();
     expect((await ask(`${callers}/listings?limit=500&minRooms=${round}`)).status).toBe(200);
     // In the second round, the memory of the first one is used again.
-    expect((memoryOf(child.pid, "VmHWM") - idle) / MIB).toBeLessThan(MOST_ABOVE_IDLE / MIB);
+    expect((memoryOf(pid, "VmHWM") - idle) / MIB).toBeLessThan(MOST_ABOVE_IDLE / MIB);
   }
 }, 120_000);

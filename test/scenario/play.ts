@@ -30,16 +30,15 @@ import { expect } from "vitest";
 import { parse } from "yaml";
 
 import type { Effects } from "../../src/sandbox/control/faults.ts";
-import { listBody } from "../../src/sandbox/envelope.ts";
-import { search } from "../../src/sandbox/search.ts";
 import type { SandboxSettings } from "../../src/sandbox/types.ts";
 import { ask, post, type Reply } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { unescaped } from "../support/table.ts";
+import { pageOf } from "../support/upstream.ts";
 import { countFrames } from "../support/zstd.ts";
 
 export interface Story {
@@ -128,22 +127,9 @@ interface Started {
   readonly hangUp: () => void;
 }
 
-interface Stage {
-  readonly gateway: TestGateway;
-  readonly now: () => number;
-  readonly pass: (ms: number) => void | Promise<void>;
-  readonly back: (ms: number) => void;
-  readonly armed: (ms: number, times: number) => Promise<void>;
-  /** The answers that later lines name. */
-  readonly replies: Map<string, Reply>;
-  readonly started: Map<string, Started>;
-  /** How many of the upstream's requests `asked` lines have told. */
-  told: number;
-  /** What the settings file says now. */
-  settings: string;
-}
+type Stage = Awaited<ReturnType<typeof open>>;
 
-async function open(lines: readonly string[]): Promise<Stage> {
+async function open(lines: readonly string[]) {
   const isFake = lines.includes("  clock fake");
   const [fake, stepping] = [createFakeClock(), createSteppingClock()];
   const clock = isFake ? fake : stepping;
@@ -153,10 +139,12 @@ async function open(lines: readonly string[]): Promise<Stage> {
     pass: (ms: number) => (isFake ? fake.advance(ms) : stepping.pass(ms)),
     back: (ms: number) => fake.set(fake.now() - ms),
     armed: (ms: number, times: number) => fake.armed(ms, times),
-    replies: new Map(),
-    started: new Map(),
+    /** The answers that later lines name. */
+    replies: new Map<string, Reply>(),
+    started: new Map<string, Started>(),
+    /** How many of the upstream's requests `asked` lines have told. */
     told: 0,
-    // JSON is YAML.
+    /** What the settings file says now. JSON is YAML. */
     settings: JSON.stringify(settingsIn(lines)),
   };
   const gateway = await startGateway({
@@ -374,9 +362,7 @@ function partOf(stage: Stage, part: string, reply: Reply, line: string): string 
   const value = part.slice(word.length + 1);
   const ofUpstream = (): string => {
     const asked = stage.started.get(line.trim().split(" ")[0] ?? "")?.line ?? line;
-    const { pathname, searchParams } = new URL(requestIn(stage, asked).path, "http://sandbox");
-    const resource = pathname === "/sold" ? "sold" : "listings";
-    return listBody(resource, search(stage.gateway.sandbox.data, resource, searchParams), "offset");
+    return pageOf(stage.gateway.sandbox, requestIn(stage, asked).path);
   };
   const found = PARTS[word]?.({ reply, value, other: stage.replies.get(value), ofUpstream });
   if (typeof found === "string") return `${word} ${found}`;

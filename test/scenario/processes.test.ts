@@ -1,38 +1,34 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask, post } from "../support/ask.ts";
 import { command } from "../support/command.ts";
-import { CALLER, gatewayEnv } from "../support/gateway.ts";
-import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
+import { listening, startFleet } from "../support/fleet.ts";
+import { freePorts } from "../support/ports.ts";
 import { run, runInTerminal, runScript } from "../support/process.ts";
-
-/** The settings of a gateway in front of a small sandbox, which ends with the test. */
-async function settingsFor(): Promise<Record<string, string>> {
-  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
-  onTestFinished(sandbox.close);
-  return gatewayEnv((await sandbox.listen()).url);
-}
-
-const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 describe("the gateway's process", () => {
   /** Node opens its inspector on SIGUSR1 unless it runs with --disable-sigusr1. Anyone on the machine could use it. */
   it.each([
-    ["npm start", (env: Record<string, string>) => runScript("start", env)],
-    ["hand", (env: Record<string, string>) => run(["gateway"], env)],
+    ["npm start", (env: Readonly<Record<string, string>>) => runScript("start", env)],
+    ["hand", (env: Readonly<Record<string, string>>) => run(["gateway"], env)],
   ])("started by %s opens no inspector on SIGUSR1 and keeps running", async (_how, start) => {
-    const { port, env } = await inspectorSettings();
-    const gateway = start({ ...(await settingsFor()), ...env });
-    const [, url = ""] = await gateway.says(READY);
-    await expectNoInspector({ ...gateway, signal: (signal) => gateway.child.kill(signal) }, url, port);
+    const [port = 0] = await freePorts(1);
+    const { env } = await startFleet({ NODE_OPTIONS: `--inspect-port=127.0.0.1:${port}` });
+    const { url, process: gateway } = await listening(start(env));
+    // Node opens it within a few milliseconds: long before so many rounds have passed.
+    for (let round = 0; round < 200; round++) {
+      if (round % 50 === 0) gateway.child.kill("SIGUSR1");
+      expect((await ask(`${url}/nowhere`)).status).toBe(404);
+    }
+    await expect(ask(`http://127.0.0.1:${port}/json`)).rejects.toThrow("ECONNREFUSED");
+    expect(gateway.output()).not.toMatch(/debugger|inspector/i);
     gateway.child.kill("SIGTERM");
     expect(await gateway.ended).toBe(0);
   });
 
   it("stops in order when the reader of its log has gone", async () => {
-    const gateway = run(["gateway"], { ...(await settingsFor()), STOP_DELAY: "5s" });
-    const [, url = "", adminUrl = ""] = await gateway.says(READY);
+    const fleet = await startFleet({ STOP_DELAY: "5s" });
+    const { url, adminUrl, process: gateway } = await fleet.start();
     gateway.child.stdout?.destroy();
     // Its line in the log is the first one that fails.
     expect((await ask(`${url}/listings?limit=1`)).status).toBe(200);
@@ -43,9 +39,9 @@ describe("the gateway's process", () => {
   });
 
   it("ends with a reason if its port is taken", async () => {
-    const settings = await settingsFor();
-    const taken = new URL(settings["UPSTREAM_URL"] ?? "").port;
-    const gateway = run(["gateway"], { ...settings, PORT: taken });
+    const fleet = await startFleet();
+    const taken = new URL(fleet.env["UPSTREAM_URL"] ?? "").port;
+    const gateway = fleet.begin({ PORT: taken });
     expect(await gateway.ended).toBe(1);
     expect(gateway.output()).toContain(
       `Port ${taken} is in use by another program. Choose another with --port, PORT or server.port.\n`,
@@ -109,16 +105,5 @@ describe("the demo", () => {
     await press("1", "API down", 503);
     demo.type("q");
     expect(await demo.ended).toBe(0);
-  });
-});
-
-describe("the sandbox's process", () => {
-  it("runs alone, and stops on a signal", async () => {
-    const args = ["--port", "0", "--control-port", "0", "--listings", "10", "--sold", "10"];
-    const sandbox = run(["sandbox", ...args]);
-    const [, url = ""] = await sandbox.says(/interface +(http:\S+)/);
-    expect((await ask(`${url}/listings`)).status).toBe(403);
-    sandbox.child.kill("SIGTERM");
-    expect(await sandbox.ended).toBe(0);
   });
 });

@@ -1,4 +1,6 @@
 /** Each kind of response: responses.txt, and the rules that all of them follow. */
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
+
 import { expect, describe, it } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
@@ -8,11 +10,12 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { sectionsOf, unescaped } from "../support/table.ts";
 
+const PATH = "/listings?areaId=76&limit=20";
 const [ANSWERS, REFUSALS] = sectionsOf(new URL("responses.txt", import.meta.url));
 
 const inFull = (text: string): string =>
   unescaped(text)
-    .replace(/^A\b/, "/listings?areaId=76&limit=20")
+    .replace(/^A\b/, PATH)
     .replace(/\bK\b/, 'key="listings?areaId=76&limit=20&offset=0"')
     .replaceAll(/(?<![A-Za-z])ID(?=_70x|\b)/g, LISTING_ID);
 
@@ -150,4 +153,72 @@ it("harmless differences are not refused", async () => {
     "/areas?q={x*8183}",
   ];
   for (const path of paths) expect([path, (await send(gateway, path)).status]).toEqual([path, 200]);
+});
+
+it("304 has the headers of the answer without those about the body", async () => {
+  const clock = createSteppingClock();
+  const gateway = await start(clock);
+  await gateway.get(PATH);
+  const headers = { "accept-encoding": "br" };
+  const whole = await gateway.get(PATH, { headers });
+  for (const method of ["GET", "HEAD"]) {
+    const unchanged = await gateway.get(PATH, {
+      method,
+      headers: { ...headers, "if-none-match": whole.headers.etag, "x-request-id": "again" },
+    });
+    expect([unchanged.status, unchanged.body.length]).toEqual([304, 0]);
+    const { "content-type": _type, "content-encoding": _coding, ...rest } = headOf(whole);
+    const { "content-length": _length, ...expected } = rest;
+    expect(headOf(unchanged)).toEqual({ ...expected, "x-request-id": "again" });
+  }
+});
+
+describe("a content encoding", () => {
+  const DECODERS = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync };
+
+  it("is computed once and cached with the answer", async () => {
+    const gateway = await startGateway({ env: EXACT_PAGES });
+    const bytesHeld = (): Promise<number> => gateway.metric('gateway_cache_bytes{tier="memory"}');
+    const plain = await gateway.get(PATH);
+    const before = await bytesHeld();
+    const codings = Object.keys(DECODERS);
+    const atOnce = await Promise.all(
+      [...codings, ...codings, ...codings].map((coding) =>
+        gateway.get(PATH, { headers: { "accept-encoding": coding } }),
+      ),
+    );
+    const sizes = new Map(atOnce.map((reply) => [reply.headers["content-encoding"], reply.body.length]));
+    const headsBytes = 1_024;
+    const made = [...sizes.values()].reduce((sum, size) => sum + size + headsBytes, 0);
+    expect(sizes.size).toBe(3);
+    expect(await bytesHeld()).toBe(before + made);
+    for (const [coding, decode] of Object.entries(DECODERS)) {
+      const reply = await gateway.get(PATH, { headers: { "accept-encoding": coding } });
+      expect(cacheStatus(reply)).toMatchObject({ hit: true });
+      expect(decode(reply.body).equals(plain.body)).toBe(true);
+      expect(reply.body.length).toBeLessThan(plain.body.length / 2);
+    }
+    expect(await bytesHeld()).toBe(before + made);
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("and a whole page of a search fetched by itself have the same ETag as one cut from a block", async () => {
+    const [cut, exact] = [await startGateway(), await startGateway({ env: EXACT_PAGES })];
+    expect((await cut.get(`${PATH}&offset=40`)).headers.etag).toBe(
+      (await exact.get(`${PATH}&offset=40`)).headers.etag,
+    );
+  });
+
+  it("is not used for a small answer, a thumbnail or a problem", async () => {
+    const gateway = await startGateway();
+    for (const path of [
+      "/areas?q=Nacka&limit=1",
+      `/cache/primary_${LISTING_ID}_70x47.jpg`,
+      "/listings?limit=501",
+    ]) {
+      const reply = await gateway.get(path, { headers: { "accept-encoding": "zstd, br, gzip" } });
+      expect([path, reply.headers["content-encoding"]]).toEqual([path, undefined]);
+      expect(reply.body).toHaveLength(Number(reply.headers["content-length"]));
+    }
+  });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { askDirectly } from "../support/direct.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
+import { pageOf } from "../support/upstream.ts";
 
 it("the lifetime of an answer ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {
   const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }", env: EXACT_PAGES });
@@ -28,6 +28,6 @@ describe("the interface's two spellings of the offset", () => {
     const gateway = await startGateway({ sandbox: { offsetSpelling } });
     const reply = await gateway.get("/sold?limit=2&offset=4");
     expect(reply.text).toContain(`"${offsetSpelling}":4`);
-    expect(reply.text).toBe((await askDirectly(gateway.sandboxUrl, "/sold?limit=2&offset=4")).text);
+    expect(reply.text).toBe(pageOf(gateway.sandbox, "/sold?limit=2&offset=4", offsetSpelling));
   });
 });

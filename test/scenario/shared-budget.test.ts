@@ -2,11 +2,11 @@
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { redisForTest, startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-import { budgetAt, expectShared, PATIENT, startTwo } from "../support/two-gateways.ts";
+import { budgetAt, expectShared, startShared, startTwo } from "../support/two-gateways.ts";
 
 const APPS = "apps: [{ id: web }, { id: batch }]";
 let redis: RedisServer;
@@ -19,10 +19,9 @@ beforeAll(async () => {
 async function startSharing(
   env: Record<string, string>,
   settings = APPS,
-  timeouts = PATIENT,
 ): Promise<readonly [TestGateway, TestGateway]> {
   await redis.command("FLUSHALL");
-  return await startTwo(redis, { env, settings, timeouts });
+  return await startTwo({ redis, env, settings });
 }
 
 describe("two gateways on one Redis", () => {
@@ -82,8 +81,8 @@ describe("two gateways on one Redis", () => {
 
   it("count the requests that wait at the other one", { timeout: 120_000 }, async () => {
     // Each window is longer by two timeouts.
-    const timeouts = "redis: { timeout: 2s }\n";
-    const [first, second] = await startSharing({ BUDGET: "2/1m", BUDGET_MAX_WAIT: "5m" }, "", timeouts);
+    const settings = "redis: { timeout: 2s }";
+    const [first, second] = await startSharing({ BUDGET: "2/1m", BUDGET_MAX_WAIT: "5m" }, settings);
     for (const gateway of [first, second])
       expect((await gateway.get(`/areas?q=${gateway.port}`)).status).toBe(200);
     const hangUp = new AbortController();
@@ -146,13 +145,7 @@ describe("two gateways on one Redis", () => {
     await expect.poll(() => usage(first)).toMatchObject(expected);
     expect(await usage(second)).toMatchObject(expected);
 
-    const env = {
-      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-      BUDGET: "3/1h",
-      UPSTREAM_URL: first.sandboxUrl,
-    };
-    const third = await startGateway({ env, settings: PATIENT + APPS });
-    await expectShared(third.adminUrl);
+    const third = await startShared({ redis, beside: first, env: { BUDGET: "3/1h" }, settings: APPS });
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
     // Four calls were allowed under the limit of the first two gateways.
     expect(await usage(third)).toMatchObject({
@@ -169,10 +162,8 @@ describe("two gateways on a Cluster", () => {
     onTestFinished(() => cluster.close());
     const nodes = cluster.settings.nodes.map(({ host, port }) => `${host}:${port}`);
     const settings = `redis: { mode: cluster, timeout: 10s, nodes: ${JSON.stringify(nodes)} }\n${APPS}`;
-    const env = { REDIS_URL: `redis://${nodes[0]}`, REPLICAS: "2", BUDGET: "5/1h" };
-    const first = await startGateway({ env, settings });
-    const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings });
-    for (const { adminUrl } of [first, second]) await expectShared(adminUrl);
+    const env = { REDIS_URL: `redis://${nodes[0]}`, BUDGET: "5/1h" };
+    const [first, second] = await startTwo({ redis: { port: 0 }, env, settings });
     for (const [index, gateway] of [first, second, first].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
     for (const gateway of [first, second])
@@ -186,19 +177,15 @@ describe("two gateways on a Cluster", () => {
 
 describe("two gateways 70 ms away from their Redis", () => {
   it("share the budget without any setting, and go on when it moves 200 ms away", async () => {
-    const far = await startRedis();
-    onTestFinished(() => far.close());
-    const proxy = await startTcpProxy(far.port);
-    onTestFinished(proxy.close);
+    const proxy = await startTcpProxy((await redisForTest()).port);
     proxy.delay(70);
-    const env = { REDIS_URL: `redis://127.0.0.1:${proxy.port}`, REPLICAS: "2", BUDGET: "100/1h" };
-    const first = await startGateway({ env });
-    const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl } });
+    const options = { redis: proxy, env: { BUDGET: "100/1h" }, settings: "redis: {}" };
+    const [first, second] = await startTwo(options);
     let asked = 0;
     for (const delayMs of [70, 200]) {
       proxy.delay(delayMs);
       for (const gateway of [first, second, first, second]) {
-        await expectShared(gateway.adminUrl);
+        await expectShared(gateway);
         expect((await gateway.get(`/areas?q=${asked++}`)).status).toBe(200);
       }
     }

@@ -1,11 +1,12 @@
 import { createServer, type IncomingMessage } from "node:http";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { readTracing } from "../../src/config/tracing.ts";
 import { ask } from "../support/ask.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startFleet } from "../support/fleet.ts";
+import { serve } from "../support/serve.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLERS_SPAN = "b7ad6b7169203331";
@@ -19,15 +20,9 @@ interface Span {
   readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[];
 }
 
-interface Export {
-  readonly path: string | undefined;
-  readonly type: string | undefined;
-  readonly body: Buffer;
-}
-
 /** A stand-in for an OpenTelemetry collector: it accepts OTLP over HTTP and stores it. */
-async function startCollector(): Promise<{ readonly url: string; readonly exports: Export[] }> {
-  const exports: Export[] = [];
+async function startCollector() {
+  const exports: { path: string | undefined; type: string | undefined; body: Buffer }[] = [];
   const server = createServer((message: IncomingMessage, response) => {
     const chunks: Buffer[] = [];
     message.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -36,15 +31,11 @@ async function startCollector(): Promise<{ readonly url: string; readonly export
       response.writeHead(200, { "content-type": "application/json" }).end("{}");
     });
   });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("the collector has no port");
-  return { url: `http://127.0.0.1:${address.port}`, exports };
+  return { url: `http://127.0.0.1:${await serve(server)}`, exports };
 }
 
 /** The spans of JSON exports (opentelemetry-proto, trace/v1). */
-function spansIn(exports: readonly Export[]): Span[] {
+function spansIn(exports: readonly { readonly body: Buffer }[]): Span[] {
   return exports.flatMap(({ body }) => {
     const { resourceSpans } = JSON.parse(body.toString("utf8"));
     return resourceSpans.flatMap(({ scopeSpans }: { scopeSpans: { spans: Span[] }[] }) =>

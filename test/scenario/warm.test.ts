@@ -1,13 +1,13 @@
 /** What stories/warm.txt cannot tell: the reserve, restarts and replicas. */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { command } from "../support/command.ts";
 import { ask } from "../support/ask.ts";
 import { gatewayEnv, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
-import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
 import { freePorts } from "../support/ports.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { startTwo } from "../support/two-gateways.ts";
 
@@ -18,16 +18,13 @@ const AGAIN_MS = 270_000;
 const URLS = ["/listings?areaId=76&limit=5", "/listings?areaId=1&limit=5", "/areas?q=Nacka"] as const;
 const LIST = `warm: ${JSON.stringify(URLS.map((url) => ({ url })))}`;
 
-interface Started {
-  readonly gateway: TestGateway;
-  readonly clock: FakeClock;
-}
+type Started = Awaited<ReturnType<typeof startWarm>>;
 
 /** A gateway that keeps three answers warm, and has not begun to. */
 async function startWarm(
   { settings = "", ...options }: TestGatewayOptions & { readonly settings?: string } = {},
   startAt = Date.now(),
-): Promise<Started> {
+) {
   const clock = createFakeClock(startAt);
   const gateway = await startGateway({
     clock,
@@ -120,11 +117,9 @@ describe("an answer that was already fetched", () => {
   });
 
   it("in another replica is not fetched again", async () => {
-    const redis = await startRedis();
-    onTestFinished(redis.close);
     let list = "";
     // Before it has joined the shared budget, a gateway would be refused its fetches.
-    const [first, second] = await startTwo(redis, { settings: () => list });
+    const [first, second] = await startTwo({ redis: await redisForTest(), settings: () => list });
     list = LIST;
     for (const { adminUrl } of [first, second])
       expect((await ask(`${adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);

@@ -1,12 +1,10 @@
 /** An admin port without a gateway behind it: a test says what the parts answer. */
-import { onTestFinished } from "vitest";
-
 import { type AdminOptions, createAdminServer } from "../../src/admin/server.ts";
 import { openSettings } from "../../src/config/load.ts";
 import { systemClock } from "../../src/process/clock.ts";
-import { listen } from "../../src/process/listen.ts";
 import { createRouter } from "../../src/query/route.ts";
 import { gatewayEnv } from "./gateway.ts";
+import { serve } from "./serve.ts";
 import { SILENT } from "./silent-observer.ts";
 
 const unasked = (): Promise<never> => Promise.reject(new Error("not asked"));
@@ -41,7 +39,5 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     token: undefined,
     ...options,
   });
-  const { url, close } = await listen(server, 0, "127.0.0.1");
-  onTestFinished(() => close(systemClock, 0));
-  return url;
+  return `http://127.0.0.1:${await serve(server)}`;
 }

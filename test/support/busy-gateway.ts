@@ -12,11 +12,10 @@ export const BUSY_APPS = ["web", "crm", "poor", "unheard-of"];
 
 /** A gateway with a real Redis, and traffic that produces every metric. */
 export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () => Promise<void> }> {
-  const redis = await redisForTest();
   const gateway = await startGateway({
+    redis: await redisForTest(),
     settings: SETTINGS,
     env: {
-      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
       CACHE_TTL: "listings=200ms,records=200ms",
       // So that an expired search is served instead of a refusal, and not refreshed.
       CACHE_STALE_WHILE_REVALIDATE: "listings=1ms",

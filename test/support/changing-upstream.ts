@@ -9,21 +9,6 @@ import { createRandom, type TestRandom } from "./random.ts";
 import { CALLER, startGateway } from "./gateway.ts";
 import { createSteppingClock } from "./stepping-clock.ts";
 
-export interface WalkPlan {
-  readonly pages: number;
-  readonly seed: number;
-}
-
-export interface WalkResult {
-  /** Pages that were walked through. */
-  readonly pages: number;
-  /** States that the upstream was in. */
-  readonly states: number;
-  /** States that pages were of. */
-  readonly seen: number;
-  readonly calls: number;
-}
-
 /** Everything expires within seconds, and may be served stale for as long. A busy machine is no reason to give up. */
 const SETTINGS = `
 cache: { ttl: { listings: 4s }, staleWhileRevalidate: { listings: 4s }, negativeTtl: 1s }
@@ -34,7 +19,7 @@ const WALKERS = 8;
 const SEARCHES: readonly Readonly<Record<string, string>>[] = [{}, { minRooms: "3" }, { areaId: "2" }];
 
 /** Walks through an upstream that changes, and checks that every page is a slice of one state of it. */
-export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<WalkResult> {
+export async function walkWhileChanging({ pages, seed }: { readonly pages: number; readonly seed: number }) {
   const random = createRandom(seed);
   const all = generateData({ seed: 1, listings: 1_600, sold: 1, service: CALLER.service });
   const upstream = createChanging(all, random);
@@ -65,18 +50,18 @@ export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<Walk
     while (walked < pages) await walk();
   }
   await Promise.all(Array.from({ length: WALKERS }, walker));
-  return { pages: walked, states: upstream.states(), seen: seen.size, calls: gateway.sandbox.counts().total };
+  return {
+    /** Pages that were walked through. */
+    pages: walked,
+    /** States that the upstream was in. */
+    states: upstream.states(),
+    /** States that pages were of. */
+    seen: seen.size,
+    calls: gateway.sandbox.counts().total,
+  };
 }
 
-interface Changing {
-  readonly data: SandboxData;
-  readonly change: () => void;
-  readonly states: () => number;
-  /** Which state a body is a page of. */
-  readonly stateOf: (params: Readonly<Record<string, string>>, body: string) => number | undefined;
-}
-
-function createChanging(all: SandboxData, random: TestRandom): Changing {
+function createChanging(all: SandboxData, random: TestRandom) {
   const states: (readonly PropertyRow[])[] = [all.listings.slice(0, 1_500)];
   const current = (): readonly PropertyRow[] => states.at(-1) ?? [];
   const dataOf = (listings: readonly PropertyRow[]): SandboxData => ({ ...all, listings });
@@ -101,7 +86,8 @@ function createChanging(all: SandboxData, random: TestRandom): Changing {
       states.push(rows);
     },
     states: () => states.length,
-    stateOf(params, body) {
+    /** Which state a body is a page of. */
+    stateOf(params: Readonly<Record<string, string>>, body: string): number | undefined {
       // Most pages are of a late state.
       for (let state = states.length - 1; state >= 0; state -= 1) {
         const found = search(dataOf(states[state] ?? []), "listings", params);

@@ -37,14 +37,8 @@ export function overlaid(below: Values, above: Values): Values {
   return merged;
 }
 
-export interface HelmReply {
-  readonly succeeded: boolean;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** Calls Helm with values over the chart's own. */
-export function helm(args: readonly string[], values: Values, major: HelmMajor = 4): HelmReply {
+export function helm(args: readonly string[], values: Values, major: HelmMajor = 4) {
   const input = JSON.stringify(values);
   const { status, stdout, stderr, error } = spawnSync(helmCommand(major), [...args, "--values", "-"], {
     encoding: "utf8",

@@ -10,26 +10,15 @@ export interface Instruction {
   readonly text: string;
 }
 
-interface Stage {
-  readonly base: string;
-  readonly name: string | undefined;
-  readonly instructions: readonly Instruction[];
-}
-
-interface Dockerfile {
-  /** Arguments with their defaults, from before the first stage. */
-  readonly arguments: Readonly<Record<string, string>>;
-  readonly stages: readonly Stage[];
-}
-
-export function parseDockerfile(text: string): Dockerfile {
+export function parseDockerfile(text: string) {
   const joined = text.replace(/^\s*#.*\n/gm, "").replace(/\\\n/g, " ");
   const instructions = joined
     .split("\n")
     .filter((line) => line.trim() !== "")
     .map(toInstruction);
+  /** Arguments with their defaults, from before the first stage. */
   const globals: Record<string, string> = {};
-  const stages: (Stage & { instructions: Instruction[] })[] = [];
+  const stages: { base: string; name: string | undefined; instructions: Instruction[] }[] = [];
   for (const instruction of instructions) {
     const stage = stages.at(-1);
     if (instruction.name === "FROM") {

@@ -30,18 +30,14 @@ interface FakeLimiter extends Limiter {
   readonly refusals: number;
 }
 
-export interface FakeLimiters {
-  readonly join: () => FakeLimiter;
-  /** What was let go, in order. */
-  readonly sends: readonly { readonly at: number; readonly request: PermitRequest }[];
-  readonly completed: readonly SendEnd[];
-}
+export type FakeLimiters = ReturnType<typeof createFakeLimiters>;
 
 const DAY_MS = 86_400_000;
 
-export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
+export function createFakeLimiters(options: FakeLimitersOptions) {
   const { now, perDay = new Map<string, number>(), newsAfterMs = 0 } = options;
   const windows = options.windows.map((window) => ({ name: `${window.windowMs}ms`, ...window }));
+  /** What was let go, in order. */
   const sends: { id: string; at: number; request: PermitRequest }[] = [];
   const completed: SendEnd[] = [];
   const replicas: { told: Told[]; listener: () => void }[] = [];
@@ -113,7 +109,7 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
   return {
     sends,
     completed,
-    join() {
+    join(): FakeLimiter {
       const me = { told: [] as Told[], listener: (): void => undefined };
       replicas.push(me);
       let refusals = 0;

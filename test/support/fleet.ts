@@ -1,91 +1,82 @@
-/**
- * Gateway processes that share a Redis and an upstream, and callers that ask them for more than the budget
- * has.
- */
+/** Gateway processes in front of one upstream, and callers that ask them for more than the budget has. */
+import http from "node:http";
+import { setTimeout as lasting } from "node:timers/promises";
+
 import { onTestFinished } from "vitest";
 
-import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
 import { CALLER, gatewayEnv } from "./gateway.ts";
 import { run, type Running } from "./process.ts";
 
-export interface Replica {
-  readonly process: Running;
-  readonly url: string;
-  readonly admin: string;
-}
+export type Replica = Awaited<ReturnType<typeof listening>>;
 
-export interface Fleet {
-  readonly sandbox: Sandbox;
-  readonly start: (env?: Readonly<Record<string, string>>) => Promise<Replica>;
-  /** Starts a process that may end before it listens. */
-  readonly begin: (env?: Readonly<Record<string, string>>) => Running;
-  /** When requests arrived at the upstream so far, in epoch milliseconds. */
-  readonly arrivals: () => number[];
-}
-
-const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
-
-/** A fleet that ends with the test. */
-export async function startFleet(env: Readonly<Record<string, string>>): Promise<Fleet> {
+/** A fleet that ends with the test. @param env with the URL of another upstream, if there is one */
+export async function startFleet(env: Readonly<Record<string, string>> = {}) {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
-  const { url } = await sandbox.listen();
-  const common = {
-    ...gatewayEnv(url),
+  onTestFinished(sandbox.close);
+  const common: Readonly<Record<string, string>> = {
+    ...gatewayEnv((await sandbox.listen()).url),
     LOG_LEVEL: "info",
     ...env,
   };
-  onTestFinished(sandbox.close);
-  const begin: Fleet["begin"] = (more = {}) => run(["gateway"], { ...common, ...more });
+  /** Starts a process that may end before it listens. */
+  const begin = (more: Readonly<Record<string, string>> = {}): Running =>
+    run(["gateway"], { ...common, ...more });
   return {
     sandbox,
+    /** The environment of every process. */
+    env: common,
     begin,
-    async start(more) {
-      const process = begin(more);
-      const [, callers = "", admin = ""] = await process.says(READY);
-      return { process, url: callers, admin };
-    },
+    start: (more?: Readonly<Record<string, string>>) => listening(begin(more)),
+    /** When requests arrived at the upstream so far, in epoch milliseconds. */
     arrivals: () => sandbox.requests().map(({ at }) => at),
   };
 }
 
-export const startMany = (fleet: Fleet, count: number): Promise<Replica[]> =>
-  Promise.all(Array.from({ length: count }, () => fleet.start()));
-
-export interface Crowd {
-  /** Statuses of the answers so far; 0 where the connection failed. */
-  readonly statuses: number[];
-  readonly stop: () => Promise<void>;
+/** Resolves when the process of a gateway listens. */
+export async function listening(process: Running) {
+  const ports = /"callers":"(http[^"]+)","admin":"(http[^"]+)"/;
+  const [, url = "", adminUrl = ""] = await process.says(ports);
+  return { process, url, adminUrl };
 }
 
 let questions = 0;
 
-/** Callers that ask, again and again, for answers that are not cached. */
-export function crowd(
-  replicas: () => readonly Pick<Replica, "url">[],
-  callers: number,
-  headers: Readonly<Record<string, string>> = {},
-): Crowd {
-  const statuses: number[] = [];
-  const stop = new AbortController();
+/**
+ * Callers on kept connections that ask, again and again, for answers that are not cached. They try nothing twice, and
+ * hang up when the test ends.
+ */
+export function crowd(gateways: () => readonly { readonly url: string }[], callers: number) {
+  /** Every other end of a request: a status and a text, or an error. */
+  const problems: string[] = [];
+  const stopping = new AbortController();
+  let answered = 0;
   async function caller(index: number): Promise<void> {
-    for (let round = index; !stop.signal.aborted; round++) {
-      const pool = replicas();
-      const replica = pool[round % pool.length];
-      const reply = await ask(`${replica?.url}/areas?q=question-${questions++}`, { headers }).catch(
-        () => undefined,
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+    for (let round = index; !stopping.signal.aborted; round++) {
+      const pool = gateways();
+      const url = `${pool[round % pool.length]?.url}/areas?q=question-${questions++}`;
+      const problem = await ask(url, { agent, signal: stopping.signal }).then(
+        ({ status, text }) => (status === 200 ? undefined : `${status} ${text}`),
+        String,
       );
-      statuses.push(reply?.status ?? 0);
-      // Refusals are immediate. The pause keeps callers from asking hundreds of times a second.
-      if (reply?.status !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
+      if (problem === undefined) answered++;
+      else if (!stopping.signal.aborted) {
+        problems.push(problem);
+        // Refusals are immediate. The pause keeps callers from asking hundreds of times a second.
+        await lasting(100);
+      }
     }
+    agent.destroy();
   }
   const all = Array.from({ length: callers }, (_, index) => caller(index));
-  return {
-    statuses,
-    async stop() {
-      stop.abort();
-      await Promise.all(all);
-    },
+  /** They hang up. */
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await Promise.all(all);
   };
+  onTestFinished(stop);
+  /** `answered`: how many answers there were so far. */
+  return { answered: () => answered, problems, stop };
 }

@@ -96,19 +96,29 @@ export interface TestGatewayOptions {
   readonly random?: Partial<Random>;
   /** The port of the sandbox; any free one by default. A restart keeps its answers only if the address is the same. */
   readonly upstreamPort?: number;
+  /** The Redis that it shares with others. A busy machine may delay it, so it has time. */
+  readonly redis?: { readonly port: number };
+  /** A gateway whose upstream this one has, too. */
+  readonly beside?: TestGateway;
 }
+
+/** A busy machine may delay Redis. No gateway may go on without it because of that. */
+const PATIENT = "redis: { timeout: 10s }\n";
 
 /** Starts sandbox and gateway; both stop when the test ends. The budget is ample unless a test sets it. */
 export async function startGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
-  const sandbox = createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
-  const upstream = await sandbox.listen(options.upstreamPort);
+  const { beside, redis } = options;
+  const sandbox = beside?.sandbox ?? createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
+  const sandboxUrl = beside?.sandboxUrl ?? (await sandbox.listen(options.upstreamPort)).url;
   const source = openSettings({
     constants: withConstants(settingsText(options)).constants,
     env: {
-      ...gatewayEnv(upstream.url),
+      ...gatewayEnv(sandboxUrl),
       UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@agency.test)",
       BUDGET: "1000000/1m",
+      BUDGET_SPACING: "0s",
       CONFIG_FILE: "test.yaml",
+      ...(redis && { REDIS_URL: `redis://127.0.0.1:${redis.port}` }),
       ...options.env,
     },
     readFile: (path) =>
@@ -130,14 +140,15 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const arrivals = countArrivals(callers.port);
   let sent = 0;
   let stopped: Promise<void> | undefined;
-  const stop = (): Promise<void> => (stopped ??= sandbox.close().then(() => gateway.stop()));
+  const stop = (): Promise<void> =>
+    (stopped ??= (beside ? Promise.resolve() : sandbox.close()).then(() => gateway.stop()));
   onTestFinished(stop);
   return {
     url: callers.url,
     port: callers.port,
     adminUrl: admin.url,
     sandbox,
-    sandboxUrl: upstream.url,
+    sandboxUrl,
     log,
     logged,
     get(path, askOptions) {
@@ -153,8 +164,9 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   };
 }
 
-function settingsText({ settings = "" }: TestGatewayOptions): string {
-  return typeof settings === "string" ? settings : settings();
+function settingsText({ settings = "", redis }: TestGatewayOptions): string {
+  const text = typeof settings === "string" ? settings : settings();
+  return redis === undefined || /^redis:/m.test(text) ? text : PATIENT + text;
 }
 
 /** Counts the requests that arrive at a port of this process, until the test ends. */

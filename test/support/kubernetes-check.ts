@@ -5,6 +5,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
+import { Ajv2020, type AnySchemaObject, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+
 import { type KUBERNETES_VERSIONS, kubernetesSchemas, customResourceModels } from "./tools.ts";
 
 /** A resource as it is given to a cluster. */
@@ -21,20 +23,6 @@ const MODELS: Readonly<Record<string, string>> = {
   "gateway.networking.k8s.io/v1": "@kubernetes-models/gateway-api",
 };
 
-interface AjvError {
-  readonly instancePath: string;
-  readonly message?: string;
-  readonly params: object;
-}
-interface Validate {
-  (data: unknown): boolean;
-  readonly errors?: readonly AjvError[] | null;
-}
-interface Ajv {
-  readonly addSchema: (schema: unknown) => void;
-  readonly compile: (schema: unknown) => Validate;
-}
-
 type Version = (typeof KUBERNETES_VERSIONS)[number];
 type Check = (manifest: Manifest) => string[];
 
@@ -50,11 +38,10 @@ export function kubernetesCheck(version: Version): Check {
 
 function createCheck(version: Version): Check {
   const directory = kubernetesSchemas(version);
-  const read = (name: string): unknown => JSON.parse(readFileSync(join(directory, name), "utf8"));
-  const { Ajv2020 } = createRequire(join(customResourceModels(), "package.json"))("ajv/dist/2020.js");
-  const ajv: Ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
+  const read = (name: string): AnySchemaObject => JSON.parse(readFileSync(join(directory, name), "utf8"));
+  const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
   ajv.addSchema(read("_definitions.json"));
-  const compiled = new Map<string, Validate>();
+  const compiled = new Map<string, ValidateFunction>();
   return (manifest) => {
     const { apiVersion, kind } = manifest;
     const file = `${kind.toLowerCase()}-${apiVersion.replace(/^([^./]*)(\.[^/]*)?\//, "$1-")}.json`;
@@ -65,7 +52,7 @@ function createCheck(version: Version): Check {
   };
 }
 
-function describe({ kind, metadata }: Manifest, { instancePath, message, params }: AjvError): string {
+function describe({ kind, metadata }: Manifest, { instancePath, message, params }: ErrorObject): string {
   return `${kind} ${metadata.name}: ${instancePath}: ${message} ${JSON.stringify(params)}`;
 }
 

@@ -4,27 +4,21 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { expect, onTestFinished } from "vitest";
 
 import { ask } from "./ask.ts";
-import { freePorts } from "./ports.ts";
-
-interface Dns {
-  readonly port: number;
-  /** The addresses of the name; they may change. */
-  addresses: readonly string[];
-}
+import { freePorts, portOf } from "./ports.ts";
 
 /** A DNS server that knows one name. It answers every question of type A with all addresses. */
-export async function startDns(name: string, addresses: readonly string[]): Promise<Dns> {
+export async function startDns(name: string, addresses: readonly string[]) {
   const socket = createSocket("udp4");
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");
   onTestFinished(() => void socket.close());
+  /** The addresses may change. */
   const dns = { port: socket.address().port, addresses };
   const question = Buffer.concat([
     Buffer.from([name.length]),
@@ -45,12 +39,7 @@ export async function startDns(name: string, addresses: readonly string[]): Prom
   return dns;
 }
 
-interface Replica {
-  readonly address: string;
-  readonly port: number;
-  readonly requests: readonly { readonly url: string; readonly headers: IncomingHttpHeaders }[];
-  readonly close: () => Promise<void>;
-}
+type Replica = Awaited<ReturnType<typeof startReplica>>;
 
 /** Servers on one port of several addresses. Each answers with its address, and `/refuse` with 503. */
 export async function startReplicas(
@@ -61,7 +50,7 @@ export async function startReplicas(
   return [replica, ...(await Promise.all(others.map((address) => startReplica(address, replica.port))))];
 }
 
-async function startReplica(address: string, wanted: number): Promise<Replica> {
+async function startReplica(address: string, wanted: number) {
   const requests: { url: string; headers: IncomingHttpHeaders }[] = [];
   const server = createServer(({ url = "", headers }, response) => {
     requests.push({ url, headers });
@@ -77,23 +66,17 @@ async function startReplica(address: string, wanted: number): Promise<Replica> {
     await once(server, "close");
   };
   onTestFinished(close);
-  const bound: AddressInfo | string | null = server.address();
-  if (bound === null || typeof bound === "string") throw new Error("the replica has no port");
-  return { address, port: bound.port, requests, close };
+  return { address, port: portOf(server), requests, close };
 }
 
-interface NginxOptions {
-  /** As in nginx' own setting. */
-  readonly resolver: string;
-  /** The port of the replicas. */
-  readonly port: number;
-}
-
-/** nginx with a configuration file, changed only in its ports, its resolver and its directory. */
+/**
+ * nginx with a configuration file, changed only in its ports, its resolver and its directory.
+ * @param to its resolver, as in its own setting, and the port of the replicas
+ */
 export async function startNginx(
   path: string,
-  { resolver, port }: NginxOptions,
-): Promise<{ readonly url: string; readonly adminUrl: string }> {
+  { resolver, port }: { readonly resolver: string; readonly port: number },
+) {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-nginx-"));
   // nginx cannot choose its ports itself.
   const [callers, operators, health] = await freePorts(3);

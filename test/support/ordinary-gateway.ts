@@ -71,14 +71,7 @@ export class Scraped {
 }
 
 /** One scrape of the week. */
-interface Instant {
-  readonly hours: number;
-  readonly minutes: number;
-  /** The API asked for a pause. */
-  readonly isPaused: boolean;
-  /** The pause is over. At night the circuit waits for the next call. */
-  readonly isUntested: boolean;
-}
+type Instant = ReturnType<typeof instantsOf>[number];
 
 /** @returns the names of the alerts that fired at any time */
 export function alertsOver(ordinary: Ordinary): string[] {
@@ -133,7 +126,7 @@ function seriesOf({ seed, stepSeconds, steps, fromHour, fault }: Ordinary): obje
   });
 }
 
-function instantsOf(fromHour: number, minutes: number, steps: number, random: Random): Instant[] {
+function instantsOf(fromHour: number, minutes: number, steps: number, random: Random) {
   let pausedUntil = -1;
   return Array.from({ length: steps }, (_, step) => {
     // Three times a day, for 20 seconds.
@@ -141,7 +134,9 @@ function instantsOf(fromHour: number, minutes: number, steps: number, random: Ra
     return {
       hours: fromHour + (step * minutes) / 60,
       minutes,
+      /** The API asked for a pause. */
       isPaused: step < pausedUntil,
+      /** The pause is over. At night the circuit waits for the next call. */
       isUntested: step < pausedUntil + 10 / minutes,
     };
   });
@@ -210,12 +205,12 @@ function countRequests(
   scraped.requests += asked;
 }
 
-interface Known {
-  readonly version: string;
-  readonly hasSlot: boolean;
-}
-
-function setGauges(scraped: Scraped, instant: Instant, { version, hasSlot }: Known, random: Random): void {
+function setGauges(
+  scraped: Scraped,
+  instant: Instant,
+  { version, hasSlot }: { readonly version: string; readonly hasSlot: boolean },
+  random: Random,
+): void {
   const { hours, minutes, isPaused, isUntested } = instant;
   // Redis restarts on Thursday at 3.
   const isRestarting = Math.abs(hours - 75) * 60 < minutes / 2;

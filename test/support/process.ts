@@ -55,7 +55,10 @@ export function argumentsOf(name: string): string[] {
 }
 
 function endedWithTest(running: Running): Running {
-  onTestFinished(() => void running.child.kill("SIGKILL"));
+  onTestFinished(async () => {
+    running.child.kill("SIGKILL");
+    await running.ended;
+  });
   return running;
 }
 
@@ -63,9 +66,9 @@ function runNode(args: readonly string[], env: Readonly<Record<string, string>>)
   return spawnAndFollow(process.execPath, args, { ...runMark(), ...env });
 }
 
-/** Runs another program with the environment of this process. It ends with the test. */
-export function runProgram(program: string, args: readonly string[]): Running {
-  return endedWithTest(spawnAndFollow(program, args));
+/** Runs another program, by default with the environment of this process. It ends with the test. */
+export function runProgram(...parameters: Parameters<typeof spawnAndFollow>): Running {
+  return endedWithTest(spawnAndFollow(...parameters));
 }
 
 function spawnAndFollow(

@@ -1,36 +1,24 @@
 /** A real Prometheus, on a free port of 127.0.0.1, in a directory of its own. */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { onTestFinished } from "vitest";
-
 import { ask } from "./ask.ts";
+import { temporaryDirectory } from "./files.ts";
+import { runProgram } from "./process.ts";
 
 interface Result {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-export interface PrometheusServer {
-  /** The series an expression gives now. Rejects, with Prometheus' own words, where it is none. */
-  readonly query: (expression: string) => Promise<readonly Result[]>;
-}
-
-interface PrometheusOptions {
-  /** Host and port to scrape. */
-  readonly target: string;
-  readonly ruleFile: string;
-}
-
 const SCRAPE_INTERVAL = "250ms";
-const LISTENING = /msg="Listening on".* address=127\.0\.0\.1:(\d+)/;
 
-/** Starts one; it stops when the test ends, and nothing is left behind. */
-export async function startPrometheus({ target, ruleFile }: PrometheusOptions): Promise<PrometheusServer> {
-  const dir = mkdtempSync(join(tmpdir(), "prometheus-"));
+/**
+ * Starts one; it stops when the test ends, and nothing is left behind.
+ * @param target host and port to scrape
+ */
+export async function startPrometheus(target: string, ruleFile: string) {
+  const dir = temporaryDirectory();
   const config = {
     global: {
       scrape_interval: SCRAPE_INTERVAL,
@@ -42,34 +30,16 @@ export async function startPrometheus({ target, ruleFile }: PrometheusOptions): 
   };
   // What is JSON is YAML too.
   writeFileSync(join(dir, "prometheus.yml"), JSON.stringify(config));
-  const server = spawn(
-    "prometheus",
-    [
-      `--config.file=${join(dir, "prometheus.yml")}`,
-      `--storage.tsdb.path=${join(dir, "data")}`,
-      "--web.listen-address=127.0.0.1:0",
-    ],
-    { cwd: dir, stdio: ["ignore", "ignore", "pipe"] },
-  );
-  const exited = once(server, "exit");
-  onTestFinished(async () => {
-    server.kill("SIGKILL");
-    await exited;
-    rmSync(dir, { recursive: true, force: true });
-  });
-  let log = "";
-  const port = await new Promise<string>((resolve, reject) => {
-    server.stderr.on("data", (chunk: Buffer) => {
-      log += chunk.toString();
-      const match = LISTENING.exec(log);
-      if (match) resolve(match[1] ?? "");
-    });
-    server.on("error", reject);
-    server.on("exit", () => reject(new Error(`Prometheus ended:\n${log}`)));
-  });
+  const { says } = runProgram("prometheus", [
+    `--config.file=${join(dir, "prometheus.yml")}`,
+    `--storage.tsdb.path=${join(dir, "data")}`,
+    "--web.listen-address=127.0.0.1:0",
+  ]);
+  const [, port] = await says(/msg="Listening on".* address=127\.0\.0\.1:(\d+)/);
 
   return {
-    async query(expression) {
+    /** The series an expression gives now. Rejects, with Prometheus' own words, where it is none. */
+    async query(expression: string): Promise<readonly Result[]> {
       const path = `query?query=${encodeURIComponent(expression)}`;
       const reply = await ask(`http://127.0.0.1:${port}/api/v1/${path}`);
       const answer: { status: "success"; data: QueryData } | { status: "error"; error: string } = JSON.parse(

@@ -1,27 +1,21 @@
 import { seededRandom } from "../../src/sandbox/dataset/random.ts";
 
-/** Seeded randomness for tests: the same seed gives the same choices. */
-export interface TestRandom {
-  /** A whole number, both bounds included. */
-  readonly between: (min: number, max: number) => number;
-  readonly chance: (probability: number) => boolean;
-  readonly pick: <T>(items: readonly T[]) => T;
-  /** Each item with an even chance, at least one where there are any. */
-  readonly some: <T>(items: readonly T[]) => T[];
-  readonly shuffled: <T>(items: readonly T[]) => T[];
-}
+export type TestRandom = ReturnType<typeof createRandom>;
 
-export function createRandom(seed: number): TestRandom {
+/** Seeded randomness for tests: the same seed gives the same choices. */
+export function createRandom(seed: number) {
   const { next, integer: between, chance, pick } = seededRandom(seed ^ 0x9e3779b9);
   return {
+    /** A whole number, both bounds included. */
     between,
     pick,
     chance,
-    some: (items) => {
+    /** Each item with an even chance, at least one where there are any. */
+    some: <T>(items: readonly T[]): T[] => {
       const picked = items.filter(() => next() < 0.5);
       return picked.length > 0 || items.length === 0 ? picked : [pick(items)];
     },
-    shuffled: (items) =>
+    shuffled: <T>(items: readonly T[]): T[] =>
       items
         .map((item) => [next(), item] as const)
         .sort(([a], [b]) => a - b)

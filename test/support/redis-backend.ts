@@ -109,7 +109,6 @@ export function gapsOf({ events }: WatchedBackend): number {
 /** A proxy in front of a server for one test, and the settings to reach the server through it. */
 export async function proxyOf(server: RedisServer): Promise<{ proxy: TcpProxy; settings: RedisSettings }> {
   const proxy = await startTcpProxy(server.port);
-  onTestFinished(proxy.close);
   return { proxy, settings: { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` } };
 }
 

@@ -4,10 +4,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Redis, type RedisOptions as AnyRedisOptions } from "ioredis";
+import { Redis, type RedisOptions } from "ioredis";
 import { onTestFinished } from "vitest";
 
 import { Secret } from "../../src/config/secrets/secret.ts";
@@ -16,32 +17,10 @@ import type { Certificate } from "./certificates.ts";
 import { fileWith } from "./files.ts";
 import { freePorts } from "./ports.ts";
 
-/** Of a user. */
-type RedisOptions = Pick<AnyRedisOptions, "username" | "password">;
-
-export interface RedisServer {
-  readonly port: number;
-  readonly settings: RedisSettings;
-  /** One command, over a connection of its own. */
-  readonly command: (...words: (string | number | Buffer)[]) => Promise<unknown>;
-  /** The same as a user with a password. */
-  readonly as: (username: string, password: string, ...words: string[]) => Promise<unknown>;
-  /** Of the process that runs now. */
-  readonly pid: () => number | undefined;
-  /** SIGKILL. */
-  readonly kill: () => Promise<void>;
-  /** SIGSTOP: alive, without answers. */
-  readonly freeze: () => void;
-  /** SIGCONT. */
-  readonly thaw: () => void;
-  /** Starts it again after `kill`, at the same port, with the saved data. */
-  readonly restart: (...options: string[]) => Promise<void>;
-  /** Kills it and removes its directory. */
-  readonly close: () => Promise<void>;
-}
+export type RedisServer = Awaited<ReturnType<typeof startRedis>>;
 
 /** @param options further options, as on the command line */
-export async function startRedis(...options: string[]): Promise<RedisServer> {
+export async function startRedis(...options: string[]) {
   const dir = mkdtempSync(join(tmpdir(), "redis-"));
   const [port = 0, busPort = 0] = await freePorts(2);
   let server: ChildProcess | undefined;
@@ -52,16 +31,6 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
   async function kill(): Promise<void> {
     await killed(server);
     server = undefined;
-  }
-  async function run(user: RedisOptions, words: readonly (string | number | Buffer)[]): Promise<unknown> {
-    const client = new Redis({ port, retryStrategy: () => null, disableClientInfo: true, ...user });
-    client.on("error", () => undefined);
-    try {
-      const [name = "", ...rest] = words;
-      return await client.call(String(name), ...rest);
-    } finally {
-      client.disconnect();
-    }
   }
   async function restart(...more: string[]): Promise<void> {
     server = spawnServer("redis-server", [
@@ -80,22 +49,43 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     rmSync(dir, { recursive: true, force: true });
     throw error;
   });
+  const settings: RedisSettings = { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] };
   return {
     port,
-    settings: { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] },
-    command: (...words) => run({}, words),
-    pid: () => server?.pid,
-    as: (username, password, ...words) => run({ username, password }, words),
+    settings,
+    /** One command, over a connection of its own. */
+    command: (...words: (string | number | Buffer)[]) => call({ port }, words),
+    /** The same as a user with a password. */
+    as: (username: string, password: string, ...words: string[]) => call({ port, username, password }, words),
+    /** SIGKILL. */
     kill,
+    /** Starts it again after `kill`, at the same port, with the saved data. */
     restart,
+    /** SIGSTOP: alive, without answers. */
     freeze: () => void server?.kill("SIGSTOP"),
+    /** SIGCONT. */
     thaw: () => void server?.kill("SIGCONT"),
-    async close() {
+    /** Kills it and removes its directory. */
+    close: async () => {
       await starting.catch(() => undefined);
       await Promise.all([...servers].map(killed));
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+type Connection = { port: number } & Pick<RedisOptions, "username" | "password" | "enableReadyCheck">;
+
+/** One command, over a connection of its own. */
+async function call(options: Connection, words: readonly (string | number | Buffer)[]): Promise<unknown> {
+  const client = new Redis({ retryStrategy: () => null, disableClientInfo: true, ...options });
+  client.on("error", () => undefined);
+  try {
+    const [name = "", ...rest] = words;
+    return await client.call(String(name), ...rest);
+  } finally {
+    client.disconnect();
+  }
 }
 
 /** A server that ends with the test. */
@@ -107,11 +97,7 @@ export async function redisForTest(...options: string[]): Promise<RedisServer> {
 
 export const urlOf = ({ port }: { readonly port: number }): string => `redis://127.0.0.1:${port}`;
 
-export interface RedisCluster {
-  readonly servers: readonly RedisServer[];
-  readonly settings: RedisSettings;
-  readonly close: () => Promise<void>;
-}
+export type RedisCluster = Awaited<ReturnType<typeof startRedisCluster>>;
 
 /** @returns options for TLS on one more port. Without TLS, the test itself reaches the server. */
 export function tlsOptions(port: number, authority: Certificate, { cert, key }: Certificate): string[] {
@@ -124,9 +110,7 @@ export function tlsOptions(port: number, authority: Certificate, { cert, key }: 
 }
 
 /** Three masters that share the slots. */
-export async function startRedisCluster(
-  options: () => Promise<string[]> = async () => [],
-): Promise<RedisCluster> {
+export async function startRedisCluster(options: () => Promise<string[]> = async () => []) {
   const servers = await Promise.all(
     [0, 1, 2].map(async () =>
       startRedis("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", ...(await options())),
@@ -141,28 +125,20 @@ export async function startRedisCluster(
     await until(async () => String(await command("CLUSTER", "INFO")).includes("cluster_state:ok"));
   }
   const nodes = servers.map(({ port }) => ({ host: "127.0.0.1", port }));
+  const settings: RedisSettings = { url: `redis://127.0.0.1:${nodes[0]?.port}`, mode: "cluster", nodes };
   return {
     servers,
-    settings: { url: `redis://127.0.0.1:${nodes[0]?.port}`, mode: "cluster", nodes },
+    settings,
     close: async () => void (await Promise.all(servers.map((server) => server.close()))),
   };
 }
 
-export interface RedisSentinel {
-  readonly settings: RedisSettings;
-  /** What the Sentinel takes for the master now. */
-  readonly masterPort: () => Promise<number>;
-  /** Kills the master, as far as there is one, without a word to anybody. */
-  readonly killMaster: () => Promise<void>;
-  /** Has the master changed by order: the old one lives on as a replica. */
-  readonly switchMaster: () => Promise<void>;
-  readonly close: () => Promise<void>;
-}
+export type RedisSentinel = Awaited<ReturnType<typeof startRedisSentinel>>;
 
 const MASTER_NAME = "the-master";
 
 /** A master with a replica, and a Sentinel with a password that watches over them. */
-export async function startRedisSentinel(): Promise<RedisSentinel> {
+export async function startRedisSentinel() {
   const password = "of-the-sentinel";
   const first = await startRedis("--repl-diskless-sync-delay", "0");
   const second = await startRedis("--replicaof", "127.0.0.1", String(first.port));
@@ -184,15 +160,8 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     ].join("\n"),
   );
   const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
-  const ask = async (...words: string[]): Promise<unknown> => {
-    const client = new Redis({ port, password, retryStrategy: () => null, enableReadyCheck: false });
-    client.on("error", () => undefined);
-    try {
-      return await client.call("SENTINEL", ...words);
-    } finally {
-      client.disconnect();
-    }
-  };
+  const ask = (...words: string[]): Promise<unknown> =>
+    call({ port, password, enableReadyCheck: false }, ["SENTINEL", ...words]);
   const masterPort = async (): Promise<number> => {
     const answer = await ask("get-master-addr-by-name", MASTER_NAME);
     return Number(Array.isArray(answer) ? answer[1] : 0);
@@ -202,23 +171,22 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     return replicas.includes('"master-link-status","ok"');
   });
 
+  const nodes: readonly RedisAddress[] = [{ host: "127.0.0.1", port }];
+  const settings: RedisSettings = {
+    url: "redis://127.0.0.1",
+    mode: "sentinel",
+    nodes: [],
+    sentinel: { name: MASTER_NAME, nodes, password: new Secret(password) },
+  };
   return {
-    settings: {
-      url: "redis://127.0.0.1",
-      mode: "sentinel",
-      nodes: [],
-      sentinel: {
-        name: MASTER_NAME,
-        nodes: [{ host: "127.0.0.1", port } satisfies RedisAddress],
-        password: new Secret(password),
-      },
-    },
+    settings,
+    /** What the Sentinel takes for the master now. */
     masterPort,
+    /** Kills the master, as far as there is one, without a word to anybody. */
     async killMaster() {
       const master = await masterPort();
       await servers.find((server) => server.port === master)?.kill();
     },
-    switchMaster: async () => void (await ask("failover", MASTER_NAME)),
     async close() {
       await killed(sentinel);
       await Promise.all(servers.map((server) => server.close()));
@@ -263,14 +231,9 @@ async function killed(server: ChildProcess | undefined): Promise<void> {
 async function listening(port: number, server: ChildProcess): Promise<void> {
   await until(async () => {
     if (server.exitCode !== null) return true;
-    const client = new Redis({ port, lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false });
-    client.on("error", () => undefined);
-    try {
-      await client.connect();
-      return true;
-    } finally {
-      client.disconnect();
-    }
+    const socket = connect(port, "127.0.0.1");
+    await once(socket, "connect").finally(() => socket.destroy());
+    return true;
   });
   if (server.exitCode !== null)
     throw new Error(`Redis ended with ${server.exitCode} instead of listening:\n${lastWords.get(server)}`);

@@ -1,26 +1,11 @@
-/**
- * A TCP proxy that can be slow, cut its connections, or drop everything silently.
- */
+/** A TCP proxy that can be slow, cut its connections, or drop everything silently. It ends with the test. */
 import { connect, createServer, type Socket } from "node:net";
 
-import { portOf } from "./ports.ts";
+import { serve } from "./serve.ts";
 
-export interface TcpProxy {
-  readonly port: number;
-  /** Connections open at present. */
-  readonly connections: () => number;
-  /** From now on every piece that comes back from the target is this late. 0: no longer. */
-  readonly delay: (ms: number) => void;
-  /** Cuts every connection. New ones are accepted. */
-  readonly cut: () => void;
-  /** From now on everything is dropped silently, also on new connections. */
-  readonly blackHole: () => void;
-  /** New connections work again. The connections that were open before remain dead. */
-  readonly heal: () => void;
-  readonly close: () => Promise<void>;
-}
+export type TcpProxy = Awaited<ReturnType<typeof startTcpProxy>>;
 
-export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
+export async function startTcpProxy(targetPort: number) {
   const pairs = new Set<readonly [Socket, Socket]>();
   /** Replaced when all current connections are to die silently. */
   let era = { isSwallowing: false };
@@ -49,7 +34,6 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       });
     }
   });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
 
   function cut(): void {
     for (const [caller, target] of pairs) {
@@ -59,16 +43,14 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   }
 
   return {
-    port: portOf(server),
-    connections: () => pairs.size,
-    delay: (ms) => void (delayMs = ms),
+    port: await serve(server),
+    /** From now on every piece that comes back from the target is this late. 0: no longer. */
+    delay: (ms: number) => void (delayMs = ms),
+    /** Cuts every connection. New ones are accepted. */
     cut,
+    /** From now on everything is dropped silently, also on new connections. */
     blackHole: () => void (era.isSwallowing = true),
+    /** New connections work again. The connections that were open before remain dead. */
     heal: () => void (era = { isSwallowing: false }),
-    async close() {
-      const closed = new Promise((resolve) => void server.close(resolve));
-      cut();
-      await closed;
-    },
   };
 }

@@ -2,23 +2,13 @@
 import net from "node:net";
 import tls from "node:tls";
 
-import { onTestFinished } from "vitest";
-
 import type { Certificate } from "./certificates.ts";
-import { portOf } from "./ports.ts";
+import { serve } from "./serve.ts";
 
-export interface TlsFront {
-  readonly port: number;
-  /** Bytes that came through from callers, decrypted. */
-  readonly bytes: () => number;
-  /** The number of all connections so far. */
-  readonly connections: () => number;
-}
-
-export async function startTlsFront(targetPort: number, certificate: Certificate): Promise<TlsFront> {
+/** @returns also the decrypted bytes that came through from callers, and the number of all connections so far */
+export async function startTlsFront(targetPort: number, certificate: Certificate) {
   let bytes = 0;
   let connections = 0;
-  const open = new Set<net.Socket>();
   const server = tls.createServer({ ...certificate }, (caller) => {
     const target = net.connect(targetPort, "127.0.0.1");
     caller.on("data", (piece) => (bytes += piece.length));
@@ -28,17 +18,8 @@ export async function startTlsFront(targetPort: number, certificate: Certificate
       socket.on("close", () => other.destroy());
     }
   });
-  server.on("connection", (socket) => {
-    connections++;
-    open.add(socket);
-    socket.on("close", () => open.delete(socket));
-  });
+  server.on("connection", () => connections++);
   // Callers that refuse the certificate disconnect.
   server.on("tlsClientError", () => undefined);
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    for (const socket of open) socket.destroy();
-  });
-  return { port: portOf(server), bytes: () => bytes, connections: () => connections };
+  return { port: await serve(server), bytes: () => bytes, connections: () => connections };
 }

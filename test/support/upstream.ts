@@ -2,9 +2,13 @@
 import { createHash } from "node:crypto";
 import http from "node:http";
 
-import { expect, onTestFinished } from "vitest";
+import { expect } from "vitest";
 
+import { listBody } from "../../src/sandbox/envelope.ts";
+import type { Sandbox } from "../../src/sandbox/sandbox.ts";
+import { search } from "../../src/sandbox/search.ts";
 import { CALLER } from "./gateway.ts";
+import { serve } from "./serve.ts";
 
 /** A request as it was received. */
 export interface Seen {
@@ -15,13 +19,7 @@ export interface Seen {
   readonly headers: readonly (readonly [name: string, value: string])[];
 }
 
-export interface OwnUpstream {
-  /** The settings that make a gateway use it. */
-  readonly env: { readonly UPSTREAM_URL: string; readonly UPSTREAM_IMAGE_URL: string };
-  readonly seen: readonly Seen[];
-  /** The number of connections so far. */
-  readonly connections: () => number;
-}
+export type OwnUpstream = Awaited<ReturnType<typeof startUpstream>>;
 
 /** A valid answer without records. */
 export const NO_AREAS = '{"totalCount":0,"count":0,"areas":[],"limit":30,"searchParams":{}}';
@@ -29,7 +27,7 @@ export const NO_AREAS = '{"totalCount":0,"count":0,"areas":[],"limit":30,"search
 /** @param answer answers a request; `number` counts them from 1 */
 export async function startUpstream(
   answer: (response: http.ServerResponse, number: number) => void = (response) => void response.end(NO_AREAS),
-): Promise<OwnUpstream> {
+) {
   const seen: Seen[] = [];
   let connections = 0;
   const server = http.createServer((request, response) => {
@@ -43,15 +41,21 @@ export async function startUpstream(
     answer(response, seen.length);
   });
   server.on("connection", () => connections++);
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  const url = `http://127.0.0.1:${port}`;
-  return { env: { UPSTREAM_URL: url, UPSTREAM_IMAGE_URL: url }, seen, connections: () => connections };
+  const url = `http://127.0.0.1:${await serve(server)}`;
+  return {
+    /** The settings that make a gateway use it. */
+    env: { UPSTREAM_URL: url, UPSTREAM_IMAGE_URL: url },
+    seen: seen as readonly Seen[],
+    /** The number of connections so far. */
+    connections: () => connections,
+  };
+}
+
+/** The page of a search that the sandbox sends. */
+export function pageOf(sandbox: Sandbox, target: string, offset: "offset" | "offSet" = "offset"): string {
+  const { pathname, searchParams } = new URL(target, "http://sandbox");
+  const resource = pathname === "/sold" ? "sold" : "listings";
+  return listBody(resource, search(sandbox.data, resource, searchParams), offset);
 }
 
 /** A signature as it was sent. */

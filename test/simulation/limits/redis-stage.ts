@@ -13,18 +13,15 @@ export const LUA = readFileSync(
   "utf8",
 );
 
-export interface RedisStage {
-  readonly client: Redis;
-  readonly close: () => Promise<void>;
-}
+export type RedisStage = Awaited<ReturnType<typeof startStage>>;
 
-export async function startStage(): Promise<RedisStage> {
+export async function startStage() {
   const server = await startRedis("--unixsocket", "socket", "--hz", "1", "--latency-tracking", "no");
   const [, directory] = [await server.command("CONFIG", "GET", "dir")].flat();
   const client = new Redis({ path: `${String(directory)}/socket`, disableClientInfo: true });
   return {
     client,
-    async close() {
+    close: async () => {
       client.disconnect();
       await server.close();
     },
@@ -34,29 +31,11 @@ export async function startStage(): Promise<RedisStage> {
 /** The script with the time of the history: the last two arguments. */
 const withClock = (lua: string): string => lua.replace("redis.call('TIME')", "{ ARGV[2], ARGV[3] }");
 
-/** The data of one history. */
-export interface StageData {
-  readonly namespace: string;
-  /** Runs the script as one step. */
-  readonly run: (keys: readonly string[], request: string, timeMs: number) => Promise<string>;
-  readonly snapshot: () => void;
-  /** Goes on with a snapshot; the youngest is 0. */
-  readonly rollBack: (age: number) => void;
-  readonly empty: () => void;
-  /** One key is gone. */
-  readonly evict: (index: number) => void;
-  /** How many snapshots there are. */
-  readonly snapshots: () => number;
-  readonly isBusy: () => boolean;
-  /** Resolves when Redis has executed everything. */
-  readonly idle: () => Promise<void>;
-  readonly remove: () => Promise<void>;
-}
-
 const shas = new WeakMap<Redis, Map<string, Promise<unknown>>>();
 const MOST_SNAPSHOTS = 6;
 
-export function createStageData({ client }: RedisStage, namespace: string, lua: string): StageData {
+/** The data of one history. */
+export function createStageData({ client }: RedisStage, namespace: string, lua: string) {
   const loaded = shas.get(client) ?? new Map<string, Promise<unknown>>();
   shas.set(client, loaded);
   const sha = loaded.get(lua) ?? client.script("LOAD", withClock(lua));
@@ -75,7 +54,8 @@ export function createStageData({ client }: RedisStage, namespace: string, lua: 
   const empty = (): void => void doing(client.del(...names.map(key)));
   return {
     namespace,
-    async run(keys, request, timeMs) {
+    /** Runs the script as one step. */
+    async run(keys: readonly string[], request: string, timeMs: number): Promise<string> {
       const time = [String(Math.floor(timeMs / 1_000)), String(Math.floor((timeMs % 1_000) * 1_000))];
       const known = String(await doing(sha));
       return String(await doing(client.evalsha(known, keys.length, ...keys, request, ...time)));
@@ -87,15 +67,19 @@ export function createStageData({ client }: RedisStage, namespace: string, lua: 
         void doing(client.copy(key(name), `${key(name)}:${place}`, "REPLACE"));
       }
     },
+    /** How many there are. */
     snapshots: () => Math.min(taken, MOST_SNAPSHOTS),
-    rollBack(age) {
+    /** Goes on with a snapshot; the youngest is 0. */
+    rollBack(age: number) {
       const place = (taken - 1 - age) % MOST_SNAPSHOTS;
       empty();
       for (const name of names) void doing(client.copy(`${key(name)}:${place}`, key(name), "REPLACE"));
     },
     empty,
-    evict: (index) => void doing(client.del(key(names[index] ?? ""))),
+    /** One key is gone. */
+    evict: (index: number) => void doing(client.del(key(names[index] ?? ""))),
     isBusy: () => under.size > 0,
+    /** Resolves when Redis has executed everything. */
     async idle() {
       while (under.size > 0) await Promise.allSettled(under);
     },

@@ -7,10 +7,10 @@ import type { RunOnRedis } from "../../../src/redis/commands.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
-import { createStageData, LUA, type RedisStage, type StageData } from "./redis-stage.ts";
+import { createStageData, LUA, type RedisStage } from "./redis-stage.ts";
 
 interface Server {
-  readonly data: StageData;
+  readonly data: ReturnType<typeof createStageData>;
   isUp: boolean;
   /** Commands wait until this instant. */
   frozenUntil: number;

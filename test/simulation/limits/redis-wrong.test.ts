@@ -1,4 +1,4 @@
-/** Redis has an older copy of the budget, or one in an older form. */
+/** Redis has an older copy of the budget, or one in an older form, or its clock is wrong. */
 import { beforeAll, expect, it } from "vitest";
 
 import { mostWithin } from "../../support/arrivals.ts";
@@ -86,5 +86,25 @@ it("the budget goes on from a state in JSON, which this version wrote before its
   await clock.advance(2 * WINDOW_MS);
   expect(knowing.limiter.state().mode).toBe("shared");
   expect(world.log.filter((line) => line.includes("lost"))).toEqual([]);
+  expect(await mostCalls(world)).toBeLessThanOrEqual(LIMIT);
+});
+
+it("the limit is kept while Redis' clock runs too fast or too slowly, and jumps forward and back", async () => {
+  const { world } = twoReplicas();
+  const { clock, server, arrivals } = world;
+  for (const [jumpMs, rate] of [
+    [0, 3],
+    [900, 1.05],
+    [5_000, 1],
+    [-3_600_000, 0.9],
+  ] as const) {
+    const before = arrivals.length;
+    server.skewMs += jumpMs;
+    for (let step = 0; step < 100; step++) {
+      await clock.advance(100);
+      server.skewMs += 100 * (rate - 1);
+    }
+    expect(arrivals.length).toBeGreaterThan(before + LIMIT);
+  }
   expect(await mostCalls(world)).toBeLessThanOrEqual(LIMIT);
 });

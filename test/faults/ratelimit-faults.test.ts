@@ -1,0 +1,111 @@
+/** Replicas share limits through a real Redis, counted at the upstream, while Redis is away or loses data. */
+import { expect, it } from "vitest";
+
+import { expectKept } from "../support/arrivals.ts";
+import { crowd } from "../support/fleet.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { redisForTest, type RedisServer } from "../support/redis.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { budgetAt, expectShared } from "../support/two-gateways.ts";
+
+const LIMIT = 40;
+const env = { BUDGET: `${LIMIT}/1s`, BUDGET_MAX_WAIT: "60s", REPLICAS: "3" };
+/** The limiter counts calls for longer if a command may take longer. */
+const settings = "redis: { timeout: 250ms }";
+
+interface Busy {
+  readonly redis: RedisServer;
+  /** Between Redis and the first gateway. */
+  readonly proxy: TcpProxy;
+  readonly gateways: readonly TestGateway[];
+  /** Resolves when so many more calls have arrived. */
+  readonly arrive: (count: number) => Promise<void>;
+}
+
+async function expectDegraded(...gateways: readonly TestGateway[]): Promise<void> {
+  for (const { adminUrl } of gateways)
+    await expect.poll(async () => (await budgetAt(adminUrl)).mode).toBe("degraded");
+}
+
+/** What happens to three busy replicas. They exceed no limit meanwhile, and continue after it. */
+async function playFault(fault: (busy: Busy) => Promise<void>): Promise<void> {
+  const redis = await redisForTest();
+  const proxy = await startTcpProxy(redis.port);
+  const options = { redis, env, settings };
+  const first = await startGateway({ ...options, redis: proxy });
+  const gateways = [first];
+  for (const _ of [2, 3]) gateways.push(await startGateway({ ...options, beside: first }));
+  const { sandbox } = first;
+  const arrive = (count: number): Promise<void> => sandbox.waitForRequests(sandbox.requests().length + count);
+  crowd(() => gateways, 6);
+  await arrive(LIMIT);
+  await fault({ redis, proxy, gateways, arrive });
+  await arrive(LIMIT);
+  expectKept(
+    sandbox.requests().map(({ at }) => at),
+    { limit: LIMIT, windowMs: 1_000 },
+  );
+}
+
+it(
+  "no limit is exceeded when Redis is frozen, emptied, or killed and started again empty",
+  { timeout: 120_000 },
+  () =>
+    playFault(async ({ redis, gateways, arrive }) => {
+      redis.freeze();
+      await expectDegraded(...gateways);
+      // Each replica goes on with its own purse.
+      await arrive(6);
+      redis.thaw();
+      await expectShared(...gateways);
+      await arrive(LIMIT);
+      await redis.command("FLUSHALL");
+      await arrive(LIMIT);
+      await redis.kill();
+      await arrive(6);
+      await redis.restart();
+    }),
+);
+
+it(
+  "no limit is exceeded when Redis, which refuses INFO, has older data, takes over those of another server, or evicts the calls",
+  { timeout: 120_000 },
+  () =>
+    playFault(async ({ redis, arrive }) => {
+      const refuseInfo = (): Promise<unknown> => redis.command("ACL", "SETUSER", "default", "-info");
+      await refuseInfo();
+      await redis.command("SAVE");
+      await arrive(LIMIT / 2);
+      await redis.kill();
+      await redis.restart();
+      await refuseInfo();
+      await arrive(LIMIT);
+
+      const other = await redisForTest();
+      await other.command("REPLICAOF", "127.0.0.1", redis.port);
+      await expect.poll(() => other.command("DBSIZE")).toBeGreaterThan(0);
+      await other.command("REPLICAOF", "NO", "ONE");
+      await arrive(LIMIT);
+      await redis.command("REPLICAOF", "127.0.0.1", other.port);
+      const role = async (): Promise<string> => String(await redis.command("ROLE"));
+      await expect.poll(role).toContain("connected");
+      await redis.command("REPLICAOF", "NO", "ONE");
+      await arrive(LIMIT);
+
+      const [calls] = [await redis.command("KEYS", "*{limiter:api}:shared")].flat();
+      expect(await redis.command("DEL", String(calls))).toBe(1);
+    }),
+);
+
+it("a replica that is cut off from Redis continues beside the others, exceeds no limit, and joins again", () =>
+  playFault(async ({ proxy, gateways: [cutOff, ...others], arrive }) => {
+    if (cutOff === undefined) throw new Error("there is no gateway");
+    await expectShared(cutOff);
+    proxy.blackHole();
+    await expectDegraded(cutOff);
+    // Long enough for the replica to spend its part beside the others.
+    await arrive(2 * LIMIT);
+    proxy.heal();
+    proxy.cut();
+    await expectShared(cutOff, ...others);
+  }));
