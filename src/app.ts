@@ -37,7 +37,7 @@ import { renewCertificate } from "./http/edge/http-server.ts";
 import { Pages } from "./pages/pages.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
 import { createLifecycle, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import { atMostEvery, type Clock, pause } from "./process/clock.ts";
+import { pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import { createRouter } from "./query/route.ts";
 import {
@@ -164,7 +164,7 @@ type CacheStage = ReturnType<typeof createCacheStage>;
 
 function createCacheStage(
   { config, settings, clock, observer }: Context,
-  { tiers, failures, claims, replicas }: Stores,
+  { tiers, failures, claims }: Stores,
   budgets: Budgets,
   fetch: Upstream["ask"],
 ) {
@@ -177,7 +177,7 @@ function createCacheStage(
   const shared = { tiers, checks, failures, rules, lifetimes, clock, observer };
   const load = createLoad({
     ...shared,
-    replicas: createReplicaCount(replicas, clock),
+    replicas: config.budget.replicas,
     joinFlight: flights.join,
     leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
     fetch,
@@ -190,21 +190,6 @@ function createCacheStage(
     isCoolingOff: createIsCoolingOff(budgets),
   });
   return { answer, answerAtOnce, refresh, lifetimes, checks, flights };
-}
-
-const REPLICAS_COUNTED_EVERY_MS = 10_000;
-
-/** @returns a function that returns the number of replicas, as counted a short time ago */
-function createReplicaCount(replicas: Stores["replicas"], clock: Clock): () => number {
-  let count = 1;
-  const recount = atMostEvery(REPLICAS_COUNTED_EVERY_MS, clock.monotonic, async () => {
-    const slots = await replicas().catch(() => undefined);
-    if (slots) count = Math.max(1, slots.filter(({ holder }) => holder !== "").length);
-  });
-  return () => {
-    recount();
-    return count;
-  };
 }
 
 /** The stage that cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory. */

@@ -47,8 +47,8 @@ export interface LoadOptions {
   readonly failures: Failures;
   readonly rules: () => CacheRules;
   readonly lifetimes: Pick<Lifetimes, "of" | "records">;
-  /** The number of replicas that serve requests now, this one included. */
-  readonly replicas: () => number;
+  /** The most replicas that serve requests at once (`budget.replicas`). */
+  readonly replicas: number;
   readonly checks: Pick<Checks, "called">;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "refreshed">;
@@ -144,7 +144,7 @@ async function fetchAndStore(
   checks.called();
   const before = cached ?? tiers.purgedHard(key);
   const wasPurged = cached === undefined || isPurged(tiers, key, cached);
-  const requests = (before?.served.count ?? 0) * replicas() + (isBackground(cause) ? 0 : 1);
+  const requests = (before?.served.count ?? 0) * replicas + (isBackground(cause) ? 0 : 1);
   const reception = { query, fetched, now: clock.now(), purgeEpoch, cached, before, wasPurged, requests };
   const { entry, mayStore, change } = await receive(reception, rules(), lifetimes);
   if (change !== undefined) observer.refreshed(query.resource, change);

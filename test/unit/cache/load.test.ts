@@ -38,7 +38,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
     rules: () => rulesWith(),
     lifetimes: createLifetimes(() => "fixed"),
     checks: { called: () => undefined },
-    replicas: () => 1,
+    replicas: 1,
     clock,
     observer: { refreshed: () => undefined },
   });
