@@ -249,29 +249,22 @@ function createAdmin(
   { stores, budgets, lifetimes, pages, warm }: Parts,
   { status, lifecycle, reload }: { status: StatusSource; lifecycle: Lifecycle; reload: ReloadNow },
 ): HttpServer {
-  const { config, settings, clock, random, observer, metrics } = context;
+  const { config, settings, clock, observer, metrics } = context;
   const { tiers, ledger } = stores;
-  const { requestId } = random;
-  const { now, after } = clock;
   warnAboutSettings(config, observer);
   return createAdminServer({
+    ...context,
     parse: config.query,
     pages,
-    observer,
-    now,
-    after,
-    requestId,
     reload: () => reload("request"),
-    limits: context.limits,
     tls: tlsContext(config.admin.tls),
     warm: warm.states,
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, now),
+    inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, clock.now),
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
-    apps: context.apps,
     missesOf: context.recorder.missesOf,
     status: status.read,
     replicas: () => stores.replicas(),

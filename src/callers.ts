@@ -35,7 +35,7 @@ export function createCallers(
   context: Context,
   { pages, passThrough, stores, budgets }: CallersParts,
 ): { readonly server: HttpServer; readonly app: CallersApp } {
-  const { config, settings, clock, random, observer } = context;
+  const { config, settings } = context;
   const corsOf = memoizeLatest(createCors);
   const app = createCallersApp({
     ...context,
@@ -55,15 +55,8 @@ export function createCallers(
     encode: createEncoder(stores.tiers.keepInMemory),
     budgets,
   });
-  const server = createHttpServer({
-    ...clock,
-    serve: app.serve,
-    ignoreContent: true,
-    limits: context.limits,
-    tls: tlsContext(config.server.tls),
-    requestId: random.requestId,
-    warn: observer.warn,
-  });
+  const tls = tlsContext(config.server.tls);
+  const server = createHttpServer({ ...context, serve: app.serve, ignoreContent: true, tls });
   return { server, app };
 }
 

@@ -19,7 +19,7 @@ import type { Span } from "./status/counters.ts";
 import type { Status } from "./status/status.ts";
 import { type UsageOptions, usageEndpoint } from "./usage.ts";
 
-type ServerOptions = Pick<HttpServerOptions, "limits" | "tls" | "requestId" | "now" | "after">;
+type ServerOptions = Pick<HttpServerOptions, "clock" | "limits" | "observer" | "random" | "tls">;
 
 export interface AdminOptions
   extends ServerOptions, BackupOptions, ExplainOptions, PurgeOptions, Pick<UsageOptions, "usage"> {
@@ -37,7 +37,6 @@ export interface AdminOptions
   readonly warm: () => readonly object[];
   readonly reload: () => ReloadOutcome;
   readonly version: { readonly version: string; readonly node: string };
-  readonly observer: Observer;
   readonly token: string | undefined;
 }
 
@@ -49,8 +48,7 @@ const LONGEST_URL_BYTES = 25 * 1024;
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
-  const { observer, now, requestId, token } = options;
-  const { warn } = observer;
+  const { clock, observer, random, token } = options;
   const limits = { ...options.limits, maxUrlBytes: LONGEST_URL_BYTES };
   const app = express();
   app.disable("x-powered-by");
@@ -62,7 +60,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   mount(app, healthEndpoints(options));
   app.use(createHostGuard(token !== undefined));
   mount(app, [metricsEndpoint(options)]);
-  app.use(createTokenGuard(token, now, warn));
+  app.use(createTokenGuard(token, clock.now, observer.warn));
   const endpoints = endpointsFor(options);
   mount(app, [...pageEndpoints(), ...endpoints]);
   app.use(() => {
@@ -71,10 +69,10 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   // Express recognises an error handler by its four parameters.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     const problem = problemOf(error, observer);
-    const { status, headers, body } = problemResponse(problem, requestId(), false, indentFor(request));
+    const { status, headers, body } = problemResponse(problem, random.requestId(), false, indentFor(request));
     response.status(status).set(headers).vary("Accept").end(body);
   });
-  return createHttpServer({ ...options, limits, serve: app, healthChecks: HEALTH, warn });
+  return createHttpServer({ ...options, limits, serve: app, healthChecks: HEALTH });
 }
 
 const HEALTH = ["/livez", "/readyz"];
@@ -107,7 +105,7 @@ function endpointsFor(options: AdminOptions): Endpoint[] {
     get("/cache/warm", {}, () => warmUrls(options.warm())),
     get("/version", {}, () => version),
     ...explainEndpoints(options),
-    usageEndpoint(options),
+    usageEndpoint({ ...options, now: options.clock.now }),
     purgeEndpoint(options),
     post("/config/reload", z.unknown(), () => changesIn(options.reload())),
     backupEndpoint(options),

@@ -108,10 +108,9 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     serve: app.serve,
     ignoreContent: true,
     limits: LIMITS,
-    requestId: () => "request-1",
-    now: clock.now,
-    after: () => () => undefined,
-    warn: (message) => expect.unreachable(message),
+    random: { requestId: () => "request-1" },
+    clock: { ...clock, after: () => () => undefined },
+    observer: { ...SILENT, warn: (message) => expect.unreachable(message) },
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   const address = server.address();

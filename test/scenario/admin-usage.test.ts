@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 
+import { systemClock } from "../../src/process/clock.ts";
 import type { LedgerEntry, Unrecorded } from "../../src/usage/ledger-line.ts";
 import { createMemoryLedger } from "../../src/usage/sqlite-ledger.ts";
 import { reportUsage, type UsageOptions } from "../../src/usage/report.ts";
@@ -34,7 +35,7 @@ async function openDesk(unrecorded?: Unrecorded) {
   clock.set(NOON);
   let ids = 0;
   const url = await startAdminPort({
-    now: clock.now,
+    clock: { ...systemClock, now: clock.now },
     usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
   });
   return {

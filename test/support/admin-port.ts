@@ -24,7 +24,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
     readiness: () => ({ isReady: true, says: "ready" }),
     reload: () => ({ kind: "applied", changes: [] }),
-    requestId: () => "request-1",
+    random: { requestId: () => "request-1" },
     version: { version: "1", node: "v1" },
     observer: SILENT,
     route: createRouter(config.upstream),
@@ -34,8 +34,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: { isListed: () => false, isKnown: () => false },
     limits: config.server,
-    now: systemClock.now,
-    after: systemClock.after,
+    clock: systemClock,
     token: undefined,
     ...options,
   });

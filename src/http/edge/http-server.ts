@@ -9,11 +9,12 @@ import type { Duplex } from "node:stream";
 
 import type { Config } from "../../config/config.ts";
 import type { Constants } from "../../config/constants.ts";
+import type { Context } from "../../context.ts";
 import { Problem } from "../../errors.ts";
 import { atMostEvery, type Clock } from "../../process/clock.ts";
+import type { Random } from "../../process/random.ts";
 import type { HttpServer } from "../../process/listen.ts";
 import type { TlsContext } from "../../process/tls.ts";
-import type { Observer } from "../../telemetry/events.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitSocketBuffers } from "./socket-buffers.ts";
 import { limitPipelining } from "./pipelining.ts";
@@ -23,7 +24,8 @@ import { parserProblem } from "./request-validation.ts";
 
 type ServerLimits = Constants["server"] & Pick<Config["server"], "maxConnections">;
 
-export interface HttpServerOptions {
+export interface HttpServerOptions extends Pick<Context, "clock" | "observer"> {
+  readonly random: Pick<Random, "requestId">;
   readonly limits: ServerLimits;
   /** The certificate of the server. Without it, the server uses plain HTTP. */
   readonly tls?: TlsContext | null | undefined;
@@ -32,10 +34,6 @@ export interface HttpServerOptions {
   readonly healthChecks?: readonly string[];
   /** Ignores request content. A request with content is then the last one on its connection. */
   readonly ignoreContent?: true;
-  readonly requestId: () => string;
-  readonly now: Clock["now"];
-  readonly after: Clock["after"];
-  readonly warn: Observer["warn"];
 }
 
 /** What is known of a connection after its first request. */
@@ -96,17 +94,18 @@ export function renewCertificate(server: HttpServer, tls: TlsContext | null): vo
 function createListener(
   server: HttpServer,
   connections: Connections,
-  { limits, serve, healthChecks = [], ignoreContent, after, requestId, now, warn }: HttpServerOptions,
+  { limits, serve, healthChecks = [], ignoreContent, clock, random, observer }: HttpServerOptions,
 ): HttpServerOptions["serve"] {
-  const onFull = atMostEvery(WARN_EVERY_MS, now, (times) =>
+  const { warn } = observer;
+  const onFull = atMostEvery(WARN_EVERY_MS, clock.now, (times) =>
     warn(
       "All connections are taken (server.maxConnections). " +
         "Connections without a complete request are closed, and further connections are refused.",
       { times },
     ),
   );
-  const hasAsked = limitConnections(server, { ...limits, after, now, onFull });
-  limitSocketBuffers(server, after, (closed) =>
+  const hasAsked = limitConnections(server, { ...limits, ...clock, onFull });
+  limitSocketBuffers(server, clock.after, (closed) =>
     warn("Callers read too slowly: connections with the most unread bytes were closed.", {
       connections: closed,
     }),
@@ -114,7 +113,7 @@ function createListener(
   const watchUnsent = limitUnsent();
   const handle = limitPipelining((message, response) => {
     const isTooMany = connections.get(message.socket)?.isTooMany === true;
-    if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, requestId());
+    if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, random.requestId());
     else serve(message, response);
     if (isSent(response) && server.listening) return;
     // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
@@ -150,7 +149,7 @@ function refuseNonRequests(
   server: HttpServer,
   again: HttpServer,
   connections: Connections,
-  { limits, ignoreContent, after, requestId }: HttpServerOptions,
+  { limits, ignoreContent, clock, random }: HttpServerOptions,
 ): void {
   /** Connections that are not read any more. Further bytes on them cause further errors. */
   const refused = new WeakSet<Duplex>();
@@ -159,7 +158,7 @@ function refuseNonRequests(
     refused.add(socket);
     // Node has removed its own listener from the socket of a CONNECT. A reset without a listener ends the process.
     socket.on("error", () => socket.destroy());
-    refuseOn(socket, connections.get(socket)?.latest, problemBytes(problem, requestId()), after);
+    refuseOn(socket, connections.get(socket)?.latest, problemBytes(problem, random.requestId()), clock);
   }
   server.on("clientError", (error, socket) => {
     const latest = connections.get(socket)?.latest;
@@ -226,14 +225,9 @@ function problemBytes(problem: Problem, id: string): Buffer {
 const LINGER_MS = 1_000;
 
 /** Writes a refusal to the bare socket and closes it. A response in progress is finished first. */
-function refuseOn(
-  socket: Duplex,
-  earlier: ServerResponse | undefined,
-  refusal: Buffer,
-  after: HttpServerOptions["after"],
-): void {
+function refuseOn(socket: Duplex, earlier: ServerResponse | undefined, refusal: Buffer, clock: Clock): void {
   if (earlier !== undefined && !earlier.writableFinished && !earlier.destroyed) {
-    earlier.once("close", () => refuseOn(socket, undefined, refusal, after));
+    earlier.once("close", () => refuseOn(socket, undefined, refusal, clock));
     return;
   }
   if (!socket.writable || socket.destroyed) {
@@ -243,7 +237,7 @@ function refuseOn(
   socket.resume();
   socket.once(
     "close",
-    after(LINGER_MS, () => socket.destroy()),
+    clock.after(LINGER_MS, () => socket.destroy()),
   );
   socket.end(refusal);
 }
