@@ -7,7 +7,7 @@ import { parse } from "yaml";
 import type { Config } from "../../src/config/config.ts";
 import { openSettings } from "../../src/config/load.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
-import { parseDuration } from "../../src/config/settings/units.ts";
+import { parseQuantity } from "../../src/config/settings/units.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
 import { fileWith } from "../support/files.ts";
@@ -75,7 +75,7 @@ it("the gateway in compose.yaml can start, three times, and is let in by the san
   expect(gateway).not.toHaveProperty("ports");
   const { admin, redis, budget, server, upstream } = gatewayConfig();
   expect([admin.host, redis?.url.reveal(), budget.replicas]).toEqual(["0.0.0.0", "redis://redis:6379", 3]);
-  expect(parseDuration(grace)).toBeGreaterThan(server.stopDelayMs + server.drainTimeoutMs);
+  expect(parseQuantity(grace)).toBeGreaterThan(server.stopDelayMs + server.drainTimeoutMs);
   expect(new URL(upstream.url).hostname).toBe("sandbox");
   expect(service("sandbox").command).toEqual(
     expect.arrayContaining([

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { openSettings } from "../../src/config/load.ts";
-import { parseDuration } from "../../src/config/settings/units.ts";
+import { parseQuantity } from "../../src/config/settings/units.ts";
 import { ask } from "../support/ask.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
@@ -110,7 +110,7 @@ describe("systemd's unit", () => {
     expect(args).toEqual(argumentsOf("start"));
     const { server } = openSettings({ env: { ...gatewayEnv(), STOP_DELAY: "" }, readFile: String }).first
       .config;
-    expect(parseDuration(`${values("TimeoutStopSec")[0]}s`)).toBeGreaterThan(
+    expect(parseQuantity(`${values("TimeoutStopSec")[0]}s`)).toBeGreaterThan(
       server.stopDelayMs + server.drainTimeoutMs + 5_000,
     );
   });

@@ -2,7 +2,7 @@
 import { parseDocument } from "yaml";
 
 import { CONSTANTS, type Constants } from "../../src/config/constants.ts";
-import { parseDuration, parseSize } from "../../src/config/settings/units.ts";
+import { parseQuantity } from "../../src/config/settings/units.ts";
 
 /** @returns the settings that remain, and all constants. The names of constants may omit the unit. */
 export function withConstants(text: string): { settings: string; constants: Constants } {
@@ -16,7 +16,7 @@ export function withConstants(text: string): { settings: string; constants: Cons
         .find((at) => document.hasIn(at));
       if (path === undefined) continue;
       const written = String(document.getIn(path));
-      values[key] = parseDuration(written) ?? parseSize(written) ?? Number(written);
+      values[key] = /[A-Za-z]$/.test(written) ? parseQuantity(written) : Number(written);
       document.deleteIn(path);
       hasConstants = true;
     }

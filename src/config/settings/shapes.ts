@@ -9,8 +9,8 @@ import * as z from "zod";
 import { SEARCH_RESOURCES } from "../../interface/resources.ts";
 import { Secret } from "../secrets/secret.ts";
 import { setting, type Shape, shaped } from "./setting.ts";
-import { BUDGET_PATTERN, DURATION_PATTERN, formatDuration, SIZE_PATTERN } from "./units.ts";
-import { parseBudget, parseDuration, parseSize } from "./units.ts";
+import { BUDGET_PATTERN, DURATION_PATTERN, SIZE_PATTERN } from "./units.ts";
+import { formatDuration, parseBudget, parseQuantity } from "./units.ts";
 
 const matching = (pattern: RegExp): z.ZodString => z.string().regex(pattern);
 
@@ -20,9 +20,8 @@ export const DAY_MS = 86_400_000;
 
 /** A duration, read to milliseconds; bounds inclusive. Node's timers cannot be much longer than 24 days. */
 export function duration({ minMs = 1, maxMs = 24 * DAY_MS } = {}): Shape<number> {
-  const toMs = (text: string): number => parseDuration(text) ?? Number.NaN;
   return shaped(
-    matching(DURATION_PATTERN).transform(toMs).pipe(z.number().min(minMs).max(maxMs)),
+    matching(DURATION_PATTERN).transform(parseQuantity).pipe(z.number().min(minMs).max(maxMs)),
     `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as 250ms, 5m or 1h`,
   );
 }
@@ -51,9 +50,7 @@ export function perKind({
 
 /** A size above zero, read to bytes. */
 export const size: Shape<number> = shaped(
-  matching(SIZE_PATTERN)
-    .transform((text) => parseSize(text) ?? Number.NaN)
-    .pipe(z.number().min(1)),
+  matching(SIZE_PATTERN).transform(parseQuantity).pipe(z.int().min(1)),
   "a size above zero with its unit, such as 512KiB or 256MiB",
 );
 
@@ -85,12 +82,10 @@ const LONGEST_WINDOW_MS = 35 * DAY_MS;
 
 /** Requests per window. */
 export const windows = shaped(
-  matching(BUDGET_PATTERN).transform((text, context) => {
-    const read = parseBudget(text);
-    if (read?.every(({ windowMs }) => windowMs <= LONGEST_WINDOW_MS)) return read;
-    context.addIssue("not a budget");
-    return z.NEVER;
-  }),
+  matching(BUDGET_PATTERN)
+    .transform(parseBudget)
+    .refine((all) => all.every(({ windowMs }) => windowMs <= LONGEST_WINDOW_MS))
+    .refine((all) => new Set(all.map(({ windowMs }) => windowMs)).size === all.length),
   'requests per window such as "60/1m,10000/1d": whole numbers above zero, each window once and at most 35d',
 );
 
