@@ -55,7 +55,7 @@ import { Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow, type FlightResult } from "./singleflight/lead-or-follow.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
-import { endOfCertificate, tlsContext } from "./process/tls.ts";
+import { endOfCertificate } from "./process/tls.ts";
 import { OTHER_APP, type Observer } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/report.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
@@ -78,8 +78,8 @@ export function createGateway(options: GatewayOptions) {
   const lifecycle = createLifecycle({ ...context, budgets, flights, callersApp, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
   const admin = createAdmin(context, parts, { status, lifecycle, reload });
-  settings.onChange("server.tls", ({ server }) => renewCertificate(callers, tlsContext(server.tls)));
-  settings.onChange("admin.tls", (renewed) => renewCertificate(admin, tlsContext(renewed.admin.tls)));
+  settings.onChange("server.tls", ({ server }) => renewCertificate(callers, server.tls));
+  settings.onChange("admin.tls", (renewed) => renewCertificate(admin, renewed.admin.tls));
   const background = [warm, status];
   const watches = [
     watchSettingsFile(context, reload),
@@ -257,7 +257,7 @@ function createAdmin(
     parse: config.query,
     pages,
     reload: () => reload("request"),
-    tls: tlsContext(config.admin.tls),
+    certificate: config.admin.tls,
     warm: warm.states,
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,

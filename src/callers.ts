@@ -14,7 +14,6 @@ import { docsPage, homePages } from "./openapi/docs-page.ts";
 import type { Pages } from "./pages/pages.ts";
 import type { HttpServer } from "./process/listen.ts";
 import { memoizeLatest } from "./process/memoize.ts";
-import { tlsContext } from "./process/tls.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf } from "./query/route.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
@@ -55,8 +54,8 @@ export function createCallers(
     encode: createEncoder(stores.tiers.keepInMemory),
     budgets,
   });
-  const tls = tlsContext(config.server.tls);
-  const server = createHttpServer({ ...context, serve: app.serve, ignoreContent: true, tls });
+  const certificate = config.server.tls;
+  const server = createHttpServer({ ...context, serve: app.serve, ignoreContent: true, certificate });
   return { server, app };
 }
 

@@ -19,7 +19,7 @@ import type { Span } from "./status/counters.ts";
 import type { Status } from "./status/status.ts";
 import { type UsageOptions, usageEndpoint } from "./usage.ts";
 
-type ServerOptions = Pick<HttpServerOptions, "clock" | "limits" | "observer" | "random" | "tls">;
+type ServerOptions = Pick<HttpServerOptions, "certificate" | "clock" | "limits" | "observer" | "random">;
 
 export interface AdminOptions
   extends ServerOptions, BackupOptions, ExplainOptions, PurgeOptions, Pick<UsageOptions, "usage"> {

@@ -1,19 +1,5 @@
 import { X509Certificate } from "node:crypto";
 
-/** The certificate and key of a server, as PEM. */
-export interface TlsContext {
-  readonly cert: string;
-  readonly key: string;
-  readonly minVersion: "TLSv1.2";
-}
-
-/** @returns `null` for a server without TLS */
-export function tlsContext(
-  pair: { readonly cert: string; readonly key: { readonly reveal: () => string } } | null,
-): TlsContext | null {
-  return pair && { cert: pair.cert, key: pair.key.reveal(), minVersion: "TLSv1.2" };
-}
-
 /** When a server's certificate ends, in epoch milliseconds. @param cert PEM; the first certificate is the server's own */
 export function endOfCertificate(cert: string): number {
   return new X509Certificate(cert).validToDate.getTime();

@@ -6,15 +6,16 @@ import { createServer, STATUS_CODES, type IncomingMessage, type ServerResponse }
 import { createServer as createTlsServer } from "node:https";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import type { SecureContextOptions } from "node:tls";
 
 import type { Config } from "../../config/config.ts";
 import type { Constants } from "../../config/constants.ts";
+import type { CertificatePair } from "../../config/secrets/read-secret-files.ts";
 import type { Context } from "../../context.ts";
 import { Problem } from "../../errors.ts";
 import { atMostEvery, type Clock } from "../../process/clock.ts";
 import type { Random } from "../../process/random.ts";
 import type { HttpServer } from "../../process/listen.ts";
-import type { TlsContext } from "../../process/tls.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitSocketBuffers } from "./socket-buffers.ts";
 import { limitPipelining } from "./pipelining.ts";
@@ -27,8 +28,8 @@ type ServerLimits = Constants["server"] & Pick<Config["server"], "maxConnections
 export interface HttpServerOptions extends Pick<Context, "clock" | "observer"> {
   readonly random: Pick<Random, "requestId">;
   readonly limits: ServerLimits;
-  /** The certificate of the server. Without it, the server uses plain HTTP. */
-  readonly tls?: TlsContext | null | undefined;
+  /** Without it, the server uses plain HTTP. */
+  readonly certificate?: CertificatePair | null;
   readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
   /** Paths that are served even when all connections are taken. */
   readonly healthChecks?: readonly string[];
@@ -54,7 +55,7 @@ const WARN_EVERY_MS = 60_000;
 
 /** @returns the server, not yet listening */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { limits, tls } = options;
+  const { limits, certificate } = options;
   const settings = {
     maxHeaderSize: limits.maxUrlBytes * 2 + limits.maxHeaderBytes,
     headersTimeout: limits.headersTimeoutMs,
@@ -66,8 +67,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     // Node would answer a missing Host with an empty 400. `checkHead` refuses it with a problem.
     requireHostHeader: false,
   };
-  const server = tls
-    ? createTlsServer({ ...settings, ...tls, handshakeTimeout: limits.headersTimeoutMs })
+  const server = certificate
+    ? createTlsServer({ ...settings, ...tlsWith(certificate), handshakeTimeout: limits.headersTimeoutMs })
     : createServer(settings);
   // Never listens. It parses requests again whose URL was encoded.
   const again = createServer(settings);
@@ -86,8 +87,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 /** New connections get the new certificate. */
-export function renewCertificate(server: HttpServer, tls: TlsContext | null): void {
-  if (tls !== null && "setSecureContext" in server) server.setSecureContext(tls);
+export function renewCertificate(server: HttpServer, certificate: CertificatePair | null): void {
+  if (certificate && "setSecureContext" in server) server.setSecureContext(tlsWith(certificate));
+}
+
+function tlsWith({ cert, key }: CertificatePair): SecureContextOptions {
+  return { cert, key: key.reveal(), minVersion: "TLSv1.2" };
 }
 
 /** @returns the handler for all requests. It also closes connections as HTTP and the limits require. */
