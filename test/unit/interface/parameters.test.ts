@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { CREDENTIAL_PARAMETERS, PARAMETERS, type Parameter } from "../../../src/interface/parameters.ts";
+import { PARAMETERS, type Parameter } from "../../../src/interface/parameters.ts";
 import { SEARCH_RESOURCES } from "../../../src/interface/resources.ts";
 
 /** Sections 4.1 to 4.3, copied from the interface by hand: names by the shape of their values. */
@@ -37,13 +37,6 @@ describe("the tables of parameters", () => {
       Object.fromEntries([...inTable].map(([kind, found]) => [kind, found.map(({ name }) => name).sort()])),
     ).toEqual(
       Object.fromEntries(documented.map(([kind, names]) => [kind, Array.isArray(names) && names.sort()])),
-    );
-  });
-
-  it.each(SEARCH_RESOURCES)("have no parameter of %s twice, and no credential", (resource) => {
-    const names: string[] = PARAMETERS[resource].map(({ name }) => name);
-    expect(new Set([...names, ...CREDENTIAL_PARAMETERS]).size).toBe(
-      names.length + CREDENTIAL_PARAMETERS.length,
     );
   });
 
