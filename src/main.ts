@@ -16,13 +16,7 @@ import { readTracing } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
 import { logPlainText } from "./process/plain-text.ts";
 import { describePortInUse } from "./process/listen.ts";
-import {
-  describeError,
-  onParentGone,
-  onReloadSignal,
-  onStopSignal,
-  onUncaughtError,
-} from "./process/events.ts";
+import { describeError, onParentGone, onStopSignal, onUncaughtError } from "./process/events.ts";
 
 /** The longest time for writing the last log lines. */
 const FLUSH_MS = 1_000;
@@ -44,7 +38,8 @@ export async function main(
   logPlainText(log);
   const end = watchForEnd(log, env["npm_lifecycle_event"] === "start");
   let gateway: Gateway | undefined;
-  onReloadSignal(() => gateway?.reload());
+  // By convention, a process reads its settings again.
+  process.on("SIGHUP", () => gateway?.reload());
   let what = "property-gateway cannot start";
   try {
     const createTracing = await tracingFor(env);

@@ -23,11 +23,6 @@ export function onStopSignal(stop: (signal: StopSignal) => void): void {
   }
 }
 
-/** Calls back at every SIGHUP. By convention, a process then reads its settings again. */
-export function onReloadSignal(reload: () => void): void {
-  process.on("SIGHUP", reload);
-}
-
 const PARENT_CHECK_MS = 1_000;
 
 /**
@@ -43,25 +38,19 @@ export function onParentGone(clock: Clock, gone: () => void): void {
   });
 }
 
-/** After more errors than this, the process ends immediately, because an orderly stop is not possible. */
-const MAX_ERRORS = 20;
-
 /**
  * Calls back at every uncaught exception and unhandled rejection. The process should then stop, because its state is
- * unknown. Further errors do not interrupt the stop, up to {@link MAX_ERRORS}.
+ * unknown. Further errors do not interrupt the stop.
  */
 export function onUncaughtError(
   onError: (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => void,
 ): void {
-  let errors = 0;
   let isLogClosed = false;
   process.on("uncaughtException", (error: unknown, origin) => {
     const isFromLog = error instanceof Error && Reflect.get(error, "code") === "EPIPE";
     // If the reader of the log has gone, every line fails, including the line about the failure.
     if (isFromLog && isLogClosed) return;
     isLogClosed ||= isFromLog;
-    errors++;
-    if (errors > MAX_ERRORS) process.exit(1);
     onError(error, origin);
   });
 }

@@ -72,32 +72,17 @@ export function limitSocketBuffers(
 }
 
 /** A row has the two addresses, the state, and the bytes that the caller has not taken; all numbers are hexadecimal. */
-const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*([0-9A-F]{8}):([0-9A-F]{4}) [0-9A-F]{2} ([0-9A-F]{8}):/;
+const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]{2} ([0-9A-F]{8}):/gm;
 
 /** @returns the bytes by the name of the connection */
 function bytesHeld(table: string): Map<string, number> {
-  const rows = table.split("\n").map((line) => {
-    const [localPort, address, port, bytes = 0] = (ROW.exec(line) ?? [])
-      .slice(1)
-      .map((hex) => parseInt(hex, 16));
-    return [`${localPort} ${address} ${port}`, bytes] as const;
-  });
-  return new Map(rows.filter(([, bytes]) => bytes > 0));
+  const rows = [...table.matchAll(ROW)].map(([, ...row]) => row.map((hex) => parseInt(hex, 16)));
+  return new Map(
+    rows.flatMap(([local, remote, bytes = 0]) => (bytes > 0 ? [[`${local} ${remote}`, bytes]] : [])),
+  );
 }
 
-/** The name has both ports and the last 32 bits of the remote address, whose bytes the table has in reverse order. */
-function nameOf({ localPort, remoteAddress = NO_ADDRESS, remotePort }: Socket): string {
-  const bytes = remoteAddress.includes(".")
-    ? remoteAddress.replace(/^.*:/, "").split(".").map(Number)
-    : remoteAddress.split(":").slice(-2).flatMap(bytesOf);
-  return `${localPort} ${Buffer.from(bytes).readUInt32LE()} ${remotePort}`;
-}
-
-/** The address of a caller that hung up before its connection was accepted. */
-const NO_ADDRESS = "::";
-
-/** @param group of an IPv6 address, up to four hexadecimal digits */
-function bytesOf(group: string): number[] {
-  const value = Number.parseInt(group || "0", 16);
-  return [value >> 8, value & 0xff];
+/** Both ports. Two machines seldom use the same port; then the bytes of one connection count for the other, too. */
+function nameOf({ localPort, remotePort }: Socket): string {
+  return `${localPort} ${remotePort}`;
 }
