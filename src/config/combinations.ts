@@ -14,15 +14,14 @@ import { formatPath, type Mistake, type SettingPath, type SettingSources, valueA
  */
 export function checkCombinations(
   { server, admin, upstream, redis, apps }: Partial<Settings>,
-  { merged, set, pathOf }: SettingSources,
+  { merged, set }: SettingSources,
   given: ReadonlyMap<string, string>,
 ): Mistake[] {
   const mistakes: Mistake[] = [];
-  const missing = (says: string): void => void mistakes.push({ paths: [], says, isMissing: true });
   const wrong = (says: string, ...paths: SettingPath[]): void => void mistakes.push({ paths, says });
 
   if (!given.has("UPSTREAM_PRIVATE_KEY") && !valueAt(merged, ["upstream", "privateKeyFile"]))
-    missing(
+    wrong(
       "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
         "UPSTREAM_PRIVATE_KEY to the key",
     );
@@ -33,18 +32,15 @@ export function checkCombinations(
   // The budget is the contract with the API's owner, so it has a default for the sandbox only.
   const isBudgetSet = set.some(({ path }) => formatPath(path) === "budget.limit");
   if (upstream && !isSandbox(upstream.url) && !isBudgetSet)
-    missing(
+    wrong(
       "budget.limit is missing: set BUDGET, or budget.limit in the configuration file, to the limits that you have " +
         "agreed on with the API's owner, such as 60/1m,10000/1d",
     );
   if (redis) checkRedis(redis, wrong);
   const ids = (apps?.listed ?? []).map(({ id }) => id);
-  for (const [index, id] of ids.entries()) {
-    const first = ids.indexOf(id);
-    if (first === index) continue;
-    const says = `${JSON.stringify(id)} is the id of ${pathOf(["apps", "listed", first])} already; expected each id once`;
-    wrong(says, ["apps", "listed", index, "id"]);
-  }
+  for (const [index, id] of ids.entries())
+    if (ids.indexOf(id) !== index)
+      wrong(`${JSON.stringify(id)} is given twice; expected each id once`, ["apps", "listed", index, "id"]);
   return mistakes;
 }
 

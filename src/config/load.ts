@@ -38,9 +38,9 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
   const sources = mergeSources(DEFAULTS, file, assignments);
   const { readable: settings, mistakes } = validateSettings(sources);
   const { values: secrets, mistakes: ofSecrets } = readSecrets({ settings, given, readFile });
-  const all = [...mistakes, ...ofSecrets, ...checkCombinations(settings, sources, given)];
-  // A missing setting may be in the file that could not be read.
-  const reported = unreadable.length > 0 ? all.filter(({ isMissing }) => isMissing !== true) : all;
+  // Without the file, nothing is known of most settings.
+  const reported =
+    unreadable.length > 0 ? [] : [...mistakes, ...ofSecrets, ...checkCombinations(settings, sources, given)];
   const problems = [
     ...unreadable,
     ...ofEnvironment,

@@ -12,8 +12,6 @@ export interface Mistake {
   /** The wrong settings, the one first that most likely needs the change; none if `says` names what to set. */
   readonly paths: readonly SettingPath[];
   readonly says: string;
-  /** A setting is missing. */
-  readonly isMissing?: true;
 }
 
 /** @returns the path as people write it: `cache.ttl.sold`, `apps[2].id`. */

@@ -76,9 +76,9 @@ function mistakeAt(path: SettingPath, value: unknown): Mistake {
     return { paths: [path], says: `found ${found}; expected ${expected}` };
   }
   const name = formatPath(path);
-  if (env === undefined) return { paths: [path], says: `missing; expected ${expected}`, isMissing: true };
+  if (env === undefined) return { paths: [path], says: `missing; expected ${expected}` };
   const says = `${name} is missing: set ${env}, or ${name} in the configuration file; expected ${expected}`;
-  return { paths: [], says, isMissing: true };
+  return { paths: [], says };
 }
 
 function shapeAt(shape: z.core.$ZodType, [name, ...below]: SettingPath): z.core.$ZodType {
