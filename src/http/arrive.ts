@@ -42,7 +42,6 @@ export class Arrival {
   /** The answer, if it is in memory. */
   cached: Answer | undefined;
   #gone: AbortController | undefined;
-  #hasHungUp = false;
 
   constructor(message: IncomingMessage, response: ServerResponse, options: ArrivalOptions) {
     const { clock, random, tracing, identify, cors } = options;
@@ -75,16 +74,11 @@ export class Arrival {
    * @returns the signal that aborts when the caller hangs up before the response is complete. The first call creates it,
    *   because most hits do not need it.
    */
-  readonly gone = (): AbortSignal => {
-    this.#gone ??= new AbortController();
-    if (this.#hasHungUp) this.#gone.abort();
-    return this.#gone.signal;
-  };
+  readonly gone = (): AbortSignal => (this.#gone ??= new AbortController()).signal;
 
   /** Call it when the caller has hung up. */
   hangUp(): void {
-    this.#hasHungUp = true;
-    this.#gone?.abort();
+    (this.#gone ??= new AbortController()).abort();
   }
 }
 

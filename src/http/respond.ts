@@ -32,7 +32,6 @@ export type Respond = ReturnType<typeof createRespond>;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRespond(options: RespondOptions) {
-  const addCallerHead = createAddCallerHead(options.budgets);
   const choose = ({ request }: Question, { entry }: Answer, now: number): Sending => ({
     now,
     coding: options.isCompressible(entry) ? request.coding : "identity",
@@ -42,7 +41,7 @@ export function createRespond(options: RespondOptions) {
   /** @param body empty for a 304 */
   function send(arrival: Arrival, question: Question, answer: Answer, sending: Sending, body: Buffer): void {
     noteAnswer(arrival.record, answer, sending.now);
-    const head = addCallerHead(headOfAnswer(question, answer, sending, body), arrival);
+    const head = addCallerHead(headOfAnswer(question, answer, sending, body), arrival, options);
     // Node itself omits the body of a response to HEAD. `Content-Length` stays.
     arrival.record.bytes = question.request.method === "HEAD" ? 0 : body.length;
     arrival.response.writeHead(sending.isUnchanged ? 304 : answer.entry.status, head).end(body);
@@ -55,7 +54,7 @@ export function createRespond(options: RespondOptions) {
     const complete = withRetryAfter(problem, record.resource, options);
     const { status, headers, body } = problemResponse(complete, record.id, record.outcome !== "refused");
     record.bytes = body.length;
-    const head = addCallerHead(Object.entries(headers).flat(), arrival, problem);
+    const head = addCallerHead(Object.entries(headers).flat(), arrival, options, problem);
     response.writeHead(status, head).end(body);
   }
 
@@ -85,7 +84,7 @@ export function createRespond(options: RespondOptions) {
 
     /** @returns the destination of an answer that is not cached */
     stream: (arrival: Arrival, question: AnyQuestion): StreamSink =>
-      streamTo(arrival, (headers) => addCallerHead(headOfStream(question, headers), arrival)),
+      streamTo(arrival, (headers) => addCallerHead(headOfStream(question, headers), arrival, options)),
 
     /** Ends a failed request. It sends a problem, and logs an unexpected error. */
     refuse: (arrival: Arrival, error: unknown): void => {
@@ -146,23 +145,24 @@ function withRetryAfter(
 }
 
 /** Adds the headers about a request and its app's budget, which every response carries, and returns the head. */
-function createAddCallerHead(
-  budgets: RespondOptions["budgets"],
-): (head: Head, arrival: Arrival, problem?: Problem) => Head {
-  return (head, { record: { id, app, resource }, preferenceApplied, corsHeaders }, problem) => {
-    // A problem has it already.
-    if (problem === undefined) head.push("X-Request-Id", id);
-    if (corsHeaders.length > 0) head.push(...corsHeaders);
-    if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
-    if (resource === "none") return head;
-    const shares = budgets[originOf(resource)].shareOf(app);
-    const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
-    const headers = rateLimitHeaders(
-      isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,
-    );
-    if (headers !== undefined) head.push("RateLimit-Policy", headers.policy, "RateLimit", headers.limit);
-    return head;
-  };
+function addCallerHead(
+  head: Head,
+  { record: { id, app, resource }, preferenceApplied, corsHeaders }: Arrival,
+  { budgets }: RespondOptions,
+  problem?: Problem,
+): Head {
+  // A problem has it already.
+  if (problem === undefined) head.push("X-Request-Id", id);
+  if (corsHeaders.length > 0) head.push(...corsHeaders);
+  if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
+  if (resource === "none") return head;
+  const shares = budgets[originOf(resource)].shareOf(app);
+  const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
+  const headers = rateLimitHeaders(
+    isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,
+  );
+  if (headers !== undefined) head.push("RateLimit-Policy", headers.policy, "RateLimit", headers.limit);
+  return head;
 }
 
 /** Whether the caller already has the answer. Dates count only without entity tags (RFC 9110, section 13.2.2). */
