@@ -17,7 +17,6 @@
  */
 import { hostname } from "node:os";
 
-import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminServer } from "./admin/server.ts";
 import { createStatus, type StatusSource } from "./admin/status/status.ts";
 import { createCallers } from "./callers.ts";
@@ -31,7 +30,6 @@ import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
 import { Warm } from "./cache/warm.ts";
-import type { Config } from "./config/config.ts";
 import { settingWarnings } from "./config/combinations.ts";
 import { renewCertificate } from "./http/edge/http-server.ts";
 import { Pages } from "./pages/pages.ts";
@@ -56,7 +54,7 @@ import { createLeadOrFollow, type FlightResult } from "./singleflight/lead-or-fo
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate } from "./process/tls.ts";
-import { OTHER_APP, type Observer } from "./telemetry/events.ts";
+import { OTHER_APP } from "./telemetry/events.ts";
 import { reportUsage } from "./usage/report.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
@@ -218,16 +216,6 @@ function createPageStage(
   });
 }
 
-function warnAboutSettings(config: Config, { warn }: Observer): void {
-  const { admin } = config;
-  for (const warning of settingWarnings(config)) warn(warning, {});
-  if (admin.token === null && !isOwnMachine(admin.host)) {
-    warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
-      host: admin.host,
-    });
-  }
-}
-
 function createStatusPage(context: Context, { stores, budgets, lifetimes }: Parts): StatusSource {
   const { clock, config, log, random, settings } = context;
   return createStatus({
@@ -251,7 +239,7 @@ function createAdmin(
 ): HttpServer {
   const { config, settings, clock, observer, metrics } = context;
   const { tiers, ledger } = stores;
-  warnAboutSettings(config, observer);
+  for (const warning of settingWarnings(config)) observer.warn(warning, {});
   return createAdminServer({
     ...context,
     parse: config.query,

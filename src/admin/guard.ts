@@ -88,10 +88,3 @@ function isOwnName(host = "localhost"): boolean {
   const name = host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
   return isIP(name) !== 0 || !name.includes(".");
 }
-
-const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
-
-/** @param host an address or a name to listen on */
-export function isOwnMachine(host: string): boolean {
-  return OWN_MACHINE.test(host);
-}

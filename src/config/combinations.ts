@@ -1,8 +1,6 @@
 /**
  * Checks settings against one another.
  */
-import { isIP } from "node:net";
-
 import type { Config } from "./config.ts";
 import { formatDuration } from "./settings/units.ts";
 import type { Settings } from "./settings.ts";
@@ -62,14 +60,18 @@ function checkRedis(
 /** The sandbox runs on this machine, or on a host with the name `sandbox`, as in compose.yaml. */
 function isSandbox(address: string): boolean {
   const { hostname } = new URL(address);
-  const isLoopback = isIP(hostname) === 4 && hostname.startsWith("127.");
-  return isLoopback || ["sandbox", "localhost", "[::1]"].includes(hostname);
+  return hostname === "sandbox" || OWN_MACHINE.test(hostname);
 }
+
+const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i;
 
 const DAY_MS = 86_400_000;
 
+const ADMIN_PORT_IS_OPEN =
+  "Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.";
+
 /** @returns what the gateway says at the start about valid settings that are probably not meant */
-export function settingWarnings({ upstream, cache }: Config): string[] {
+export function settingWarnings({ admin, upstream, cache }: Config): string[] {
   const apiHost = new URL(upstream.url).hostname;
   const isPlaceholder = (text: string): boolean =>
     /(^|[^a-z0-9-])(example\.(com|net|org)|localhost)([^a-z0-9-]|$)|127\.0\.0\.1|\[::1\]/i.test(text) ||
@@ -89,5 +91,6 @@ export function settingWarnings({ upstream, cache }: Config): string[] {
     ...lifetimes.map(
       ([name, ms]) => `${name} is ${formatDuration(ms)}. The terms of use want moderate caching: at most 1d.`,
     ),
+    ...(admin.token === null && !OWN_MACHINE.test(admin.host) ? [ADMIN_PORT_IS_OPEN] : []),
   ];
 }
