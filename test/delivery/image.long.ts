@@ -24,14 +24,8 @@ const {
 const SETTINGS = { ...OF_TESTS, BUDGET: "1000/1m" };
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
-interface Manifest {
-  readonly version: string;
-  readonly dependencies: Record<string, string>;
-  readonly devDependencies: Record<string, string>;
-  readonly optionalDependencies: Record<string, string>;
-}
-
-const manifest: Manifest = JSON.parse(readFileSync("package.json", "utf8"));
+type Packages = Record<"dependencies" | "devDependencies" | "optionalDependencies", Record<string, string>>;
+const manifest: Packages & { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
 
 let image: Image;
 beforeAll(() => {
@@ -42,12 +36,8 @@ beforeAll(() => {
 describe("the image", () => {
   it("holds the code, its settings and what it depends on, and nothing else", () => {
     expect(readdirSync(image.root).sort()).toEqual(["app", "data", "usr"]);
-    expect(readdirSync(join(image.root, "app")).sort()).toEqual([
-      "config",
-      "node_modules",
-      "package.json",
-      "src",
-    ]);
+    const inApp = ["config", "node_modules", "package.json", "src"];
+    expect(readdirSync(join(image.root, "app")).sort()).toEqual(inApp);
     expect(readdirSync(join(image.root, "app/src"))).not.toContain("sandbox");
     const installed = new Set(installedPackages(join(image.root, "app/node_modules")));
     for (const name of Object.keys(manifest.dependencies)) expect(installed).toContain(name);

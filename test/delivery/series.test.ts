@@ -6,15 +6,8 @@ import { createRandom, type TestRandom } from "../support/random.ts";
 import { scrape, type Series, strangersAmong } from "../support/exposition.ts";
 import { startGateway } from "../support/gateway.ts";
 
-/** What callers may invent, in one request. */
-interface Invented {
-  readonly path: string;
-  readonly method: string;
-  readonly headers: Record<string, string>;
-}
-
 /** Every kind of request there is to invent, each with values of its own. */
-function inventions(random: TestRandom): Invented[] {
+function inventions(random: TestRandom) {
   const character = (): string => random.pick("abcxyzABC019-_.~".split(""));
   // It begins with a letter: `.` would be a part of a path, and the gateway ignores the parameter `_`.
   const word = (): string => `w${Array.from({ length: random.between(1, 12) }, character).join("")}`;
@@ -39,25 +32,17 @@ function inventions(random: TestRandom): Invented[] {
     "x-request-id": word(),
     referer: `http://${word()}.example/`,
   });
+  const odd: Record<string, string>[] = [
+    { accept: `${word()}/${word()}` },
+    { expect: word() },
+    { [`x-${number()}`]: word() },
+    { "cache-control": "no-store" },
+  ];
+  const area = (): string => `/areas?q=${number()}`;
   return [
     ...paths.map((path) => ({ path, method: "GET", headers: headers() })),
-    ...["POST", "PUT", "DELETE"].map((method) => ({
-      path: `/areas?q=${word()}`,
-      method,
-      headers: headers(),
-    })),
-    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), accept: `${word()}/${word()}` } },
-    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), expect: word() } },
-    {
-      path: `/areas?q=${number()}`,
-      method: "GET",
-      headers: { ...headers(), [`x-${number()}`]: word() },
-    },
-    {
-      path: `/areas?q=${number()}`,
-      method: "GET",
-      headers: { ...headers(), "cache-control": "no-store" },
-    },
+    ...["POST", "PUT", "DELETE"].map((method) => ({ path: area(), method, headers: headers() })),
+    ...odd.map((more) => ({ path: area(), method: "GET", headers: { ...headers(), ...more } })),
   ];
 }
 

@@ -1,5 +1,7 @@
 /** What the upstream would send in each state of its data. */
 import { answer, type Source } from "../../src/sandbox/answer.ts";
+import { createAuthenticator } from "../../src/sandbox/auth.ts";
+import { createRevisions } from "../../src/sandbox/dataset/revisions.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { CALLER } from "../support/gateway.ts";
 
@@ -54,18 +56,8 @@ function sentFor(target: string, revision: number): ReturnType<typeof answer> {
   const source: Source = {
     data: DATA,
     service: CALLER.service,
-    authenticator: {
-      callerId: CALLER.callerId,
-      refusal: () => undefined,
-      setCaller: () => undefined,
-      reset: () => undefined,
-    },
-    revisions: {
-      of: () => ({ revision, changedAt: 0 }),
-      add: () => undefined,
-      list: () => [],
-      clear: () => undefined,
-    },
+    authenticator: { ...createAuthenticator(CALLER), refusal: () => undefined },
+    revisions: { ...createRevisions(Date.now), of: () => ({ revision, changedAt: 0 }) },
     offsetSpelling: "offset",
     validators: "none",
   };
