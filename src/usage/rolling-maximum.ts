@@ -71,36 +71,33 @@ function measureOne(
   const counts = limitOf.map(() => 0);
   const highs = limitOf.map((one) => one ?? Number.POSITIVE_INFINITY);
   const lowest = Math.min(...highs);
-  const used = new Set<number | undefined>();
-  let [first, held, maximum, kept] = [0, 0, 0, true];
+  /** The window has the calls from `first` to before `next`. */
+  let [first, next, maximum, kept] = [0, 0, 0, true];
   let reachedAt: number | undefined;
+
+  function count(call: number | undefined, by: number): void {
+    const index = (call ?? 0) % MOST_LIMITS;
+    counts[index] = (counts[index] ?? 0) + by;
+  }
 
   /** Measures the window that ends at this instant. */
   function measure(instant: number): void {
-    for (let oldest = sorted[first]; oldest !== undefined && held > 0; oldest = sorted[first]) {
-      if (instantIn(oldest) > instant - windowMs) break;
-      first++;
-      held--;
-      counts[oldest % MOST_LIMITS] = (counts[oldest % MOST_LIMITS] ?? 0) - 1;
-    }
+    while (instantIn(sorted[next]) <= instant) count(sorted[next++], 1);
+    while (first < next && instantIn(sorted[first]) <= instant - windowMs) count(sorted[first++], -1);
+    const held = next - first;
     if (held > maximum) [maximum, reachedAt] = [held, instant];
     if (kept && held > lowest) kept = highs.some((high, index) => (counts[index] ?? 0) > 0 && held <= high);
   }
 
-  let hasBegun = false;
-  for (const [number, call] of sorted.entries()) {
-    const [instant, index] = [instantIn(call), call % MOST_LIMITS];
-    if (instant >= to) break;
-    // The fullest window may be the one that ends when the period begins.
-    if (instant > from && !hasBegun) measure(from);
-    hasBegun ||= instant >= from;
-    held++;
-    counts[index] = (counts[index] ?? 0) + 1;
-    if (!hasBegun) continue;
-    used.add(limitOf[index]);
-    if (instantIn(sorted[number + 1]) !== instant) measure(instant);
+  // The fullest window may be the one that ends when the period begins.
+  measure(from);
+  const used = new Set<number | undefined>();
+  for (const call of sorted) {
+    const instant = instantIn(call);
+    if (instant < from || instant >= to) continue;
+    used.add(limitOf[call % MOST_LIMITS]);
+    measure(instant);
   }
-  if (!hasBegun) measure(from);
   const hadOthers = [...used].some((one) => one !== limit);
   return { name, limit, maximum, reachedAt, kept, ...(hadOthers && { limits: [...used] }) };
 }

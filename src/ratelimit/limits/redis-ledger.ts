@@ -18,8 +18,7 @@ export function createLimiterLedger(run: RunOnRedis, namespace: string): LedgerR
   const purses = ORIGINS.map((origin) => ({ origin, purse: new RedisPurse(run, namespace, origin) }));
   return {
     async *read(from, to) {
-      for (const { origin, purse } of purses)
-        yield* joined(origin, parts(purse, from, to + LATEST_MS), { from, to });
+      for (const { origin, purse } of purses) yield* linesOf(origin, purse, from, to);
     },
     completeSince: async () =>
       Math.max(...(await Promise.all(purses.map(({ purse }) => purse.completeSince())))),
@@ -28,41 +27,36 @@ export function createLimiterLedger(run: RunOnRedis, namespace: string): LedgerR
 
 export type Fields = Readonly<Record<string, string | undefined>>;
 
-/** The entries of a stream, some at a time. */
-async function* parts(purse: RedisPurse, from: number, to: number): AsyncIterable<Fields[]> {
-  let start = String(from);
-  for (;;) {
-    const part = await purse.ledger(start, String(to), LINES_AT_ONCE);
-    yield part.map(([, fields]) => fieldsIn(fields.map(String)));
-    const last = part.at(-1)?.[0];
-    if (last === undefined || part.length < LINES_AT_ONCE) return;
-    start = `(${last}`;
-  }
-}
-
 /** Joins each call with its end, which comes later in the stream. Only the calls that wait for their end are in memory. */
-async function* joined(
+async function* linesOf(
   origin: OriginName,
-  stream: AsyncIterable<Fields[]>,
-  { from, to }: { readonly from: number; readonly to: number },
+  purse: RedisPurse,
+  from: number,
+  to: number,
 ): AsyncIterable<LedgerLine[]> {
   const waiting = new Map<string, LedgerLine>();
   const ended = new LRUCache<string, true>({ max: MOST_ENDED });
-  for await (const part of stream) {
+  let start = String(from);
+  for (;;) {
+    const part = await purse.ledger(start, String(to + LATEST_MS), LINES_AT_ONCE);
     const lines: LedgerLine[] = [];
-    for (const fields of part) {
+    for (const [, flat] of part) {
+      const fields = fieldsIn(flat.map(String));
       const line = lineOf(origin, fields);
-      if (line !== undefined) {
-        if (line.at >= from && line.at < to && !ended.has(line.id)) waiting.set(line.id, line);
-        continue;
-      }
+      if (line !== undefined && line.at >= from && line.at < to && !ended.has(line.id))
+        waiting.set(line.id, line);
       const call = waiting.get(fields["i"] ?? "");
       if (call === undefined || fields["k"] !== "e") continue;
       waiting.delete(call.id);
       ended.set(call.id, true);
-      lines.push({ ...call, completion: completionOf(fields) });
+      const { s: status = "", d, t } = fields;
+      const completion = { status: statusOf(status), durationMs: Number(d), arrivedAt: Number(t) };
+      lines.push({ ...call, completion });
     }
     yield lines;
+    const last = part.at(-1)?.[0];
+    if (last === undefined || part.length < LINES_AT_ONCE) break;
+    start = `(${last}`;
   }
   yield [...waiting.values()];
 }
@@ -81,10 +75,6 @@ function lineOf(origin: OriginName, { k, i, t, r, c, q, l }: Fields): LedgerLine
     limits: l ?? "",
     completion: undefined,
   };
-}
-
-function completionOf({ s = "", d, t }: Fields): LedgerCompletion {
-  return { status: statusOf(s), durationMs: Number(d), arrivedAt: Number(t) };
 }
 
 /** @returns the text, if it is one of the values */
