@@ -159,18 +159,12 @@ export function mayBeWithdrawn(error: unknown): boolean {
   return error.details.refusedHere === true || !error.code.startsWith("upstream-");
 }
 
-interface Deadline {
-  /** Rejects when the deadline passes or the caller hangs up. */
-  readonly passed: Promise<never>;
-  hasPassed(): boolean;
-  stop(): void;
-}
-
 /**
  * Watches a waiter's deadlines: `deadlineAt`, and `queueDeadlineAt`, which ends the wait only while the call is queued.
  * @param flight its `refuseLate` returns why the waiter is refused if the call is still queued
+ * @returns `passed`, which rejects when a deadline passes or the caller hangs up
  */
-function watchDeadline(waiter: Waiter, clock: Clock, flight: { readonly refuseLate: RefuseLate }): Deadline {
+function watchDeadline(waiter: Waiter, clock: Clock, flight: { readonly refuseLate: RefuseLate }) {
   const { promise, reject } = Promise.withResolvers<never>();
   let hasPassed = false;
   const end = (error: Error): void => {
