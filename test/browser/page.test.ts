@@ -17,13 +17,8 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-interface Opened {
-  readonly page: Page;
-  /** Errors of the scripts, and what the policy of the page forbade. */
-  readonly errors: string[];
-}
-
-async function open(url: string, options: BrowserContextOptions = {}): Promise<Opened> {
+/** @returns the page, the errors of its scripts, and what its policy forbade */
+async function open(url: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options);
   onTestFinished(() => context.close());
   context.setDefaultTimeout(PATIENCE_MS);
@@ -93,7 +88,6 @@ describe("the status page", () => {
     const { page, errors } = await open(gateway.adminUrl, { viewport: { width: 1366, height: 768 } });
     await isLive(page);
     await shows(page, "#apps .empty", "No app has sent a request");
-    await shows(page, "#sentences", "No app has sent a request");
     await shows(page, "#scope", "one process");
 
     await ask(gateway, 9, "/listings?areaId=76&limit=10");
@@ -125,9 +119,6 @@ describe("the status page", () => {
 
   it("explains a URL, and purges and reloads when that is confirmed; the browser asks for the token", async () => {
     const gateway = await startGateway({ settings: SETTINGS, env: { ADMIN_TOKEN: TOKEN } });
-    const wrong = await browser.newContext({ httpCredentials: { username: "", password: "wrong" } });
-    onTestFinished(() => wrong.close());
-    expect((await (await wrong.newPage()).goto(gateway.adminUrl))?.status()).toBe(401);
     const httpCredentials = { username: "me", password: TOKEN };
     const { page, errors } = await open(gateway.adminUrl, { httpCredentials });
     await isLive(page);
