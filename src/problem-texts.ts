@@ -5,7 +5,7 @@
  * The texts are public. They never contain the upstream's address, a key, a signature or a stack.
  */
 
-/** Status and title by code. */
+/** Status and title by code, and `admin` for problems that occur on the admin port only. */
 export const KINDS = {
   // The request is wrong, or the gateway cannot serve it.
   "malformed-request": [400, "The request is malformed"],
@@ -29,12 +29,12 @@ export const KINDS = {
   "upstream-unavailable": [503, "The property service is temporarily unavailable"],
   "upstream-timeout": [504, "The property service did not answer in time"],
   // Only on the admin port.
-  "invalid-admin-request": [400, "The admin request is invalid"],
-  "admin-token-required": [401, "The admin port requires a token"],
-  "foreign-page": [403, "The admin port refuses requests from web pages of other sites"],
-  "store-unavailable": [503, "The shared store cannot be reached"],
-  "invalid-settings": [422, "The settings are invalid"],
-  "restart-needed": [409, "Some settings cannot change while the process runs"],
+  "invalid-admin-request": [400, "The admin request is invalid", "admin"],
+  "admin-token-required": [401, "The admin port requires a token", "admin"],
+  "foreign-page": [403, "The admin port refuses requests from web pages of other sites", "admin"],
+  "store-unavailable": [503, "The shared store cannot be reached", "admin"],
+  "invalid-settings": [422, "The settings are invalid", "admin"],
+  "restart-needed": [409, "Some settings cannot change while the process runs", "admin"],
   // The gateway's own limits.
   "quota-exceeded": [429, "This app has spent its share of the calls to the property service"],
   "temporary-reduced-capacity": [503, "The agreed number of calls to the property service is spent for now"],
@@ -43,7 +43,7 @@ export const KINDS = {
   "deadline-exceeded": [504, "No answer before this request's deadline"],
   "not-in-cache": [504, "No cached answer meets the request's Cache-Control"],
   "internal-error": [500, "Internal error in the gateway"],
-} as const satisfies Record<string, readonly [status: number, title: string]>;
+} as const satisfies Record<string, readonly [status: number, title: string, port?: "admin"]>;
 
 export type ProblemCode = keyof typeof KINDS;
 export const PROBLEM_CODES = Object.keys(KINDS).filter((code): code is ProblemCode => code in KINDS);

@@ -50,8 +50,8 @@ export function createClient({ config, adminUrl, tokenFile }: Given) {
     ...(token && { Authorization: `Bearer ${token}` }),
   };
 
-  async function send(method: string, path: string, body?: object, timeoutMs = TIMEOUT_MS) {
-    const options = { ...trust, method, timeoutMs, headers, body: body && JSON.stringify(body) };
+  async function send(method: string, path: string, body?: object, timeout = TIMEOUT_MS) {
+    const options = { ...trust, method, timeout, headers, body: body && JSON.stringify(body) };
     return await begin(base + path, options).catch(({ message }: Error) => {
       const text = `The gateway cannot be reached at ${new URL(base).origin}: ${message}`;
       throw new CommandFailure(text, EXIT.unreachable);
@@ -74,10 +74,8 @@ export function createClient({ config, adminUrl, tokenFile }: Given) {
       if (response.statusCode !== 200) return void (await answerIn(response));
       // With `wx`, opening fails if the file exists, so an older backup is never overwritten.
       const target = createWriteStream(file, { flags: "wx", mode: 0o600 });
-      let isNew = false;
-      target.once("open", () => void (isNew = true));
-      await pipeline(response, target).catch(({ message }: Error) => {
-        if (isNew) rmSync(file, { force: true });
+      await pipeline(response, target).catch(({ message, code }: NodeJS.ErrnoException) => {
+        if (code !== "EEXIST") rmSync(file, { force: true });
         throw new CommandFailure(`${file} cannot be written: ${message}`);
       });
     },
@@ -94,10 +92,8 @@ function tokenIn(file: string): string {
   }
 }
 
-interface Exchange extends RequestOptions {
-  readonly timeoutMs: number;
-  readonly body?: string | undefined;
-}
+/** The timeout, in milliseconds, is that of the whole exchange. */
+type Exchange = RequestOptions & { readonly timeout: number; readonly body?: string | undefined };
 
 /** @returns the status of a whole answer. @throws {Error} whose message says why there is none */
 export async function statusOf(url: string, options: Exchange): Promise<number> {
@@ -110,13 +106,13 @@ export async function statusOf(url: string, options: Exchange): Promise<number> 
  * Uses node:http, because fetch refuses some ports, hides why a connection failed, and takes long to load.
  * @returns the response as soon as its head is there
  */
-async function begin(url: string, { body, timeoutMs, ...options }: Exchange): Promise<IncomingMessage> {
+async function begin(url: string, { body, ...options }: Exchange): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const { request } = url.startsWith("https:") ? https : http;
-  const signal = AbortSignal.timeout(timeoutMs);
+  const signal = AbortSignal.timeout(options.timeout);
   request(url, { ...options, agent: false, signal }, resolve)
     .on("error", ({ name, message }) =>
-      reject(new Error(name === "AbortError" ? `no answer within ${timeoutMs} ms` : message)),
+      reject(new Error(name === "AbortError" ? `no answer within ${options.timeout} ms` : message)),
     )
     .end(body);
   return await promise;

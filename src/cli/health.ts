@@ -16,7 +16,7 @@ export async function checkHealth(env: Environment, given: string | undefined): 
   if (given === undefined && admin === undefined) return;
   const { base, trust } = adminAddress(admin?.host, admin?.port, admin?.tls);
   const url = given ?? `${base}/readyz`;
-  const status = await statusOf(url, { timeoutMs: TIMEOUT_MS, ...trust }).catch(({ message }: Error) => {
+  const status = await statusOf(url, { ...trust, timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
     throw new CommandFailure(`${url}: ${message}`);
   });
   if (status < 200 || status >= 300) throw new CommandFailure(`${url}: status ${status}`);

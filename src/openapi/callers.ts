@@ -109,12 +109,6 @@ const RECORDS = {
 
 const LINK = ' While there is another page, the header `Link` has its address with `rel="next"`.';
 
-interface ObjectSchema {
-  readonly required?: readonly string[];
-  readonly properties?: Json;
-}
-const ENVELOPE: ObjectSchema = { required: ["totalCount", "count"], properties: ENVELOPE_SCHEMAS };
-
 /** @returns all operations of the callers' port */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function operationsOf(options: CallersDocumentOptions) {
@@ -127,7 +121,7 @@ export function operationsOf(options: CallersDocumentOptions) {
       summary: `Searches ${RECORDS[resource].all}`,
       description: `All parameters are optional. \`totalCount\` says how many records match.${resource === "areas" ? "" : LINK}`,
       parameters: PARAMETERS[resource].map((parameter) => parameterOf(parameter, maxLimit)),
-      content: records(resource, service, {}, ENVELOPE),
+      content: records(resource, service, true),
     })),
     ...RECORD_RESOURCES.map((resource) => ({
       path: recordPath.replace("{resource}", resource),
@@ -136,7 +130,7 @@ export function operationsOf(options: CallersDocumentOptions) {
       summary: `Shows ${RECORDS[resource].one}`,
       description: "The answer is a list with one record. An id without a record gets 404.",
       parameters: [inPath("serviceId", "Id of the record.", RECORDS[resource].id, { minimum: 0 })],
-      content: records(resource, service, { minItems: 1, maxItems: 1 }),
+      content: records(resource, service, false),
     })),
     {
       path: "/cache/primary_{serviceId}_{width}x{height}.jpg",
@@ -163,14 +157,14 @@ export function operationsOf(options: CallersDocumentOptions) {
   ];
 }
 
-/** @returns the content of an answer: an object with a list of records. @param more of the object's schema */
-function records(resource: SearchResource, service: string, list: Json, more: ObjectSchema = {}): Json {
+/** @returns the content of an answer: an object with a list of records, which is a page of a search or one record */
+function records(resource: SearchResource, service: string, isPage: boolean): Json {
   const items = { $ref: `#/components/schemas/${RECORDS[resource].schema}` };
-  const { required = [], properties } = more;
+  const list = { type: "array", items, ...(!isPage && { minItems: 1, maxItems: 1 }) };
   const schema = {
     type: "object",
-    required: [resource, ...required],
-    properties: { ...properties, [resource]: { type: "array", items, ...list } },
+    required: isPage ? [resource, "totalCount", "count"] : [resource],
+    properties: { ...(isPage && ENVELOPE_SCHEMAS), [resource]: list },
   };
   return { [mediaTypeOf("json", service)]: { schema }, [mediaTypeOf("v2", service)]: { schema } };
 }

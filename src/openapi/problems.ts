@@ -1,25 +1,14 @@
 /** The problems as responses of the OpenAPI document. */
-import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE, type ProblemCode } from "../errors.ts";
+import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { KINDS, problemType, REMEDIES } from "../problem-texts.ts";
 import { ANSWER_HEADERS, headerRefs, type Json } from "./headers.ts";
 
-/** Problems that occur on the admin port only. */
-const OPERATORS: ReadonlySet<ProblemCode> = new Set([
-  "invalid-admin-request",
-  "admin-token-required",
-  "foreign-page",
-  "store-unavailable",
-  "invalid-settings",
-  "restart-needed",
-]);
-
 /** The problems of callers, in the order of their statuses. */
-export const PROBLEMS = PROBLEM_CODES.filter((code) => !OPERATORS.has(code))
-  .map((code) => {
-    const [status, title] = KINDS[code];
-    return { code, type: problemType(code), title, status, remedy: REMEDIES[code] };
-  })
-  .toSorted((one, other) => one.status - other.status);
+export const PROBLEMS = PROBLEM_CODES.flatMap((code) => {
+  const [status, title, port] = KINDS[code];
+  const one = { code, type: problemType(code), title, status, remedy: REMEDIES[code] };
+  return port === "admin" ? [] : [one];
+}).toSorted((one, other) => one.status - other.status);
 
 const text = (description: string, more: Json = {}): Json => ({ type: "string", description, ...more });
 const member = { type: "string" };

@@ -1,5 +1,5 @@
 /** The query parameters of the OpenAPI document. */
-import type { Parameter, Shape } from "../interface/parameters.ts";
+import type { Parameter, Shape, TuplePart } from "../interface/parameters.ts";
 import type { Json } from "./headers.ts";
 
 /** The schema of a value, as far as the page `/docs` shows it. */
@@ -40,10 +40,7 @@ export function parameterOf(parameter: Parameter, maxLimit: number): DocumentedP
   };
 }
 
-const bounds = ({ min, max }: { readonly min?: number; readonly max?: number }): Json => ({
-  ...(min !== undefined && { minimum: min }),
-  ...(max !== undefined && { maximum: max }),
-});
+const bounds = ({ min, max }: Pick<TuplePart, "min" | "max">): Json => ({ minimum: min, maximum: max });
 
 function schemaOf(shape: Shape): Schema {
   switch (shape.kind) {

@@ -91,12 +91,8 @@ export function traceparentIn(headers: CallerFacts["headers"]): string | undefin
 export function createClientAddress(trusted: readonly string[]): (caller: CallerFacts) => string | undefined {
   if (trusted.length === 0) return ({ socket }) => socket.remoteAddress;
   const isTrusted = proxyAddr.compile([...trusted]);
-  return ({ headers, socket: { remoteAddress = "" } }) => {
-    const forwarded = String(headers["x-forwarded-for"] ?? "").split(",");
-    // Each proxy adds the address of its own caller at the end.
-    const addresses = [...forwarded.map((address) => address.trim()), remoteAddress].toReversed();
-    const client = addresses.find((address, distance) => !isTrusted(address, distance)) ?? addresses.at(-1);
-    const shown = isIP(client ?? "") === 0 ? remoteAddress : client;
-    return shown === "" ? undefined : shown;
+  return (caller) => {
+    const client = proxyAddr(Object(caller), isTrusted);
+    return isIP(client) === 0 ? caller.socket.remoteAddress : client;
   };
 }

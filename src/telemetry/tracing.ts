@@ -78,8 +78,7 @@ function createTracing({ observer, redact }: TracingOptions, exporter: SpanExpor
       };
       const end = (record: RequestRecord): void => {
         const { id, app, outcome, tier, query } = record;
-        span.setAttributes(named({ id, app, outcome, tier, query }));
-        endRequest(span, record);
+        endRequest(span.setAttributes(named({ id, app, outcome, tier, query })), record);
       };
       return { begin, end, traceparent: traceparentOf(span) };
     },
