@@ -4,7 +4,7 @@ import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Priority, RefusalReason } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
-import type { CircuitCall, Circuits } from "./circuits/circuits.ts";
+import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { Calendar, dayFreeAt } from "./fairness/calendar.ts";
 import { isOwed, type Placed, Places, type WaitingCall } from "./fairness/places.ts";
 import type { AppCall, AppRules, Situation } from "./fairness/shares.ts";
@@ -104,7 +104,8 @@ export class Admission {
 
   /** How long a new call would wait, and for what. */
   expect(kind: CallKind): Expectation {
-    return this.#expect(this.calendar(kind.priority), kind, { ...kind, question: "", cause: "miss" });
+    const call = { ...kind, question: "", cause: "miss" } as const;
+    return this.#refusedFor(call) ?? this.#expect(this.calendar(kind.priority), kind, call);
   }
 
   /** The place of a new call. Throws the problem of a call that circuits stop, or whose permit would come too late. */
@@ -145,7 +146,8 @@ export class Admission {
       observer.refused(app, "deadline", true);
     // When the caller tries again, this call is not ahead of it.
     const kind = { app, priority, resource: request.resource };
-    const expectation = this.#expect(this.calendar(priority, request), kind, callOf(request));
+    const call = callOf(request);
+    const expectation = this.#refusedFor(call) ?? this.#expect(this.calendar(priority, request), kind, call);
     const isObserving = this.config.mode === "observe";
     return lateRefusalOf(isObserving ? { ...expectation, forMs: 0 } : expectation, app, fraction());
   }
@@ -163,8 +165,11 @@ export class Admission {
   /** Plans a call for the app that can send it first, of all apps that wait for it. */
   #plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Planned {
     const call = callOf(request);
-    const calendar = this.calendar(request.waiting.priority(), request);
     const now = this.#now();
+    const refusedFor = this.#refusedFor(call);
+    if (refusedFor !== undefined)
+      return { expectation: refusedFor, place: { at: now, placedAt: now }, isTooLate: true };
+    const calendar = this.calendar(request.waiting.priority(), request);
     this.#awaySince = isAway(calendar.situation) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
     const expectation = kindsOf(request)
       .map((kind) => this.#expect(calendar, kind, call))
@@ -178,7 +183,7 @@ export class Admission {
       expectation,
       calendar,
       place: at === kept?.at ? kept : { at, placedAt: now },
-      isTooLate: isLate || isAwayForLong || this.#options.circuits.passage(call).kind === "refuse",
+      isTooLate: isLate || isAwayForLong,
     };
   }
 
@@ -189,16 +194,23 @@ export class Admission {
     return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
   }
 
+  /** How long a circuit refuses a call. Nothing else matters then, so no calendar is needed. */
+  #refusedFor(call: CircuitCall): Expectation | undefined {
+    const passage = this.#options.circuits.passage(call);
+    return passage.kind === "refuse" ? this.#pauseOf(passage) : undefined;
+  }
+
+  #pauseOf({ until, cause }: Stop): Expectation {
+    return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause };
+  }
+
   #expect(calendar: Calendar, kind: CallKind, call: CircuitCall): Expectation {
     const passage = this.#options.circuits.passage(call);
     const now = this.#now();
     const { situation } = calendar;
     const forMs = calendar.earliest(kind, now) - now;
     const isLonger = "until" in passage && (passage.until >= now + forMs || this.config.mode === "observe");
-    if ("until" in passage && (passage.kind === "refuse" || isLonger)) {
-      const { until, cause } = passage;
-      return { forMs: Math.max(1, until - now), why: "cool-off", cause };
-    }
+    if ("until" in passage && isLonger) return this.#pauseOf(passage);
     const blockedMs = this.blocked.until - now;
     if (this.blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
     if (forMs > 0 && isAway(situation)) return { forMs: AWAY_MS, why: "redis-away" };
@@ -216,7 +228,8 @@ export class Admission {
     const problem = refusalOf(expectation, app, fraction());
     observer.refused(app, why, this.#isEnforced(expectation));
     if (cause !== undefined) circuits.refused(cause);
-    if (kind === undefined || (why !== "budget" && why !== "share")) return problem;
+    const isOfBudget = why === "budget" || why === "share";
+    if (kind === undefined || calendar === undefined || !isOfBudget) return problem;
     const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
     // `Retry-After` is in whole seconds. At that instant, the permits may belong to other places.
     const at = calendar.earliest({ ...kind, isPromise: true }, backAt(problem));
@@ -240,7 +253,8 @@ export class Admission {
 /** A decision about a call. */
 interface Planned {
   readonly expectation: Expectation;
-  readonly calendar: Calendar;
+  /** Missing if a circuit refuses the call. */
+  readonly calendar?: Calendar;
   readonly place: Placed;
   readonly isTooLate: boolean;
 }

@@ -157,7 +157,9 @@ export class Calls {
     let lateProblem: Problem | undefined;
     let cancel = (): void => undefined;
     const onAbandoned = (): void => {
-      if (this.#waiting.has(entry)) this.#withdraw(entry, NO_CALLER_WAITS);
+      if (!this.#waiting.has(entry)) return;
+      this.#withdraw(entry, NO_CALLER_WAITS);
+      this.#startJobs();
     };
     const watchDeadline = (): void => {
       // The deadline moves when other callers join.
@@ -166,6 +168,7 @@ export class Calls {
         if (this.#admission.leftMs(request) >= 0) return watchDeadline();
         lateProblem = this.#admission.late(request, { app, priority: callers.priority() });
         this.#withdraw(entry, lateProblem);
+        this.#startJobs();
       });
     };
     this.#enterQueue(entry);
@@ -225,10 +228,10 @@ export class Calls {
     Object.assign(entry, place);
   }
 
+  /** Afterwards, start jobs: once, also when many calls are withdrawn. */
   #withdraw(entry: Entry, why: Error): void {
     this.#leaveQueue(entry);
     entry.reject(why);
-    this.#startJobs();
   }
 
   #leaveQueue(entry: Entry): void {
@@ -328,7 +331,7 @@ export class Calls {
       }
     for (const name of refused) heads.delete(name);
     if (this.#isObserving()) return heads.values().next().value;
-    if (this.#now() < this.#admission.blocked.until) return undefined;
+    if (heads.size === 0 || this.#now() < this.#admission.blocked.until) return undefined;
     const situation = this.situation();
     const { inFlight } = situation;
     const shares = new Shares(situation, inFlight);

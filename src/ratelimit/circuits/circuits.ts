@@ -56,7 +56,7 @@ export interface CircuitCall {
   readonly cause: Cause;
 }
 
-type Stop = { readonly until: number; readonly cause: CircuitCause };
+export type Stop = { readonly until: number; readonly cause: CircuitCause };
 type Passage =
   | { readonly kind: "pass" }
   /** It may go, as the probe. */

@@ -206,26 +206,46 @@ describe("refused credentials", () => {
   });
 });
 
-it("a change of a circuit costs little while many calls of another resource wait for the end of others", async () => {
-  const clock = fakeTime();
-  const limiters = createFakeLimiters({
-    windows: [{ limit: 1_000, windowMs: MINUTE }],
-    now: clock.monotonic,
+describe("while many calls wait for the end of others, few are planned again", () => {
+  /** @returns a scene, and how many calls have been planned */
+  function createCounted() {
+    const clock = fakeTime();
+    const limiters = createFakeLimiters({
+      windows: [{ limit: 1_000, windowMs: MINUTE }],
+      now: clock.monotonic,
+    });
+    const limiter = limiters.join();
+    let plans = 0;
+    const state = (): LimiterState => {
+      plans++;
+      return limiter.state();
+    };
+    const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, state }) } });
+    const start = () => Array.from({ length: 100 }, (_, n) => scene.call("app", { query: `q${n}` }));
+    return { scene, start, plans: () => plans };
+  }
+
+  it("when a circuit of another resource changes", async () => {
+    const { scene, start, plans } = createCounted();
+    await askAll(scene, 4, FAILED, { resource: "areas" });
+    start();
+    await scene.clock.advance(0);
+    const before = plans();
+    expect(scene.circuits.tryNow()).toEqual(["areas"]);
+    expect(scene.calls.waiting("interactive")).toBe(96);
+    expect(plans() - before).toBeLessThan(10);
   });
-  const limiter = limiters.join();
-  let plans = 0;
-  const state = (): LimiterState => {
-    plans++;
-    return limiter.state();
-  };
-  const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, state }) } });
-  await askAll(scene, 4, FAILED, { resource: "areas" });
-  for (let index = 0; index < 100; index++) scene.call("app", { query: `q${index}` });
-  await clock.advance(0);
-  plans = 0;
-  expect(scene.circuits.tryNow()).toEqual(["areas"]);
-  expect(scene.calls.waiting("interactive")).toBe(96);
-  expect(plans).toBeLessThan(10);
+
+  it("when their own circuit opens, which refuses them all", async () => {
+    const { scene, start, plans } = createCounted();
+    const calls = start();
+    await scene.clock.advance(0);
+    const before = plans();
+    for (const { answer } of calls.slice(0, 4)) answer(FAILED);
+    await scene.clock.advance(0);
+    expect([scene.calls.waiting("interactive"), scene.refused.length]).toEqual([0, 96]);
+    expect(plans() - before).toBeLessThan(10);
+  });
 });
 
 /** Replicas that share circuits in memory, as they do with Redis. */
