@@ -38,16 +38,7 @@ import { createLifecycle, type Lifecycle, type StopOptions } from "./lifecycle.t
 import { pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import { createRouter } from "./query/route.ts";
-import {
-  type Budgets,
-  budgetReadings,
-  createBudgetLeft,
-  createBudgets,
-  createExpect,
-  createIsCoolingOff,
-  describeBudgets,
-  tryCircuits,
-} from "./ratelimit/budgets.ts";
+import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
 import { Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow, type FlightResult } from "./singleflight/lead-or-follow.ts";
@@ -114,18 +105,16 @@ type Parts = ReturnType<typeof createParts>;
 function createParts(context: Context) {
   const { config, settings, apps, keys, clock, random, metrics, observer } = context;
   const stores = openStores(context);
-  const budgets = createBudgets(
-    {
-      limiterOf: stores.limiterOf,
-      circuitsOf: stores.circuitsOf,
-      apps,
-      clock,
-      fraction: random.fraction,
-      keyVersion: keys.version,
-      observer: { ...observer, refused: metrics.refused, departed: metrics.departed },
-    },
-    config,
-  );
+  const budgets = new Budgets({
+    limiterOf: stores.limiterOf,
+    circuitsOf: stores.circuitsOf,
+    current: settings.current,
+    apps,
+    clock,
+    fraction: random.fraction,
+    keyVersion: keys.version,
+    observer: { ...observer, refused: metrics.refused, departed: metrics.departed },
+  });
   const upstream = createUpstream({
     ...context,
     upstream: config.upstream,
@@ -142,7 +131,7 @@ function createParts(context: Context) {
     const found = await stores.tiers.lookup(question.key);
     await cache.refresh(question, found?.entry, "refresh");
   };
-  budgets.api.probeWanted = () => void repeatLastAnswered();
+  budgets.api.circuits.probeWanted = () => void repeatLastAnswered();
   const pages = createPageStage(context, stores, cache);
   const warm = new Warm({
     items: context.warmItems,
@@ -169,7 +158,7 @@ function createCacheStage(
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
   const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
   const lifetimes = createLifetimes(() => rules().lifetimes);
-  const checks = createChecks(createBudgetLeft(budgets), (err) =>
+  const checks = createChecks(budgets.left, (err) =>
     observer.error("A check failed. This is a bug in the gateway.", { err }),
   );
   const shared = { tiers, checks, failures, rules, lifetimes, clock, observer };
@@ -185,7 +174,7 @@ function createCacheStage(
     ...shared,
     load,
     refresh,
-    isCoolingOff: createIsCoolingOff(budgets),
+    isCoolingOff: budgets.isCoolingOff,
   });
   return { answer, answerAtOnce, refresh, lifetimes, checks, flights };
 }
@@ -251,13 +240,13 @@ function createAdmin(
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, clock.now),
-    budget: () => describeBudgets(budgets, settings.current(), context.apps),
-    expect: createExpect(budgets, settings.current),
+    budget: budgets.describe,
+    expect: budgets.expect,
     missesOf: context.recorder.missesOf,
     status: status.read,
     replicas: () => stores.replicas(),
     withCopy: stores.withCopy,
-    tryCircuits: () => tryCircuits(budgets),
+    tryCircuits: budgets.tryCircuits,
     async usage(query) {
       const { limit, images } = settings.current().budget;
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });
@@ -278,7 +267,7 @@ function sampleMetrics(
       return value === undefined ? [] : [[{ tier }, value] as const];
     });
   metrics.sample({
-    ...budgetReadings(budgets, apps),
+    ...budgets.readings(),
     gateway_apps_registered: () => settings.current().apps.length,
     gateway_app_background() {
       const background = settings.current().apps.filter(({ priority }) => priority === "background");

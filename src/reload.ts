@@ -7,13 +7,13 @@ import { REREAD_EVERY_MS } from "./config/secrets/reread-secret-files.ts";
 import { changesBetween, describeChange, type ReloadOutcome } from "./config/changes.ts";
 import type { Context } from "./context.ts";
 import { every } from "./process/clock.ts";
-import { type Budgets, configureBudgets, restartReasons } from "./ratelimit/budgets.ts";
+import { type Budgets, restartReasons } from "./ratelimit/budgets.ts";
 
 /** @param by what triggered the reload, for the log */
 export type ReloadNow = (by: "SIGHUP" | "request" | "file") => ReloadOutcome;
 
 export function createReload(
-  { source, settings, apps, metrics, log, clock }: Context,
+  { source, settings, metrics, log, clock }: Context,
   { budgets, warm }: { readonly budgets: Budgets; readonly warm: Pick<Warm, "replace"> },
 ): ReloadNow {
   let inForce = source.first;
@@ -39,7 +39,7 @@ export function createReload(
     recordSuccess();
     log.level = next.config.log.level;
     if (changes.some(({ path }) => path === "warm")) warm.replace(warmList.items);
-    configureBudgets(budgets, apps, next.config);
+    budgets.configure(next.config);
     return { kind: "applied", changes };
   }
 

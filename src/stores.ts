@@ -1,7 +1,6 @@
 /**
  * Opens the store that the settings name, with the ledger and the limiters that use it.
  */
-import { unsharedCircuits } from "./ratelimit/circuits/circuits.ts";
 import type { LimiterConfig } from "./ratelimit/limiter.ts";
 import { LocalLimiter } from "./ratelimit/limits/local-limiter.ts";
 import { RedisPurse, PURSE_SCRIPTS } from "./ratelimit/limits/redis-script.ts";
@@ -85,7 +84,7 @@ function openAlone(context: Context) {
     },
     limiterOf: (origin: OriginName, limits: LimiterConfig) =>
       new LocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
-    circuitsOf: unsharedCircuits,
+    circuitsOf: () => undefined,
     // There are no other replicas.
     claims: undefined,
     replicas: async () => [],
@@ -177,7 +176,7 @@ function sharedLimits(
       service.on("recovery", limiter.check);
       return limiter;
     },
-    circuitsOf: (origin: OriginName) => createRedisCircuits({ redis: service, namespace, origin }),
+    circuitsOf: (origin: OriginName) => createRedisCircuits(service, namespace, origin),
     /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
     replicas: purseOf("api").slots,
   };

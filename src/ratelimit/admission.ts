@@ -1,36 +1,39 @@
 /** When a call may go, and which problem a refused caller gets. docs/fairness.md explains the rules. */
 import type { Config } from "../config/config.ts";
 import type { Problem } from "../errors.ts";
+import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Priority, RefusalReason } from "../telemetry/events.ts";
-import { queryHash } from "../usage/ledger-line.ts";
+import type { Cause, Priority, RefusalReason } from "../telemetry/events.ts";
+import type { Apps } from "./apps.ts";
 import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { Calendar, dayFreeAt } from "./fairness/calendar.ts";
 import { isOwed, type Placed, Places, type WaitingCall } from "./fairness/places.ts";
-import type { AppCall, AppRules, Situation } from "./fairness/shares.ts";
-import type { Limiter, Permit, PermitRequest, WindowState } from "./limiter.ts";
+import type { Situation } from "./fairness/shares.ts";
+import type { Limiter, LimiterConfig, Permit, WindowState } from "./limiter.ts";
 import { type Expectation, lateRefusalOf, refusalOf } from "./refusals.ts";
-import { appsOf, type CallKind, kindsOf, type UpstreamRequest } from "./throttled.ts";
+import { type AppCall, appsOf, type UpstreamRequest } from "./throttled.ts";
 
 export type CallsConfig = Pick<
   Config["budget"],
   "concurrency" | "spacingMs" | "mode" | "reserve" | "replicas"
->;
+> &
+  Pick<LimiterConfig, "windows">;
 
 export interface CallsOptions {
   readonly limiter: Limiter;
   readonly circuits: Circuits;
-  readonly apps: AppRules;
+  readonly apps: Apps;
   /** Changes when the upstream's credentials do. */
   readonly keyVersion: () => number;
   readonly clock: Clock;
   /** From 0 up to 1: jitter of `Retry-After`. */
   readonly fraction: () => number;
+  /** Each `app` is a metric label. */
   readonly observer: {
     /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
     readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
-    /** A call departs. It is charged to the app of the request. */
-    readonly departed: (request: PermitRequest, waitedMs: number) => void;
+    /** A call departs. It is charged to the app. */
+    readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
   };
 }
 
@@ -50,6 +53,11 @@ const SLOW = 2;
 /** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
 const ROUNDED_MS = 1_000;
 
+/** An expectation with the calendar that it comes from, if it needed one. */
+interface Expected extends Expectation {
+  readonly calendar?: Calendar;
+}
+
 export class Admission {
   readonly places: Places;
   config: CallsConfig;
@@ -68,18 +76,11 @@ export class Admission {
     waiting: ReadonlySet<WaitingCall>,
     inFlight: ReadonlySet<Permit>,
   ) {
-    const { limiter, clock } = options;
     this.#options = options;
     this.config = config;
     this.#inFlight = inFlight;
-    this.#now = clock.monotonic;
-    this.places = new Places({
-      limiter,
-      now: clock.monotonic,
-      after: clock.after,
-      waiting,
-      replicas: () => this.config.replicas,
-    });
+    this.#now = options.clock.monotonic;
+    this.places = new Places(options, waiting, () => this.config.replicas);
   }
 
   /** An answer took so long. */
@@ -92,9 +93,11 @@ export class Admission {
     const { limiter, apps } = this.#options;
     const { concurrency, reserve } = this.config;
     const state = limiter.state();
+    const now = this.#now();
     this.places.hear(state.newsElsewhere);
+    this.#awaySince = isAway(state) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
     const inFlight = windowOf(this.#inFlight, concurrency);
-    return { state, inFlight, asked: this.places.asked(), apps, reserve, now: this.#now() };
+    return { state, inFlight, asked: this.places.asked(), apps, reserve, now };
   }
 
   /** The calendar for calls of a priority. @param except a call that may get another place */
@@ -103,25 +106,19 @@ export class Admission {
   }
 
   /** How long a new call would wait, and for what. */
-  expect(kind: CallKind): Expectation {
-    const call = { ...kind, question: "", cause: "miss" } as const;
-    return this.#refusedFor(call) ?? this.#expect(this.calendar(kind.priority), kind, call);
+  expect({ app, priority, resource }: AppCall & { readonly resource: Resource }): Expectation {
+    return this.#expect({ resource, query: "", cause: "miss" }, [app], priority);
   }
 
   /** The place of a new call. Throws the problem of a call that circuits stop, or whose permit would come too late. */
   admit(request: UpstreamRequest): Placed {
-    for (const app of appsOf(request)) this.places.active.see(app, 1);
-    const promisedAt = this.places.take(nameOf(request));
-    const planned = this.#plan(
-      request,
-      promisedAt === undefined ? undefined : { at: promisedAt, placedAt: 0 },
-    );
-    const isEnforced = this.#isEnforced(planned.expectation);
-    if (planned.isTooLate) {
-      const problem = this.#refuse(request, planned);
-      if (isEnforced) throw problem;
-    }
-    return isEnforced ? planned.place : this.#placedNow();
+    const promisedAt = this.places.ask(request);
+    const promised = promisedAt === undefined ? undefined : { at: promisedAt, placedAt: 0 };
+    const { expected, place } = this.#plan(request, promised, 0);
+    const problem = place === undefined ? this.#refuse(request, expected) : undefined;
+    if (!this.#isEnforced(expected)) return this.#placedFrom(0);
+    if (place === undefined) throw problem;
+    return place;
   }
 
   /**
@@ -130,26 +127,24 @@ export class Admission {
    * @param notBefore it gets no permit before this instant
    */
   again(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
-    const planned = this.#plan(request, kept, notBefore);
-    if (!this.#isEnforced(planned.expectation)) return this.#placedNow(notBefore);
-    if (!planned.isTooLate) return planned.place;
-    if (kept === undefined || !isOwed(kept) || planned.expectation.why === "cool-off")
-      return this.#refuse(request, planned);
+    const { expected, place } = this.#plan(request, kept, notBefore);
+    if (!this.#isEnforced(expected)) return this.#placedFrom(notBefore);
+    if (place !== undefined) return place;
+    if (kept === undefined || !isOwed(kept) || expected.why === "cool-off")
+      return this.#refuse(request, expected);
     return this.late(request, { app: request.app, priority: request.waiting.priority() });
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
   late(request: UpstreamRequest, { app, priority }: AppCall): Problem {
-    const { observer, fraction } = this.#options;
+    const { apps, observer, fraction } = this.#options;
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
-      observer.refused(app, "deadline", true);
+      observer.refused(apps.labelOf(app), "deadline", true);
     // When the caller tries again, this call is not ahead of it.
-    const kind = { app, priority, resource: request.resource };
-    const call = callOf(request);
-    const expectation = this.#refusedFor(call) ?? this.#expect(this.calendar(priority, request), kind, call);
+    const expected = this.#expect(request, [app], priority, request);
     const isObserving = this.config.mode === "observe";
-    return lateRefusalOf(isObserving ? { ...expectation, forMs: 0 } : expectation, app, fraction());
+    return lateRefusalOf(isObserving ? { ...expected, forMs: 0 } : expected, app, fraction());
   }
 
   /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */
@@ -162,29 +157,21 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  /** Plans a call for the app that can send it first, of all apps that wait for it. */
-  #plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Planned {
-    const call = callOf(request);
+  /** Plans a call for the app that can send it first, of all apps that wait for it. It has no place if that is too late. */
+  #plan(
+    request: UpstreamRequest,
+    kept: Placed | undefined,
+    notBefore: number,
+  ): { readonly expected: Expected; readonly place?: Placed } {
+    const expected = this.#expect(request, appsOf(request), request.waiting.priority(), request);
+    const { why, forMs, calendar } = expected;
     const now = this.#now();
-    const refusedFor = this.#refusedFor(call);
-    if (refusedFor !== undefined)
-      return { expectation: refusedFor, place: { at: now, placedAt: now }, isTooLate: true };
-    const calendar = this.calendar(request.waiting.priority(), request);
-    this.#awaySince = isAway(calendar.situation) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
-    const expectation = kindsOf(request)
-      .map((kind) => this.#expect(calendar, kind, call))
-      .reduce((a, b) => (b.forMs < a.forMs ? b : a));
-    const { why, forMs } = expectation;
     const mayKeep = kept !== undefined && why !== "cool-off" && why !== "per-day";
     const at = Math.max(notBefore, Math.min(now + forMs, mayKeep ? kept.at : Number.POSITIVE_INFINITY));
     const isLate = at > now && at - now + this.#marginMs(at - now, kept) > this.leftMs(request);
     const isAwayForLong = why === "redis-away" && now >= this.#awaySince + PATIENCE_MS;
-    return {
-      expectation,
-      calendar,
-      place: at === kept?.at ? kept : { at, placedAt: now },
-      isTooLate: isLate || isAwayForLong,
-    };
+    if (calendar === undefined || isLate || isAwayForLong) return { expected };
+    return { expected, place: at === kept?.at ? kept : { at, placedAt: now } };
   }
 
   /** Time for the call itself, and for errors of the estimate. */
@@ -194,48 +181,54 @@ export class Admission {
     return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
   }
 
-  /** How long a circuit refuses a call. Nothing else matters then, so no calendar is needed. */
-  #refusedFor(call: CircuitCall): Expectation | undefined {
-    const passage = this.#options.circuits.passage(call);
-    return passage.kind === "refuse" ? this.#pauseOf(passage) : undefined;
+  /** How long a call would wait if the app paid that can send it first. A circuit that refuses it needs no calendar. */
+  #expect(
+    call: CircuitCall,
+    apps: readonly string[],
+    priority: Priority,
+    except?: UpstreamRequest,
+  ): Expected {
+    const stop = this.#options.circuits.stopOf(call);
+    if (stop?.mayWait === false) return this.#pauseOf(stop);
+    const calendar = this.calendar(priority, except);
+    const all = apps.map((app) => this.#expectOf({ app, priority }, calendar, stop));
+    return { ...all.reduce((a, b) => (b.forMs < a.forMs ? b : a)), calendar };
+  }
+
+  #expectOf(call: AppCall, calendar: Calendar, stop: Stop | undefined): Expectation {
+    const { situation } = calendar;
+    const now = this.#now();
+    const forMs = calendar.earliest(call, now) - now;
+    const isObserving = this.config.mode === "observe";
+    if (stop !== undefined && (stop.until >= now + forMs || isObserving)) return this.#pauseOf(stop);
+    const blockedMs = this.blocked.until - now;
+    if (this.blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
+    if (forMs > 0 && isAway(situation.state)) return { forMs: AWAY_MS, why: "redis-away" };
+    const dayMs = dayFreeAt(situation, call.app) - now;
+    if (dayMs > 0 && dayMs >= forMs) return { forMs: dayMs, why: "per-day" };
+    const isOverShare = forMs > 0 && calendar.isHeldBack(call);
+    return { forMs: Math.max(forMs, blockedMs), why: isOverShare ? "share" : "budget" };
   }
 
   #pauseOf({ until, cause }: Stop): Expectation {
     return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause };
   }
 
-  #expect(calendar: Calendar, kind: CallKind, call: CircuitCall): Expectation {
-    const passage = this.#options.circuits.passage(call);
-    const now = this.#now();
-    const { situation } = calendar;
-    const forMs = calendar.earliest(kind, now) - now;
-    const isLonger = "until" in passage && (passage.until >= now + forMs || this.config.mode === "observe");
-    if ("until" in passage && isLonger) return this.#pauseOf(passage);
-    const blockedMs = this.blocked.until - now;
-    if (this.blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
-    if (forMs > 0 && isAway(situation)) return { forMs: AWAY_MS, why: "redis-away" };
-    const dayMs = dayFreeAt(situation, kind.app) - now;
-    if (dayMs > 0 && dayMs >= forMs) return { forMs: dayMs, why: "per-day" };
-    const isOverShare = forMs > 0 && calendar.isHeldBack(kind);
-    return { forMs: Math.max(forMs, blockedMs), why: isOverShare ? "share" : "budget" };
-  }
-
-  #refuse(request: UpstreamRequest, { expectation, calendar }: Planned): Problem {
-    const { fraction, observer, circuits } = this.#options;
-    const { why, cause } = expectation;
-    const [kind] = kindsOf(request);
-    const app = kind?.app ?? request.app;
-    const problem = refusalOf(expectation, app, fraction());
-    observer.refused(app, why, this.#isEnforced(expectation));
+  #refuse(request: UpstreamRequest, expected: Expected): Problem {
+    const { apps, fraction, observer, circuits } = this.#options;
+    const { why, cause, calendar } = expected;
+    const [app = request.app] = appsOf(request);
+    const problem = refusalOf(expected, app, fraction());
+    observer.refused(apps.labelOf(app), why, this.#isEnforced(expected));
     if (cause !== undefined) circuits.refused(cause);
-    const isOfBudget = why === "budget" || why === "share";
-    if (kind === undefined || calendar === undefined || !isOfBudget) return problem;
+    if (calendar === undefined || (why !== "budget" && why !== "share")) return problem;
     const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
     // `Retry-After` is in whole seconds. At that instant, the permits may belong to other places.
-    const at = calendar.earliest({ ...kind, isPromise: true }, backAt(problem));
+    const priority = request.waiting.priority();
+    const at = calendar.earliest({ app, priority, isPromise: true }, backAt(problem));
     const isTaken = at > backAt(problem) + ROUNDED_MS;
-    const refusal = isTaken ? refusalOf({ ...expectation, forMs: at - this.#now() }, app, 0) : problem;
-    this.places.keep(nameOf(request), kind, backAt(refusal));
+    const refusal = isTaken ? refusalOf({ ...expected, forMs: at - this.#now() }, app, 0) : problem;
+    this.places.promise(request, backAt(refusal));
     return refusal;
   }
 
@@ -244,19 +237,10 @@ export class Admission {
     return why === "cool-off" || this.config.mode === "enforce";
   }
 
-  #placedNow(notBefore = 0): Placed {
+  #placedFrom(notBefore: number): Placed {
     const now = this.#now();
     return { at: Math.max(now, notBefore), placedAt: now };
   }
-}
-
-/** A decision about a call. */
-interface Planned {
-  readonly expectation: Expectation;
-  /** Missing if a circuit refuses the call. */
-  readonly calendar?: Calendar;
-  readonly place: Placed;
-  readonly isTooLate: boolean;
 }
 
 /** The calls in flight as a window, because apps share both in the same way. @param limit most calls in flight */
@@ -268,16 +252,6 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   return { name: "in flight", windowMs: 0, limit, spent, reserved: 0, remaining, freeAt: [], byApp };
 }
 
-function isAway({ state: { mode } }: Situation): boolean {
+function isAway({ mode }: Situation["state"]): boolean {
   return mode === "degraded" || mode === "joining";
-}
-
-export function callOf({ resource, query, cause }: UpstreamRequest): CircuitCall {
-  return { resource, question: query, cause };
-}
-
-/** A caller that comes back is known by its app and its question. */
-function nameOf(request: UpstreamRequest): string {
-  const [app = request.app] = appsOf(request);
-  return queryHash(`${app} ${request.resource} ${request.query}`);
 }

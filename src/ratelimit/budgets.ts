@@ -1,42 +1,158 @@
 /**
- * Creates the budgets of both origins from the settings, and describes their state for operators and metrics.
+ * The budgets of both origins, and their state for operators and metrics.
  */
 import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
-import type { Apps } from "./apps.ts";
 import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
 import type { SharedCircuits } from "./circuits/circuits.ts";
-import { circuitLabel, resourcesOf } from "./circuits/outages.ts";
+import { circuitLabel, scopesOf } from "./circuits/outages.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
+import { keptMs } from "./limits/purse-in-memory.ts";
 import { refusalOf } from "./refusals.ts";
 import type { BudgetReadings } from "../telemetry/metric-table.ts";
 import { CIRCUIT_STATES, OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
 import { type PredictedWait, topApps } from "./overview.ts";
 
-export type Budgets = Readonly<Record<OriginName, Budget>>;
-
-export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter" | "sharedCircuits"> {
+export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter" | "shared"> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
-  readonly circuitsOf: (origin: OriginName) => SharedCircuits;
+  readonly circuitsOf: (origin: OriginName) => SharedCircuits | undefined;
+  readonly current: () => Config;
 }
 
 /** The longest time from the permit of a call until the call is sent. A call that takes longer needs a new permit. */
 const DEPARTURE_MS = 2_000;
 
-export function createBudgets(options: BudgetsOptions, config: Config): Budgets {
-  const create = (origin: OriginName): Budget => {
-    const settings = budgetConfigOf(origin, config);
-    const limiter = options.limiterOf(origin, settings);
-    const sharedCircuits = options.circuitsOf(origin);
-    return new Budget({ ...options, origin, limiter, sharedCircuits }, settings);
-  };
-  return { api: create("api"), images: create("images") };
-}
+export class Budgets {
+  readonly api: Budget;
+  readonly images: Budget;
+  readonly #options: BudgetsOptions;
 
-/** Applies new settings. */
-export function configureBudgets(budgets: Budgets, apps: Apps, config: Config): void {
-  apps.configure(config);
-  for (const origin of ORIGINS) budgets[origin].configure(budgetConfigOf(origin, config));
+  constructor(options: BudgetsOptions) {
+    this.#options = options;
+    this.api = this.#create("api");
+    this.images = this.#create("images");
+  }
+
+  #create(origin: OriginName): Budget {
+    const { limiterOf, circuitsOf, current } = this.#options;
+    const config = budgetConfigOf(origin, current());
+    const [limiter, shared] = [limiterOf(origin, config), circuitsOf(origin)];
+    return new Budget({ ...this.#options, origin, limiter, shared }, config);
+  }
+
+  /** Applies new settings. */
+  configure(config: Config): void {
+    this.#options.apps.configure(config);
+    for (const origin of ORIGINS) this[origin].configure(budgetConfigOf(origin, config));
+  }
+
+  /** The part of a resource's budget that is left, from 0 to 1, in the window with the smallest part. */
+  readonly left = (resource: Resource): number =>
+    Math.min(...this[originOf(resource)].windows().map(({ remaining, limit }) => remaining / limit));
+
+  /** Whether the gateway sends no calls now, because the upstream asked for a pause or does not respond. */
+  readonly isCoolingOff = (question: {
+    readonly query: { readonly resource: Resource };
+    readonly canonicalQuery: string;
+  }): boolean => {
+    const { resource } = question.query;
+    return this[originOf(resource)].isCoolingOff({ resource, query: question.canonicalQuery });
+  };
+
+  /** Predicts the wait of an app's request, and the problem if it would be refused. */
+  readonly expect = (app: string, resource: Resource): PredictedWait => {
+    const { budget, apps } = this.#options.current();
+    const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
+    const expectation = this[originOf(resource)].calls.expect({ app, priority, resource });
+    const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
+    const refusal = isRefused ? refusalOf(expectation, app, 0).code : undefined;
+    return { waitMs: expectation.forMs, why: expectation.why, refusal };
+  };
+
+  /** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */
+  readonly tryCircuits = (): string[] =>
+    ORIGINS.flatMap((origin) => this[origin].circuits.tryNow().map((scope) => circuitLabel(origin, scope)));
+
+  /** The state of the budgets for operators, with times in milliseconds. */
+  readonly describe = (): object => {
+    const { mode, reserve } = this.#options.current().budget;
+    const origins = ORIGINS.map((origin) => [origin, this.#describe(origin)] as const);
+    return { mode, reserve, ...Object.fromEntries(origins) };
+  };
+
+  #describe(origin: OriginName): object {
+    const budget = this[origin];
+    const { windows: all, ...rest } = budget.overview();
+    const windows = all.map(({ byApp, reserved, ...window }) => ({
+      ...window,
+      byApp: topApps(byApp),
+      heldBack: reserved,
+    }));
+    const resource = origin === "images" ? "images" : "listings";
+    const { forMs, why } = budget.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
+    const spenders = windows.flatMap(({ byApp }) => Object.keys(byApp));
+    const { listed, isListed } = this.#options.apps;
+    return {
+      ...rest,
+      windows,
+      predictedWaitMs: Math.round(forMs),
+      waitsFor: forMs > 0 ? why : null,
+      apps: [...new Set([...listed(), ...spenders])].map((app) => ({
+        app,
+        isListed: isListed(app),
+        shares: budget.shareOf(app).map(({ limit, remaining, ...share }) => ({
+          ...share,
+          limit: Math.floor(limit),
+          remaining: Math.floor(remaining),
+        })),
+      })),
+    };
+  }
+
+  /** The state of the budgets for the metrics. */
+  readings(): BudgetReadings {
+    const { listed, labelOf } = this.#options.apps;
+    const all = ORIGINS.map((origin) => [origin, this[origin]] as const);
+    const ofWindows = (member: "limit" | "remaining") => () =>
+      all.flatMap(([origin, budget]) =>
+        budget
+          .windows()
+          .map(({ name, [member]: calls }) => [{ window: windowLabel(origin, name) }, calls] as const),
+      );
+    const ofApps = (member: "limit" | "remaining") => () => {
+      const named = listed().filter((app) => labelOf(app) === app);
+      return named.flatMap((app) =>
+        this.api.shareOf(app).map(({ name, [member]: calls }) => [{ app, window: name }, calls] as const),
+      );
+    };
+    return {
+      gateway_budget_limit: ofWindows("limit"),
+      gateway_budget_remaining: ofWindows("remaining"),
+      gateway_app_budget_limit: ofApps("limit"),
+      gateway_app_budget_remaining: ofApps("remaining"),
+      gateway_budget_known: () =>
+        Number(all.every(([, budget]) => ["alone", "shared"].includes(budget.overview().mode))),
+      gateway_budget_slot: () => {
+        const { hasSlot } = this.api.overview();
+        return hasSlot === undefined ? [] : Number(hasSlot);
+      },
+      gateway_calls_in_flight: () => all.reduce((sum, [, budget]) => sum + budget.calls.inFlight(), 0),
+      gateway_throttle_queue_length: () =>
+        PRIORITIES.map((priority) => {
+          const length = all.reduce((sum, [, budget]) => sum + budget.calls.waiting(priority), 0);
+          return [{ priority }, length] as const;
+        }),
+      // All possible circuits, so that each has a metric before it opens for the first time.
+      gateway_circuit_state: () =>
+        all.flatMap(([origin, { circuits }]) => {
+          const states = new Map(circuits.overview().map(({ scope, state }) => [scope, state]));
+          return scopesOf(origin).map((scope) => {
+            const state = CIRCUIT_STATES[states.get(scope) ?? "closed"];
+            return [{ circuit: circuitLabel(origin, scope) }, state] as const;
+          });
+        }),
+    };
+  }
 }
 
 function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config): BudgetConfig {
@@ -50,147 +166,9 @@ function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config):
   };
 }
 
-/** @returns the part of a resource's budget that is left, from 0 to 1, in the window with the smallest part */
-export function createBudgetLeft(budgets: Budgets): (resource: Resource) => number {
-  return (resource) =>
-    Math.min(...budgets[originOf(resource)].windows().map(({ remaining, limit }) => remaining / limit));
-}
-
-/** @returns whether the gateway sends no calls now, because the upstream asked for a pause or does not respond */
-export function createIsCoolingOff(
-  budgets: Budgets,
-): (question: {
-  readonly query: { readonly resource: Resource };
-  readonly canonicalQuery: string;
-}) => boolean {
-  return ({ query: { resource }, canonicalQuery }) =>
-    budgets[originOf(resource)].isCoolingOff({ resource, query: canonicalQuery });
-}
-
-/** @returns the state of the budgets for operators, with times in milliseconds */
-export function describeBudgets(
-  budgets: Budgets,
-  { budget }: Config,
-  apps: Pick<Apps, "isListed" | "listed">,
-): object {
-  const origins = ORIGINS.map((origin) => {
-    const { windows: all, ...rest } = budgets[origin].overview();
-    const windows = all.map(({ byApp, ...window }) => ({ ...window, byApp: topApps(byApp) }));
-    const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = budgets[origin].calls.expect({
-      app: OTHER_APP,
-      priority: "interactive",
-      resource,
-    });
-    return [
-      origin,
-      {
-        ...rest,
-        windows: windows.map(({ reserved, ...window }) => ({ ...window, heldBack: reserved })),
-        predictedWaitMs: Math.round(forMs),
-        waitsFor: forMs > 0 ? why : null,
-        apps: sharesOf(budgets[origin], windows, apps),
-      },
-    ] as const;
-  });
-  return { mode: budget.mode, reserve: budget.reserve, ...Object.fromEntries(origins) };
-}
-
-/** @returns the shares of the listed apps and of all apps that have spent: what is left, and when more is available */
-function sharesOf(
-  budget: Budget,
-  windows: ReturnType<Budget["overview"]>["windows"],
-  { isListed, listed }: Pick<Apps, "isListed" | "listed">,
-): object[] {
-  const spenders = windows.flatMap(({ byApp }) => Object.keys(byApp));
-  return [...new Set([...listed(), ...spenders])].map((app) => ({
-    app,
-    isListed: isListed(app),
-    shares: budget.shareOf(app).map(({ limit, remaining, ...share }) => ({
-      ...share,
-      limit: Math.floor(limit),
-      remaining: Math.floor(remaining),
-    })),
-  }));
-}
-
-/** @returns a function that predicts the wait of an app's request, and the problem if it would be refused */
-export function createExpect(
-  budgets: Budgets,
-  current: () => Config,
-): (app: string, resource: Resource) => PredictedWait {
-  return (app, resource) => {
-    const { budget, apps } = current();
-    const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
-    const expectation = budgets[originOf(resource)].calls.expect({ app, priority, resource });
-    const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
-    const refusal = isRefused ? refusalOf(expectation, app, 0).code : undefined;
-    return { waitMs: expectation.forMs, why: expectation.why, refusal };
-  };
-}
-
-/** @returns the state of the budgets for the metrics */
-export function budgetReadings(budgets: Budgets, apps: Pick<Apps, "listed" | "labelOf">): BudgetReadings {
-  const all = ORIGINS.map((origin) => [origin, budgets[origin]] as const);
-  const ofWindows = (member: "limit" | "remaining") => () =>
-    all.flatMap(([origin, budget]) =>
-      budget
-        .windows()
-        .map(({ name, [member]: calls }) => [{ window: windowLabel(origin, name) }, calls] as const),
-    );
-  const ofApps = (member: "limit" | "remaining") => () => {
-    const named = apps.listed().filter((app) => apps.labelOf(app) === app);
-    return named.flatMap((app) =>
-      budgets.api.shareOf(app).map(({ name, [member]: calls }) => [{ app, window: name }, calls] as const),
-    );
-  };
-  return {
-    gateway_budget_limit: ofWindows("limit"),
-    gateway_budget_remaining: ofWindows("remaining"),
-    gateway_app_budget_limit: ofApps("limit"),
-    gateway_app_budget_remaining: ofApps("remaining"),
-    gateway_budget_known: () =>
-      Number(all.every(([, budget]) => ["alone", "shared"].includes(budget.overview().mode))),
-    gateway_budget_slot: () => {
-      const { hasSlot } = budgets.api.overview();
-      return hasSlot === undefined ? [] : Number(hasSlot);
-    },
-    gateway_calls_in_flight: () => all.reduce((sum, [, budget]) => sum + budget.calls.inFlight(), 0),
-    gateway_throttle_queue_length: () =>
-      PRIORITIES.map((priority) => {
-        const length = all.reduce((sum, [, budget]) => sum + budget.calls.waiting(priority), 0);
-        return [{ priority }, length] as const;
-      }),
-    gateway_circuit_state: () => all.flatMap(([origin, budget]) => circuitStates(origin, budget)),
-  };
-}
-
-/** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */
-export function tryCircuits(budgets: Budgets): string[] {
-  return ORIGINS.flatMap((origin) =>
-    budgets[origin].circuits.tryNow().map((scope) => circuitLabel(origin, scope)),
-  );
-}
-
-/** @returns all possible circuits, so that each has a metric before it opens for the first time */
-function circuitStates(origin: OriginName, budget: Budget) {
-  const circuits = budget.circuits.overview();
-  return (["origin", ...resourcesOf(origin)] as const).map((scope) => {
-    const state = circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed";
-    return [{ circuit: circuitLabel(origin, scope) }, CIRCUIT_STATES[state]] as const;
-  });
-}
-
 /** Only the windows of the images have the origin in their label. */
 function windowLabel(origin: OriginName, name: string): string {
   return origin === "api" ? name : `${origin}/${name}`;
-}
-
-const DAY_MS = 86_400_000;
-
-/** How long calls are remembered. It is at least a day, because apps may have a daily limit. */
-function keptMs(windows: Config["budget"]["limit"]): number {
-  return Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 }
 
 /** @returns why valid settings cannot be applied while the process runs */

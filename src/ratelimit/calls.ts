@@ -11,29 +11,21 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
-import { Admission, callOf, type CallsConfig, type CallsOptions } from "./admission.ts";
+import { Admission, type CallsConfig, type CallsOptions } from "./admission.ts";
 import { FairOrder, type Head } from "./fairness/order.ts";
 import { isOwed, type WaitingCall } from "./fairness/places.ts";
-import { type AppCall, Shares, type Situation } from "./fairness/shares.ts";
+import { Shares, type Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
 import type { Expectation } from "./refusals.ts";
-import {
-  appsOf,
-  type CallKind,
-  kindsOf,
-  type SendEnd,
-  type SendPermit,
-  type UpstreamRequest,
-} from "./throttled.ts";
-
-/** Sends a call with its permit, and reports its end. */
-type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;
+import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./throttled.ts";
 
 /** A call that waits. */
 interface Entry extends WaitingCall {
   readonly enteredAt: number;
   readonly send: (permit: Permit) => Promise<unknown>;
   readonly reject: (error: Error) => void;
+  /** The problem of the last caller, whose deadline has passed. */
+  late?: Problem;
 }
 
 /** How often the waiting calls whose instants come first are looked at again. */
@@ -79,7 +71,8 @@ export class Calls {
     options.circuits.onChange(() => {
       for (const entry of this.#waiting)
         // Skip a call whose instant has come, unless a circuit stops it: its place stays, and each plan looks at all calls.
-        if (entry.at > this.#now() || this.#stopOf(entry) !== undefined) this.#placeAgain(entry, entry);
+        if (entry.at > this.#now() || options.circuits.stopOf(entry.request) !== undefined)
+          this.#placeAgain(entry, entry);
       this.#startJobs();
     });
   }
@@ -107,8 +100,8 @@ export class Calls {
   }
 
   /** How long a new call would wait. */
-  expect(kind: CallKind): Expectation {
-    return this.#admission.expect(kind);
+  expect(call: Parameters<Admission["expect"]>[0]): Expectation {
+    return this.#admission.expect(call);
   }
 
   waiting(priority: Priority): number {
@@ -144,8 +137,9 @@ export class Calls {
   }
 
   #spacingMs(): number {
-    const [shortest] = this.#options.limiter.state().windows.toSorted((a, b) => a.windowMs - b.windowMs);
-    return Math.min(this.#admission.config.spacingMs, shortest ? shortest.windowMs / shortest.limit / 2 : 0);
+    const { windows, spacingMs } = this.#admission.config;
+    const shortest = windows.reduce((a, b) => (b.windowMs < a.windowMs ? b : a));
+    return Math.min(spacingMs, shortest.windowMs / shortest.limit / 2);
   }
 
   // A call waits.
@@ -153,8 +147,7 @@ export class Calls {
   /** Lets a call wait until it departs, is withdrawn, or its last deadline passes. @returns a function to stop that */
   #wait(entry: Entry): () => void {
     const { request } = entry;
-    const { waiting: callers, app } = request;
-    let lateProblem: Problem | undefined;
+    const { waiting: callers } = request;
     let cancel = (): void => undefined;
     const onAbandoned = (): void => {
       if (!this.#waiting.has(entry)) return;
@@ -166,21 +159,20 @@ export class Calls {
       cancel = this.#options.clock.after(Math.max(0, this.#admission.leftMs(request)) + 1, () => {
         if (!this.#waiting.has(entry)) return;
         if (this.#admission.leftMs(request) >= 0) return watchDeadline();
-        lateProblem = this.#admission.late(request, { app, priority: callers.priority() });
-        this.#withdraw(entry, lateProblem);
+        this.#withdrawLate(entry, request.app);
         this.#startJobs();
       });
     };
     this.#enterQueue(entry);
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
-      for (const one of appsOf(request)) this.#admission.places.active.see(one, 0);
+      this.#admission.places.joined(request);
       this.#placeAgain(entry, entry);
       if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
     // A caller is refused alone if its deadline passes before those of other callers. The timer above refuses the last one.
     callers.inQueue((caller) =>
-      this.#waiting.has(entry) ? this.#admission.late(request, caller) : lateProblem,
+      this.#waiting.has(entry) ? this.#admission.late(request, caller) : entry.late,
     );
     callers.abandoned.addEventListener("abort", onAbandoned, { once: true });
     if (callers.abandoned.aborted) onAbandoned();
@@ -226,6 +218,12 @@ export class Calls {
     const place = this.#admission.again(entry.request, kept, notBefore);
     if (place instanceof Problem) return this.#withdraw(entry, place);
     Object.assign(entry, place);
+  }
+
+  #withdrawLate(entry: Entry, app: string): void {
+    const priority = entry.request.waiting.priority();
+    entry.late = this.#admission.late(entry.request, { app, priority });
+    this.#withdraw(entry, entry.late);
   }
 
   /** Afterwards, start jobs: once, also when many calls are withdrawn. */
@@ -279,25 +277,25 @@ export class Calls {
 
   /** Sends the next call. Without a permit, it arranges the next job. */
   async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
-    const { limiter, clock } = this.#options;
+    const { limiter, clock, circuits } = this.#options;
     let until = Number.POSITIVE_INFINITY;
     /** Apps that may send nothing now, although others may. */
     const refused = new Set<string>();
     for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
-      const { entry, app, priority } = next;
-      const stop = this.#stopOf(entry);
+      const { entry, app } = next;
+      const stop = circuits.stopOf(entry.request);
       if (stop !== undefined) {
         this.#placeAgain(entry, entry, Math.max(stop.until, this.#now() + 1));
         continue;
       }
       if (!this.#admission.hasTime(entry.request, clock.now() > entry.enteredAt)) {
-        this.#withdraw(entry, this.#admission.late(entry.request, { app, priority }));
+        this.#withdrawLate(entry, app);
         continue;
       }
       const acquired = await this.#acquire(next);
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
-        if (this.#waiting.has(entry) && this.#stopOf(entry) === undefined) {
+        if (this.#waiting.has(entry) && circuits.stopOf(entry.request) === undefined) {
           const situation = this.situation();
           this.#order.departs(app, new Shares(situation, situation.inFlight));
           this.#leaveQueue(entry);
@@ -312,7 +310,7 @@ export class Calls {
       const isOfApp = reason === "reserved" || reason === "per-day";
       if (isOfApp) refused.add(nameOf(next));
       else this.#admission.blocked = { until: acquired.until, isAway: reason === "redis-away" };
-      if (isOfApp && !kindsOf(entry.request).every((kind) => refused.has(nameOf(kind)))) continue;
+      if (isOfApp && !chargesOf(entry.request).every((charge) => refused.has(nameOf(charge)))) continue;
       for (const one of reason === "redis-away" ? this.#waiting : [entry])
         this.#placeAgain(one, isOwed(one) ? one : undefined, acquired.until);
     }
@@ -324,12 +322,12 @@ export class Calls {
   #next(refused: ReadonlySet<string>): Head<Entry> | undefined {
     const heads = new Map<string, Head<Entry>>();
     for (const entry of this.#due())
-      for (const { app, priority } of kindsOf(entry.request)) {
-        const head = { app, priority, entry };
-        const first = heads.get(nameOf(head));
-        if (first === undefined || entry.at < first.entry.at) heads.set(nameOf(head), head);
+      for (const charge of chargesOf(entry.request)) {
+        const name = nameOf(charge);
+        const first = heads.get(name);
+        if (!refused.has(name) && (first === undefined || entry.at < first.entry.at))
+          heads.set(name, { ...charge, entry });
       }
-    for (const name of refused) heads.delete(name);
     if (this.#isObserving()) return heads.values().next().value;
     if (heads.size === 0 || this.#now() < this.#admission.blocked.until) return undefined;
     const situation = this.situation();
@@ -341,11 +339,6 @@ export class Calls {
         ? 0
         : Math.min(1, inFlight.limit - 1);
     return this.#order.of([...heads.values()]).find((head) => inFlight.remaining > leaves(head));
-  }
-
-  #stopOf({ request }: Entry): { readonly until: number } | undefined {
-    const passage = this.#options.circuits.passage(callOf(request));
-    return "until" in passage ? passage : undefined;
   }
 
   #acquire({ app, priority, entry }: Head<Entry>): ReturnType<Limiter["acquire"]> {
@@ -360,9 +353,8 @@ export class Calls {
 
   /** Sends a call with its permit, and settles the permit in any case. */
   async #send<T>({ request, enteredAt }: Entry, permit: Permit, send: Send<T>): Promise<T> {
-    const { circuits, limiter, observer, keyVersion, clock } = this.#options;
-    const call = callOf(request);
-    const sent = { probeOf: circuits.begin(call), keyVersion: keyVersion() };
+    const { apps, circuits, limiter, observer, keyVersion, clock } = this.#options;
+    const sent = { probeOf: circuits.begin(request), keyVersion: keyVersion() };
     const startedAt = this.#now();
     let isSettled = false;
     const settle = (end: SendEnd): void => {
@@ -370,10 +362,10 @@ export class Calls {
       isSettled = true;
       limiter.complete(permit, end);
       if (typeof end.status === "number" && end.status < 500) this.#admission.answered(end.durationMs);
-      circuits.ended(call, end, sent);
+      circuits.ended(request, end, sent);
     };
     this.#inFlight.add(permit);
-    observer.departed(permit.request, clock.now() - enteredAt);
+    observer.departed(apps.labelOf(permit.request.app), request.cause, clock.now() - enteredAt);
     if (request.cause !== "retry") circuits.departed();
     try {
       return await send(settle, permit);

@@ -1,30 +1,24 @@
 /** The budget of an origin: its limiter, its circuits and its calls. */
 import type { Problem } from "../errors.ts";
-import type { Resource, OriginName } from "../interface/resources.ts";
+import type { Resource } from "../interface/resources.ts";
 import { memoize } from "../process/memoize.ts";
-import { type Cause, type Observer, PRIORITIES } from "../telemetry/events.ts";
+import { PRIORITIES } from "../telemetry/events.ts";
 import type { CallsConfig, CallsOptions } from "./admission.ts";
-import type { Apps } from "./apps.ts";
 import { Calls } from "./calls.ts";
-import { Circuits, type SharedCircuits } from "./circuits/circuits.ts";
-import { outageName, outageOf } from "./circuits/outages.ts";
-import type { Limiter, LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
-import { sharesAt, type ShareOfWindow, type WindowOverview, windowsIn } from "./overview.ts";
+import { Circuits, type CircuitsOptions } from "./circuits/circuits.ts";
+import { Calendar } from "./fairness/calendar.ts";
+import type { LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
+import { type ShareOfWindow, type WindowOverview, windowsIn } from "./overview.ts";
 import { retryAfterSeconds } from "./refusals.ts";
+import type { Throttled } from "./throttled.ts";
 
 export interface BudgetConfig extends CallsConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
 }
 
-export interface BudgetOptions extends Pick<CallsOptions, "limiter" | "clock" | "fraction" | "keyVersion"> {
-  readonly origin: OriginName;
-  readonly sharedCircuits: SharedCircuits;
-  readonly apps: Apps;
-  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> & {
-    /** @param app a metric label */
-    readonly refused: CallsOptions["observer"]["refused"];
-    readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
-  };
+export interface BudgetOptions extends Omit<CallsOptions, "circuits">, CircuitsOptions {
+  readonly clock: CallsOptions["clock"];
+  readonly observer: CallsOptions["observer"] & CircuitsOptions["observer"];
 }
 
 /** The state of an origin's budget, for operators. */
@@ -39,7 +33,7 @@ interface BudgetOverview extends Pick<LimiterState, "mode" | "hasSlot"> {
 interface View {
   readonly until: number;
   readonly windows: readonly WindowState[];
-  readonly sharesOf: ReturnType<typeof sharesAt>;
+  readonly sharesOf: (app: string) => readonly ShareOfWindow[];
 }
 
 /** Every response shows what is left. To save time, it is computed only this often, and after each call. */
@@ -48,63 +42,26 @@ const VIEW_MS = 500;
 export class Budget {
   readonly circuits: Circuits;
   readonly calls: Calls;
-  /**
-   * Sends a probe. It is called when the credentials may be tried again and no caller asks a question that was answered
-   * before, and when an operator tries the circuits.
-   */
-  probeWanted = (): void => undefined;
-  readonly #limiter: Limiter;
+  readonly #limiter: CallsOptions["limiter"];
   readonly #now: () => number;
-  #perDay: LimiterConfig["perDay"];
   #view: View | undefined;
 
   constructor(options: BudgetOptions, config: BudgetConfig) {
-    const { limiter, apps, clock, observer, origin, sharedCircuits: shared } = options;
-    this.#limiter = limiter;
-    this.#now = clock.monotonic;
-    this.#perDay = config.perDay;
-    this.circuits = new Circuits(
-      {
-        ...options,
-        shared,
-        now: clock.monotonic,
-        probeWanted: () => this.probeWanted(),
-        warn: observer.warn,
-        onState(scope, circuit) {
-          if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
-          else observer.outOfOrder(outageOf(origin, scope, circuit));
-        },
-      },
-      config,
-    );
-    this.calls = new Calls(
-      {
-        ...options,
-        circuits: this.circuits,
-        apps: {
-          isListed: apps.isListed,
-          listed: apps.listed,
-          weightOf: apps.weightOf,
-          unlistedShare: apps.unlistedShare,
-          perDayOf: (app) => this.#perDay.get(app) ?? null,
-        },
-        observer: {
-          refused: (app, reason, isEnforced) => observer.refused(apps.labelOf(app), reason, isEnforced),
-          departed: ({ app, cause }, waitedMs) => {
-            this.#view = undefined;
-            observer.departed(apps.labelOf(app), cause, waitedMs);
-          },
-        },
-      },
-      config,
-    );
+    this.#limiter = options.limiter;
+    this.#now = options.clock.monotonic;
+    this.circuits = new Circuits(options, config);
+    this.calls = new Calls({ ...options, circuits: this.circuits }, config);
   }
 
-  readonly run: Calls["run"] = (request, send) => this.calls.run(request, send);
+  readonly run: Throttled = (request, send) =>
+    this.calls.run(request, (ended, permit) => {
+      this.#view = undefined;
+      return send(ended, permit);
+    });
 
   /** Whether a circuit stops a call for this question now. */
-  isCoolingOff({ resource, query }: { readonly resource: Resource; readonly query: string }): boolean {
-    return "until" in this.circuits.passage({ resource, question: query, cause: "miss" });
+  isCoolingOff(question: { readonly resource: Resource; readonly query: string }): boolean {
+    return this.circuits.stopOf({ ...question, cause: "miss" }) !== undefined;
   }
 
   /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
@@ -135,7 +92,6 @@ export class Budget {
   }
 
   configure(config: BudgetConfig): void {
-    this.#perDay = config.perDay;
     this.#limiter.configure(config);
     this.circuits.configure(config);
     this.calls.configure(config);
@@ -154,9 +110,10 @@ export class Budget {
 
   #viewed(): View {
     if (this.#view !== undefined && this.#now() < this.#view.until) return this.#view;
-    const situation = this.calls.situation();
-    const { windows } = situation.state;
-    this.#view = { until: this.#now() + VIEW_MS, windows, sharesOf: memoize(sharesAt(situation)) };
+    const calendar = new Calendar(this.calls.situation(), []);
+    const { windows } = calendar.situation.state;
+    const sharesOf = memoize((app) => calendar.sharesOf(app));
+    this.#view = { until: this.#now() + VIEW_MS, windows, sharesOf };
     return this.#view;
   }
 }

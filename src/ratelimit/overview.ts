@@ -1,8 +1,6 @@
 /** What callers, operators and metrics see of a budget. */
 import { OTHER_APP } from "../telemetry/events.ts";
-import { Calendar } from "./fairness/calendar.ts";
-import { isLong, type Situation } from "./fairness/shares.ts";
-import { DAY_MS, type WindowState } from "./limiter.ts";
+import type { WindowState } from "./limiter.ts";
 
 /** An app's share of one window of a budget. */
 export interface ShareOfWindow {
@@ -58,36 +56,4 @@ export function topApps(byApp: Readonly<Record<string, number>>, most = MOST_NAM
     .toSorted((a, b) => b[1] - a[1]);
   const rest = sorted.slice(most).reduce((sum, [, sent]) => sum + sent, byApp[OTHER_APP] ?? 0);
   return Object.fromEntries(rest > 0 ? [...sorted.slice(0, most), [OTHER_APP, rest]] : sorted.slice(0, most));
-}
-
-/** @returns a function that says what an app has left of its share of each window, and of its `perDay` */
-export function sharesAt(situation: Situation): (app: string) => readonly ShareOfWindow[] {
-  const calendar = new Calendar(situation, []);
-  return (app) => sharesOf(calendar, app);
-}
-
-function sharesOf(calendar: Calendar, app: string): readonly ShareOfWindow[] {
-  const { state, now, apps } = calendar.situation;
-  const secondsUntil = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
-  const windows = calendar.sharesOf(app).map(({ window, share, leaveBeyond }): ShareOfWindow => {
-    const { name, windowMs, remaining, freeAt } = window;
-    const used = window.byApp.get(app) ?? 0;
-    // No app is held to its share of a long window.
-    const limit = isLong(window) ? Math.max(share, used + remaining - leaveBeyond) : share;
-    return {
-      name,
-      limit,
-      windowSeconds: Math.ceil(windowMs / 1000),
-      remaining: Math.max(0, Math.min(limit - used, remaining)),
-      resetSeconds: secondsUntil(freeAt[0] ?? now + windowMs),
-    };
-  });
-  const perDay = apps.perDayOf(app);
-  if (perDay === null) return windows;
-  const { spent, nextFreeAt } = state.today.get(app) ?? { spent: 0, nextFreeAt: now + DAY_MS };
-  const day = { name: "per-day", limit: perDay, windowSeconds: DAY_MS / 1000 };
-  return [
-    ...windows,
-    { ...day, remaining: Math.max(0, perDay - spent), resetSeconds: secondsUntil(nextFreeAt) },
-  ];
 }

@@ -5,11 +5,14 @@ import type { Problem } from "../errors.ts";
 import type { Priority, Cause, UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Resource } from "../interface/resources.ts";
 
-/** @returns the problem for a waiter whose deadline has passed; `undefined` if the call has left the queue */
-export type RefuseLate = (waiter: {
+/** A call that may be charged to this app. */
+export interface AppCall {
   readonly app: string;
   readonly priority: Priority;
-}) => Problem | undefined;
+}
+
+/** @returns the problem for a waiter whose deadline has passed; `undefined` if the call has left the queue */
+export type RefuseLate = (waiter: AppCall) => Problem | undefined;
 
 /** What the queue needs to know about the waiters of an upstream call. */
 export interface Waiting {
@@ -40,9 +43,6 @@ export interface UpstreamRequest {
   readonly waiting: Waiting;
 }
 
-/** Why the gateway sends no requests to the upstream for a while. */
-type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
-
 /** How a request to the upstream ended. Durations in milliseconds, from the sending of the request. */
 export interface SendEnd {
   /** The HTTP status, or the kind of failure. */
@@ -52,21 +52,11 @@ export interface SendEnd {
   readonly durationMs: number;
   /** Set if the upstream needs a pause. */
   readonly slowDown?: {
-    readonly cause: SlowDownCause;
+    readonly cause: "too-many-requests" | "unavailable" | "unreachable";
     /** The length of the pause, if the upstream specified one. */
     readonly forMs: number | undefined;
   };
 }
-
-/**
- * Runs a job as soon as the budget permits the request. The job must report how the request ended. Rejects without running
- * the job if the request gets no permit before its deadline, or cannot get one: with `temporary-reduced-capacity`,
- * `quota-exceeded` or `upstream-unavailable`.
- */
-export type Throttled = <T>(
-  request: UpstreamRequest,
-  job: (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>,
-) => Promise<T>;
 
 /** What a call needs to know about its permit. */
 export interface SendPermit {
@@ -74,12 +64,14 @@ export interface SendPermit {
   readonly sendBy?: number | undefined;
 }
 
-/** What a call is. A call that several apps wait for has one kind for each of them. */
-export interface CallKind {
-  readonly app: string;
-  readonly priority: Priority;
-  readonly resource: Resource;
-}
+/** Sends a call with its permit, and reports how it ended. */
+export type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;
+
+/**
+ * Sends a call as soon as the budget permits the request. Rejects without sending it if the request gets no permit before its
+ * deadline, or cannot get one: with `temporary-reduced-capacity`, `quota-exceeded` or `upstream-unavailable`.
+ */
+export type Throttled = <T>(request: UpstreamRequest, send: Send<T>) => Promise<T>;
 
 /** The apps that wait for a call. It may be charged to any of them. Without a caller: the app that started it. */
 export function appsOf({ app, waiting }: UpstreamRequest): readonly string[] {
@@ -87,7 +79,8 @@ export function appsOf({ app, waiting }: UpstreamRequest): readonly string[] {
   return apps.length === 0 ? [app] : apps;
 }
 
-export function kindsOf(request: UpstreamRequest): readonly CallKind[] {
+/** The call as each of these apps may be charged for it. */
+export function chargesOf(request: UpstreamRequest): readonly AppCall[] {
   const priority = request.waiting.priority();
-  return appsOf(request).map((app) => ({ app, priority, resource: request.resource }));
+  return appsOf(request).map((app) => ({ app, priority }));
 }

@@ -16,7 +16,7 @@ import { createSigner, type Sign, unsigned } from "./sign.ts";
 export interface UpstreamOptions extends Omit<CallOptions, "originOf"> {
   readonly keys: PrivateKeys;
   readonly random: Pick<Random, "unique16" | "fraction">;
-  readonly budgets: { readonly [origin in keyof Budgets]: Pick<Budgets[origin], "run"> };
+  readonly budgets: Readonly<Record<"api" | "images", Pick<Budgets["api"], "run">>>;
 }
 
 export type Upstream = ReturnType<typeof createUpstream>;

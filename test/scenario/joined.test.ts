@@ -123,15 +123,6 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     expect([await spentBy(gateway, "quiet"), await gateway.metric(retries)]).toEqual([2, 1]);
     expect(await spentBy(gateway, "hog")).toBe(18);
   });
-
-  it("that is not listed is answered at once, and pays under its id", async () => {
-    const { gateway, get } = await startWithHog();
-    const asked = get("hog", "/areas?q=a");
-    await queued(gateway, 1);
-    expect((await get("somebody", "/areas?q=a")).status).toBe(200);
-    expect((await asked).status).toBe(200);
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "somebody")]).toEqual([18, 1]);
-  });
 });
 
 describe("with a shared budget", () => {

@@ -3,21 +3,21 @@ import { onTestFinished } from "vitest";
 
 import { Apps, type ListedApp } from "../../src/ratelimit/apps.ts";
 import type { CallsConfig } from "../../src/ratelimit/admission.ts";
-import { Calls } from "../../src/ratelimit/calls.ts";
-import { Circuits, type SharedCircuits, unsharedCircuits } from "../../src/ratelimit/circuits/circuits.ts";
+import { Budget } from "../../src/ratelimit/origin-budget.ts";
+import type { SharedCircuits } from "../../src/ratelimit/circuits/circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";
 import { createFakeLimiters, type FakeLimiters } from "./fake-limiter.ts";
+import { SILENT } from "./silent-observer.ts";
 import { waitingOf } from "./waiting.ts";
 
 export const SECOND = 1_000;
 export const MINUTE = 60_000;
 
-export interface SceneOptions extends Partial<CallsConfig> {
+export interface SceneOptions extends Partial<Omit<CallsConfig, "windows">> {
   readonly listed?: readonly ListedApp[];
   readonly windows?: readonly Omit<RateWindow, "name">[];
-  readonly perDay?: ReadonlyMap<string, number>;
   readonly clock?: FakeClock;
   readonly limiters?: FakeLimiters;
   readonly shared?: SharedCircuits;
@@ -32,9 +32,8 @@ interface Call {
   readonly answer: (end?: Partial<SendEnd>) => void;
 }
 
-export interface Scene {
-  readonly calls: Calls;
-  readonly circuits: Circuits;
+export interface Scene extends Pick<Budget, "calls" | "circuits"> {
+  readonly budget: Budget;
   readonly clock: FakeClock;
   readonly limiters: FakeLimiters;
   /** Apps whose calls departed, in order. */
@@ -51,45 +50,48 @@ export interface Scene {
 export const ANSWERED = "answered";
 
 export function createScene(options: SceneOptions = {}): Scene {
-  const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = fakeTime(), perDay } = options;
-  const limiters =
-    options.limiters ?? createFakeLimiters({ windows, now: clock.monotonic, ...(perDay && { perDay }) });
+  const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = fakeTime(), listed = [] } = options;
+  const perDay = new Map(listed.flatMap(({ id, perDay: most }) => (most === null ? [] : [[id, most]])));
+  const limiters = options.limiters ?? createFakeLimiters({ windows, now: clock.monotonic, perDay });
   const apps = new Apps({
-    apps: options.listed ?? [],
+    apps: listed,
     unlistedApps: { weight: 1, max: 1_000, share: 0.5 },
     metrics: { apps: 20 },
   });
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
   const key = { version: 1 };
-  const circuits = new Circuits(
+  const budget = new Budget(
     {
-      shared: options.shared ?? unsharedCircuits(),
-      now: clock.monotonic,
-      keyVersion: () => key.version,
-      probeWanted: () => undefined,
-      warn: (_message, fields) => void logged.push(fields),
-      onState: () => undefined,
-      fraction: () => 0,
-    },
-    { windows: windows.map((window) => ({ ...window, name: "w" })), maxCoolOffMs: 5 * MINUTE },
-  );
-  const calls = new Calls(
-    {
+      origin: "api",
       limiter: limiters.join(),
-      circuits,
+      shared: options.shared,
       apps,
-      keyVersion: () => key.version,
       clock,
+      keyVersion: () => key.version,
       fraction: () => 0,
       observer: {
+        ...SILENT,
+        warn: (_message, fields) => void logged.push(fields),
         refused: (app, reason, isEnforced) =>
           void refused.push(`${app}: ${reason}${isEnforced ? "" : ", not enforced"}`),
-        departed: ({ app }) => void departed.push(app),
+        departed: (app) => void departed.push(app),
       },
     },
-    { concurrency: 4, spacingMs: 0, mode: "enforce", reserve: 0.2, replicas: 1, ...options },
+    {
+      concurrency: 4,
+      spacingMs: 0,
+      mode: "enforce",
+      reserve: 0.2,
+      replicas: 1,
+      arrivalMs: SECOND,
+      maxCoolOffMs: 5 * MINUTE,
+      perDay,
+      ...options,
+      windows: windows.map((window) => ({ ...window, name: "1m" })),
+    },
   );
+  const { calls, circuits } = budget;
   const call: Scene["call"] = (app, order = {}, waiting = {}) => {
     const { promise: end, resolve } = Promise.withResolvers<SendEnd>();
     const startedAt = clock.monotonic();
@@ -103,7 +105,7 @@ export function createScene(options: SceneOptions = {}): Scene {
       waiting: callers,
       ...order,
     };
-    const result = calls
+    const result = budget
       .run(full, async (ended) => {
         hasStarted = true;
         ended(await end);
@@ -118,6 +120,7 @@ export function createScene(options: SceneOptions = {}): Scene {
     };
   };
   return {
+    budget,
     calls,
     circuits,
     clock,

@@ -264,14 +264,12 @@ const noOne = (): AppSeen => ({
 });
 
 export interface Playing extends Pick<Day, "windows" | "loads" | "forMs" | "countFromMs"> {
-  /** Whether refused calls come back when `Retry-After` says. */
-  readonly comeBack?: boolean;
   readonly seed: number;
 }
 
 /** Callers begin to ask. @returns what they have seen, to be called when the day is over and all have their answers */
 export function startCallers(stage: Stage, options: Playing): () => Played {
-  const { windows = WINDOWS, loads, forMs, countFromMs = 0, comeBack = false, seed } = options;
+  const { windows = WINDOWS, loads, forMs, countFromMs = 0, seed } = options;
   const { now, after } = stage;
   const seen = new Map<string, AppSeen>();
   const random = createRandom(seed);
@@ -308,21 +306,11 @@ export function startCallers(stage: Stage, options: Playing): () => Played {
     }
   }
 
-  async function askUntilAnswered(app: string): Promise<void> {
-    const question = newQuestion();
-    let againMs = await ask(app, question);
-    if (!comeBack) return;
-    while (againMs !== undefined && now() + againMs < startedAt + forMs) {
-      await passed(againMs);
-      againMs = await ask(app, question, true);
-    }
-  }
-
   for (const { app, perMinute = 0, loops = 0, fromMs = 0 } of loads) {
     if (perMinute > 0) {
       const arrive = (): void => {
         if (now() >= startedAt + forMs) return;
-        void askUntilAnswered(app);
+        void ask(app, newQuestion());
         after(nextMs(), arrive);
       };
       const nextMs = (): number => (MINUTE / perMinute) * (0.5 + random());

@@ -12,16 +12,18 @@
  */
 import { LRUCache } from "lru-cache";
 
-import type { Resource } from "../../interface/resources.ts";
+import type { OriginName } from "../../interface/resources.ts";
+import { atMostEvery, type Clock } from "../../process/clock.ts";
 import type { MessageOf } from "../../redis/messages.ts";
-import type { Cause, Observer } from "../../telemetry/events.ts";
+import type { Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
-import type { SendEnd } from "../throttled.ts";
-import { type CircuitCause, type CircuitScope, type Found, kindOf, LastCalls } from "./opening.ts";
+import type { SendEnd, UpstreamRequest } from "../throttled.ts";
+import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./opening.ts";
+import { outageName, outageOf } from "./outages.ts";
 import { probeIntervalMs } from "./probes.ts";
 
 /** A circuit that is not closed. */
-export interface OpenCircuit {
+interface OpenCircuit {
   readonly cause: CircuitCause;
   readonly openedAt: number;
   readonly until: number;
@@ -43,28 +45,16 @@ export interface SharedCircuits {
   readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitReport | undefined) => void) => void;
 }
 
-/** @returns circuits that no other replica shares */
-export function unsharedCircuits(): SharedCircuits {
-  return { publish: () => undefined, subscribe: () => undefined };
-}
+/** A call as far as circuits are concerned. The query identifies the question. */
+export type CircuitCall = Pick<UpstreamRequest, "resource" | "query" | "cause">;
 
-/** A call as far as circuits are concerned. */
-export interface CircuitCall {
-  readonly resource: Resource;
-  /** Identifies the question. */
-  readonly question: string;
-  readonly cause: Cause;
+/** Why a call may not go now. */
+export interface Stop {
+  readonly until: number;
+  readonly cause: CircuitCause;
+  /** A probe will end soon, or the upstream named a time. Otherwise the call is refused immediately. */
+  readonly mayWait: boolean;
 }
-
-export type Stop = { readonly until: number; readonly cause: CircuitCause };
-type Passage =
-  | { readonly kind: "pass" }
-  /** It may go, as the probe. */
-  | { readonly kind: "probe"; readonly scopes: readonly CircuitScope[] }
-  /** It waits for the end of a probe, or of a pause that the upstream asked for. */
-  | ({ readonly kind: "wait" } & Stop)
-  /** It is refused immediately. */
-  | ({ readonly kind: "refuse" } & Stop);
 
 interface CircuitRules {
   /** The longest pause. A longer `Retry-After` of the upstream is cut to it. */
@@ -72,17 +62,16 @@ interface CircuitRules {
   readonly windows: readonly RateWindow[];
 }
 
-export interface CircuitsOptions extends Pick<Observer, "warn"> {
-  readonly shared: SharedCircuits;
-  readonly now: () => number;
+export interface CircuitsOptions {
+  readonly origin: OriginName;
+  /** `undefined`: there are no other replicas. */
+  readonly shared: SharedCircuits | undefined;
+  readonly clock: Pick<Clock, "monotonic">;
   /** From 0 up to 1: jitter. */
   readonly fraction: () => number;
   /** Changes when the upstream's credentials do. */
   readonly keyVersion: () => number;
-  /** Called when the credentials may be tried again and no caller asks a question that was answered before. */
-  readonly probeWanted: () => void;
-  /** Called when a circuit may have changed. Without `circuit`, it is closed. */
-  readonly onState: (scope: CircuitScope, circuit: OpenCircuit | undefined) => void;
+  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder">;
 }
 
 /** The shortest pause that the upstream can ask for. */
@@ -101,7 +90,13 @@ const MOST_QUESTIONS = 1_000;
 const LOG_EVERY_MS = 60_000;
 
 export class Circuits {
+  /**
+   * Sends a probe. It is called when the credentials may be tried again and no caller asks a question that was answered
+   * before, and when an operator tries the circuits.
+   */
+  probeWanted = (): void => undefined;
   readonly #options: CircuitsOptions;
+  readonly #now: () => number;
   #rules: CircuitRules;
   readonly #open = new Map<CircuitScope, OpenCircuit>();
   readonly #lastCalls = new LastCalls();
@@ -111,14 +106,20 @@ export class Circuits {
   #refusedKey: number;
   #retries = MOST_RETRIES;
   #unlogged = { refusedCalls: 0, refusedCallers: 0 };
-  #loggedAt = Number.NEGATIVE_INFINITY;
+  /** Logs refused credentials: immediately, then once a minute with the counts. */
+  readonly #logRefused: () => void;
   #changed = (): void => undefined;
 
   constructor(options: CircuitsOptions, rules: CircuitRules) {
     this.#options = options;
+    this.#now = options.clock.monotonic;
     this.#rules = rules;
     this.#refusedKey = options.keyVersion();
-    options.shared.subscribe((scope, report) => this.#receive(scope, report));
+    this.#logRefused = atMostEvery(LOG_EVERY_MS, this.#now, () => {
+      options.observer.warn(CREDENTIALS_REFUSED, this.#unlogged);
+      this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
+    });
+    options.shared?.subscribe((scope, report) => this.#receive(scope, report));
   }
 
   configure(rules: CircuitRules): void {
@@ -130,42 +131,37 @@ export class Circuits {
     this.#changed = listener;
   }
 
-  /** Whether a call may go. The circuits of the origin and of the resource both apply. */
-  passage(call: CircuitCall): Passage {
-    const { keyVersion } = this.#options;
-    if (this.#open.get("origin")?.cause === "credentials" && keyVersion() !== this.#refusedKey)
+  /** Why a call may not go now; `undefined`: it may. The circuits of the origin and of the resource both apply. */
+  stopOf(call: CircuitCall): Stop | undefined {
+    if (this.#open.size === 0) return undefined;
+    if (this.#open.get("origin")?.cause === "credentials" && this.#options.keyVersion() !== this.#refusedKey)
       this.#become("origin", undefined);
-    const passages = (["origin", call.resource] as const).map((scope) => this.#passageOf(scope, call));
-    const stops = passages.filter((passage) => "until" in passage).toSorted((a, b) => b.until - a.until);
-    const stop = stops.find(({ kind }) => kind === "refuse") ?? stops[0];
-    if (stop !== undefined) return stop;
-    const scopes = passages.flatMap((passage) => (passage.kind === "probe" ? passage.scopes : []));
-    return scopes.length > 0 ? { kind: "probe", scopes } : { kind: "pass" };
+    const stops = this.#openFor(call).flatMap(([, circuit]) => this.#stopBy(circuit, call) ?? []);
+    const last = stops.toSorted((a, b) => b.until - a.until);
+    return last.find(({ mayWait }) => !mayWait) ?? last[0];
   }
 
-  #passageOf(scope: CircuitScope, call: CircuitCall): Passage {
-    const now = this.#options.now();
-    const circuit = this.#open.get(scope);
-    if (circuit === undefined) return { kind: "pass" };
-    const { cause, isAsked, until, probedAt } = circuit;
+  #openFor({ resource }: CircuitCall): [CircuitScope, OpenCircuit][] {
+    return [...this.#open].filter(([scope]) => scope === "origin" || scope === resource);
+  }
+
+  #stopBy({ cause, isAsked, until, probedAt }: OpenCircuit, call: CircuitCall): Stop | undefined {
+    const now = this.#now();
     const answeredBy = probedAt === undefined ? now : probedAt + PROBE_ANSWERED_MS;
-    if (now < until && now < answeredBy) return { kind: "wait", until: answeredBy, cause };
-    if (now < until) return { kind: isAsked ? "wait" : "refuse", until, cause };
-    if (call.cause === "retry") return { kind: "refuse", until, cause };
+    if (now < until && now < answeredBy) return { until: answeredBy, cause, mayWait: true };
+    if (now < until) return { until, cause, mayWait: isAsked };
     // Before the first answer, every question may be the probe.
-    const mayProbe = this.#answered.size === 0 || this.#answered.has(call.question);
-    if (cause !== "credentials" || mayProbe) return { kind: "probe", scopes: [scope] };
-    return { kind: "refuse", until: now + 1_000, cause };
+    const isKnown = this.#answered.size === 0 || this.#answered.has(call.query);
+    const mayProbe = call.cause !== "retry" && (cause !== "credentials" || isKnown);
+    return mayProbe ? undefined : { until: now + 1_000, cause, mayWait: false };
   }
 
-  /** A call departs. @returns the scopes of which it is the probe */
+  /** A call departs that nothing stops. @returns the scopes of which it is the probe */
   begin(call: CircuitCall): readonly CircuitScope[] {
-    const passage = this.passage(call);
-    if (passage.kind !== "probe") return [];
-    const now = this.#options.now();
-    for (const scope of passage.scopes)
-      this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
-    return passage.scopes;
+    const now = this.#now();
+    const scopes = this.#openFor(call).map(([scope]) => scope);
+    for (const scope of scopes) this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
+    return scopes;
   }
 
   /** A call has ended. `sent` are facts from its departure. */
@@ -178,10 +174,11 @@ export class Circuits {
     const isKeyOld = sent.keyVersion !== this.#options.keyVersion();
     if (isRefused && !isKeyOld) {
       this.#refusedKey = sent.keyVersion;
-      this.#log("refusedCalls");
+      this.#unlogged.refusedCalls++;
+      this.#logRefused();
     }
     if (typeof end.status === "number" && end.status < 500 && !isRefused)
-      this.#answered.set(call.question, true);
+      this.#answered.set(call.query, true);
     // A refusal of the previous key says nothing about this one.
     if (this.#learn(call, isRefused && isKeyOld ? { ...end, status: "given-up" } : end, sent.probeOf))
       this.#changed();
@@ -189,31 +186,32 @@ export class Circuits {
 
   /** @returns whether a circuit has changed */
   #learn(call: CircuitCall, end: SendEnd, probeOf: readonly CircuitScope[]): boolean {
-    const now = this.#options.now();
+    const now = this.#now();
     const kind = kindOf(end);
+    const forMs = end.slowDown?.forMs;
     const probed = probeOf.filter((scope) => this.#open.has(scope));
-    if (kind === "unknown") {
-      for (const scope of probed) this.#halfOpen(scope);
-      return probed.length > 0;
-    }
-    const found = this.#lastCalls.ended(call, end, now);
+    if (kind === "unknown") for (const scope of probed) this.#halfOpen(scope);
+    if (kind === "unknown") return probed.length > 0;
+    const cause = this.#lastCalls.ended(call, kind, now);
     for (const scope of probed) this.#probeEnded(scope, end);
     if (probed.length > 0) this.#shiftOthers(probed, kind === "answered");
-    const isOpenAgain = found !== undefined && probed.includes(found.scope) && this.#open.has(found.scope);
-    if (found === undefined || isOpenAgain) return probed.length > 0;
+    if (cause === undefined) return probed.length > 0;
+    const scope = CAUSES[cause].stops === "origin" ? "origin" : call.resource;
+    const open = this.#open.get(scope);
+    if (open !== undefined && probed.includes(scope)) return true;
     // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
-    const isNew = found.forMs !== undefined || now >= (this.#open.get(found.scope)?.until ?? 0);
-    if (isNew) this.#openFor(found, false);
+    const isNew = forMs !== undefined || now >= (open?.until ?? 0);
+    if (isNew) this.#openAs(scope, cause, forMs, false);
     return isNew || probed.length > 0;
   }
 
-  /** A refusal of the credentials is an answer, so it closes a circuit that opened for another cause. */
   #probeEnded(scope: CircuitScope, end: SendEnd): void {
     const { cause = "failing" } = this.#open.get(scope) ?? {};
     const kind = kindOf(end);
+    // A refusal of the credentials is an answer, so it closes a circuit that opened for another cause.
     const isGone = kind === "answered" || (kind === "credentials" && cause !== "credentials");
     if (isGone) this.#become(scope, undefined);
-    else this.#openFor({ scope, cause, forMs: end.slowDown?.forMs }, true);
+    else this.#openAs(scope, cause, end.slowDown?.forMs, true);
   }
 
   /**
@@ -221,7 +219,7 @@ export class Circuits {
    * them finds the upstream back, the others try at once.
    */
   #shiftOthers(probed: readonly CircuitScope[], isBack: boolean): void {
-    const now = this.#options.now();
+    const now = this.#now();
     for (const [scope, circuit] of this.#atIntervals()) {
       if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
       const next = now + probeIntervalMs({ ...circuit, ageMs: now - circuit.openedAt }, this.#rules.windows);
@@ -235,10 +233,13 @@ export class Circuits {
     return [...this.#open].filter(([, { isAsked, cause }]) => !isAsked && cause !== "credentials");
   }
 
-  /** @param isProbe the call that opens it was its probe, which has failed */
-  #openFor({ scope, cause, forMs }: Found, isProbe: boolean): void {
-    const { now: clock, fraction } = this.#options;
-    const now = clock();
+  /**
+   * @param forMs the time that the upstream named
+   * @param isProbe the call that opens it was its probe, which has failed
+   */
+  #openAs(scope: CircuitScope, cause: CircuitCause, forMs: number | undefined, isProbe: boolean): void {
+    const { fraction } = this.#options;
+    const now = this.#now();
     const before = this.#open.get(scope);
     const isOpen = before?.cause === cause;
     const openedAt = isOpen ? before.openedAt : now;
@@ -257,7 +258,7 @@ export class Circuits {
 
   /** The next call may be a probe. */
   #halfOpen(scope: CircuitScope): void {
-    this.#change(scope, { until: this.#options.now(), isAsked: false });
+    this.#change(scope, { until: this.#now(), isAsked: false });
   }
 
   /** Changes an open circuit. It has a probe on its way only if the change says so. */
@@ -269,23 +270,27 @@ export class Circuits {
   /** A change in this process. */
   #become(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
     this.#set(scope, circuit);
-    this.#options.shared.publish(scope, circuit && reportOf(circuit, this.#options.now()));
-    this.#options.onState(scope, circuit);
+    this.#options.shared?.publish(scope, circuit && reportOf(circuit, this.#now()));
   }
 
   /** Another replica has changed a circuit. */
   #receive(scope: CircuitScope, report: CircuitReport | undefined): void {
-    const { now, fraction, keyVersion, onState } = this.#options;
-    this.#set(scope, report && circuitIn(report, now(), OTHERS_LATER_MS * (1 + fraction())));
-    onState(scope, this.#open.get(scope));
+    const { fraction, keyVersion } = this.#options;
+    this.#set(scope, report && circuitIn(report, this.#now(), OTHERS_LATER_MS * (1 + fraction())));
     if (report?.cause === "credentials") this.#refusedKey = keyVersion();
     this.#changed();
   }
 
   #set(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
-    if (circuit === undefined) this.#lastCalls.forget(scope, this.#open.get(scope)?.cause);
-    if (circuit === undefined) this.#open.delete(scope);
-    else this.#open.set(scope, circuit);
+    const { origin, observer } = this.#options;
+    if (circuit === undefined) {
+      this.#lastCalls.forget(scope, this.#open.get(scope)?.cause);
+      this.#open.delete(scope);
+      observer.backInOrder(outageName(origin, scope));
+    } else {
+      this.#open.set(scope, circuit);
+      observer.outOfOrder(outageOf(origin, scope, circuit));
+    }
   }
 
   /** The next call is a probe of the open circuits, whatever their time. @returns the circuits that were open */
@@ -294,7 +299,7 @@ export class Circuits {
     for (const scope of scopes) this.#halfOpen(scope);
     if (scopes.length > 0) {
       this.#changed();
-      this.#options.probeWanted();
+      this.probeWanted();
     }
     return scopes;
   }
@@ -307,7 +312,7 @@ export class Circuits {
     readonly sinceMs: number;
     readonly forMs: number;
   }[] {
-    const now = this.#options.now();
+    const now = this.#now();
     return [...this.#open].map(([scope, { cause, openedAt, until, probedAt }]) => ({
       scope,
       state: now < until && probedAt === undefined ? "open" : "half-open",
@@ -332,24 +337,15 @@ export class Circuits {
   /** A caller was refused because of a circuit. */
   refused(cause: CircuitCause): void {
     if (cause !== "credentials") return;
-    this.#log("refusedCallers");
+    this.#unlogged.refusedCallers++;
+    this.#logRefused();
     const circuit = this.#open.get("origin");
-    if (circuit !== undefined && this.#options.now() >= circuit.until) this.#options.probeWanted();
-  }
-
-  /** Logs refused credentials: immediately, then once a minute with the counts. */
-  #log(what: "refusedCalls" | "refusedCallers"): void {
-    const { now, warn } = this.#options;
-    this.#unlogged[what]++;
-    if (now() - this.#loggedAt < LOG_EVERY_MS) return;
-    this.#loggedAt = now();
-    warn(
-      "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.",
-      this.#unlogged,
-    );
-    this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
+    if (circuit !== undefined && this.#now() >= circuit.until) this.probeWanted();
   }
 }
+
+const CREDENTIALS_REFUSED =
+  "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.";
 
 function reportOf({ until, openedAt, probedAt, ...circuit }: OpenCircuit, now: number): CircuitReport {
   const probingForMs = probedAt === undefined ? undefined : now - probedAt;

@@ -1,31 +1,27 @@
-/**
- * What opens a circuit: what the ends of calls say about the upstream.
- *
- * | Cause               | Opens                                                        | Scope        |
- * |---------------------|--------------------------------------------------------------|--------------|
- * | `too-many-requests` | on a 429                                                     | the origin   |
- * | `unavailable`       | on a 503 with `Retry-After`                                  | the resource |
- * | `failing`           | on 4 failures that are half of the last calls (500, 503, timeouts, resets) | the resource |
- * | `unreachable`       | on 3 calls in a row that reached nothing                     | the origin   |
- * | `credentials`       | on 401 or 403 to 3 different questions in a row              | the origin   |
- */
+/** What opens a circuit: what the ends of calls say about the upstream. */
 import type { Resource } from "../../interface/resources.ts";
 import type { SendEnd } from "../throttled.ts";
-
-export type CircuitCause = "too-many-requests" | "unavailable" | "failing" | "unreachable" | "credentials";
 
 /** The part of the upstream that a circuit stops. */
 export type CircuitScope = "origin" | Resource;
 
-/** Why a circuit is to open, and for how long if the upstream says so. */
-export interface Found {
-  readonly scope: CircuitScope;
-  readonly cause: CircuitCause;
-  readonly forMs: number | undefined;
-}
+/** What opens circuits, which part each stops, and what an operator reads. */
+export const CAUSES = {
+  /** On a 429. */
+  "too-many-requests": { stops: "origin", says: "it answered 429: too many requests" },
+  /** On a 503 with `Retry-After`. */
+  unavailable: { stops: "resource", says: "it answered 503 with a time to come back" },
+  /** On 4 failures that are half of the last calls (500, 503, timeouts, resets). */
+  failing: { stops: "resource", says: "most of its last answers were errors or timeouts" },
+  /** On 3 calls in a row that reached nothing. */
+  unreachable: { stops: "origin", says: "no connection could be made" },
+  /** On 401 or 403 to 3 different questions in a row. */
+  credentials: { stops: "origin", says: "it refused our credentials" },
+} as const;
+export type CircuitCause = keyof typeof CAUSES;
 
 /** `unknown`: the call ended before the upstream could answer, so it is neither a success nor a failure. */
-type Kind = "answered" | "failed" | "unreachable" | "credentials" | "slow-down" | "unknown";
+type Kind = "answered" | "failed" | "credentials" | "unknown" | NonNullable<SendEnd["slowDown"]>["cause"];
 
 const OUTCOMES = 10;
 const OUTCOMES_MS = 5 * 60_000;
@@ -36,8 +32,7 @@ const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-conn
 
 export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown">): Kind {
   if (status === 401 || status === 403) return "credentials";
-  if (slowDown?.cause === "unreachable") return "unreachable";
-  if (slowDown !== undefined) return "slow-down";
+  if (slowDown !== undefined) return slowDown.cause;
   if (typeof status === "number") return status >= 500 ? "failed" : "answered";
   if (UNKNOWN.has(status)) return "unknown";
   // Only this answer is useless. The upstream works.
@@ -51,33 +46,26 @@ export class LastCalls {
   /** Different questions that were refused for their credentials, since the last answer. */
   readonly #refusedQuestions = new Set<string>();
 
-  /** A call has ended. @returns the circuit that is to open */
+  /** A call has ended. @returns why a circuit is to open */
   ended(
-    { resource, question }: { readonly resource: Resource; readonly question: string },
-    end: Pick<SendEnd, "status" | "slowDown">,
+    { resource, query }: { readonly resource: Resource; readonly query: string },
+    kind: Kind,
     now: number,
-  ): Found | undefined {
-    const kind = kindOf(end);
+  ): CircuitCause | undefined {
     this.#unreachableInARow = kind === "unreachable" ? this.#unreachableInARow + 1 : 0;
-    if (kind === "credentials") this.#refusedQuestions.add(question);
+    if (kind === "credentials") this.#refusedQuestions.add(query);
     if (kind === "answered") this.#refusedQuestions.clear();
     const isFailure = kind === "failed" || kind === "unreachable";
     const before = (this.#outcomes.get(resource) ?? []).filter(({ at }) => now - at < OUTCOMES_MS);
     const recent = [...before.slice(1 - OUTCOMES), { at: now, isFailure }];
     this.#outcomes.set(resource, recent);
 
-    const forMs = end.slowDown?.forMs;
-    if (kind === "slow-down")
-      return end.slowDown?.cause === "unavailable"
-        ? { scope: resource, cause: "unavailable", forMs }
-        : { scope: "origin", cause: "too-many-requests", forMs };
-    if (kind === "credentials" && this.#refusedQuestions.size >= REFUSED_TO_OPEN)
-      return { scope: "origin", cause: "credentials", forMs };
-    if (this.#unreachableInARow >= UNREACHABLE_TO_OPEN)
-      return { scope: "origin", cause: "unreachable", forMs };
+    if (kind === "too-many-requests" || kind === "unavailable") return kind;
+    if (kind === "credentials" && this.#refusedQuestions.size >= REFUSED_TO_OPEN) return kind;
+    if (this.#unreachableInARow >= UNREACHABLE_TO_OPEN) return "unreachable";
     const failures = recent.filter((one) => one.isFailure).length;
     const isFailing = failures >= FAILURES_TO_OPEN && failures * 2 >= recent.length;
-    return kind === "failed" && isFailing ? { scope: resource, cause: "failing", forMs } : undefined;
+    return kind === "failed" && isFailing ? "failing" : undefined;
   }
 
   /** A circuit has closed: forgets what opened it. */

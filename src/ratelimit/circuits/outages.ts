@@ -1,15 +1,7 @@
 /** Describes an open circuit as an outage of the upstream. */
 import { originOf, type Resource, RESOURCES, type OriginName } from "../../interface/resources.ts";
 import type { Outage } from "../../telemetry/events.ts";
-import type { CircuitCause, CircuitScope } from "./opening.ts";
-
-const CAUSES: Readonly<Record<CircuitCause, string>> = {
-  "too-many-requests": "it answered 429: too many requests",
-  unavailable: "it answered 503 with a time to come back",
-  failing: "most of its last answers were errors or timeouts",
-  unreachable: "no connection could be made",
-  credentials: "it refused our credentials",
-};
+import { CAUSES, type CircuitCause, type CircuitScope } from "./opening.ts";
 
 const MEANWHILE =
   "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 502 or 503. From time to time one call " +
@@ -25,7 +17,7 @@ export function outageOf(
 ): Outage {
   return {
     what: outageName(origin, scope),
-    cause: CAUSES[circuit.cause],
+    cause: CAUSES[circuit.cause].says,
     meanwhile: circuit.isAsked ? MEANWHILE_PAUSED : MEANWHILE,
     resources: scope === "origin" ? resourcesOf(origin) : [scope],
   };
@@ -38,6 +30,11 @@ export function outageName(origin: OriginName, scope: CircuitScope): string {
 
 export function circuitLabel(origin: OriginName, scope: CircuitScope): string {
   return `${origin}/${scope === "origin" ? "all" : scope}`;
+}
+
+/** The scopes of an origin: each may have a circuit. */
+export function scopesOf(origin: OriginName): CircuitScope[] {
+  return ["origin", ...resourcesOf(origin)];
 }
 
 export function resourcesOf(origin: OriginName): Resource[] {

@@ -4,23 +4,21 @@
  *
  * Circuits are approximate: while Redis does not answer, each replica acts alone.
  */
-import { originOf, RESOURCES, type OriginName } from "../../interface/resources.ts";
+import type { OriginName } from "../../interface/resources.ts";
 import type { Message } from "../../redis/messages.ts";
 import type { RedisService } from "../../redis/redis.ts";
 import type { CircuitScope } from "./opening.ts";
 import type { CircuitReport, SharedCircuits } from "./circuits.ts";
+import { scopesOf } from "./outages.ts";
 
-export interface RedisCircuitsOptions {
-  readonly redis: RedisService;
-  /** The prefix of all keys. */
-  readonly namespace: string;
-  readonly origin: OriginName;
-}
-
-export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircuits {
-  const { redis, namespace, origin } = options;
+/** @param namespace the prefix of all keys */
+export function createRedisCircuits(
+  redis: RedisService,
+  namespace: string,
+  origin: OriginName,
+): SharedCircuits {
   const keyOf = (scope: CircuitScope): string => `${namespace}{circuits:${origin}}:${scope}`;
-  const keys = ["origin" as const, ...RESOURCES.filter((one) => originOf(one) === origin)].map(keyOf);
+  const keys = scopesOf(origin).map(keyOf);
   let listener = (_scope: CircuitScope, _report: CircuitReport | undefined): void => undefined;
 
   function receive(message: Message | undefined): void {

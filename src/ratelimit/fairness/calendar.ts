@@ -4,8 +4,10 @@
  * place is kept, and later calls cannot push it back. Pure. docs/fairness.md explains the rules.
  */
 import type { Priority } from "../../telemetry/events.ts";
-import { MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
-import { type AppCall, isLong, Shares, type Situation } from "./shares.ts";
+import { DAY_MS, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
+import type { ShareOfWindow } from "../overview.ts";
+import type { AppCall } from "../throttled.ts";
+import { isLong, Shares, type Situation } from "./shares.ts";
 
 export interface Place extends AppCall {
   /** The instant of the permit, monotonic milliseconds. */
@@ -72,13 +74,15 @@ export class Calendar {
     });
   }
 
-  /** An app's share of each window, and what the app leaves there beyond it. */
-  sharesOf(app: string): { window: WindowState; share: number; leaveBeyond: number }[] {
-    return this.#windows.map((plan) => ({
-      window: plan.window,
-      share: plan.shares.of(app),
-      leaveBeyond: plan.leaveBeyond(app, this.situation.now),
-    }));
+  /** What an app has left of its share of each window, and of its `perDay`. */
+  sharesOf(app: string): ShareOfWindow[] {
+    const { state, now, apps } = this.situation;
+    const windows = this.#windows.map((window) => window.shareOf(app));
+    const [today, limit] = [state.today.get(app), apps.perDayOf(app)];
+    if (today === undefined || limit === null) return windows;
+    const remaining = Math.max(0, limit - today.spent);
+    const resetSeconds = secondsFrom(now, today.nextFreeAt);
+    return [...windows, { name: "per-day", limit, windowSeconds: DAY_MS / 1000, remaining, resetSeconds }];
   }
 }
 
@@ -99,8 +103,8 @@ interface CallPlan {
 }
 
 class WindowPlan {
-  readonly window: WindowState;
-  readonly shares: Shares;
+  readonly #window: WindowState;
+  readonly #shares: Shares;
   readonly #situation: Situation;
   readonly #places: readonly Place[];
   readonly #taken: Tally;
@@ -110,8 +114,8 @@ class WindowPlan {
   constructor(situation: Situation, window: WindowState, places: readonly Place[]) {
     const { isListed } = situation.apps;
     this.#situation = situation;
-    this.window = window;
-    this.shares = new Shares(situation, window);
+    this.#window = window;
+    this.#shares = new Shares(situation, window);
     this.#places = places;
     this.#taken = new Tally(places, () => true);
     this.#takenByIds = new Tally(places, ({ app }) => !isListed(app));
@@ -120,7 +124,7 @@ class WindowPlan {
 
   for(call: PlannedCall): CallPlan {
     const places = this.#places;
-    const { windowMs } = this.window;
+    const { windowMs } = this.#window;
     const { leaveAt, isBeyondAt } = this.#leaveOf(call);
     const isFull = (at: number, toleratedMs = 0): boolean =>
       this.#freeAt(at + toleratedMs) - this.#taken.within(at + toleratedMs - windowMs, at) < 1 + leaveAt(at);
@@ -138,30 +142,47 @@ class WindowPlan {
     };
   }
 
+  shareOf(app: string): ShareOfWindow {
+    const { now } = this.#situation;
+    const { name, windowMs, remaining, freeAt, byApp } = this.#window;
+    const used = byApp.get(app) ?? 0;
+    const share = this.#shares.of(app);
+    // No app is held to its share of a long window.
+    const most = Math.max(share, used + remaining - this.#leaveBeyond(app, now));
+    const limit = isLong(this.#window) ? most : share;
+    return {
+      name,
+      limit,
+      windowSeconds: Math.ceil(windowMs / 1000),
+      remaining: Math.max(0, Math.min(limit - used, remaining)),
+      resetSeconds: secondsFrom(now, freeAt[0] ?? now + windowMs),
+    };
+  }
+
   /** Permits that an app beyond its share leaves at an instant. */
-  leaveBeyond(app: string, at: number): number {
-    const { need, met } = this.shares.othersOf(app);
-    const least = isLong(this.window) ? 0 : this.#headroom;
+  #leaveBeyond(app: string, at: number): number {
+    const { need, met } = this.#shares.othersOf(app);
+    const least = isLong(this.#window) ? 0 : this.#headroom;
     return least + Math.max(0, Math.ceil(need - met * this.#leftAt(at) - ROUNDING));
   }
 
   /** Permits that a call leaves at an instant. */
   #leaveOf({ app, priority, isPromise = false }: PlannedCall): Pick<CallPlan, "leaveAt" | "isBeyondAt"> {
     const { apps } = this.#situation;
-    const { limit, windowMs, byApp, spent } = this.window;
+    const { limit, windowMs, byApp, spent } = this.#window;
     const isId = !apps.isListed(app);
     const isBesideListed = isId && apps.listed().length > 0;
     const reserved = this.reservedFrom(priority);
-    const share = this.shares.of(app);
-    const leaveBeyond = (at: number): number => this.leaveBeyond(app, at);
+    const share = this.#shares.of(app);
+    const leaveBeyond = (at: number): number => this.#leaveBeyond(app, at);
     const own = new Tally(this.#places, (place) => place.app === app);
     const usedAt = (at: number): number =>
       (byApp.get(app) ?? 0) * this.#leftAt(at) + own.within(at - windowMs, at);
-    if (isLong(this.window)) {
+    if (isLong(this.#window)) {
       const ofListed = isBesideListed ? limit * (1 - apps.unlistedShare()) - (spent - this.#usedByIds) : 0;
       const leaveAt = (at: number): number =>
         Math.max(reserved, Math.ceil(ofListed), usedAt(at) < share ? 0 : leaveBeyond(at));
-      return { leaveAt, isBeyondAt: (at) => this.window.remaining > 0 && leaveAt(at) > 0 };
+      return { leaveAt, isBeyondAt: (at) => this.#window.remaining > 0 && leaveAt(at) > 0 };
     }
     if (share >= limit) {
       const leave = Math.max(reserved, isBesideListed || isPromise ? this.#headroom : 0);
@@ -170,8 +191,8 @@ class WindowPlan {
     // To the next whole call for listed apps, so that they do not lose calls to rounding.
     const isOwnBeyond = (at: number): boolean =>
       isId ? usedAt(at) >= share : usedAt(at) + 0.5 >= Math.max(1, share);
-    const ofGroup = this.shares.ofGroup(app);
-    const kept = this.shares.isGreedy(app) ? this.#headroom / 2 : 0;
+    const ofGroup = this.#shares.ofGroup(app);
+    const kept = this.#shares.isGreedy(app) ? this.#headroom / 2 : 0;
     const groupShare = Math.max(1, ofGroup - kept);
     const idsAt = (at: number): number =>
       this.#usedByIds * this.#leftAt(at) + this.#takenByIds.within(at - windowMs, at);
@@ -182,26 +203,26 @@ class WindowPlan {
 
   /** Permits that are reserved for more urgent calls. */
   reservedFrom(priority: Priority): number {
-    return priority === "interactive" ? 0 : Math.floor(this.window.limit * this.#situation.reserve);
+    return priority === "interactive" ? 0 : Math.floor(this.#window.limit * this.#situation.reserve);
   }
 
   get #headroom(): number {
-    return Math.round(this.window.limit * HEADROOM);
+    return Math.round(this.#window.limit * HEADROOM);
   }
 
   /** Permits that are free at an instant if no more calls are sent until then. */
   #freeAt(at: number): number {
-    const { limit, reserved, remaining } = this.window;
+    const { limit, reserved, remaining } = this.#window;
     return Math.min(limit - reserved, remaining + this.#freedAt(at));
   }
 
   /** The part of the calls that count now and still count at an instant. */
   #leftAt(at: number): number {
-    return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.window.spent));
+    return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.#window.spent));
   }
 
   #freedAt(at: number): number {
-    const { freeAt, spent } = this.window;
+    const { freeAt, spent } = this.#window;
     const known = firstAfter(freeAt, at);
     if (known < freeAt.length || known < MOST_FREE_INSTANTS) return known;
     const [last, end] = this.#unknown();
@@ -209,7 +230,7 @@ class WindowPlan {
   }
 
   #instants(): readonly number[] {
-    const { freeAt, spent } = this.window;
+    const { freeAt, spent } = this.#window;
     if (spent <= freeAt.length) return freeAt;
     const [last, end] = this.#unknown();
     const step = (end - last) / STEPS;
@@ -218,10 +239,14 @@ class WindowPlan {
 
   /** The time in which calls leave the window whose instants are not known. */
   #unknown(): [number, number] {
-    const { freeAt, windowMs } = this.window;
+    const { freeAt, windowMs } = this.#window;
     const { now } = this.#situation;
     return [freeAt.at(-1) ?? now, now + windowMs];
   }
+}
+
+function secondsFrom(now: number, at: number): number {
+  return Math.max(1, Math.ceil((at - now) / 1000));
 }
 
 /** How many calls places stand for. */

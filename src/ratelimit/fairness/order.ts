@@ -1,7 +1,8 @@
 /** Which of the calls goes next whose instant has come. docs/fairness.md explains the rules. */
 import { PRIORITIES } from "../../telemetry/events.ts";
 import type { WaitingCall } from "./places.ts";
-import type { AppCall, Shares } from "./shares.ts";
+import type { AppCall } from "../throttled.ts";
+import type { Shares } from "./shares.ts";
 
 /** A waiting call that may be charged to this app. */
 export interface Head<C extends WaitingCall> extends AppCall {

@@ -5,10 +5,11 @@
  * Not all callers come back, so the place of a promise counts as much as the part of promises that were taken lately.
  */
 import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
+import { queryHash } from "../../usage/ledger-line.ts";
 import type { Limiter, News, Told } from "../limiter.ts";
-import { type UpstreamRequest, kindsOf } from "../throttled.ts";
+import { type AppCall, appsOf, type UpstreamRequest } from "../throttled.ts";
+import { ActiveApps } from "./active-apps.ts";
 import type { Place } from "./calendar.ts";
-import type { AppCall } from "./shares.ts";
 
 /** The place of a call: the instant of its permit, and when that was decided. Monotonic milliseconds. */
 export interface Placed {
@@ -26,14 +27,12 @@ export interface WaitingCall extends Placed {
   readonly request: UpstreamRequest;
 }
 
-export interface PlacesOptions {
+interface PlacesOptions {
   readonly limiter: Limiter;
-  /** Monotonic milliseconds. */
-  readonly now: () => number;
-  readonly after: (delayMs: number, callback: () => void) => unknown;
-  /** The calls that wait here. */
-  readonly waiting: ReadonlySet<WaitingCall>;
-  readonly replicas: () => number;
+  readonly clock: {
+    readonly monotonic: () => number;
+    readonly after: (delayMs: number, callback: () => void) => unknown;
+  };
 }
 
 /** A permit that a caller was promised when it comes back. */
@@ -57,14 +56,15 @@ const OUTDATED_MS = 1_000;
 const NOTHING: Told = { at: 0, news: [] };
 /** So many waiting calls, and as many promises, are told to the other replicas. */
 const MOST_NEWS = 100;
-const ACTIVE_MS = 60_000;
 /** What one call counts per minute. It says nothing about a rate. */
 const ONE_CALL = 1.6;
 
 export class Places {
-  readonly active: ActiveApps;
-  readonly #options: PlacesOptions;
-  readonly #now: () => number;
+  readonly #limiter: Limiter;
+  readonly #clock: PlacesOptions["clock"];
+  readonly #waiting: ReadonlySet<WaitingCall>;
+  readonly #replicas: () => number;
+  readonly #active = new ActiveApps();
   /** Ascending instants. */
   #promised: Promised[] = [];
   /** Promises of other replicas that were taken here, and when. The replica that made them may not know yet. */
@@ -76,75 +76,81 @@ export class Places {
   /** The latest news for the other replicas were not empty, so they must be told when there are none. */
   #hasTold = false;
 
-  constructor(options: PlacesOptions) {
-    this.#options = options;
-    this.#now = options.now;
-    this.active = new ActiveApps(this.#now);
+  /** @param waiting the calls that wait here */
+  constructor({ limiter, clock }: PlacesOptions, waiting: ReadonlySet<WaitingCall>, replicas: () => number) {
+    this.#limiter = limiter;
+    this.#clock = clock;
+    this.#waiting = waiting;
+    this.#replicas = replicas;
   }
 
-  /** A caller is told to come back at an instant. The promises that are due first are kept. */
-  keep(name: string, { app, priority }: AppCall, at: number): void {
-    const index = this.#promised.findLastIndex((promise) => promise.at <= at) + 1;
-    this.#promised.splice(index, 0, { name, app, priority, at, placedAt: this.#now() });
-    if (this.#promised.length > MOST_PROMISES) this.#promised.pop();
-    this.tell();
-  }
-
-  /** A caller comes. @returns the instant of its permit, if one was promised and not taken yet */
-  take(name: string): number | undefined {
+  /** A caller asks. @returns the instant of its permit, if one was promised and not taken yet */
+  ask(request: UpstreamRequest): number | undefined {
+    const now = this.#clock.monotonic();
+    for (const app of appsOf(request)) this.#active.see(app, 1, now);
     this.#forget();
+    const name = nameOf(request);
     const own = this.#remove(name);
     if (own !== undefined) return own.at;
     const other = this.#elsewhere.promised.get(name);
     if (other === undefined || this.#taken.has(name)) return undefined;
-    this.#taken.set(name, this.#now());
+    this.#taken.set(name, now);
     return other.at;
+  }
+
+  /** A caller is told to come back at an instant. The promises that are due first are kept. */
+  promise(request: UpstreamRequest, at: number): void {
+    const index = this.#promised.findLastIndex((promise) => promise.at <= at) + 1;
+    const placedAt = this.#clock.monotonic();
+    this.#promised.splice(index, 0, { name: nameOf(request), ...callOf(request), at, placedAt });
+    if (this.#promised.length > MOST_PROMISES) this.#promised.pop();
+    this.tell();
   }
 
   /** The places that a call of a priority leaves to others. @param except a call that may get another place */
   before(priority: Priority, except?: UpstreamRequest): Place[] {
     this.#forget();
-    const now = this.#now();
+    const now = this.#clock.monotonic();
     const newSince = now - KNOWN_MS;
-    const { waiting, replicas } = this.#options;
     const isUrgent = (place: AppCall): boolean =>
       PRIORITIES.indexOf(place.priority) <= PRIORITIES.indexOf(priority);
     // Replicas have about the same number of new places, so a new place here stands for those of the other replicas, too.
-    const unknown = (at: number): number => (at > now ? replicas() : this.busyReplicas());
-    const places: Place[] = this.#elsewhere.waiting.filter(isUrgent);
-    for (const { request, at, placedAt } of waiting) {
-      const [kind] = kindsOf(request);
-      if (request !== except && kind !== undefined && isUrgent(kind))
-        places.push({ ...kind, at, weight: placedAt > newSince ? unknown(at) : 1 });
-    }
-    if (this.#takenPart < FEW) return places;
+    const unknown = (at: number): number => (at > now ? this.#replicas() : this.busyReplicas());
+    const places: Place[] = [...this.#elsewhere.waiting];
+    for (const { request, at, placedAt } of this.#waiting)
+      if (request !== except)
+        places.push({ ...callOf(request), at, weight: placedAt > newSince ? unknown(at) : 1 });
+    if (this.#takenPart < FEW) return places.filter(isUrgent);
     for (const promise of this.#elsewhere.promised.values())
-      if (isUrgent(promise) && !this.#taken.has(promise.name))
-        places.push({ ...promise, weight: this.#takenPart });
+      if (!this.#taken.has(promise.name)) places.push({ ...promise, weight: this.#takenPart });
     for (const [index, promise] of this.#promised.entries()) {
       const isUntold = promise.placedAt > newSince || index >= MOST_NEWS;
-      const weight = this.#takenPart * (isUntold ? unknown(promise.at) : 1);
-      if (isUrgent(promise)) places.push({ ...promise, weight });
+      places.push({ ...promise, weight: this.#takenPart * (isUntold ? unknown(promise.at) : 1) });
     }
-    return places;
+    return places.filter(isUrgent);
   }
 
   /** How many replicas have calls that wait, as far as this one knows. */
   busyReplicas(): number {
-    return this.#elsewhere.isAnyoneBusy ? this.#options.replicas() : 1;
+    return this.#elsewhere.isAnyoneBusy ? this.#replicas() : 1;
   }
 
-  /** How many calls each active app asks for in a minute, of all replicas. */
+  /** How many calls each active app asks for in a minute, at all replicas. */
   asked(): ReadonlyMap<string, number> {
-    const asked = this.active.perMinute();
+    const asked = this.#active.perMinute(this.#clock.monotonic());
     for (const [app, perMinute] of this.#elsewhere.asked) asked.set(app, (asked.get(app) ?? 0) + perMinute);
     for (const [app, perMinute] of asked) asked.set(app, Math.max(0, perMinute - ONE_CALL));
     return asked;
   }
 
+  /** The callers of a waiting call have changed. */
+  joined(request: UpstreamRequest): void {
+    for (const app of appsOf(request)) this.#active.see(app, 0, this.#clock.monotonic());
+  }
+
   /** Reads what the other replicas told, once: the instants of their places do not move. */
   hear(news: Told): void {
-    const told = news.at < this.#now() - OUTDATED_MS ? NOTHING : news;
+    const told = news.at < this.#clock.monotonic() - OUTDATED_MS ? NOTHING : news;
     if (told === this.#told) return;
     this.#told = told;
     this.#elsewhere = heard(told);
@@ -153,26 +159,24 @@ export class Places {
 
   /** Tells the other replicas what waits and what was promised here, and goes on at intervals while there is something. */
   tell(): void {
-    const { limiter, after, replicas, waiting } = this.#options;
-    if (this.#isTelling || replicas() === 1) return;
+    if (this.#isTelling || this.#replicas() === 1) return;
     this.#forget();
-    const now = this.#now();
-    const first = [...waiting].toSorted((a, b) => a.at - b.at).slice(0, MOST_NEWS);
-    const news: News[] = first.flatMap(({ request, at }) =>
-      kindsOf(request)
-        .slice(0, 1)
-        .map(({ app, priority }): News => [priority, app, at - now]),
-    );
+    const now = this.#clock.monotonic();
+    const first = [...this.#waiting].toSorted((a, b) => a.at - b.at).slice(0, MOST_NEWS);
+    const news = first.map(({ request, at }): News => {
+      const { app, priority } = callOf(request);
+      return [priority, app, at - now];
+    });
     for (const { name, app, priority, at } of this.#promised.slice(0, MOST_NEWS))
       news.push([`${priority} ${name}`, app, at - now]);
     for (const name of this.#taken.keys()) news.push([`taken ${name}`, "", 0]);
     if (news.length > 0)
-      for (const [app, perMinute] of this.active.perMinute()) news.push(["asked", app, perMinute]);
+      for (const [app, perMinute] of this.#active.perMinute(now)) news.push(["asked", app, perMinute]);
     if (news.length === 0 && !this.#hasTold) return;
-    limiter.announce(news);
+    this.#limiter.announce(news);
     this.#hasTold = news.length > 0;
     this.#isTelling = true;
-    after(TELL_MS, () => {
+    this.#clock.after(TELL_MS, () => {
       this.#isTelling = false;
       this.tell();
     });
@@ -190,7 +194,7 @@ export class Places {
   }
 
   #forget(): void {
-    const before = this.#now() - GRACE_MS;
+    const before = this.#clock.monotonic() - GRACE_MS;
     while ((this.#promised[0]?.at ?? before) < before && this.#promised.shift() !== undefined) this.#learn(0);
     for (const [name, at] of this.#taken) if (at < before) this.#taken.delete(name);
   }
@@ -226,47 +230,13 @@ function heard({ at: toldAt, news }: Told): Heard {
   return all;
 }
 
-/** The apps that were seen in the last minute, and how much each of them asks. */
-class ActiveApps {
-  readonly #now: () => number;
-  /** Least recently seen first. Counts decay, so that a minute is enough to forget. */
-  readonly #seen = new Map<string, Seen>();
-
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** @param calls how many calls the app asks for now; 0 if it still waits for one */
-  see(app: string, calls: 0 | 1): void {
-    const at = this.#now();
-    const last = this.#seen.get(app);
-    this.#seen.delete(app);
-    const isNew = last === undefined || last.at < at - ACTIVE_MS;
-    this.#seen.set(
-      app,
-      isNew ? { since: at, at, count: calls } : { ...last, at, count: decayed(last, at) + calls },
-    );
-  }
-
-  /** For each active app: the calls that it asks for in a minute, refused ones included. */
-  perMinute(): Map<string, number> {
-    const at = this.#now();
-    for (const [app, last] of this.#seen) {
-      if (last.at >= at - ACTIVE_MS) break;
-      this.#seen.delete(app);
-    }
-    // An app that asks evenly has this part of its final count after a time. The first calls count as those of a minute.
-    const known = ({ since }: Seen): number => 1 - Math.exp(-Math.max(ACTIVE_MS, at - since) / ACTIVE_MS);
-    return new Map([...this.#seen].map(([app, last]) => [app, decayed(last, at) / known(last)]));
-  }
+/** A call counts as one of the app that has waited longest. */
+function callOf(request: UpstreamRequest): AppCall {
+  const [app = request.app] = appsOf(request);
+  return { app, priority: request.waiting.priority() };
 }
 
-interface Seen {
-  readonly since: number;
-  readonly at: number;
-  readonly count: number;
-}
-
-function decayed({ at, count }: Seen, now: number): number {
-  return count * Math.exp((at - now) / ACTIVE_MS);
+/** A caller that comes back is known by its app and its question. */
+function nameOf(request: UpstreamRequest): string {
+  return queryHash(`${callOf(request).app} ${request.resource} ${request.query}`);
 }

@@ -1,16 +1,6 @@
 /** The share of each app in each window, and what it is likely to need of it. Pure. docs/fairness.md explains the rules. */
-import type { Priority } from "../../telemetry/events.ts";
+import type { Apps } from "../apps.ts";
 import type { LimiterState, WindowState } from "../limiter.ts";
-
-/** What the fair order needs to know about apps. */
-export interface AppRules {
-  readonly weightOf: (app: string) => number;
-  readonly isListed: (app: string) => boolean;
-  readonly listed: () => readonly string[];
-  readonly perDayOf: (app: string) => number | null;
-  /** The part of a long window that all unlisted ids together may use, if apps are listed. */
-  readonly unlistedShare: () => number;
-}
 
 /** What a decision is based on. */
 export interface Situation {
@@ -19,16 +9,11 @@ export interface Situation {
   readonly inFlight: WindowState;
   /** The apps that were seen in the last minute, and how many calls each asks for in a minute, refused ones included. */
   readonly asked: ReadonlyMap<string, number>;
-  readonly apps: AppRules;
+  readonly apps: Pick<Apps, "weightOf" | "isListed" | "listed" | "perDayOf" | "unlistedShare">;
   /** Part of each window that only interactive calls may use. */
   readonly reserve: number;
   /** Monotonic milliseconds. */
   readonly now: number;
-}
-
-export interface AppCall {
-  readonly app: string;
-  readonly priority: Priority;
 }
 
 /** Calls that apps are likely to need in a window, and how many of them they have used. */

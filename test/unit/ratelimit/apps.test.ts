@@ -6,7 +6,7 @@ import { Apps } from "../../../src/ratelimit/apps.ts";
 
 const MINUTE = 60_000;
 
-function appsOf(unlisted: { readonly weight?: number; readonly max?: number } = {}) {
+function appsOf(unlisted: { readonly max?: number } = {}) {
   const apps = [{ id: "web", weight: 4, perDay: 100 }];
   const unlistedApps = { weight: 1, max: 3, share: 0.5, ...unlisted };
   return new Apps({ apps, unlistedApps, metrics: { apps: 3 } });
@@ -64,14 +64,6 @@ describe("unlisted ids", () => {
       "b",
       "other",
       "other",
-    ]);
-  });
-
-  it("have the default weight and no perDay", () => {
-    const apps = appsOf({ weight: 2 });
-    expect(["web", "a"].map((app) => [apps.weightOf(app), apps.perDayOf(app), apps.isListed(app)])).toEqual([
-      [4, 100, true],
-      [2, null, false],
     ]);
   });
 });
