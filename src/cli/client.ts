@@ -13,12 +13,12 @@ import { environmentWith } from "./settings-options.ts";
 /** The options of a command, and its argument as `argument`. */
 export type Given = Readonly<Record<string, string | undefined>>;
 
+/** As in the settings: `host` is `null` for the default. */
+type AdminPort = { host?: string | null; port?: number; tls?: Config["admin"]["tls"] };
+
 /** @returns the address, without a slash at the end, and which certificate the port has to show */
-export function adminAddress(
-  host: string | null = null,
-  port = 9090,
-  tls: Config["admin"]["tls"] = null,
-): { base: string; trust: RequestOptions } {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function adminAddress({ host = null, port = 9090, tls = null }: AdminPort) {
   // A gateway that listens on every address is asked on loopback.
   const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
@@ -37,8 +37,7 @@ export type Client = ReturnType<typeof createClient>;
 export function createClient({ config, adminUrl, tokenFile }: Given) {
   const env = environmentWith({ config });
   const { readable, usable } = examineConfig({ env, readFile: readText });
-  const { host, port, tls } = usable?.config.admin ?? { ...readable.admin, tls: null };
-  const own = adminAddress(host, port, tls);
+  const own = adminAddress(usable?.config.admin ?? { ...readable.admin, tls: null });
   const { base, trust } = adminUrl === undefined ? own : { base: adminUrl.replace(/\/$/, ""), trust: {} };
   if (!/^https?:$/.test(URL.parse(base)?.protocol ?? ""))
     throw new CommandFailure("--admin-url must be an address such as http://127.0.0.1:9090.", EXIT.usage);

@@ -14,7 +14,7 @@ const TIMEOUT_MS = 3_000;
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
   const admin = given === undefined ? readSettings(env)?.first.config.admin : undefined;
   if (given === undefined && admin === undefined) return;
-  const { base, trust } = adminAddress(admin?.host, admin?.port, admin?.tls);
+  const { base, trust } = adminAddress(admin ?? {});
   const url = given ?? `${base}/readyz`;
   const status = await statusOf(url, { ...trust, timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
     throw new CommandFailure(`${url}: ${message}`);

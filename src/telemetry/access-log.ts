@@ -18,22 +18,21 @@ export function createAccessLog(
 ) {
   let hits = 0;
 
-  function isWanted({ outcome, status }: RequestRecord): boolean {
+  function isWanted(isError: boolean, isHit: boolean): boolean {
     const { level, access, accessSample } = current();
     if (level === "silent" || access === "off") return false;
-    if (access === "errors") return status >= 400;
-    return access === "on" || outcome !== "hit" || hits++ % accessSample === 0;
+    if (access === "errors") return isError;
+    return access === "on" || !isHit || hits++ % accessSample === 0;
   }
 
   return {
     request: (record: RequestRecord, caller?: CallerFacts): void => {
-      if (isWanted(record)) line(fieldsOf(record, caller, clientOf));
+      if (isWanted(record.status >= 400, record.outcome === "hit")) line(fieldsOf(record, caller, clientOf));
     },
     upstreamCall: (record: UpstreamCallRecord): void => {
-      const { level, access } = current();
       const isError = typeof record.status !== "number" || record.status >= 400;
-      if (level === "silent" || access === "off" || (access === "errors" && !isError)) return;
-      line({ ...record, durationMs: rounded(record.durationMs), msg: "upstream call" });
+      if (isWanted(isError, false))
+        line({ ...record, durationMs: rounded(record.durationMs), msg: "upstream call" });
     },
   };
 }

@@ -74,11 +74,7 @@ export function createMetrics() {
   };
 }
 
-type RecordValue = <Name extends CountedName>(
-  name: Name,
-  labels: CountedValues<Name>,
-  value?: number,
-) => void;
+type RecordValue = Metrics["record"];
 
 function declare(
   { name, type, help, labels, buckets = [], isSampled }: Metric,
