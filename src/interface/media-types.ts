@@ -6,8 +6,7 @@
 export type ContentCoding = "identity" | "gzip" | "br" | "zstd";
 
 /** `json`: JSON without a version; `v2`: JSON in version 2; `jpeg`: a thumbnail. */
-const FORMATS = ["json", "v2", "jpeg"] as const;
-export type Format = (typeof FORMATS)[number];
+export type Format = "json" | "v2" | "jpeg";
 
 /**
  * The media type of a format, for the `Accept` header.
