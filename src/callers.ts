@@ -4,7 +4,7 @@
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Config } from "./config/config.ts";
 import type { Context } from "./context.ts";
-import { type CallersApp, createCallersApp } from "./http/callers-routes.ts";
+import { createCallersApp } from "./http/callers-routes.ts";
 import { createCors } from "./http/cors.ts";
 import { createServeDocument, type ServeDocument } from "./http/document.ts";
 import { createHttpServer } from "./http/edge/http-server.ts";
@@ -12,7 +12,6 @@ import { createIdentify } from "./http/identify-app.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
 import { docsPage, homePages } from "./openapi/docs-page.ts";
 import type { Pages } from "./pages/pages.ts";
-import type { HttpServer } from "./process/listen.ts";
 import { memoizeLatest } from "./process/memoize.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf } from "./query/route.ts";
@@ -30,10 +29,8 @@ export interface CallersParts {
 }
 
 /** @returns the callers' server, not yet listening, and the app that it serves */
-export function createCallers(
-  context: Context,
-  { pages, passThrough, stores, budgets }: CallersParts,
-): { readonly server: HttpServer; readonly app: CallersApp } {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createCallers(context: Context, { pages, passThrough, stores, budgets }: CallersParts) {
   const { config, settings } = context;
   const corsOf = memoizeLatest(createCors);
   const app = createCallersApp({

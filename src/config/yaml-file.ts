@@ -3,14 +3,7 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } fr
 import { isMapping, type SettingPath } from "./sources.ts";
 
 /** A YAML file of settings. It has no settings if it cannot be read. */
-export interface SettingsFile {
-  readonly name: string;
-  readonly settings: Readonly<Record<string, unknown>>;
-  /** Why the file cannot be read, one line for each problem. */
-  readonly problems: readonly string[];
-  /** The line of a setting, from 1; `undefined` if it is not in this file. */
-  readonly lineOf: (path: SettingPath) => number | undefined;
-}
+export type SettingsFile = ReturnType<typeof parseSettingsFile>;
 
 /**
  * Reads and parses a settings file. Never throws: `problems` lists what is wrong.
@@ -34,10 +27,12 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
 }
 
-/** Parses a settings file. Never throws: `problems` lists what is wrong. */
-export function parseSettingsFile(name: string, text: string): SettingsFile {
+/** Parses a settings file. Never throws. */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function parseSettingsFile(name: string, text: string) {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent" });
+  /** The line of a setting, from 1; `undefined` if it is not in this file. */
   const lineOf = (path: SettingPath): number | undefined => {
     const parent = document.getIn(path.slice(0, -1), true);
     const pair = isMap(parent)
@@ -53,7 +48,13 @@ export function parseSettingsFile(name: string, text: string): SettingsFile {
   );
   const settings = invalid.length === 0 ? contentOf(document) : {};
   const problems = typeof settings === "string" ? [`${name}: ${settings}`] : invalid;
-  return { name, settings: isMapping(settings) ? settings : {}, problems, lineOf };
+  return {
+    name,
+    settings: isMapping(settings) ? settings : {},
+    /** Why the file cannot be read, one line for each problem. */
+    problems,
+    lineOf,
+  };
 }
 
 /** @returns the settings, or why there are none */

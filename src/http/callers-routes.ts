@@ -40,15 +40,10 @@ export interface CallersAppOptions extends ArrivalOptions, UnderstandOptions, Re
   readonly passThrough: PassThrough;
 }
 
-export interface CallersApp {
-  /** Serves one request. */
-  readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
-  /** See `Arrivals`. */
-  readonly drain: () => void;
-  readonly refuseAll: (problem: Problem) => void;
-}
+export type CallersApp = ReturnType<typeof createCallersApp>;
 
-export function createCallersApp(options: CallersAppOptions): CallersApp {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createCallersApp(options: CallersAppOptions) {
   const { knownTargets, headLimits } = options;
   const arrivals = new Arrivals(options);
   const understand = createUnderstand(options);
@@ -81,15 +76,17 @@ export function createCallersApp(options: CallersAppOptions): CallersApp {
   }
 
   return {
-    serve(message, response) {
+    /** Serves one request. */
+    serve: (message: IncomingMessage, response: ServerResponse): void => {
       const arrival = arrivals.arrive(message, response);
       arrival.known = knownTargets.find(arrival.target);
       // The one exception: answers in memory are sent before Express, for speed.
       if (!answerAtOnce(arrival)) app(arrival);
       arrivals.follow(arrival);
     },
-    drain: () => arrivals.drain(),
-    refuseAll: (problem) => arrivals.refuseAll(problem, respond.refuse),
+    /** See `Arrivals`. */
+    drain: (): void => arrivals.drain(),
+    refuseAll: (problem: Problem): void => arrivals.refuseAll(problem, respond.refuse),
   };
 }
 

@@ -18,18 +18,14 @@ const REQUEST_HEADERS =
 const RESPONSE_HEADERS =
   "Age, Cache-Status, ETag, Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id";
 
-export interface Cors {
-  /** @returns the CORS headers of a response, alternating names and values */
-  readonly headersFor: (origin: string | undefined) => readonly string[];
-  /** Answers a preflight of a listed origin. @returns `false` for all other requests */
-  readonly servePreflight: (arrival: Arrival) => boolean;
-}
+export type Cors = ReturnType<typeof createCors>;
 
 /** @param corsOrigins the origins whose web pages may call the gateway */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createCors({
   corsOrigins,
   appIdHeader,
-}: Pick<Config["server"], "corsOrigins" | "appIdHeader">): Cors {
+}: Pick<Config["server"], "corsOrigins" | "appIdHeader">) {
   // Every response has it, also one to a request without `Origin`: a shared cache must not serve that one to a web page.
   const others = corsOrigins.length === 0 ? [] : ["Vary", "Origin"];
   const allowed = new Map(
@@ -45,8 +41,10 @@ export function createCors({
     ["Access-Control-Max-Age", String(MAX_AGE_SECONDS)],
   ].flat();
   return {
-    headersFor: (origin = "") => allowed.get(origin) ?? others,
-    servePreflight({ record, message: { method, headers }, response }) {
+    /** @returns the CORS headers of a response, alternating names and values */
+    headersFor: (origin = ""): readonly string[] => allowed.get(origin) ?? others,
+    /** Answers a preflight of a listed origin. @returns `false` for all other requests */
+    servePreflight({ record, message: { method, headers }, response }: Arrival): boolean {
       const { origin = "", "access-control-request-method": wanted } = headers;
       const ofOrigin = allowed.get(origin);
       if (method !== "OPTIONS" || wanted === undefined || ofOrigin === undefined) return false;

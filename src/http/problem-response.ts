@@ -4,13 +4,6 @@ import { type Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 /** This cache's name in `Cache-Status` (RFC 9211, section 2). */
 export const CACHE_NAME = "property-gateway";
 
-/** A complete response, ready to be written. */
-export interface ProblemResponse {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
-
 /**
  * The response for a problem, on both ports. It also answers requests that Node could not parse.
  * @param requestId the value of `X-Request-Id`
@@ -22,7 +15,7 @@ export function problemResponse(
   requestId: string,
   forwarded: boolean,
   indent = 0,
-): ProblemResponse {
+): { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: Buffer } {
   const body = problemBody(problem, indent);
   const { headers = {}, retryAfterSeconds } = problem.details;
   return {

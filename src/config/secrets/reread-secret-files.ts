@@ -3,6 +3,7 @@
  * the settings in force name, not the settings. Code that needs a value that can change calls `current()` at each use.
  */
 import { type Clock, every } from "../../process/clock.ts";
+import type { Observer } from "../../telemetry/events.ts";
 import { type Config, toConfig } from "../config.ts";
 import type { UsableSettings } from "../load.ts";
 import { formatPath } from "../sources.ts";
@@ -17,14 +18,11 @@ export const REREAD_EVERY_MS = 1_000;
 const CHANGING = ["upstream.privateKey", "redis", "apps", "server.tls", "admin.tls"] as const;
 type Changing = (typeof CHANGING)[number];
 
-type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
-
-export interface LiveSettingsOptions extends Pick<SecretSources, "readFile"> {
+export interface LiveSettingsOptions
+  extends Pick<SecretSources, "readFile">, Pick<Observer, "info" | "warn"> {
   readonly first: UsableSettings;
   readonly keys: PrivateKeys;
   readonly clock: Clock;
-  readonly info: Log;
-  readonly warn: Log;
 }
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
