@@ -24,6 +24,6 @@ export async function upgradingGuide(file: URL): Promise<string> {
   return `${before}${BEGIN}\n\nRemove these, which are constants now: ${list}.\n\n${rows.join("\n")}\n\n${END}${after}`;
 }
 
-function named({ path, env }: { readonly path: string; readonly env?: string }): string {
+function named({ path, env }: { readonly path: string; readonly env: string | undefined }): string {
   return env === undefined ? `\`${path}\`` : `\`${path}\`, \`${env}\``;
 }

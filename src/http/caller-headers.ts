@@ -10,24 +10,19 @@ import { type CallerDirectives, NO_DIRECTIVES } from "../query/question.ts";
 /** The header with the caller's deadline, in milliseconds after the arrival of the request. */
 const DEADLINE_HEADER = "x-request-deadline-ms";
 
-/** How long a request may take. */
-export interface Deadline {
-  /** Milliseconds from the arrival of the request. */
-  readonly waitMs: number;
-  /** The value of `Preference-Applied` (RFC 7240, section 3), if the `wait` preference set the deadline. */
-  readonly preferenceApplied: string | undefined;
-}
-
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
  * The shortest of the setting, `X-Request-Deadline-Ms` and the preference `wait` (RFC 7240, section 4.3). A caller can
  * shorten the setting but not extend it.
+ * @returns milliseconds from the arrival of the request, and the value of `Preference-Applied` (RFC 7240, section 3) if the
+ *   preference set the deadline
  * @param maxWaitMs the setting, in milliseconds
  * @throws {Problem} `malformed-request` if the deadline header is not one positive whole number. A preference that is
  *   malformed or too long is ignored (RFC 7240, section 2).
  */
-export function deadlineOf(headers: Headers, maxWaitMs: number): Deadline {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function deadlineOf(headers: Headers, maxWaitMs: number) {
   const allowedMs = Math.min(maxWaitMs, deadlineIn(headers[DEADLINE_HEADER]) ?? maxWaitMs);
   const preferredSeconds = preferredWait(headers["prefer"]);
   if (preferredSeconds === undefined || preferredSeconds * 1000 > allowedMs)

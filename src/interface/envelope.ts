@@ -3,26 +3,18 @@
  * an answer.
  */
 
-/** Why a body is not a valid answer; for the log. */
-export type EnvelopeFault =
-  | "not an object"
-  | "array of records missing"
-  | "count is not the number of records"
-  | "more or fewer than one record"
-  | "another record than the one asked for";
-
 /**
  * Checks a parsed body against the envelope.
  * @param body the parsed JSON
  * @param resource the requested resource; its name is the key of the array
  * @param serviceId the requested record; `undefined` for a list
- * @returns the fault, `undefined` if the body is valid
+ * @returns the fault for the log, `undefined` if the body is valid
  */
 export function envelopeFault(
   body: unknown,
   resource: string,
   serviceId: string | undefined,
-): EnvelopeFault | undefined {
+): string | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return "not an object";
   const records: unknown = Reflect.get(body, resource);
   if (!Array.isArray(records)) return "array of records missing";

@@ -2,13 +2,6 @@
  * Settings that earlier versions had. A file or an environment that still has one is refused with its sentence.
  * `npm run generate` writes the list into docs/upgrading.md.
  */
-interface RemovedSetting {
-  /** The path in a file. A section stands for all settings in it. */
-  readonly path: string;
-  readonly env?: string;
-  /** What to do instead, as one sentence. */
-  readonly instead: string;
-}
 
 /** Settings that have become constants (constants.ts), and their value. */
 const CONSTANT: Readonly<Record<string, string>> = {
@@ -74,9 +67,10 @@ const VARIABLES: Readonly<Record<string, string>> = {
   "redis.username": "REDIS_USERNAME",
 };
 
-export const REMOVED: readonly RemovedSetting[] = [
+/** Each with its path in a file (a section stands for all settings in it), and what to do instead, as one sentence. */
+export const REMOVED = [
   ...Object.entries(CONSTANT).map(
     ([path, value]) => [path, `It is always ${value} now; remove it.`] as const,
   ),
   ...Object.entries(GONE),
-].map(([path, instead]) => ({ path, instead, ...(VARIABLES[path] && { env: VARIABLES[path] }) }));
+].map(([path, instead]) => ({ path, instead, env: VARIABLES[path] }));

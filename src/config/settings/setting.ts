@@ -66,16 +66,11 @@ export function metaOf(shape: z.core.$ZodType): SettingMeta | undefined {
   return metas.get(shape);
 }
 
-/** A part of a section: a setting, or a section below it. */
-interface Part {
-  /** The name in `Config`. */
-  readonly key: string;
-  /** The name in files, without the unit. */
-  readonly name: string;
-  readonly shape: z.core.$ZodType;
-}
-
-export function partsOf(section: z.ZodObject): Part[] {
+/**
+ * @returns the parts of a section: settings, and sections below it. `key`: the name in `Config`; `name`: the one in files,
+ *   without the unit
+ */
+export function partsOf(section: z.ZodObject): { key: string; name: string; shape: z.core.$ZodType }[] {
   return Object.entries(section.shape).map(([key, shape]) => ({ key, name: nameOf(key), shape }));
 }
 
