@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 
 import { createGateway } from "../src/app.ts";
-import { createPrivateKeys } from "../src/config/secrets/key-rotation.ts";
 import { openSettings } from "../src/config/load.ts";
 import { systemClock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
@@ -62,9 +61,8 @@ export async function startGatewayAt(
     readFile: (path) => (path === "bench.yaml" ? text : readFileSync(path, "utf8")),
   });
   const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey);
-  const log = createLogger({ level: config.log.level, secrets: keys.known });
-  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+  const log = createLogger({ level: config.log.level, secrets: source.keys.known });
+  const gateway = createGateway({ source, clock: systemClock, random: systemRandom, log });
   const { callers, admin } = await gateway.start();
   return { url: callers.url, adminUrl: admin.url, stop: gateway.stop };
 }

@@ -5,7 +5,6 @@ import { createRecorder } from "./admin/status/recorder.ts";
 import { readWarmItems } from "./cache/warm-list.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import type { SettingsSource } from "./config/load.ts";
-import type { PrivateKeys } from "./config/secrets/key-rotation.ts";
 import { createLiveSettings } from "./config/secrets/reread-secret-files.ts";
 import { ORIGINS } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
@@ -23,8 +22,6 @@ import type { Tracing, TracingOptions } from "./telemetry/tracing.ts";
 /** What the process passes to the gateway. */
 export interface GatewayOptions {
   readonly source: SettingsSource;
-  /** The private keys. The settings contain only the first one. */
-  readonly keys: PrivateKeys;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
@@ -40,7 +37,8 @@ export type Context = Readonly<ReturnType<typeof createContext>>;
 /** @throws {ConfigError} if the warm list has mistakes */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createContext(options: GatewayOptions) {
-  const { source, keys, clock, log } = options;
+  const { source, clock, log } = options;
+  const { keys } = source;
   const { config } = source.first;
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
@@ -56,9 +54,11 @@ export function createContext(options: GatewayOptions) {
     createMessageLog(log),
     recorder.listener,
   ]);
-  const settings = createLiveSettings({ ...observer, ...source, keys, clock });
+  const settings = createLiveSettings({ ...observer, ...source, clock });
   return {
     ...options,
+    /** The private keys. The settings contain only the first one. */
+    keys,
     /** The settings at the start, for values that cannot change while the process runs. */
     config,
     /** The limits of both ports. */

@@ -9,8 +9,6 @@ import { systemClock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import { type Environment, processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
-import { createPrivateKeys } from "./config/secrets/key-rotation.ts";
-import { secretsIn } from "./config/secrets/secret.ts";
 import { readSettings } from "./config/load.ts";
 import { readTracing } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
@@ -33,8 +31,7 @@ export async function main(
   const source = readSettings(env);
   if (source === undefined) return;
   const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
-  const log = createLogger({ level: config.log.level, secrets: keys.known });
+  const log = createLogger({ level: config.log.level, secrets: source.keys.known });
   logPlainText(log);
   const end = watchForEnd(log, env["npm_lifecycle_event"] === "start");
   let gateway: Gateway | undefined;
@@ -45,7 +42,6 @@ export async function main(
     const createTracing = await tracingFor(env);
     gateway = createGateway({
       source,
-      keys,
       clock: systemClock,
       random: systemRandom,
       log,

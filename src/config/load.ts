@@ -9,7 +9,9 @@ import { CONSTANTS, type Constants } from "./constants.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeMistake, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./settings.ts";
+import { createPrivateKeys } from "./secrets/key-rotation.ts";
 import { readSecrets } from "./secrets/read-secret-files.ts";
+import { secretsIn } from "./secrets/secret.ts";
 import { mergeSources } from "./sources.ts";
 import { readTracing } from "./tracing.ts";
 import { validateSettings } from "./validate.ts";
@@ -79,6 +81,8 @@ export function openSettings(input: ConfigInput) {
   if (!first) throw new ConfigError(problems);
   return {
     first,
+    /** The private keys, and every secret to mask. */
+    keys: createPrivateKeys(first.config.upstream.privateKey, secretsIn(first.config)),
     /** Loads the settings again. Never throws: the result contains the problems. */
     reread: (): ExaminedConfig => examineConfig(input),
     /** Reads a file that the settings name as UTF-8 text, or throws. */

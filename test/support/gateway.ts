@@ -10,10 +10,8 @@ import { onTestFinished } from "vitest";
 import { createGateway } from "../../src/app.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { systemClock, type Clock } from "../../src/process/clock.ts";
-import { createPrivateKeys } from "../../src/config/secrets/key-rotation.ts";
 import { openSettings } from "../../src/config/load.ts";
 import { type Random, systemRandom } from "../../src/process/random.ts";
-import { secretsIn } from "../../src/config/secrets/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { withConstants } from "./constants.ts";
@@ -124,17 +122,15 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     readFile: (path) =>
       path === "test.yaml" ? withConstants(settingsText(options)).settings : readFileSync(path, "utf8"),
   });
-  const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const { log, write, logged } = createLogKeeper();
   const logger = createLogger({
-    level: config.log.level,
-    secrets: keys.known,
+    level: source.first.config.log.level,
+    secrets: source.keys.known,
     destination: { write },
   });
   const clock = options.clock ?? systemClock;
   const random = { ...systemRandom, ...options.random };
-  const gateway = createGateway({ source, keys, clock, random, log: logger });
+  const gateway = createGateway({ source, clock, random, log: logger });
   const { callers, admin } = await gateway.start();
 
   const arrivals = countArrivals(callers.port);

@@ -2,7 +2,6 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import { openSettings } from "../../../src/config/load.ts";
-import { createPrivateKeys } from "../../../src/config/secrets/key-rotation.ts";
 import { createLiveSettings } from "../../../src/config/secrets/reread-secret-files.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
@@ -38,16 +37,15 @@ function follow() {
       return content;
     },
   });
-  const keys = createPrivateKeys(source.first.config.upstream.privateKey);
   const clock = createFakeClock();
   const said: string[] = [];
   const say = (message: string, fields: object): void =>
     void said.push(`${message} ${JSON.stringify(fields)}`);
-  const followed = createLiveSettings({ ...source, keys, clock, info: say, warn: say });
+  const followed = createLiveSettings({ ...source, clock, info: say, warn: say });
   onTestFinished(followed.close);
   const renewed: string[] = [];
   for (const name of ["redis", "server.tls"] as const) followed.onChange(name, () => void renewed.push(name));
-  return { files, source, keys, clock, said, followed, renewed };
+  return { files, source, keys: source.keys, clock, said, followed, renewed };
 }
 
 const tokenOf = ({ current }: ReturnType<typeof follow>["followed"]): string | undefined =>
