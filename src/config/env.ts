@@ -28,11 +28,8 @@ export function processEnvironment(): Environment {
 }
 
 /** @returns what the environment sets; `given`: the secrets by the names of their variables; one line for each problem */
-export function readEnvironment(env: Environment): {
-  readonly assignments: readonly Assignment[];
-  readonly given: ReadonlyMap<string, string>;
-  readonly problems: readonly string[];
-} {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function readEnvironment(env: Environment) {
   const assignments: Assignment[] = [];
   for (const { variable, path, shape, emptyEnv } of VARIABLES) {
     // Only the names of proxy variables are common in lower case.

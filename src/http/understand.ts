@@ -27,10 +27,8 @@ export interface UnderstandOptions {
 
 export type AnyQuestion = Question<Query | StreamedQuery>;
 
-/** @throws {Problem} for a request that the gateway refuses */
-export type Understand = (arrival: Arrival, found: KnownTarget) => AnyQuestion;
-
-export function createUnderstand(options: UnderstandOptions): Understand {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createUnderstand(options: UnderstandOptions) {
   const jsonFormat = memoize((accept) => negotiateFormat(accept, false, options.service));
   const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));
   const coding = memoize(negotiateCoding);
@@ -78,7 +76,8 @@ export function createUnderstand(options: UnderstandOptions): Understand {
     return parsed;
   }
 
-  return function understand(arrival, found) {
+  /** @throws {Problem} for a request that the gateway refuses */
+  return function understand(arrival: Arrival, found: KnownTarget): AnyQuestion {
     const request = admit(arrival, found);
     // A known target is not parsed again.
     const { query, canonicalQuery, key } = request.parsed[request.format] ?? parseAndRemember(request);

@@ -43,10 +43,7 @@ const KINDS = {
 };
 
 /** @returns all values that can be read, and what is wrong with the others */
-export function readSecrets(sources: SecretSources): {
-  readonly values: SecretValues;
-  readonly mistakes: readonly Mistake[];
-} {
+export function readSecrets(sources: SecretSources): Pick<Reader, "values" | "mistakes"> {
   const reader = new Reader(sources);
   reader.secret(["upstream", "privateKeyFile"], "key", "UPSTREAM_PRIVATE_KEY");
   reader.secret(["admin", "tokenFile"], "token", "ADMIN_TOKEN");

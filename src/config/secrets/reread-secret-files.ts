@@ -28,7 +28,8 @@ export interface LiveSettingsOptions
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createLiveSettings({ first, keys, clock, readFile, info, warn }: LiveSettingsOptions) {
   let inForce = first;
-  let { config, secrets } = first;
+  let { config } = first;
+  let secrets: SecretValues = first.secrets;
   let problems: string[] = [];
   let keepPreviousKey = (): void => undefined;
   const listeners: { readonly name: Changing; readonly apply: (config: Config) => void }[] = [];
