@@ -22,15 +22,8 @@ export interface Identify {
 
 const WARN_EVERY_MS = 60_000;
 
-export function createIdentify({
-  apps,
-  clock,
-  config,
-  keys,
-  metrics,
-  observer,
-  settings,
-}: Pick<Context, "apps" | "clock" | "config" | "keys" | "metrics" | "observer" | "settings">): Identify {
+export function createIdentify(context: Context): Identify {
+  const { apps, clock, config, keys, metrics, observer, settings } = context;
   const message = "Requests name an app without its token. They count as the app other.";
   const warningOf = memoize((app) =>
     atMostEvery(WARN_EVERY_MS, clock.now, (times) => observer.warn(message, { app, times })),
