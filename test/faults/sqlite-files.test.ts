@@ -4,7 +4,6 @@
 import {
   appendFileSync,
   chmodSync,
-  existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
@@ -199,16 +198,5 @@ describe("the files on disk", () => {
     const directory = temporaryDirectory();
     await filledFile(directory);
     expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
-  });
-
-  it("are created again after they were deleted", async () => {
-    const directory = temporaryDirectory();
-    rmSync(await filledFile(directory));
-    const warnings: string[] = [];
-    const backend = openSqliteStore(directory, { warnings });
-    expect(await backend.get(KEY)).toBeUndefined();
-    expect(existsSync(join(directory, SQLITE_FILE))).toBe(true);
-    expect(warnings).toEqual([]);
-    await backend.close();
   });
 });

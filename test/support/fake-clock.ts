@@ -109,23 +109,21 @@ export function promisesSettled(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-interface Counter {
-  add(key: number): void;
-  reached(key: number, times: number): Promise<void>;
-}
+export type Counter = ReturnType<typeof createCounter>;
 
-function createCounter(): Counter {
+/** Counts by number, and tells those who wait for a count. */
+export function createCounter() {
   const counts = new Map<number, number>();
   const awaited = new Set<{ key: number; times: number; resolve: () => void }>();
   return {
-    add(key) {
+    add: (key: number): void => {
       const count = (counts.get(key) ?? 0) + 1;
       counts.set(key, count);
       for (const waiter of awaited) {
         if (waiter.key === key && count >= waiter.times) waiter.resolve();
       }
     },
-    reached(key, times) {
+    reached: (key: number, times: number): Promise<void> => {
       return new Promise((resolve) => {
         if ((counts.get(key) ?? 0) >= times) resolve();
         else awaited.add({ key, times, resolve });

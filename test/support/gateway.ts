@@ -16,7 +16,7 @@ import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sand
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { withConstants } from "./constants.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
-import { settled } from "./fake-clock.ts";
+import { type Counter, createCounter, settled } from "./fake-clock.ts";
 import { portOf } from "./ports.ts";
 
 /** The account that the sandbox accepts. The key occurs nowhere else, so tests can search for it. */
@@ -64,25 +64,7 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-export interface TestGateway {
-  /** Callers' address. */
-  readonly url: string;
-  readonly port: number;
-  readonly adminUrl: string;
-  readonly sandbox: Sandbox;
-  readonly sandboxUrl: string;
-  /** Every line logged so far. */
-  readonly log: string[];
-  /** Resolves with a line, written or still to come, that has these texts in it. */
-  readonly logged: (...texts: string[]) => Promise<LogLine>;
-  /** Asks the gateway. */
-  readonly get: (path: string, options?: AskOptions) => Promise<Reply>;
-  /** Resolves when every request of `get` so far has arrived, and is answered from memory or waits. */
-  readonly admitted: () => Promise<void>;
-  /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
-  readonly metric: (series: string) => Promise<number>;
-  readonly stop: () => Promise<void>;
-}
+export type TestGateway = Awaited<ReturnType<typeof startGateway>>;
 
 export interface TestGatewayOptions {
   /** Environment variables over those of the test. */
@@ -97,14 +79,14 @@ export interface TestGatewayOptions {
   /** The Redis that it shares with others. A busy machine may delay it, so it has time. */
   readonly redis?: { readonly port: number };
   /** A gateway whose upstream this one has, too. */
-  readonly beside?: TestGateway;
+  readonly beside?: { readonly sandbox: Sandbox; readonly sandboxUrl: string };
 }
 
 /** A busy machine may delay Redis. No gateway may go on without it because of that. */
 const PATIENT = "redis: { timeout: 10s }\n";
 
 /** Starts sandbox and gateway; both stop when the test ends. The budget is ample unless a test sets it. */
-export async function startGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+export async function startGateway(options: TestGatewayOptions = {}) {
   const { beside, redis } = options;
   const sandbox = beside?.sandbox ?? createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
   const sandboxUrl = beside?.sandboxUrl ?? (await sandbox.listen(options.upstreamPort)).url;
@@ -133,13 +115,14 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const gateway = createGateway({ source, clock, random, log: logger });
   const { callers, admin } = await gateway.start();
 
-  const arrivals = countArrivals(callers.port);
+  const arrivals = countArrivals();
   let sent = 0;
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> =>
     (stopped ??= (beside ? Promise.resolve() : sandbox.close()).then(() => gateway.stop()));
   onTestFinished(stop);
   return {
+    /** Callers' address. */
     url: callers.url,
     port: callers.port,
     adminUrl: admin.url,
@@ -147,15 +130,19 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     sandboxUrl,
     log,
     logged,
-    get(path, askOptions) {
+    /** Asks the gateway. */
+    get: (path: string, askOptions?: AskOptions): Promise<Reply> => {
       sent++;
       return ask(callers.url + path, askOptions);
     },
-    async admitted() {
-      await arrivals.reached(sent);
+    /** Resolves when every request of `get` so far has arrived, and is answered from memory or waits. */
+    admitted: async (): Promise<void> => {
+      await arrivals.reached(callers.port, sent);
       await settled();
     },
-    metric: async (series) => valueOf(series, (await ask(`${admin.url}/metrics`)).text),
+    /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
+    metric: async (series: string): Promise<number> =>
+      valueOf(series, (await ask(`${admin.url}/metrics`)).text),
     stop,
   };
 }
@@ -165,38 +152,31 @@ function settingsText({ settings = "", redis }: TestGatewayOptions): string {
   return redis === undefined || /^redis:/m.test(text) ? text : PATIENT + text;
 }
 
-/** Counts the requests that arrive at a port of this process, until the test ends. */
-function countArrivals(port: number): { reached: (total: number) => Promise<void> } {
-  let total = 0;
-  const waiting = new Set<{ readonly total: number; readonly resolve: () => void }>();
+/** Counts the requests that arrive at each port of this process, until the test ends. */
+function countArrivals(): Counter {
+  const counter = createCounter();
   const onRequest = (message: unknown): void => {
     const server: unknown = Reflect.get(Object(message), "server");
-    if (!(server instanceof Server) || !server.listening || portOf(server) !== port) return;
-    total++;
-    for (const one of waiting) if (one.total <= total) one.resolve();
+    if (server instanceof Server && server.listening) counter.add(portOf(server));
   };
   diagnostics.subscribe("http.server.request.start", onRequest);
   onTestFinished(() => void diagnostics.unsubscribe("http.server.request.start", onRequest));
-  return {
-    reached: (wanted) =>
-      new Promise((resolve) => {
-        if (total >= wanted) resolve();
-        else waiting.add({ total: wanted, resolve });
-      }),
-  };
+  return counter;
 }
 
 /** Keeps the lines of a log, and resolves the promises of tests that wait for one. */
-function createLogKeeper(): Pick<TestGateway, "log" | "logged"> & { write: (line: string) => void } {
+function createLogKeeper() {
+  /** Every line logged so far. */
   const log: string[] = [];
   const awaited = new Set<(line: string) => void>();
   return {
     log,
-    write(line) {
+    write: (line: string): void => {
       log.push(line);
       for (const tell of awaited) tell(line);
     },
-    logged(...texts) {
+    /** Resolves with a line, written or still to come, that has these texts in it. */
+    logged: (...texts: string[]): Promise<LogLine> => {
       const { promise, resolve } = Promise.withResolvers<LogLine>();
       const look = (line: string): void => {
         if (!texts.every((text) => line.includes(text))) return;

@@ -10,11 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 
-export interface TestRun {
-  /** Environment variables for the run. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly directory: string;
-}
+export type TestRun = ReturnType<typeof prepareRun>;
 
 const MARK = "PROPERTY_GATEWAY_TEST_RUN";
 
@@ -28,12 +24,13 @@ const GRACE_MS = 2_000;
 /** Directories of tools that outlive a run on purpose. */
 const KEPT = /^(node-compile-cache|node-jiti|vitest-)/;
 
-export function prepareRun(): TestRun {
+export function prepareRun() {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-run-"));
   // Some tests run the gateway as another user.
   chmodSync(directory, 0o755);
   // Children that inherit the environment compile each file once: starting a process costs half as much.
   const compiled = join(directory, "node-compile-cache");
+  /** `env`: environment variables for the run. */
   return { directory, env: { TMPDIR: directory, NODE_COMPILE_CACHE: compiled, [MARK]: directory } };
 }
 

@@ -7,15 +7,7 @@ import { onTestFinished } from "vitest";
 
 import { runMark } from "./leftovers.ts";
 
-export interface Running {
-  readonly child: ChildProcess;
-  /** Everything written so far. */
-  readonly output: () => string;
-  /** Resolves with the match as soon as the output has it; rejects where the process ends without. */
-  readonly says: (pattern: RegExp) => Promise<RegExpExecArray>;
-  /** Exit code, or the signal that ended it. */
-  readonly ended: Promise<number | NodeJS.Signals | null>;
-}
+export type Running = ReturnType<typeof follow>;
 
 /**
  * Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. The process ends with
@@ -84,7 +76,7 @@ function spawnAndFollow(
 }
 
 /** Collects the piped output of a process. The caller ends the process. */
-export function follow(child: ChildProcessByStdio<Writable | null, Readable, Readable>): Running {
+export function follow(child: ChildProcessByStdio<Writable | null, Readable, Readable>) {
   let written = "";
   const listeners = new Set<() => void>();
   const onData = (chunk: Buffer): void => {
@@ -93,14 +85,17 @@ export function follow(child: ChildProcessByStdio<Writable | null, Readable, Rea
   };
   child.stdout.on("data", onData);
   child.stderr.on("data", onData);
+  /** Exit code, or the signal that ended it. */
   const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
     child.on("close", (code, signal) => resolve(code ?? signal));
   });
   return {
-    child,
+    child: child as ChildProcess,
     ended,
+    /** Everything written so far. */
     output: () => written,
-    says(pattern) {
+    /** Resolves with the match as soon as the output has it; rejects where the process ends without. */
+    says: (pattern: RegExp): Promise<RegExpExecArray> => {
       const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
       const look = (): void => {
         const match = pattern.exec(written);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest";
 
-import type { Store, StoreEvent } from "../../src/cache/store/port.ts";
+import type { StoreEvent } from "../../src/cache/store/port.ts";
 import { createRedisStore } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
@@ -10,29 +10,14 @@ import { NAMESPACE } from "../../src/query/key.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
-import { type Claim, RedisClaims } from "../../src/singleflight/redis-claims.ts";
+import { RedisClaims } from "../../src/singleflight/redis-claims.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
-interface Reported {
-  readonly events: StoreEvent[];
-  /** Flights that failed in some replica. */
-  readonly failed: { readonly key: string; readonly problem: Problem }[];
-  readonly states: CircuitState[];
-  readonly warnings: string[];
-  readonly infos: string[];
-}
-
 /** A replica's store and claims, and what they reported. */
-export interface WatchedBackend extends Store, Reported {
-  readonly claims: { readonly claim: (key: string, abandoned?: AbortSignal) => Promise<Claim> };
-  readonly service: RedisService;
-  /** Its name. */
-  readonly replica: string;
-  readonly close: () => Promise<void>;
-}
+export type WatchedBackend = ReturnType<typeof openRedisBackend>;
 
 /** The seal of all replicas. */
 export const SEAL = createSeal(() => "the private key");
@@ -43,10 +28,13 @@ type Options = Partial<RedisServiceOptions & { retentionMs: number; commandTimeo
 export const NEVER = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
 
 /** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
-export function openRedisBackend(connect: RedisSettings, options: Options = {}): WatchedBackend {
+export function openRedisBackend(connect: RedisSettings, options: Options = {}) {
   const { clock = systemClock, retentionMs = 86_400_000, commandTimeoutMs = 2_000 } = options;
-  const reported: Reported = { events: [], failed: [], states: [], warnings: [], infos: [] };
-  const { events, failed, states, warnings, infos } = reported;
+  const events: StoreEvent[] = [];
+  /** Flights that failed in some replica. */
+  const failed: { readonly key: string; readonly problem: Problem }[] = [];
+  const states: CircuitState[] = [];
+  const [warnings, infos]: [string[], string[]] = [[], []];
   const replica = systemRandom.unique16();
   const common = { namespace: NAMESPACE, clock, seal: SEAL };
   const service = new RedisService({
@@ -77,11 +65,18 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}):
   store.onEvent((event) => void events.push(event));
   return {
     ...store,
-    ...reported,
-    claims: { claim: (key, abandoned = new AbortController().signal) => claims.claim(key, abandoned) },
+    events,
+    failed,
+    states,
+    warnings,
+    infos,
+    claims: {
+      claim: (key: string, abandoned = new AbortController().signal) => claims.claim(key, abandoned),
+    },
     service,
+    /** Its name. */
     replica,
-    async close() {
+    close: async () => {
       for (const part of [claims, store, service]) part.close();
     },
   };

@@ -9,27 +9,16 @@ import { drawPlan, type Fault, type Plan } from "./plan.ts";
 import type { RedisStage } from "./redis-stage.ts";
 import { createWorld, note, type Replica, start, type World } from "./world.ts";
 
-export interface Outcome {
-  readonly seed: number;
-  readonly plan: Plan;
-  readonly problems: readonly string[];
-  readonly log: readonly string[];
-  readonly arrivals: number;
-}
+export type Outcome = Awaited<ReturnType<typeof playHistory>>;
 
 const STEP_MS = 100;
 
-export interface HistoryOptions {
-  /** The script without one of its rules. */
-  readonly lua?: string | undefined;
-  readonly change?: ((plan: Plan) => Plan) | undefined;
-}
-
+/** @param lua the script without one of its rules */
 export async function playHistory(
   stage: RedisStage,
   seed: number,
-  { lua, change = (plan) => plan }: HistoryOptions = {},
-): Promise<Outcome> {
+  { lua, change = (plan) => plan }: { lua?: string; change?: (plan: Plan) => Plan } = {},
+) {
   const random = createRandom(seed);
   const plan = change(drawPlan(random));
   const world = createWorld(stage, plan, random, lua);
