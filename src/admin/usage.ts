@@ -20,8 +20,12 @@ const QUERY = {
 };
 
 export function usageEndpoint({ usage, now }: UsageOptions): Endpoint {
-  return get("/usage", QUERY, async ({ from, to, by, format }, request, response) => {
-    const query = { ...periodIn(from, to, now()), by };
+  return get("/usage", QUERY, async (given, request, response) => {
+    const { by, format } = given;
+    const to = given.to === undefined ? now() : instantIn("to", given.to, now());
+    const from = given.from === undefined ? to - DAY_MS : instantIn("from", given.from, now());
+    if (from >= to) throw mistake("The parameter from must be before to.");
+    const query = { from, to, by };
     const wanted = format ?? request.accepts(["json", "csv"]);
     const report = await usage(query);
     if (wanted !== "csv") return jsonOf(query, report);
@@ -34,17 +38,6 @@ const MS_PER_UNIT: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 
 
 const FORMS =
   "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), a time ago (-24h, -7d), or epoch seconds";
-
-function periodIn(
-  from: string | undefined,
-  to: string | undefined,
-  now: number,
-): { from: number; to: number } {
-  const end = to === undefined ? now : instantIn("to", to, now);
-  const start = from === undefined ? end - DAY_MS : instantIn("from", from, now);
-  if (start >= end) throw mistake("The parameter from must be before to.");
-  return { from: start, to: end };
-}
 
 /**
  * Reads an instant. A day means its beginning in UTC.
@@ -73,10 +66,8 @@ function jsonOf({ from, to, by }: UsageQuery, report: UsageReport): object {
     from: new Date(from),
     to: new Date(to),
     by,
-    ...(completeSince !== undefined && { completeSince: new Date(completeSince) }),
-    ...(unrecorded && {
-      unrecorded: { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
-    }),
+    completeSince: completeSince === undefined ? undefined : new Date(completeSince),
+    unrecorded: unrecorded && { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
     totals,
     rows: rows.map(({ key, ...counts }) => ({ [by]: key, ...counts })),
     windows: windows.map((window) => ({

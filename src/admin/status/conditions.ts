@@ -2,12 +2,12 @@
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
 import { ORIGINS, type Resource } from "../../interface/resources.ts";
 import { resourcesOf } from "../../ratelimit/circuits/outages.ts";
-import { count, duration, listed, many, percent, soon } from "../page/format.js";
+import { clockText, count, duration, listed, many, percent, soon } from "../page/format.js";
 import { type Facts, requestsOf, sum } from "./facts.ts";
 import { type Harm, isError } from "./harm.ts";
 
 /** A case in which the sentence of a row is true. */
-export interface Case {
+interface Case {
   /** Distinguishes several cases of the same row. */
   readonly key?: string | undefined;
   /** When the case began, if that is known. The sentence shows it only if no app is hurt. */
@@ -17,7 +17,7 @@ export interface Case {
 }
 
 /** The facts, and how the rows divide the harm among them. */
-export interface Situation extends Facts {
+interface Situation extends Facts {
   readonly harms: readonly Harm[];
   /** @returns the harm that a case explains. Later rows no longer see this harm. */
   readonly explain: (isCaused: (harm: Harm) => boolean, since?: number) => readonly Harm[];
@@ -26,7 +26,7 @@ export interface Situation extends Facts {
 /** Older harm has ended, unless its cause lasts. A cause also explains harm that came up to this long before it was known. */
 export const RECENT_MS = 60_000;
 
-export const isOfBudget = ({ what }: Harm): boolean =>
+const isOfBudget = ({ what }: Harm): boolean =>
   ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(what);
 
 /** @returns whether a failing API causes this harm: because it refuses our key, or for other reasons */
@@ -42,7 +42,7 @@ function isOfApi({ what }: Harm, why: string | undefined): boolean {
  * Calls to an origin fail: one case for all its resources.
  * @param why the cause of circuits that are not closed; `undefined`: no circuit is open yet
  */
-export function failing({ budget, at, upstream, explain }: Situation, why?: string): Case[] {
+function failing({ budget, at, upstream, explain }: Situation, why?: string): Case[] {
   return ORIGINS.flatMap((origin) => {
     const { circuits } = budget[origin];
     const open = circuits.filter(({ cause }) => cause === why);
@@ -73,9 +73,9 @@ export function failing({ budget, at, upstream, explain }: Situation, why?: stri
   });
 }
 
-export const KNOWN_OUTAGES = /^(?:Redis|the ledger on disk|the cache on disk|the shared budget .*)$/;
+const KNOWN_OUTAGES = /^(?:Redis|the ledger on disk|the cache on disk|the shared budget .*)$/;
 
-export function outages(
+function outages(
   { outages: all, explain }: Situation,
   isOf: (what: string) => boolean,
   isCaused: (harm: Harm) => boolean = () => false,
@@ -94,7 +94,7 @@ export function outages(
 /** After its start, a process normally joins the shared budget within this time. */
 const JOINS_MS = 10_000;
 
-export function joining({ budget, processes, outages: all, at, explain }: Situation): Case[] {
+function joining({ budget, processes, outages: all, at, explain }: Situation): Case[] {
   const since = processes[0]?.startedAt ?? at;
   if (budget.api.mode !== "joining" || all.length > 0) return [];
   const hurt = explain(isOfBudget, since);
@@ -102,7 +102,7 @@ export function joining({ budget, processes, outages: all, at, explain }: Situat
 }
 
 /** Apps that are refused because they have spent their `perDay`. */
-export function daySpent({ apps, explain }: Situation): Case[] {
+function daySpent({ apps, explain }: Situation): Case[] {
   const resets = new Map(
     apps.flatMap(({ app, shares }) => {
       const day = shares.find(({ name, remaining }) => name === "per-day" && remaining < 1);
@@ -114,7 +114,7 @@ export function daySpent({ apps, explain }: Situation): Case[] {
   return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next) } }];
 }
 
-export function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
+function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   const hurt = explain(({ what }) => what === "quota-exceeded");
   if (hurt.length === 0) return [];
   const names = new Set(hurt.map(({ app }) => app));
@@ -130,8 +130,7 @@ function isBudgetHarming(harms: readonly Harm[], at: number): boolean {
 }
 
 /** @returns each window of both budgets as a case */
-// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function windowsIn({ budget }: Facts) {
+function windowsIn({ budget }: Facts) {
   return ORIGINS.flatMap((origin) =>
     budget[origin].windows.map((window) => {
       const { name, limit, spent, remaining, heldBack, emptyInMs, comesBack } = window;
@@ -152,7 +151,7 @@ export function windowsIn({ budget }: Facts) {
 }
 
 /** Requests were refused in the last minute, because a window was spent. */
-export function budgetSpent(now: Situation): Case[] {
+function budgetSpent(now: Situation): Case[] {
   return ORIGINS.flatMap((origin) => {
     const hurt = now.explain(
       ({ what, resource }) =>
@@ -166,7 +165,7 @@ export function budgetSpent(now: Situation): Case[] {
 }
 
 /** A window is spent, and no request has been refused in the last minute. */
-export function budgetEmpty(now: Situation): Case[] {
+function budgetEmpty(now: Situation): Case[] {
   if (isBudgetHarming(now.harms, now.at)) return [];
   return windowsIn(now).filter(({ origin, remaining, isExceeded }) => {
     const { mode } = now.budget[origin];
@@ -181,7 +180,7 @@ const LEAST_WAIT_MS = 1_000;
  * Every call is in the queue for a moment, so a short wait causes no warning. The predicted wait is that of an app without a
  * share of its own. If such an app waits for its share, the other apps need not wait.
  */
-export function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
+function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
   const { predictedWaitMs, waitsFor, circuits } = budget.api;
   const calls = sum(Object.values(waiting.api));
   const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
@@ -195,14 +194,14 @@ export function queue({ queue: waiting, budget, outages: all }: Situation): Case
 /** The sentence ends after this time at the latest. The shared budget usually works again after the shortest window. */
 const LOSS_LASTS_MS = 10 * 60_000;
 
-export function dataLost({ problems, budget, at }: Situation): Case[] {
+function dataLost({ problems, budget, at }: Situation): Case[] {
   const loss = problems.find(({ what }) => what.startsWith("Redis has lost data."));
   if (loss === undefined || at - loss.lastAt > LOSS_LASTS_MS || budget.api.mode !== "degraded") return [];
   return [{ since: loss.lastAt }];
 }
 
 /** Errors of the last minute that no other row explains. */
-export function unexplained({ upstream, explain }: Situation): Case[] {
+function unexplained({ upstream, explain }: Situation): Case[] {
   const isOver = ({ what, resource, lastAt }: Harm): boolean =>
     what.startsWith("upstream-") && resource !== "none" && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
   const left = explain((harm) => isError(harm) && !isOver(harm));
@@ -224,4 +223,60 @@ const WAITS: Readonly<Record<string, string>> = {
 /** @param why the reason of a wait for a permit */
 export function waitText(why: string | null): string {
   return WAITS[why ?? ""] ?? why ?? "a call";
+}
+
+const LEDGER = "the ledger on disk";
+
+/** The cases that are true now, by the id of their sentence. */
+export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Case[]>> = {
+  "key-refused": (now) => failing(now, "credentials"),
+  "api-unreachable": (now) => failing(now, "unreachable"),
+  "api-unavailable": (now) => failing(now, "unavailable"),
+  "api-slow-down": (now) => failing(now, "too-many-requests"),
+  "api-failing": (now) => failing(now, "failing"),
+  "calls-failed": (now) => failing(now),
+  "calls-not-recorded": (now) => outages(now, (what) => what === LEDGER),
+  "budget-exceeded": (now) => windowsIn(now).filter(({ isExceeded }) => isExceeded),
+  "redis-away": (now) => outages(now, (what) => what === "Redis", isOfBudget),
+  "redis-refuses": (now) => outages(now, (what) => what.startsWith("the shared budget"), isOfBudget),
+  joining,
+  "day-spent": daySpent,
+  "share-spent": shareSpent,
+  "budget-spent": budgetSpent,
+  errors: unexplained,
+  // The ledger is in the same file.
+  "answers-not-stored": (now) =>
+    now.outages.some(({ what }) => what === LEDGER)
+      ? []
+      : outages(now, (what) => what === "the cache on disk"),
+  outage: (now) => outages(now, (what) => !KNOWN_OUTAGES.test(what)),
+  "budget-empty": budgetEmpty,
+  "budget-ends": (now) =>
+    now.mode === "observe"
+      ? []
+      : windowsIn(now).filter(({ emptyInMs, remaining }) => emptyInMs !== null && remaining >= 1),
+  queue,
+  "data-lost": dataLost,
+  "too-many-processes": ({ processes, replicas }) =>
+    replicas !== null && processes.length > replicas
+      ? [{ values: { processes: String(processes.length), replicas: String(replicas) } }]
+      : [],
+  "versions-differ"({ processes }) {
+    const versions = [...new Set(processes.map(({ version }) => version))].sort();
+    return versions.length > 1 ? [{ values: { versions: versions.join(", ") } }] : [];
+  },
+  "one-process": (now) =>
+    now.scope === "cut-off" && !now.outages.some(({ what }) => what === "Redis") ? [{}] : [],
+  observed: ({ mode }) => (mode === "observe" ? [{}] : []),
+  "nothing-yet": (now) => (hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }]),
+  "not-called": (now) => (hasRequests(now) && !isCalled(now) ? [{}] : []),
+  "all-well": (now) => (hasRequests(now) && isCalled(now) ? [{}] : []),
+};
+
+function hasRequests({ requests }: Facts): boolean {
+  return requestsOf(requests) > 0;
+}
+
+function isCalled({ upstream }: Facts): boolean {
+  return Object.keys(upstream).length > 0;
 }

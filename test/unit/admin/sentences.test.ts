@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
+import { CONDITIONS } from "../../../src/admin/status/conditions.ts";
 import { createSentenceLog } from "../../../src/admin/status/sentence-log.ts";
 import type { Facts } from "../../../src/admin/status/facts.ts";
 import { type Sentence, SENTENCES, sentencesOf, shownOf } from "../../../src/admin/status/sentence-table.ts";
@@ -144,6 +145,7 @@ const ROWS = [...readFileSync("docs/runbook.md", "utf8").matchAll(/^\| `([a-z-]+
 
 it("docs/runbook.md has each sentence with its remedy", () => {
   expect(ROWS.map(([, id, says]) => [id, says])).toEqual(SENTENCES.map(({ id, says }) => [id, says]));
+  expect(new Set(Object.keys(CONDITIONS))).toEqual(new Set(SENTENCES.map(({ id }) => id)));
   for (const [at, { todo }] of SENTENCES.entries()) expect(ROWS[at]?.[3]).toContain(todo || "Nothing");
 });
 
