@@ -133,9 +133,7 @@ async function checkReachable(url: string, variable: string): Promise<Finding> {
   return ["problem", `${hostname} cannot be reached (${fault}): check ${variable}, DNS and the firewall`];
 }
 
-function soon(): { signal: AbortSignal } {
-  return { signal: AbortSignal.timeout(CONNECT_MS) };
-}
+const soon = () => ({ signal: AbortSignal.timeout(CONNECT_MS) });
 
 function checkOpenFiles({ server, budget }: Config): Finding {
   const limit = openFilesLimit();

@@ -44,9 +44,7 @@ function sections(title: string, value: unknown): string[] {
   ];
 }
 
-function titled(title: string, text: string): string {
-  return title === "" ? text : `${title}\n${text}`;
-}
+const titled = (title: string, text: string): string => (title === "" ? text : `${title}\n${text}`);
 
 function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);

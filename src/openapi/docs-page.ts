@@ -140,9 +140,7 @@ function prose(text: string): string {
 }
 
 /** Marks code, for {@link marked}. */
-function code(text: string | number): string {
-  return `\`${text}\``;
-}
+const code = (text: string | number): string => `\`${text}\``;
 
 /** @returns HTML of a text in which backticks mark code */
 function marked(text: string): string {
