@@ -25,8 +25,8 @@ import { readPairs } from "./wire.ts";
 /** The settings of `query`. */
 export type ParseOptions = Config["query"];
 
-export type Parsed<Q> =
-  | { readonly ok: true; readonly query: Q }
+export type Parsed =
+  | { readonly ok: true; readonly query: Query | StreamedQuery }
   | { readonly ok: false; readonly faults: readonly ParameterFault[] };
 
 /** A query string that is being parsed. Each step adds the mistakes that it finds. */
@@ -42,11 +42,7 @@ interface Parsing {
  * Parses a query string into the canonical query of its route.
  * @param search the query string without its `?`, still percent-encoded
  */
-export function parseQuery(
-  route: KnownRoute,
-  search: string,
-  options: ParseOptions,
-): Parsed<Query | StreamedQuery> {
+export function parseQuery(route: KnownRoute, search: string, options: ParseOptions): Parsed {
   const table: readonly Parameter[] = route.kind === "search" ? PARAMETERS[route.resource] : [];
   const { pairs, undecodable } = readPairs(search);
   const counts = ([name]: Pair): boolean => isIn(table, name) || !isDropped(name, options);

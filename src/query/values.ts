@@ -33,9 +33,7 @@ export function readValue(shape: Shape, raw: string): Reading {
     case "date":
       return readDate(text);
     case "switch":
-      return (
-        SWITCH.get(text.toLowerCase()) ?? SWITCH.get(canonicalDecimal(text) ?? "") ?? { expected: "1 or 0" }
-      );
+      return readSwitch(text.toLowerCase());
     case "idSet":
       return readIdSet(text);
     case "wordSet":
@@ -48,12 +46,10 @@ export function readValue(shape: Shape, raw: string): Reading {
 // eslint-disable-next-line no-control-regex -- the expression must find control characters
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-const SWITCH = new Map([
-  ["1", "1"],
-  ["true", "1"],
-  ["0", "0"],
-  ["false", "0"],
-]);
+function readSwitch(text: string): Reading {
+  const digit = { true: "1", false: "0" }[text] ?? canonicalDecimal(text);
+  return digit === "1" || digit === "0" ? digit : { expected: "1 or 0" };
+}
 
 const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/;
 

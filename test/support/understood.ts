@@ -1,6 +1,5 @@
 /** The gateway's understanding of a request target, without a gateway. */
 import { parseQuery, type Parsed, type ParseOptions } from "../../src/query/parse.ts";
-import type { Query, StreamedQuery } from "../../src/query/query.ts";
 import { createRouter, type RouteOptions } from "../../src/query/route.ts";
 import { canonicalForm } from "../../src/query/canonical.ts";
 import { splitTarget } from "../../src/query/wire.ts";
@@ -19,10 +18,7 @@ export const PASSES_NOTHING: RouteOptions = { recordPath: "/{resource}/{serviceI
 export type Understanding = Partial<ParseOptions & RouteOptions>;
 
 /** What a target is parsed to; `undefined` where there is nothing at its path. */
-export function parsedTarget(
-  target: string,
-  options: Understanding = {},
-): Parsed<Query | StreamedQuery> | undefined {
+export function parsedTarget(target: string, options: Understanding = {}): Parsed | undefined {
   const all = { ...PARSE, ...PASSES_NOTHING, ...options };
   const { path, search } = splitTarget(target);
   const route = createRouter(all)(path);

@@ -13,9 +13,11 @@ export interface MemoryStore {
   /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly drop: (key: string) => void;
-  /** Drops what is past its `keepUntil`, and counts the rest. */
+  /** Counts the entries. Drops those past their `keepUntil` before that, at most once a minute. */
   readonly stats: () => StoreStats;
 }
+
+const SWEEP_EVERY_MS = 60_000;
 
 /**
  * The least recently used entries are evicted first.
@@ -23,6 +25,7 @@ export interface MemoryStore {
  */
 export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   let evictions = 0;
+  let sweptAt = 0;
   // One very large entry must not evict all others.
   const maxEntryBytes = Math.ceil(maxBytes / 8);
   const entries = new LRUCache<string, Entry>({
@@ -52,7 +55,10 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     drop: (key) => void entries.delete(key),
     stats() {
       const now = clock.now();
-      for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);
+      if (Math.abs(now - sweptAt) >= SWEEP_EVERY_MS) {
+        sweptAt = now;
+        for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);
+      }
       return { entries: entries.size, bytes: entries.calculatedSize, evictions };
     },
   };
