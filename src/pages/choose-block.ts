@@ -4,7 +4,7 @@ import type { Entry } from "../cache/entry.ts";
 import { blockAround, blockAt, type BlockIndex } from "./block-index.ts";
 import { holdsPage } from "./cut-page.ts";
 import type { PageEntries, Page } from "./page-entries.ts";
-import { isImplied, type LimitDefaults } from "./limit-defaults.ts";
+import type { LimitDefaults } from "./limit-defaults.ts";
 import type { PageByPage } from "./page-by-page.ts";
 import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
 
@@ -12,8 +12,6 @@ import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } 
 export interface CuttablePage extends Page {
   readonly search: string;
   readonly format: Format;
-  /** Whether the query leaves the limit to the upstream. */
-  readonly isImplied: boolean;
   /**
    * The blocks that the page may have been cut from before: the first block, which proves that a page beyond the last
    * record is empty, and the block that the page begins in.
@@ -41,17 +39,7 @@ export function createCuttable(
     if (known?.limit === limit) return known;
     const { offset } = query;
     const blocks = blocksOf(query, format);
-    const page = {
-      query,
-      key,
-      format,
-      search,
-      isImplied: isImplied(query),
-      limit,
-      offset,
-      blocks,
-      keptAs: undefined,
-    };
+    const page = { query, key, format, search, limit, offset, blocks, keptAs: undefined };
     pages.set(query, page);
     return page;
   };

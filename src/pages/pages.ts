@@ -145,11 +145,11 @@ export class Pages {
   /** @returns a block's index; `undefined` if no page can be cut from the block */
   async #indexOf(
     { entry, stored }: Answer,
-    { search, query, isImplied }: CuttablePage,
+    { search, query }: CuttablePage,
     { stretch }: Block,
   ): Promise<BlockIndex | undefined> {
     const index = await this.#pageEntries.indexOf(entry, query, stretch);
-    const isUseless = typeof index === "string" || (isImplied && index.echoesLimit);
+    const isUseless = typeof index === "string" || (isImplied(query) && index.echoesLimit);
     const why = typeof index === "string" ? index : isUseless ? "the limit is echoed" : stored;
     if (isUseless || why === "upstream-no-store" || why === "too-large")
       this.#pageByPage.add(search, query.resource, String(why));
