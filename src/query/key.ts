@@ -19,22 +19,17 @@ export function cacheKey(format: Format, canonicalQuery: string): string {
   return `${NAMESPACE}{${format}:${canonicalQuery}}`;
 }
 
-/** The prefixes of all keys and channels in Redis. */
-export interface RedisNamespaces {
-  readonly budget: string;
-  readonly cache: string;
-}
-
 /**
+ * The prefixes of all keys and channels in Redis.
  * @param identity short hashes of the account, and of the account with its upstream (config/data-owner.ts)
  * @param keyPrefix the setting `redis.keyPrefix`
  */
 export function redisNamespaces(
-  { account, upstream }: { readonly account: string; readonly upstream: string },
+  identity: { readonly account: string; readonly upstream: string },
   keyPrefix: string,
-): RedisNamespaces {
+): { readonly budget: string; readonly cache: string } {
   const prefix = keyPrefix + NAMESPACE;
-  return { budget: `${prefix}${account}:`, cache: `${prefix}${upstream}:` };
+  return { budget: `${prefix}${identity.account}:`, cache: `${prefix}${identity.upstream}:` };
 }
 
 /**
