@@ -6,36 +6,22 @@ import { Socket } from "node:net";
 
 import { AbstractConnector, Cluster, Redis, type RedisOptions } from "ioredis";
 
-import type { CertificatePair } from "../config/secrets/read-secret-files.ts";
+import type { Config } from "../config/config.ts";
 import type { Secret } from "../config/secrets/secret.ts";
 import { verifiedTls } from "../process/tls.ts";
 
 /** A client for commands. */
 export type RedisClient = Redis | Cluster;
 
-export interface RedisAddress {
-  readonly host: string;
-  readonly port: number;
-}
+type RedisConfig = NonNullable<Config["redis"]>;
 
-export interface RedisSettings {
-  /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
+export type RedisAddress = RedisConfig["nodes"][number];
+
+/** The settings of a connection. `password` overrides the password in the URL. */
+export interface RedisSettings extends Partial<Pick<RedisConfig, "password" | "sentinel" | "ca" | "pair">> {
   readonly url: string | Secret;
-  /** Overrides the password in the URL. */
-  readonly password?: Secret | null;
-  readonly mode: "single" | "cluster" | "sentinel";
-  /** The first nodes of a Cluster. Empty means the node in the URL. */
+  readonly mode: RedisConfig["mode"];
   readonly nodes: readonly RedisAddress[];
-  /** The Sentinels, their name for the master, and the password at the Sentinels themselves. */
-  readonly sentinel?: {
-    readonly name: string;
-    readonly nodes: readonly RedisAddress[];
-    readonly password?: Secret | null;
-  } | null;
-  /** Certificate authorities that replace Node's own, as PEM. */
-  readonly ca?: string | null;
-  /** The gateway's client certificate. */
-  readonly pair?: CertificatePair | null;
 }
 
 /** Lua scripts by the name of the client method that runs them. Without `numberOfKeys`, each call passes it first. */
@@ -156,7 +142,7 @@ function planOf(settings: RedisSettings) {
 
 function throughSentinel({ sentinel }: RedisSettings, tls: RedisOptions["tls"] | false) {
   return {
-    sentinels: [...(sentinel?.nodes ?? [])],
+    sentinels: sentinel?.nodes ?? [],
     name: sentinel?.name ?? "",
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
     sentinelRetryStrategy: retryStrategy,

@@ -171,7 +171,7 @@ export async function startRedisSentinel() {
     return replicas.includes('"master-link-status","ok"');
   });
 
-  const nodes: readonly RedisAddress[] = [{ host: "127.0.0.1", port }];
+  const nodes: RedisAddress[] = [{ host: "127.0.0.1", port }];
   const settings: RedisSettings = {
     url: "redis://127.0.0.1",
     mode: "sentinel",
