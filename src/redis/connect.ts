@@ -142,7 +142,7 @@ function planOf(settings: RedisSettings) {
 
 function throughSentinel({ sentinel }: RedisSettings, tls: RedisOptions["tls"] | false) {
   return {
-    sentinels: sentinel?.nodes ?? [],
+    sentinels: [...(sentinel?.nodes ?? [])],
     name: sentinel?.name ?? "",
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
     sentinelRetryStrategy: retryStrategy,
