@@ -13,27 +13,19 @@ export interface Clock {
   readonly precise: () => number;
   /** Calls back once after `delayMs`. The returned function cancels the call. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
-  readonly machine: Machine;
-}
-
-/** The time since the machine started. Nobody can set it, and it goes on when a process ends. */
-interface Machine {
-  /** Identifies the start of the machine; unique to the process where that is unknown. */
-  readonly boot: string;
-  /** Milliseconds since then. */
-  readonly up: () => number;
+  /** The time since the machine started. Nobody can set it, and it goes on when a process ends. */
+  readonly machine: {
+    /** Identifies the start of the machine; unique to the process where that is unknown. */
+    readonly boot: string;
+    /** Milliseconds since then. */
+    readonly up: () => number;
+  };
 }
 
 /** Node fires timers with a longer delay immediately, so a longer delay is shortened. Callers must check the time again. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 const { timeOrigin } = performance;
-
-/** On Linux, Node's high-resolution time counts from the start of the machine, in all processes. */
-const machine: Machine = {
-  boot: bootId(),
-  up: () => Number(process.hrtime.bigint() / 1_000_000n),
-};
 
 function bootId(): string {
   try {
@@ -51,7 +43,11 @@ export const systemClock: Clock = {
     const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
   },
-  machine,
+  machine: {
+    boot: bootId(),
+    // On Linux, Node's high-resolution time counts from the start of the machine, in all processes.
+    up: () => Number(process.hrtime.bigint() / 1_000_000n),
+  },
 };
 
 /** Resolves after `delayMs`, or when `signal` aborts. It never rejects. */

@@ -13,15 +13,13 @@ const CODE_CHARACTERS = 43;
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createSeal(secret: () => string) {
   let latest = secret();
-  /** The newest first. */
-  let keys = [keyOf(latest)];
+  /** The newest, and the one before it. */
+  let keys: readonly [Buffer, ...Buffer[]] = [keyOf(latest)];
 
-  function currentKeys(): readonly Buffer[] {
+  function currentKeys(): typeof keys {
     const now = secret();
-    if (now !== latest) {
-      latest = now;
-      keys = [keyOf(now), ...keys.slice(0, 1)];
-    }
+    if (now !== latest) keys = [keyOf(now), keys[0]];
+    latest = now;
     return keys;
   }
 
@@ -32,7 +30,7 @@ export function createSeal(secret: () => string) {
 
   /** @returns the authentication code of a value, `SEAL_BYTES` long */
   function codeOf(name: string, value: Uint8Array): Buffer {
-    return codeWith(currentKeys()[0] ?? NO_KEY, name, value);
+    return codeWith(currentKeys()[0], name, value);
   }
 
   function isValid(name: string, value: Uint8Array, code: Uint8Array): boolean {
@@ -55,8 +53,6 @@ export function createSeal(secret: () => string) {
     },
   };
 }
-
-const NO_KEY = Buffer.alloc(0);
 
 function keyOf(secret: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", "property-gateway: values in Redis", SEAL_BYTES));
