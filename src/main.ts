@@ -103,10 +103,7 @@ async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promi
  * @param isFromNpm whether `npm start` started the process
  * @returns `begins` resolves at a stop signal or an uncaught error; whether there was an uncaught error
  */
-function watchForEnd(
-  log: Logger,
-  isFromNpm: boolean,
-): { readonly begins: Promise<StopOptions>; readonly hasFailed: () => boolean } {
+function watchForEnd(log: Logger, isFromNpm: boolean) {
   const { promise, resolve } = Promise.withResolvers<StopOptions>();
   let hasFailed = false;
   onUncaughtError((error, origin) => {
