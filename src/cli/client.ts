@@ -73,8 +73,10 @@ export function createClient({ config, adminUrl, tokenFile }: Given) {
       if (response.statusCode !== 200) return void (await answerIn(response));
       // With `wx`, opening fails if the file exists, so an older backup is never overwritten.
       const target = createWriteStream(file, { flags: "wx", mode: 0o600 });
-      await pipeline(response, target).catch(({ message, code }: NodeJS.ErrnoException) => {
-        if (code !== "EEXIST") rmSync(file, { force: true });
+      let isNew = false;
+      target.once("open", () => void (isNew = true));
+      await pipeline(response, target).catch(({ message }: Error) => {
+        if (isNew) rmSync(file, { force: true });
         throw new CommandFailure(`${file} cannot be written: ${message}`);
       });
     },

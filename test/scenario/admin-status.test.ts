@@ -67,6 +67,7 @@ describe("GET /status", () => {
     expect(circuit).toMatchObject({ scope: "sold", state: "open", cause: "unavailable" });
     expect(circuit?.since).toBeGreaterThanOrEqual(before - 1_000);
     expect(circuit?.since).toBeLessThanOrEqual(Date.now() + 1_000);
+    expect(circuit?.until).toBeGreaterThan(before + 50_000);
     expect(status.sentences).toMatchObject([
       {
         id: "api-unavailable",

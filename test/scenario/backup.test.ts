@@ -1,12 +1,15 @@
 /** A copy of the SQLite file of a running gateway, and what a gateway makes of it. */
 import { copyFileSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
+import { createClient } from "../../src/cli/client.ts";
 import { command } from "../support/command.ts";
-import { temporaryDirectory } from "../support/files.ts";
+import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { startGateway } from "../support/gateway.ts";
+import { serve } from "../support/serve.ts";
 import { SQLITE_FILE } from "../support/sqlite.ts";
 import { budgetAt } from "../support/two-gateways.ts";
 
@@ -32,6 +35,19 @@ it("backup writes a copy with all answers and calls so far, and never over anoth
   expect((await budgetAt(second.adminUrl)).windows[0]?.spent).toBeGreaterThanOrEqual(10);
   for (let n = 0; n < 10; n++) await second.get(`/areas?q=${n}`);
   expect(second.sandbox.requests()).toEqual([]);
+});
+
+it("a copy that breaks off leaves an older file as it is", async () => {
+  const port = await serve(
+    createServer((request, response) => response.write("x", () => void request.socket.destroy())),
+  );
+  const file = fileWith("older");
+  // It depends on the moment whether the answer breaks off before the file is found to exist.
+  for (let each = 0; each < 20; each++)
+    await expect(
+      createClient({ adminUrl: `http://127.0.0.1:${port}` }).save("/backup", file),
+    ).rejects.toThrow("cannot be");
+  expect(readFileSync(file, "utf8")).toBe("older");
 });
 
 it("backup says that there is nothing to copy without a SQLite file", async () => {

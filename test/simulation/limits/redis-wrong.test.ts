@@ -75,6 +75,30 @@ it("without this moment, the limit is exceeded", async () => {
   expect(await returnWithOlderData(LUA.replace(rule, "elseif false then"))).toBeGreaterThan(LIMIT);
 });
 
+/** Redis goes back to older data again and again. @returns the most calls in a window */
+async function goBack(lua: string): Promise<number> {
+  const { world } = twoReplicas(lua);
+  const { clock, server } = world;
+  await clock.advance(5_000);
+  for (let round = 0; round < 6; round++) {
+    server.data.snapshot();
+    await clock.advance(900);
+    server.data.rollBack(0);
+    await clock.advance(3 * WINDOW_MS - 1_300);
+  }
+  return mostCalls(world);
+}
+
+it("the limit is kept when Redis goes back to older data", async () => {
+  expect(await goBack(LUA)).toBeLessThanOrEqual(LIMIT);
+});
+
+it("unless nobody notices, then the limit is exceeded", async () => {
+  const rule = "< request.seen then return lose(";
+  expect(LUA).toContain(rule);
+  expect(await goBack(LUA.replace(rule, "< 0 then return lose("))).toBeGreaterThan(LIMIT);
+});
+
 it("the budget goes on from a state in JSON, which this version wrote before its release", async () => {
   const { world, knowing } = twoReplicas();
   const { clock, server } = world;

@@ -77,6 +77,11 @@ describe("an upstream that breaks off", () => {
     ["resets at once", (socket) => socket.resetAndDestroy(), "reset"],
     ["closes without a word", (socket) => socket.end(), "reset"],
     [
+      "switches to another protocol",
+      (socket) => socket.write("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
+      "malformed",
+    ],
+    [
       "gives two lengths",
       (socket) => socket.end(`${HEAD}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`),
       "malformed",
