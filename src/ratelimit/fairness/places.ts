@@ -200,34 +200,23 @@ export class Places {
   }
 }
 
-/** What other replicas told. */
-interface Heard {
-  readonly waiting: Place[];
-  readonly promised: Map<string, Promised>;
-  readonly taken: Set<string>;
-  readonly asked: [app: string, perMinute: number][];
-  readonly isAnyoneBusy: boolean;
-}
-
-function heard({ at: toldAt, news }: Told): Heard {
-  const all: Heard = {
-    waiting: [],
-    promised: new Map(),
-    taken: new Set(),
-    asked: [],
-    isAnyoneBusy: news.length > 0,
-  };
+/** Reads what other replicas told. */
+function heard({ at: toldAt, news }: Told) {
+  const waiting: Place[] = [];
+  const promised = new Map<string, Promised>();
+  const taken = new Set<string>();
+  const asked: [app: string, perMinute: number][] = [];
   for (const [what, app, value] of news) {
     const [kind, name] = what.split(" ");
     const priority = PRIORITIES.find((one) => one === kind);
     const at = toldAt + value;
-    if (kind === "asked") all.asked.push([app, value]);
-    else if (priority === undefined) all.taken.add(name ?? "");
-    else if (name !== undefined) all.promised.set(name, { name, app, priority, at, placedAt: 0 });
-    else if (value > 0) all.waiting.push({ app, priority, at, weight: 1 });
+    if (kind === "asked") asked.push([app, value]);
+    else if (priority === undefined) taken.add(name ?? "");
+    else if (name !== undefined) promised.set(name, { name, app, priority, at, placedAt: 0 });
+    else if (value > 0) waiting.push({ app, priority, at, weight: 1 });
   }
-  for (const name of all.taken) all.promised.delete(name);
-  return all;
+  for (const name of taken) promised.delete(name);
+  return { waiting, promised, taken, asked, isAnyoneBusy: news.length > 0 };
 }
 
 /** A call counts as one of the app that has waited longest. */
