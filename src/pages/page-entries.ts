@@ -9,6 +9,7 @@ import { setImmediate } from "node:timers/promises";
 import { entityTagOf } from "../http-fields.ts";
 import { Jobs } from "../process/jobs.ts";
 import type { Bodies, Entry } from "../cache/entry.ts";
+import type { MemoryStore } from "../cache/store/memory.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
@@ -18,10 +19,7 @@ import type { Asked, PagedQuery } from "./search.ts";
 
 export interface CutterOptions {
   /** The memory tier. */
-  readonly memory: {
-    readonly find: (key: string) => Entry | undefined;
-    readonly put: (key: string, entry: Entry) => unknown;
-  };
+  readonly memory: Pick<MemoryStore, "find" | "put">;
   /** Replaces the bodies of an entry in memory, if memory still has this version of it. */
   readonly keepInMemory: (key: string, entry: Entry, next: () => Bodies) => void;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;

@@ -31,24 +31,25 @@ export interface StreamSink {
   readonly passed: (bytes: number) => void;
 }
 
-/**
- * Streams the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
- * sent to the caller.
- */
-export type PassThrough = (
-  question: Question<Query | StreamedQuery>,
-  message: IncomingMessage,
-  sink: StreamSink,
-) => Promise<void>;
+export type PassThrough = ReturnType<typeof createPassThrough>;
 
-export function createPassThrough(options: CallOptions): PassThrough {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createPassThrough(options: CallOptions) {
   const proxies = new Map<Origin, RequestHandler>();
 
-  return async function passThrough(question, message, sink) {
+  /**
+   * Streams the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
+   * sent to the caller.
+   */
+  return async function passThrough(
+    question: Question<Query | StreamedQuery>,
+    message: IncomingMessage,
+    sink: StreamSink,
+  ): Promise<void> {
     const wanted = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
     await whenPermitted(wanted, options, (call, permit) => {
       const begun = Promise.withResolvers<void>();
-      const passing = { request: question.request, sink, call, permit, begun, bytes: () => 0 };
+      const passing = { request: question.request, sink, call, permit, begun };
       const send = (outgoing: ClientRequest): void => void pass(outgoing, passing, options);
       const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
       proxies.set(call.origin, proxy);

@@ -6,16 +6,7 @@ import { isUsable, sizeOf, type Entry } from "../entry.ts";
 import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
 
 /** Entries in the memory of this process. */
-export interface MemoryStore {
-  readonly tier: "memory";
-  /** The entry of a key, if it is usable. @param now epoch milliseconds, if the caller knows them */
-  readonly find: (key: string, now?: number) => Entry | undefined;
-  /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
-  readonly put: (key: string, entry: Entry) => true | WhyNotStored;
-  readonly drop: (key: string) => void;
-  /** Counts the entries. Drops those past their `keepUntil` before that, at most once a minute. */
-  readonly stats: () => StoreStats;
-}
+export type MemoryStore = ReturnType<typeof createMemoryStore>;
 
 const SWEEP_EVERY_MS = 60_000;
 
@@ -23,7 +14,8 @@ const SWEEP_EVERY_MS = 60_000;
  * The least recently used entries are evicted first.
  * @param maxBytes the limit for all entries; one entry may take an eighth of it
  */
-export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createMemoryStore(maxBytes: number, clock: Clock) {
   let evictions = 0;
   let sweptAt = 0;
   // One very large entry must not evict all others.
@@ -37,14 +29,16 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   });
 
   return {
-    tier: "memory",
-    find(key, now = clock.now()) {
+    tier: "memory" as const,
+    /** The entry of a key, if it is usable. @param now epoch milliseconds, if the caller knows them */
+    find: (key: string, now = clock.now()): Entry | undefined => {
       const entry = entries.get(key);
       if (entry === undefined || isUsable(entry, now)) return entry;
       entries.delete(key);
       return undefined;
     },
-    put(key, entry) {
+    /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
+    put: (key: string, entry: Entry): true | WhyNotStored => {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       if ((entries.peek(key)?.storedAt ?? 0) > entry.storedAt) return "newer-stored";
       // In this case lru-cache would remove the stored entry.
@@ -52,8 +46,9 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
       entries.set(key, entry);
       return true;
     },
-    drop: (key) => void entries.delete(key),
-    stats() {
+    drop: (key: string): void => void entries.delete(key),
+    /** Counts the entries. Drops those past their `keepUntil` before that, at most once a minute. */
+    stats: (): StoreStats => {
       const now = clock.now();
       if (Math.abs(now - sweptAt) >= SWEEP_EVERY_MS) {
         sweptAt = now;

@@ -51,12 +51,8 @@ export interface RedisStoreOptions {
   readonly onUnreadable: () => void;
 }
 
-export interface RedisStore extends Store {
-  /** Stops reading purges; the Redis service stays open. */
-  readonly close: () => void;
-}
-
-export function createRedisStore(options: RedisStoreOptions): RedisStore {
+/** `close` stops reading purges; the Redis service stays open. */
+export function createRedisStore(options: RedisStoreOptions): Store & { readonly close: () => void } {
   const { redis } = options;
   let listener = (_event: StoreEvent): void => undefined;
   const purges = createPurgeStream(options, (news) => listener({ kind: "purged", purges: news }));

@@ -28,18 +28,11 @@ export interface SqliteStoreOptions {
   readonly onBreaker: (state: CircuitState) => void;
 }
 
-export interface SqliteStore extends Store {
-  /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the backend. */
-  readonly database: Database;
-  /** Where the file is. */
-  readonly directory: string;
-  /** For the ledger, which has precedence over cached answers. */
-  readonly space: DatabaseSpace;
-  readonly close: () => Promise<void>;
-}
+export type SqliteStore = ReturnType<typeof createSqliteStore>;
 
 /** @throws {UnusableData} if the directory or the file cannot be used */
-export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createSqliteStore(options: SqliteStoreOptions) {
   const { dataDir: directory, log } = options;
   const database = openDatabase(directory, log.warn, (opened) => {
     if (claimFile(opened, options.owner))
@@ -48,12 +41,15 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const run = createRun(database, options);
   const room = createRoom(database, options);
   return {
+    /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the store. */
     database,
+    /** Where the file is. */
     directory,
-    space: { evict: room.evictOnFullDisk },
+    /** For the ledger, which has precedence over cached answers. */
+    space: { evict: room.evictOnFullDisk } satisfies DatabaseSpace,
     ...createEntries(database, room, run, options),
     ...createPurges(database, run, options),
-    close: async () => {
+    close: async (): Promise<void> => {
       if (database.isOpen) database.close();
     },
   };
