@@ -100,12 +100,8 @@ function lastingHeaders(
     // Not enumerable, so that a copy of the entry with another body does not get these headers.
     Object.defineProperty(entry, LASTING, { value: lasting, configurable: true });
   }
-  return ((isUnchanged ? lasting.unchanged : lasting.full)[coding] ??= fixedHeaders(
-    question,
-    entry,
-    coding,
-    content,
-  ));
+  const kept = isUnchanged ? lasting.unchanged : lasting.full;
+  return (kept[coding] ??= fixedHeaders(question, entry, coding, content));
 }
 
 /** @param body absent for a 304 */

@@ -15,9 +15,9 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 /**
  * The shortest of the setting, `X-Request-Deadline-Ms` and the preference `wait` (RFC 7240, section 4.3). A caller can
  * shorten the setting but not extend it.
+ * @param maxWaitMs the setting, in milliseconds
  * @returns milliseconds from the arrival of the request, and the value of `Preference-Applied` (RFC 7240, section 3) if the
  *   preference set the deadline
- * @param maxWaitMs the setting, in milliseconds
  * @throws {Problem} `malformed-request` if the deadline header is not one positive whole number. A preference that is
  *   malformed or too long is ignored (RFC 7240, section 2).
  */

@@ -8,7 +8,7 @@ import { entityTagOf } from "../http-fields.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 
-const MAX_AGE_SECONDS = 300;
+const LIFETIME = "max-age=300";
 
 /** Sends the document. */
 export type ServeDocument = (arrival: Arrival) => void;
@@ -17,13 +17,7 @@ export type ServeDocument = (arrival: Arrival) => void;
 export function createServeDocument(versions: readonly TypedText[]): ServeDocument {
   const ready = versions.map(({ type, text, headers = {} }) => {
     const tag = entityTagOf(text);
-    const fixed = [
-      "Cache-Control",
-      `max-age=${MAX_AGE_SECONDS}`,
-      "ETag",
-      `"${tag}"`,
-      ...Object.entries(headers).flat(),
-    ];
+    const fixed = Object.entries({ "Cache-Control": LIFETIME, ETag: `"${tag}"`, ...headers }).flat();
     return { type, body: Buffer.from(text), tag, fixed };
   });
   const types = versions.map(({ type }) => type.split(";", 1)[0] ?? "");

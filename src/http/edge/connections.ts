@@ -27,10 +27,8 @@ const SPARE_MS = 1_000;
 /** A younger connection is not closed to make room, because its first request may be on its way. */
 const MIN_SILENCE_MS = 100;
 
-export interface ConnectionsOptions {
+export interface ConnectionsOptions extends Pick<Clock, "after" | "now"> {
   readonly maxConnections: number;
-  readonly after: Clock["after"];
-  readonly now: Clock["now"];
   /** Called when the limit is reached. A silent connection is closed to make room, or the new one is refused. */
   readonly onFull: () => void;
 }
