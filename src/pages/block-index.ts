@@ -19,19 +19,7 @@ export interface Stretch {
 /** Why no page can be cut from an answer. */
 export type Unfit = string;
 
-export interface BlockIndex extends Stretch {
-  readonly totalCount: number;
-  /** Where each record begins and ends. */
-  readonly starts: Uint32Array;
-  readonly ends: Uint32Array;
-  readonly ids: readonly string[];
-  /** Between the brackets of the array. */
-  readonly inside: Range;
-  /** The numbers that differ from page to page, in the order of their positions. */
-  readonly numbers: readonly PageNumber[];
-  /** Whether `searchParams` repeats the limit. */
-  readonly echoesLimit: boolean;
-}
+export type BlockIndex = Readonly<Exclude<ReturnType<typeof indexBlock>, Unfit>>;
 
 export interface PageNumber {
   readonly what: "count" | "limit" | "offset";
@@ -52,7 +40,8 @@ function orUnfit<T>(read: () => T): T | Unfit {
  * Finds the records and the page's numbers in a list answer.
  * @param asked the offset and limit of the request to the upstream
  */
-export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch): BlockIndex | Unfit {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch) {
   return orUnfit(() => {
     const envelope = readEnvelope(body, resource);
     const records = readRecords(body, envelope.records);
@@ -72,7 +61,9 @@ export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch
       ...asked,
       ...records,
       totalCount,
+      /** The numbers that differ from page to page, in the order of their positions. */
       numbers: numbers.toSorted((one, other) => one.at.start - other.at.start),
+      /** Whether `searchParams` repeats the limit. */
       echoesLimit: echo.some(({ what }) => what === "limit"),
     };
   });
@@ -117,9 +108,11 @@ function readRecords(body: Buffer, { start, end }: Range) {
   if (!hasOneIdEach) throw new Unreadable("a record has no id, or several");
   if (new Set(ids).size !== ids.length) throw new Unreadable("two records have the same id");
   return {
+    /** Where each record begins and ends. */
     starts: Uint32Array.from(starts),
     ends: Uint32Array.from(ends),
     ids,
+    /** Between the brackets of the array. */
     inside: { start: start + 1, end: end - 1 },
   };
 }

@@ -7,15 +7,7 @@ import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** The upstream's headers about caching an answer. Durations in milliseconds; `undefined`: absent. */
-export interface CachingHeaders {
-  readonly mayStore: boolean;
-  /** The age of the answer when it arrived. */
-  readonly ageMs: number;
-  /** How long the answer stays fresh; if negative, how long it has been stale. */
-  readonly freshForMs: number | undefined;
-  readonly staleWhileRevalidateMs: number | undefined;
-  readonly staleIfErrorMs: number | undefined;
-}
+export type CachingHeaders = Readonly<ReturnType<typeof cachingHeadersIn>>;
 
 /**
  * Reads the caching headers of an answer.
@@ -23,7 +15,8 @@ export interface CachingHeaders {
  * @param delayMs the time from the request to the head of the answer, which counts as age (section 4.2.3)
  * @param now epoch milliseconds
  */
-export function cachingHeadersIn(headers: Headers, delayMs: number, now: number): CachingHeaders {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function cachingHeadersIn(headers: Headers, delayMs: number, now: number) {
   const vary = text(headers["vary"]) ?? "";
   const directives = elementsOf(String(headers["cache-control"] ?? ""));
   // If Age is a list, its first member counts (section 5.1).
@@ -37,7 +30,9 @@ export function cachingHeadersIn(headers: Headers, delayMs: number, now: number)
   return {
     // `Vary: *` matches no later request (section 4.1). A shared cache must not store `private` (section 5.2.2.7).
     mayStore: !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
+    /** The age of the answer when it arrived. */
     ageMs,
+    /** How long the answer stays fresh; if negative, how long it has been stale. */
     freshForMs: lifetimeMs === undefined ? undefined : lifetimeMs - ageMs,
     staleWhileRevalidateMs: isNeverStale ? 0 : secondsIn(directives.get("stale-while-revalidate")),
     staleIfErrorMs: isNeverStale ? 0 : secondsIn(directives.get("stale-if-error")),
@@ -66,10 +61,7 @@ function text(value: Headers[string]): string | undefined {
 }
 
 /** The upstream's validators of an answer, unchanged (RFC 9110, section 8.8). */
-export interface Validators {
-  readonly etag: string | undefined;
-  readonly lastModified: string | undefined;
-}
+export type Validators = Readonly<ReturnType<typeof validatorsIn>>;
 
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 
@@ -78,7 +70,8 @@ const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
  * with them could mean something else: `If-None-Match: *` matches every answer.
  * @param now epoch milliseconds
  */
-export function validatorsIn(headers: Headers, now: number): Validators {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function validatorsIn(headers: Headers, now: number) {
   const [etag, lastModified] = [text(headers["etag"]), text(headers["last-modified"])];
   return {
     etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
