@@ -15,8 +15,7 @@ import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
 import { type PurgeOptions, purgeEndpoint } from "./purge.ts";
-import type { Span } from "./status/counters.ts";
-import type { Status } from "./status/status.ts";
+import type { StatusSource } from "./status/status.ts";
 import { type UsageOptions, usageEndpoint } from "./usage.ts";
 
 type ServerOptions = Pick<HttpServerOptions, "certificate" | "clock" | "limits" | "observer" | "random">;
@@ -26,7 +25,7 @@ export interface AdminOptions
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
   readonly readiness: () => { readonly isReady: boolean; readonly says: string };
-  readonly status: (span: Span) => Promise<Status>;
+  readonly status: StatusSource["read"];
   /** @returns the state of the budgets, as JSON values */
   readonly budget: () => object;
   /** The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer. */

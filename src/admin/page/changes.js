@@ -2,15 +2,15 @@
 import { ask } from "./ask.js";
 import { byId } from "./dom.js";
 
-/** @param will what will happen @returns whether it has happened */
+/** @param will what will happen */
 async function change(path, will, body = {}) {
-  if (!confirm(will)) return false;
+  if (!confirm(will)) return;
   try {
     alert((await ask(path, { method: "POST", body: JSON.stringify(body) })).says);
-    return true;
+    // The next purge is not hard by mistake.
+    byId("hard").checked = false;
   } catch ({ message }) {
     alert(`Not done. ${message}`);
-    return false;
   }
 }
 
@@ -22,15 +22,9 @@ const COST = "Each is fetched again when an app asks for it, which costs a call.
  * @param scope as in the body of `POST /cache/purge`
  * @param what the same in words
  */
-export async function purge(scope, what) {
-  const box = byId("hard");
-  const hard = box.checked;
-  const isDone = await change("cache/purge", `Purge ${what}? ${hard ? HARD : STALE} ${COST}`, {
-    ...scope,
-    hard,
-  });
-  // The next purge is not hard by mistake.
-  if (isDone) box.checked = false;
+export function purge(scope, what) {
+  const hard = byId("hard").checked;
+  return change("cache/purge", `Purge ${what}? ${hard ? HARD : STALE} ${COST}`, { ...scope, hard });
 }
 
 byId("try").addEventListener("click", () =>

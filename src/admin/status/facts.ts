@@ -128,10 +128,9 @@ type Upstream = Partial<Record<Resource, ReturnType<typeof stateOf>>>;
 
 /** @returns the state of the resources that were called */
 export function upstreamOf(together: Together): Upstream {
+  const states = RESOURCES.map((resource) => [resource, stateOf(resource, together)] as const);
   return Object.fromEntries(
-    RESOURCES.map((resource) => [resource, stateOf(resource, together)] as const).filter(
-      ([, { lastAnswerAt, lastFailureAt }]) => lastAnswerAt !== null || lastFailureAt !== null,
-    ),
+    states.filter(([, { lastAnswerAt, lastFailureAt }]) => (lastAnswerAt ?? lastFailureAt) !== null),
   );
 }
 

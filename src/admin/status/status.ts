@@ -1,18 +1,13 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
 import { type Activity, type Board, createCollect, merge } from "./activity.ts";
 import type { Span } from "./counters.ts";
-import { type Facts, factsOf, type FactsOptions } from "./facts.ts";
+import { factsOf, type FactsOptions } from "./facts.ts";
 import { withHarm } from "./harm.ts";
 import type { Recorder } from "./recorder.ts";
 import { createSentenceLog, type SentenceLogOptions } from "./sentence-log.ts";
-import { type Sentence, sentencesOf, shownOf } from "./sentence-table.ts";
+import { sentencesOf, shownOf } from "./sentence-table.ts";
 
-export type Status = Facts & {
-  /** What an operator has to know first: at most three, the worst first. */
-  readonly sentences: readonly Sentence[];
-  /** Those that are hurt now come first, then those that were hurt most, then those with most calls. */
-  readonly apps: ReturnType<typeof withHarm>;
-};
+export type Status = Awaited<ReturnType<StatusSource["read"]>>;
 
 export interface StatusOptions extends FactsOptions, Pick<SentenceLogOptions, "say"> {
   readonly process: Activity["process"];
@@ -36,10 +31,11 @@ export function createStatus(options: StatusOptions) {
   const collect = createCollect(own, board, clock);
   const sentences = () => sentencesOf(factsOf(options, merge("alone", [own()]), "15m"));
   /** Reads the status of all processes. It never rejects. */
-  const read = async (span: Span): Promise<Status> => {
+  const read = async (span: Span) => {
     const facts = factsOf(options, await collect(), span);
     const found = sentencesOf(facts);
     const harms = found.flatMap(({ hurt }) => hurt);
+    // At most three sentences, the worst first. Apps that are hurt now come first, then those that were hurt most.
     return { sentences: shownOf(found), ...facts, apps: withHarm(facts.apps, harms) };
   };
   /** `start` begins to log the sentences about this process. */
