@@ -11,7 +11,6 @@ import { openRedisBackend } from "../support/redis-backend.ts";
 import { linesOf } from "../support/ledger.ts";
 import { redisForTest, type RedisServer } from "../support/redis.ts";
 
-const TIMEOUT_MS = 2_000;
 const PREFIX = `${NAMESPACE}{limiter:api}:`;
 const DAY_MS = 86_400_000;
 const request: PermitRequest = {
@@ -29,12 +28,13 @@ const DEFAULTS = {
   replicas: 2,
   degradedForMs: 120_000,
   perDay: new Map<string, number>(),
+  /** A busy machine may delay a command. */
+  timeoutMs: 2_000,
 };
 
 function join({ settings }: RedisServer, options: Partial<typeof DEFAULTS> = {}) {
-  const { windows, perDay, ...own } = { ...DEFAULTS, ...options };
-  // A busy machine may delay a command.
-  const backend = openRedisBackend(settings, { commandTimeoutMs: TIMEOUT_MS });
+  const { windows, perDay, timeoutMs, ...own } = { ...DEFAULTS, ...options };
+  const backend = openRedisBackend(settings, { commandTimeoutMs: timeoutMs });
   const { service } = backend;
   service.defineScripts(PURSE_SCRIPTS);
   const redis = new RedisPurse(service.run, NAMESPACE, "api");
@@ -47,8 +47,8 @@ function join({ settings }: RedisServer, options: Partial<typeof DEFAULTS> = {})
     clock: systemClock,
     process: backend.replica,
     degradedReserve: 0.1,
-    timeoutMs: () => TIMEOUT_MS,
-    mostTimeoutMs: TIMEOUT_MS,
+    timeoutMs: () => timeoutMs,
+    mostTimeoutMs: timeoutMs,
     ledger: { retentionMs: 60_000, maxRecords: 10_000 },
     warn: (message) => void reports.push(message),
     outOfOrder: ({ what }) => void reports.push(`${what} is out of order`),
@@ -134,7 +134,7 @@ it("a replica that dies costs its purse while it might go on, and then few calls
     { name: "1s", limit: 20, windowMs: 1_000 },
     { name: "1d", limit: 2_000, windowMs: DAY_MS },
   ];
-  const options = { windows, replicas: 1, degradedForMs: 1_000 };
+  const options = { windows, replicas: 1, degradedForMs: 1_000, timeoutMs: 250 };
   const dead = join(server, options);
   await isShared(dead.limiter);
   dead.service.close();
