@@ -5,7 +5,6 @@
  * - Requests that a web page of another site makes a browser send are refused, at every path.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 
 import type { RequestHandler } from "express";
@@ -52,39 +51,30 @@ function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** Refuses what a web page of another site makes a browser send. */
-export const refuseForeignPages: RequestHandler = (request, _response, next) => {
-  if (isFromForeignPage(request)) throw new Problem("foreign-page");
+/**
+ * Refuses what a web page of another site makes a browser send. Browsers send `Origin` with every request of such a page (Fetch
+ * standard), and `Sec-Fetch-Site` with every request at all, images and scripts of the page included. A link to the status
+ * page is no such request.
+ */
+export const refuseForeignPages: RequestHandler = ({ headers, method, url }, _response, next) => {
+  const { origin, host = "", "sec-fetch-site": site, "sec-fetch-mode": mode } = headers;
+  const isOwnOrigin = origin === undefined || URL.parse(origin)?.host === URL.parse(`http://${host}`)?.host;
+  const isLink = mode === "navigate" && method === "GET" && url === "/";
+  const isOwnSite = site === undefined || site === "same-origin" || site === "none" || isLink;
+  if (!isOwnOrigin || !isOwnSite) throw new Problem("foreign-page");
   next();
 };
 
 /**
- * Browsers send `Origin` with every request of a page from another site (Fetch standard), and `Sec-Fetch-Site` with every
- * request at all, images and scripts of such a page included. A link to the status page is no such request.
- */
-function isFromForeignPage({ headers, method, url }: IncomingMessage): boolean {
-  const { origin, host = "", "sec-fetch-site": site, "sec-fetch-mode": mode } = headers;
-  if (origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host) return true;
-  const isLink = mode === "navigate" && method === "GET" && url === "/";
-  return site !== undefined && site !== "same-origin" && site !== "none" && !isLink;
-}
-
-/**
+ * Refuses requests to a name that a web page may have pointed here (DNS rebinding). Nobody can do that from outside with an
+ * address, `localhost`, and a name without a dot, such as that of a container. Only HTTP/1.0 may omit the host, and no browser
+ * uses HTTP/1.0.
  * @param hasToken whether requests need a token. A browser sends no token to a name that it was not typed in for.
- * @returns the handler that refuses requests to a name that a web page may have pointed here (DNS rebinding)
  */
 export function createHostGuard(hasToken: boolean): RequestHandler {
-  return (request, _response, next) => {
-    if (!hasToken && !isOwnName(request.headers.host)) throw new Problem("foreign-page");
+  return ({ headers: { host = "localhost" } }, _response, next) => {
+    const name = host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
+    if (!hasToken && isIP(name) === 0 && name.includes(".")) throw new Problem("foreign-page");
     next();
   };
-}
-
-/**
- * Nobody can point these to another machine from outside: an address, `localhost`, and a name without a dot, such as that
- * of a container. Only HTTP/1.0 may omit the host, and no browser uses HTTP/1.0.
- */
-function isOwnName(host = "localhost"): boolean {
-  const name = host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
-  return isIP(name) !== 0 || !name.includes(".");
 }

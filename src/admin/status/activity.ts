@@ -2,7 +2,6 @@
  * What one process saw in the last hour. Replicas show each other their activities through Redis, and each one adds
  * them up. Instants are epoch milliseconds.
  */
-import type { Clock } from "../../process/clock.ts";
 import type { CurrentOutage } from "../../telemetry/events.ts";
 import { sumCounts } from "./counters.ts";
 import { mergeProblems } from "./recent-problems.ts";
@@ -41,19 +40,15 @@ const FORM = 2;
  * @param board `undefined`: there are no other replicas
  * @returns a function that adds up the activities of all processes. It never rejects.
  */
-export function createCollect(
-  own: () => Activity,
-  board: Board | undefined,
-  clock: Pick<Clock, "now">,
-): () => Promise<Together> {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createCollect(own: () => Activity, board: Board | undefined, now: () => number) {
   // The board takes a text that does not change for the text of a dead process. The instant changes it.
-  board?.show(() => JSON.stringify({ at: clock.now(), form: FORM, activity: own() }));
-  return async () => {
+  board?.show(() => JSON.stringify({ at: now(), form: FORM, activity: own() }));
+  return async (): Promise<Together> => {
     if (board === undefined) return merge("alone", [own()]);
     const texts = await board.look().catch(() => undefined);
-    return texts === undefined
-      ? merge("cut-off", [own()])
-      : merge("all", [own(), ...texts.flatMap(activityIn)]);
+    if (texts === undefined) return merge("cut-off", [own()]);
+    return merge("all", [own(), ...texts.flatMap(activityIn)]);
   };
 }
 

@@ -28,7 +28,7 @@ export function createStatus(options: StatusOptions) {
     const queues = { "queue api": api.overview().queue, "queue images": images.overview().queue };
     return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
   }
-  const collect = createCollect(own, board, clock);
+  const collect = createCollect(own, board, clock.now);
   const sentences = () => sentencesOf(factsOf(options, merge("alone", [own()]), "15m"));
   /** Reads the status of all processes. It never rejects. */
   const read = async (span: Span) => {

@@ -184,7 +184,7 @@ describe("the activities of several processes", () => {
       show: (given: () => string) => void (write = given),
       look: async () => [write(), JSON.stringify({ ...Object(JSON.parse(write())), form: 0 }), '{ "at": 1 }'],
     };
-    const collected = createCollect(activity, board, clock)();
+    const collected = createCollect(activity, board, clock.now)();
     const { processes, scope } = await collected;
     expect([scope, processes.map(({ id }) => id)]).toEqual(["all", ["one", "one"]]);
   });
