@@ -61,10 +61,11 @@ const LEVELS = ["error", "stale", "none"] as const;
 export function withHarm(apps: readonly AppStatus[], harms: readonly Harm[]) {
   const all = apps.map(({ app, ...rest }) => {
     const hurt = harms.filter((harm) => harm.app === app);
+    if (hurt.length === 0)
+      return { app, state: calmState(rest), hurtSince: null, harm: "none" as const, ...rest };
     const { what, since } = worstOf(hurt);
-    const [state, hurtSince] = hurt.length === 0 ? [calmState(rest), null] : [`gets ${what}`, since];
-    const harm: (typeof LEVELS)[number] = hurt.length === 0 ? "none" : hurt.some(isError) ? "error" : "stale";
-    return { app, state, hurtSince, harm, ...rest };
+    const harm = hurt.some(isError) ? ("error" as const) : ("stale" as const);
+    return { app, state: `gets ${what}`, hurtSince: since, harm, ...rest };
   });
   return LEVELS.flatMap((level) => all.filter(({ harm }) => harm === level));
 }
