@@ -131,7 +131,12 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   const stopTotal = endAfter(upstream.totalTimeoutMs, "total-timeout");
   // The caller waits until then for the beginning of the response.
   const stopDeadline = endAfter(request.deadlineAt - clock.now(), "given-up");
-  const exchange = new Exchange(outgoing, clock, AbortSignal.any([ended.signal, request.gone()]));
+  // Not `AbortSignal.any`: Node would keep its signal, and with it the request, for as long as it has a listener.
+  const gone = request.gone();
+  const onGone = (): void => ended.abort(new UpstreamFault("given-up", "the caller hung up"));
+  if (gone.aborted) onGone();
+  else gone.addEventListener("abort", onGone, { once: true });
+  const exchange = new Exchange(outgoing, clock, ended.signal);
   try {
     const { answer, headAt } = await exchange.send(permit, upstream);
     exchange.end();
@@ -156,6 +161,7 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   } finally {
     stopTotal();
     stopDeadline();
+    gone.removeEventListener("abort", onGone);
   }
 }
 

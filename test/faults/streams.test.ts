@@ -1,4 +1,5 @@
-import type { ServerResponse } from "node:http";
+import { ClientRequest, type ServerResponse } from "node:http";
+import { queryObjects } from "node:v8";
 import { gzipSync } from "node:zlib";
 
 import { describe, expect, it } from "vitest";
@@ -131,6 +132,16 @@ describe("a stream", () => {
     await expect(left).rejects.toThrow();
     expect((await gateway.get("/areas?q=behind")).status).toBe(200);
     await gateway.logged('"msg":"request"', '"outcome":"abandoned"');
+  });
+
+  it("leaves nothing in memory", async () => {
+    const upstream = await startUpstream((response) => void response.end(NO_AREAS));
+    const gateway = await startGateway({ env: { ...upstream.env, BUDGET: "100000/1m" } });
+    const before = queryObjects(ClientRequest, { format: "count" });
+    for (let number = 0; number < 30; number++)
+      expect((await gateway.get("/areas?q=x", { headers: NO_STORE })).status).toBe(200);
+    // The latest ones may still be in use.
+    expect(queryObjects(ClientRequest, { format: "count" }) - before).toBeLessThan(15);
   });
 
   it("of a thumbnail is the picture itself, requested unsigned and not cached", async () => {

@@ -122,6 +122,27 @@ describe("a URL with raw non-ASCII characters", () => {
     gateway.sandbox.release();
     await stillAnswers(gateway);
   });
+
+  it.each(["1.0", "1.1"])(
+    "is the last request on its connection, which the gateway closes also if the caller does not: HTTP/%s",
+    async (version) => {
+      const gateway = await startGateway();
+      const socket = net.connect({ port: gateway.port, host: "127.0.0.1", allowHalfOpen: true });
+      onTestFinished(() => void socket.destroy());
+      const received: Buffer[] = [];
+      socket.on("data", (chunk: Buffer) => received.push(chunk));
+      // The answer to bytes on a closed connection is a reset.
+      const isReset = new Promise((resolve) => void socket.once("error", resolve));
+      socket.once("end", () => {
+        const knock = (): void => void (socket.destroyed || socket.write("x", () => setImmediate(knock)));
+        knock();
+      });
+      const keepAlive = request(RAW, "last", "Connection: keep-alive").replace("HTTP/1.1", `HTTP/${version}`);
+      socket.write(keepAlive);
+      await isReset;
+      expect(answersIn(Buffer.concat(received).toString("latin1"))).toEqual(["200 last"]);
+    },
+  );
 });
 
 describe.runIf(process.platform === "linux")("hundreds of callers that read nothing", () => {

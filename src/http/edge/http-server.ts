@@ -139,8 +139,12 @@ function createListener(
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
     if (connection.isLast) return;
     connection.latest = response;
+    // The connection of an encoded URL, which is no `Socket`, has no other requests.
     connection.isLast =
-      connection.isTooMany || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
+      !(socket instanceof Socket) ||
+      connection.isTooMany ||
+      offersUpgrade(message) ||
+      (ignoreContent === true && hasContent(message));
     if (connection.isLast) response.shouldKeepAlive = false;
     handle(message, response);
   };
