@@ -72,15 +72,15 @@ export class Warm {
     this.#wake.abort();
   }
 
-  /** Checks one item after the other, so that there is no burst. */
+  /** Checks one item after the other, so that there is no burst. The item that was due first is next, so that none is left out. */
   async #run(): Promise<void> {
     const { clock } = this.#options;
     while (!this.#isStopped) {
       this.#wake = new AbortController();
       const now = clock.monotonic();
-      const due = this.#scheduled.find(({ lookAt }) => lookAt <= now);
-      const nextAt = Math.min(...this.#scheduled.map(({ lookAt }) => lookAt));
-      await (due ? this.#check(due) : pause(clock, nextAt - now, this.#wake.signal));
+      const [next] = this.#scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
+      const { lookAt = Number.POSITIVE_INFINITY } = next ?? {};
+      await (next && lookAt <= now ? this.#check(next) : pause(clock, lookAt - now, this.#wake.signal));
     }
   }
 

@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+
+import { Warm } from "../../../src/cache/warm.ts";
+import { pause } from "../../../src/process/clock.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+import { questionWith, requestWith } from "../../support/question.ts";
+import { rulesWith } from "../../support/rules.ts";
+
+it("a warm list whose fetches take too long to fetch all of it in time fetches each answer as often", async () => {
+  const clock = createFakeClock();
+  const fetched: string[] = [];
+  const warm = new Warm({
+    items: Array.from({ length: 20 }, (_, id) => ({
+      question: questionWith(requestWith(clock.now()), `listings?areaId=${id}&offset=0`),
+      everyMs: null,
+    })),
+    tiers: { lookup: async () => undefined },
+    sourceOf: async (question) => question,
+    async refresh({ canonicalQuery }) {
+      fetched.push(canonicalQuery);
+      await pause(clock, 8_000);
+      return "failed";
+    },
+    rules: () => rulesWith({}),
+    clock,
+    random: { fraction: () => 0.5 },
+    observer: { warmed: () => undefined },
+  });
+  warm.start();
+  await clock.advance(3_600_000);
+  warm.stop();
+  const times = [...Map.groupBy(fetched, (query) => query).values()].map(({ length }) => length);
+  expect(times).toHaveLength(20);
+  expect(Math.max(...times) - Math.min(...times)).toBeLessThanOrEqual(1);
+});
