@@ -14,7 +14,7 @@ import { readTracing } from "./config/tracing.ts";
 import { openFilesLimit } from "./process/open-files.ts";
 import { logPlainText } from "./process/plain-text.ts";
 import { describePortInUse } from "./process/listen.ts";
-import { describeError, onParentGone, onStopSignal, onUncaughtError } from "./process/events.ts";
+import { describeError, onParentGone, onStopSignal, onUncaughtError } from "./process/signals.ts";
 
 /** The longest time for writing the last log lines. */
 const FLUSH_MS = 1_000;

@@ -20,7 +20,7 @@ import { StatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { watchEvictionPolicy } from "./redis/eviction.ts";
 import { RedisService } from "./redis/redis.ts";
-import { RedisClaims } from "./singleflight/redis-claims.ts";
+import { ReplicaLeases } from "./singleflight/replica-leases.ts";
 import { CIRCUIT_STATES, type CircuitState, type StoreOperation, type Tier } from "./telemetry/events.ts";
 import type { OriginName } from "./interface/resources.ts";
 import type { Readings } from "./telemetry/metric-table.ts";
@@ -127,7 +127,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
       observer.warn(UNREADABLE, { times }),
     ),
   });
-  const claims = new RedisClaims({
+  const claims = new ReplicaLeases({
     ...common,
     newHolder: random.unique16,
     onFailed(key, problem) {

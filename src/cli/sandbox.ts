@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 
 import type * as Sandbox from "../sandbox/sandbox.ts";
-import { onStopSignal } from "../process/events.ts";
+import { onStopSignal } from "../process/signals.ts";
 import { describePortInUse } from "../process/listen.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { PORT, wholeNumber } from "./settings-options.ts";

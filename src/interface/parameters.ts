@@ -2,7 +2,7 @@
  * The query parameters of the upstream's three searches, as data (interface, sections 4.1 to 4.3).
  *
  * No other code lists the parameters. The order of a table is the order in the canonical query. The shape of a parameter
- * determines which values are accepted, and which spellings mean the same value (src/query/values.ts).
+ * determines which values are accepted, and which spellings mean the same value (src/query/parse-values.ts).
  */
 
 /** The values of `objectType`, in the interface's order (section 2.6). */

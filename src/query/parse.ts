@@ -19,7 +19,7 @@ import { nearest } from "../interface/intended-name.ts";
 import { isCredentialName } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery } from "./query.ts";
 import type { KnownRoute } from "./route.ts";
-import { joinItems, meansAbsent, readValue } from "./values.ts";
+import { joinItems, meansAbsent, readValue } from "./parse-values.ts";
 import { readPairs } from "./wire.ts";
 
 /** The settings of `query`. */

@@ -5,7 +5,7 @@ import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
 import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
 import type { SharedCircuits } from "./circuits/circuits.ts";
-import { circuitLabel, scopesOf } from "./circuits/outages.ts";
+import { circuitLabel, scopesOf } from "./circuits/outage-text.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { keptMs } from "./limits/purse-in-memory.ts";
 import { refusalOf } from "./refusals.ts";

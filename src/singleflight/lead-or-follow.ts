@@ -4,7 +4,7 @@
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import { mayBeWithdrawn } from "./flight.ts";
-import type { ClaimEnd, RedisClaims } from "./redis-claims.ts";
+import type { ClaimEnd, ReplicaLeases } from "./replica-leases.ts";
 
 /** The result of a flight, and its origin. */
 export interface FlightResult<T> {
@@ -31,7 +31,7 @@ export type LeadOrFollow<T> = (
 ) => Promise<FlightResult<T> | undefined>;
 
 /** @param claims absent if there are no other replicas */
-export function createLeadOrFollow<T>(claims: Pick<RedisClaims, "claim"> | undefined): LeadOrFollow<T> {
+export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | undefined): LeadOrFollow<T> {
   return async function leadOrFollow(key, waiting, steps) {
     const claim = await claims?.claim(key, waiting.abandoned);
     if (claim === undefined || claim.kind === "unavailable") return await findOrFetch(steps);

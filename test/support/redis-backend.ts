@@ -10,7 +10,7 @@ import { NAMESPACE } from "../../src/query/key.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
-import { RedisClaims } from "../../src/singleflight/redis-claims.ts";
+import { ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
@@ -56,7 +56,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
   const onUnreadable = (): void => void warnings.push("unreadable");
   const store = createRedisStore({ ...common, redis: service, retentionMs, onUnreadable });
   const onFailed = (key: string, problem: Problem): void => void failed.push({ key, problem });
-  const claims = new RedisClaims({
+  const claims = new ReplicaLeases({
     ...common,
     redis: service,
     newHolder: systemRandom.unique16,

@@ -19,7 +19,7 @@ import type { Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd, UpstreamRequest } from "../throttled.ts";
 import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./opening.ts";
-import { outageName, outageOf } from "./outages.ts";
+import { outageName, outageOf } from "./outage-text.ts";
 import { probeIntervalMs } from "./probes.ts";
 
 /** A circuit that is not closed. */

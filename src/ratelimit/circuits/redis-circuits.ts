@@ -9,7 +9,7 @@ import type { Message } from "../../redis/messages.ts";
 import type { RedisService } from "../../redis/redis.ts";
 import type { CircuitScope } from "./opening.ts";
 import type { CircuitReport, SharedCircuits } from "./circuits.ts";
-import { scopesOf } from "./outages.ts";
+import { scopesOf } from "./outage-text.ts";
 
 /** @param namespace the prefix of all keys */
 export function createRedisCircuits(

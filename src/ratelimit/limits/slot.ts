@@ -33,6 +33,15 @@ const NO_SLOT = 0;
 /** An age as it certainly is on any clock. */
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
+/**
+ * [3] A slot that was not renewed for this long is free, in milliseconds. The script adds the slack.
+ * @param ms `budget.degradedFor`, the shortest window, and how long a call may take to arrive, together
+ * @param drift how much clocks may differ in speed
+ */
+export function slotHoldMs(ms: number, drift: number): number {
+  return Math.ceil(ms * (1 + drift));
+}
+
 export class Slot {
   readonly purse = new OwnPurse(atLeast);
   readonly #degradedForMs: number;

@@ -28,7 +28,7 @@ import {
   sendByOf,
 } from "./purse-sizes.ts";
 import type { Done, RedisPurse, Take, TakeResult } from "./redis-script.ts";
-import { Slot } from "./slot.ts";
+import { Slot, slotHoldMs } from "./slot.ts";
 
 /** `outOfOrder`: Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
 export interface SharedLimiterOptions
@@ -269,8 +269,7 @@ export class TwoPurses {
       countMs: this.#countMs(),
       // [5] The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
       unknownMs: 3 * (mostTimeoutMs - timeoutMs()),
-      // [3] A slot that was not renewed for this long is free. The script adds the slack.
-      holdMs: Math.ceil((degradedForMs + shortMs + this.#countMs()) * (1 + drift)),
+      holdMs: slotHoldMs(degradedForMs + shortMs + this.#countMs(), drift),
       // [4] The most that its holder can have spent in the longer windows after its last report.
       most: longer.map((window) => ({ ms: window.ms, count: Math.min(window.own, mostOften) })),
       joinMs: JOIN_MS,

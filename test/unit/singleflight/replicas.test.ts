@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { createLeadOrFollow } from "../../../src/singleflight/lead-or-follow.ts";
-import type { Claim, ClaimEnd } from "../../../src/singleflight/redis-claims.ts";
+import type { Claim, ClaimEnd } from "../../../src/singleflight/replica-leases.ts";
 import { Problem } from "../../../src/errors.ts";
 import { waitingOf } from "../../support/waiting.ts";
 

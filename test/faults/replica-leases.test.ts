@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
-import type { Claim, ClaimEnd } from "../../src/singleflight/redis-claims.ts";
+import type { Claim, ClaimEnd } from "../../src/singleflight/replica-leases.ts";
 import { Bus } from "../../src/redis/messages.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";

@@ -37,7 +37,7 @@ export type Claim =
   /** Claims do not work now, so each replica fetches for itself. */
   | { readonly kind: "unavailable" };
 
-export interface RedisClaimsOptions {
+export interface ReplicaLeasesOptions {
   readonly redis: RedisService;
   readonly clock: Clock;
   /** The prefix of all keys. */
@@ -52,8 +52,8 @@ const VACANT: ClaimEnd = { kind: "vacant" };
 /** How many ends are remembered for followers whose claim has not been answered yet. */
 const MOST_ENDED = 1_000;
 
-export class RedisClaims {
-  readonly #options: RedisClaimsOptions;
+export class ReplicaLeases {
+  readonly #options: ReplicaLeasesOptions;
   /** How the latest flights ended, by holder, the oldest first. */
   readonly #ended = new Map<string, ClaimEnd>();
   /** What ends the wait of each follower, with the holder that it waits for. Only the first call counts. */
@@ -61,7 +61,7 @@ export class RedisClaims {
   /** Functions that stop the renewal of the leases of this replica. */
   readonly #renewals = new Set<() => void>();
 
-  constructor(options: RedisClaimsOptions) {
+  constructor(options: ReplicaLeasesOptions) {
     const { redis, onFailed } = options;
     this.#options = options;
     redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
