@@ -49,7 +49,7 @@ export function createPassThrough(options: CallOptions) {
     const wanted = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
     await whenPermitted(wanted, options, (call, permit) => {
       const begun = Promise.withResolvers<void>();
-      const passing = { request: question.request, sink, call, permit, begun };
+      const passing = { request: question.request, sink, call, permit, begun, bytes: 0 };
       const send = (outgoing: ClientRequest): void => void pass(outgoing, passing, options);
       const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
       proxies.set(call.origin, proxy);
@@ -119,6 +119,8 @@ interface Passing {
   readonly permit: SendPermit;
   /** Resolves when the response has begun. Rejects with a `Problem` before that. */
   readonly begun: PromiseWithResolvers<void>;
+  /** The bytes of the body so far. */
+  bytes: number;
 }
 
 /** Sends the request, and streams its answer. Never rejects. */
@@ -143,7 +145,8 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
     stopDeadline();
     const { statusCode: status = 0, headers } = answer;
     if (status === 200) {
-      call.over(status, await exchange.unlessFailed(stream(answer, headAt, passing, options)));
+      await exchange.unlessFailed(stream(answer, headAt, passing, options));
+      call.over(status, passing.bytes);
     } else {
       const whole = collect(answer, upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
       const body = await exchange.unlessFailed(whole);
@@ -155,7 +158,7 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
     const fault = faultIn(error);
     const verdict = judgeFault(fault);
     exchange.fail(fault);
-    call.over(fault.kind, 0, verdict);
+    call.over(fault.kind, passing.bytes, verdict);
     begun.reject(verdict.problem);
     if (sink.response.headersSent) sink.response.destroy();
   } finally {
@@ -165,13 +168,14 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   }
 }
 
-/** Streams an answer with status 200. @returns the bytes of the body */
+/** Streams an answer with status 200. */
 async function stream(
   answer: IncomingMessage,
   headAt: number,
-  { request, sink, call, begun }: Passing,
+  passing: Passing,
   { upstream, clock }: CallOptions,
-): Promise<number> {
+): Promise<void> {
+  const { request, sink, call, begun } = passing;
   const { headers } = answer;
   const { resource } = request.route;
   call.begun(200, undefined, headAt);
@@ -179,7 +183,6 @@ async function stream(
   if (coding !== "identity" && coding !== "gzip")
     throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
   const isZipped = coding === "gzip";
-  let bytes = 0;
 
   async function* guarded(): AsyncGenerator<Buffer> {
     let hasBegun = false;
@@ -194,8 +197,8 @@ async function stream(
     let held = Buffer.alloc(0);
     for await (const chunk of isZipped ? pipeline(answer, createGunzip(), () => undefined) : answer) {
       const body = Buffer.concat([held, chunk]);
-      bytes += chunk.length;
-      if (bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
+      passing.bytes += chunk.length;
+      if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
       if (call.signature.some((part) => body.includes(part)))
         throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
       const passed = body.subarray(0, Math.max(0, body.length - HELD_BYTES));
@@ -217,10 +220,9 @@ async function stream(
   // All of it fits, so a caller that reads slowly does not slow down the upstream.
   const guard = Readable.from(guarded(), { objectMode: false, highWaterMark: upstream.maxBodyBytes });
   // Count in the tick in which the response ends, because the request may be logged in the next tick.
-  guard.once("end", () => request.method !== "HEAD" && sink.passed(bytes));
+  guard.once("end", () => request.method !== "HEAD" && sink.passed(passing.bytes));
   guard.read(0);
   await once(guard, "end");
-  return bytes;
 }
 
 /**
