@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import type { CacheRules } from "../../../src/cache/ttl.ts";
 import { type Asked, decide, type Decision, type Cached } from "../../../src/cache/serve-or-fetch.ts";
 import { Problem } from "../../../src/errors.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/question.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
-import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
+import { SEARCH } from "../../support/question.ts";
+import { each, rulesWith } from "../../support/rules.ts";
 
 /**
  * Plays the table of rules in docs/internals/cache-policy.md. Each word has a meaning here; a word without one is an error in the
@@ -17,35 +17,14 @@ import { entryWith } from "../../support/entries.ts";
 
 const SECOND = 1_000;
 const NOW = Date.UTC(2026, 0, 15, 12);
-const all = (ms: number): CacheRules["ttlMs"] => ({
-  listings: ms,
-  sold: ms,
-  areas: ms,
-  records: ms,
-  images: ms,
-});
-
-const RULES: CacheRules = {
-  ttlMs: all(100 * SECOND),
-  lifetimes: "fixed",
-  negativeTtlMs: all(100 * SECOND),
-  staleWhileRevalidateMs: all(50 * SECOND),
-  staleIfErrorMs: all(500 * SECOND),
-  maxWaitForFreshMs: SECOND,
+const RULES = rulesWith({
+  ttlMs: each(100 * SECOND),
+  negativeTtlMs: each(100 * SECOND),
+  staleWhileRevalidateMs: each(50 * SECOND),
+  staleIfErrorMs: each(500 * SECOND),
   maxAgeEverMs: 5_000 * SECOND,
   retentionMs: 20_000 * SECOND,
-  honourUpstream: true,
-  minRefreshIntervalMs: 10 * SECOND,
-};
-
-const QUERY: Query = {
-  kind: "search",
-  resource: "listings",
-  filters: [],
-  extras: [],
-  limit: undefined,
-  offset: undefined,
-};
+});
 
 /** An answer of an age, all of them fresh for 100 s. */
 function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
@@ -136,7 +115,7 @@ function rowsOfTable(): Row[] {
 function caseOf({ words }: Row): Case {
   const of: Case = {
     cached: undefined,
-    asked: { query: QUERY, request: { directives: NO_DIRECTIVES, mayForceRefresh: false } },
+    asked: { query: SEARCH, request: { directives: NO_DIRECTIVES, mayForceRefresh: false } },
     failed: undefined,
   };
   for (const word of words) {

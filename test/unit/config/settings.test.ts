@@ -104,12 +104,6 @@ it.each(["from-file", "from-file\n", "from-file\r\n"])("the file %j holds the pr
   expect(config.upstream.privateKey.reveal()).toBe("from-file");
 });
 
-it("certificate authorities are read from their files", () => {
-  const env = { REDIS_URL: "rediss://h", REDIS_CA_FILE: "/r.pem", UPSTREAM_CA_FILE: "/u.pem" };
-  const config = load({ ...MINIMAL, ...env }, { "/r.pem": cert, "/u.pem": `Ours:\n${cert}${cert}` });
-  expect([config.redis?.ca, config.upstream.ca]).toEqual([cert, `Ours:\n${cert}${cert}`]);
-});
-
 it("the configuration is deeply frozen, and no printed form of it shows a secret", () => {
   const frozen = (value: unknown): boolean =>
     typeof value !== "object" ||

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import { topApps } from "../../../src/ratelimit/overview.ts";
-import { createScene, SECOND } from "../../support/calls-scene.ts";
+import { createScene } from "../../support/calls-scene.ts";
 
 it("an app's share is the same array for half a second, and is computed again after each call", async () => {
   const { budget, ask, clock } = createScene({ listed: [{ id: "app", weight: 1, perDay: 10 }] });
@@ -13,17 +13,6 @@ it("an app's share is the same array for half a second, and is computed again af
   expect(after).toMatchObject([{ remaining: 999 }, { name: "per-day", limit: 10, remaining: 9 }]);
   await clock.advance(500);
   expect(budget.shareOf("app")).not.toBe(after);
-});
-
-it("a circuit stops calls of its resource, shows how long it is open, and allows one call after that", async () => {
-  const { budget, ask, clock } = createScene();
-  const question = { resource: "listings", query: "?" } as const;
-  expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([false, undefined]);
-  await ask({}, { status: 503, slowDown: { cause: "unavailable", forMs: 10 * SECOND } });
-  expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([true, 10]);
-  expect(budget.retryAfterSeconds("areas")).toBeUndefined();
-  await clock.advance(10 * SECOND);
-  expect(budget.isCoolingOff(question)).toBe(false);
 });
 
 it("an overview names the apps that spend most and adds up the rest as `other`", () => {

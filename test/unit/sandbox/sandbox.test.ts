@@ -1,7 +1,7 @@
 /** What the sandbox promises beyond what the scenario tests use. search.test.ts has the searches. */
 import { describe, expect, it } from "vitest";
 
-import { createAuthenticator, signatureOf } from "../../../src/sandbox/auth.ts";
+import { createAuthenticator } from "../../../src/sandbox/auth.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { phpJson } from "../../../src/sandbox/envelope.ts";
 import { call, CALLER, credentials, DATA, NOW_MS, NOW_SECONDS } from "./support.ts";
@@ -64,13 +64,6 @@ it.each([
 });
 
 describe("the signature", () => {
-  it("is the SHA-1 of callerId, time, key and unique", () => {
-    // printf 'demo1700000000secretabcdefghijklmnop' | sha1sum
-    expect(signatureOf({ callerId: "demo", privateKey: "secret" }, "1700000000", "abcdefghijklmnop")).toBe(
-      "851cd1a8809beba206db2ab1d4bbb722a96a7abe",
-    );
-  });
-
   it.each<[Record<string, string>, string]>([
     [{}, "accepted"],
     [{ time: String(NOW_SECONDS - 300) }, "accepted"],

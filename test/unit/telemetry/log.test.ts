@@ -19,12 +19,8 @@ function parsed(lines: readonly string[]): unknown[] {
 
 describe("a secret", () => {
   it.each<[string, (log: Logger) => void]>([
-    ["the message", (log) => log.error(`signed with ${KEY}, then failed`)],
-    ["a field", (log) => log.info({ text: `listings?apikey=${KEY}&offset=0` }, "request")],
     ["a line of the access log", (log) => log.line({ query: `listings?apikey=${KEY}` })],
     ["a field's name", (log) => log.info({ [`header ${KEY}`]: 1 }, "request")],
-    ["a field within a field", (log) => log.info({ a: [{ b: { c: KEY } }] }, "request")],
-    ["an error's message and stack", (log) => log.error({ err: new Error(`bad ${KEY}`) }, "failed")],
     ["an error's cause", (log) => log.error({ err: new Error("bad", { cause: new Error(KEY) }) }, "failed")],
     [
       "a property of an error",

@@ -25,15 +25,8 @@ interface Answer {
   readonly headers?: Record<string, string>;
 }
 
-interface Asked {
-  readonly result: Fetched | Problem;
-  readonly heads: Record<string, string>[];
-  readonly ends: SendEnd[];
-  readonly watcher: ReturnType<typeof attempting>["watcher"];
-}
-
 /** Asks one question of an upstream with these answers. */
-async function asked(answers: readonly Answer[], question = LISTINGS): Promise<Asked> {
+async function asked(answers: readonly Answer[], question = LISTINGS) {
   const heads: Record<string, string>[] = [];
   const ends: SendEnd[] = [];
   for (const { status, body = "", headers = {} } of answers) {
@@ -69,8 +62,16 @@ const UNUSABLE = "502 upstream-invalid-response";
 const AGAIN_IN_5 = "503 upstream-unavailable, Retry-After 5";
 const HTTP_DATE = new Date(Date.now() + 3_600_000_000).toUTCString();
 
+type Row = readonly [
+  status: number,
+  headers: Record<string, string>,
+  body: string,
+  gets: string,
+  calls: number,
+];
+
 /** Status, headers, body; what the caller gets; how many calls were made. The upstream answers each call alike. */
-const TABLE: readonly (readonly [number, Record<string, string>, string, string, number])[] = [
+const TABLE: readonly Row[] = [
   [200, JSON_TYPE, PAGE, "the body", 1],
   [200, { "content-type": "text/html" }, PAGE, "the body", 1],
   [200, JSON_TYPE, '{"listings":[]}', "the body", 1],
@@ -81,14 +82,10 @@ const TABLE: readonly (readonly [number, Record<string, string>, string, string,
   [200, JSON_TYPE, '{"error":"no"}', UNUSABLE, 1],
   [200, JSON_TYPE, "[]", UNUSABLE, 1],
   [200, JSON_TYPE, "null", UNUSABLE, 1],
-  [200, JSON_TYPE, '"listings"', UNUSABLE, 1],
   [200, JSON_TYPE, PAGE.slice(0, -2), UNUSABLE, 1],
-  [200, JSON_TYPE, "<html>", UNUSABLE, 1],
   [200, JSON_TYPE, "", UNUSABLE, 1],
-  [201, {}, PAGE, UNUSABLE, 1],
+  ...[201, 206, 301, 405, 406, 412, 418, 502, 504].map((status): Row => [status, {}, PAGE, UNUSABLE, 1]),
   [204, {}, "", UNUSABLE, 1],
-  [206, {}, PAGE, UNUSABLE, 1],
-  [301, { location: "/x" }, PAGE, UNUSABLE, 1],
   [304, {}, "", UNUSABLE, 1],
   [400, {}, "FAILURE_MISSING_PARAM - areaId", "400: FAILURE_MISSING_PARAM - areaId", 1],
   [400, {}, '{"message":"Bad"}', "400: Bad", 1],
@@ -96,24 +93,17 @@ const TABLE: readonly (readonly [number, Record<string, string>, string, string,
   [401, {}, "", "502 upstream-authentication-failed", 1],
   [403, JSON_TYPE, "FAILURE_HASH - no", "502 upstream-authentication-failed", 1],
   [404, {}, "No such area", "404: No such area", 1],
-  [405, {}, "", UNUSABLE, 1],
-  [406, {}, "", UNUSABLE, 1],
-  [412, {}, "", UNUSABLE, 1],
-  [418, {}, PAGE, UNUSABLE, 1],
   [429, {}, "", AGAIN_IN_5, 1],
   [429, { "retry-after": "30" }, "", "503 upstream-unavailable, Retry-After 30", 1],
   [500, {}, PAGE, "502 upstream-error, Retry-After 5", 2],
-  [502, {}, PAGE, UNUSABLE, 1],
   [503, {}, "", AGAIN_IN_5, 2],
   [503, { "retry-after": "soon" }, "", AGAIN_IN_5, 2],
-  [503, { "retry-after": "-5" }, "", AGAIN_IN_5, 2],
   [503, { "retry-after": "5, 10" }, "", AGAIN_IN_5, 2],
   [503, { "retry-after": "0" }, "", "503 upstream-unavailable, Retry-After 1", 1],
   [503, { "retry-after": " 120 " }, "", "503 upstream-unavailable, Retry-After 120", 1],
   // At most budget.maxCoolOff, an hour here.
   [503, { "retry-after": "3601" }, "", "503 upstream-unavailable, Retry-After 3600", 1],
   [503, { "retry-after": HTTP_DATE }, "", "503 upstream-unavailable, Retry-After 3600", 1],
-  [504, {}, PAGE, UNUSABLE, 1],
 ];
 
 it.each(TABLE)("%i %o %s becomes %s, after %i call(s)", async (status, headers, body, expected, calls) => {

@@ -21,7 +21,6 @@ import { createAgent } from "../../../src/upstream/connections.ts";
 import { createAsk } from "../../../src/upstream/retry.ts";
 import { fetchAnswer, UpstreamFault, type RawAnswer } from "../../../src/upstream/send.ts";
 import type { Validators } from "../../../src/upstream/caching-headers.ts";
-import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { createSigner, unsigned } from "../../../src/upstream/sign.ts";
 import { portOf } from "../../support/ports.ts";
 import { questionWith, requestWith, SEARCH } from "../../support/question.ts";
@@ -64,29 +63,18 @@ export const NO_DEADLINE = waitingOf();
 /** Runs every job at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined, {});
 
-interface Watcher extends Observer {
-  readonly calls: UpstreamCallRecord[];
-  readonly errors: { readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[];
-}
-
-function createWatcher(): Watcher {
+function createWatcher() {
   const calls: UpstreamCallRecord[] = [];
-  const errors: Watcher["errors"] = [];
-  return {
-    calls,
-    errors,
+  const errors: { readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[] = [];
+  const observer: Observer = {
     ...SILENT,
     upstreamCall: (call) => void calls.push(call),
     error: (message, fields) => void errors.push({ message, fields }),
   };
+  return { calls, errors, observer };
 }
 
-export interface Attempting {
-  readonly attempt: (asked: AskedOf, waiting: Waiting) => Promise<Fetched>;
-  readonly watcher: Watcher;
-}
-
-export interface AttemptingOptions {
+interface AttemptingOptions {
   readonly baseUrl: string;
   readonly clock?: Clock;
   readonly throttled?: Throttled;
@@ -100,7 +88,7 @@ function settingsOf(baseUrl: string, retryDelayMs = 1): Config["upstream"] {
 }
 
 /** The attempt stage as it is wired in the application, in front of one address. */
-export function attempting(options: AttemptingOptions): Attempting {
+export function attempting(options: AttemptingOptions) {
   const { baseUrl, clock = systemClock, throttled = unthrottled } = options;
   const upstream = settingsOf(baseUrl, options.retryDelayMs);
   const keys = createPrivateKeys(new Secret("k3y-nobody-may-see"));
@@ -121,24 +109,22 @@ export function attempting(options: AttemptingOptions): Attempting {
     maxCoolOffMs: () => 3_600_000,
     clock,
     random: { fraction: () => 0.5 },
-    observer: watcher,
+    observer: watcher.observer,
   });
   return {
-    attempt: ({ question, cached }, waiting) =>
+    attempt: ({ question, cached }: AskedOf, waiting: Waiting) =>
       attempt({ question, waiting, cause: "miss", cached, departing: () => undefined }),
     watcher,
   };
 }
 
-type OneFetch = (request: Parameters<typeof fetchAnswer>[0]) => Promise<RawAnswer>;
-
 /** One exchange at a time, with a connection pool that ends with the test. */
 export function fetching(
   clock: Clock,
   agent: http.Agent | https.Agent = new http.Agent({ keepAlive: true }),
-): OneFetch {
+) {
   onTestFinished(() => agent.destroy());
-  return (request) => fetchAnswer(request, agent, { ...LIMITS, clock });
+  return (request: Parameters<typeof fetchAnswer>[0]) => fetchAnswer(request, agent, { ...LIMITS, clock });
 }
 
 export const NEVER_TIMED_OUT = new AbortController().signal;

@@ -11,12 +11,6 @@ function purge(epoch: number, scope: PurgeScope, hard = false): Purge {
 }
 
 describe("a purge", () => {
-  it("concerns no entry whose fetch began after it", () => {
-    const purges = new Purges();
-    purges.add([purge(11, { kind: "all" }, true)]);
-    expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 11 })).toBe("kept");
-  });
-
   it("that is soft takes nothing from a hard one before it", () => {
     const purges = new Purges();
     purges.add([purge(11, { kind: "key", key: KEY }, true), purge(12, { kind: "all" })]);
