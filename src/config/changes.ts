@@ -2,7 +2,7 @@
  * What a reload changes.
  */
 import type { UsableSettings } from "./load.ts";
-import { isSecretAt } from "./report.ts";
+import { isSecret } from "./report.ts";
 import { SETTINGS } from "./settings.ts";
 import { leavesOf } from "./sources.ts";
 import { describeValue } from "./validate.ts";
@@ -25,18 +25,17 @@ export type ReloadOutcome =
 /** @returns every setting that is written differently */
 export function changesBetween(before: UsableSettings, after: UsableSettings): SettingChange[] {
   const [old, now] = [before, after].map(
-    ({ sources }) =>
-      new Map(leavesOf(sources.merged).map(([path, value]) => [path.join("."), { path, value }])),
+    ({ sources }) => new Map(leavesOf(sources.merged).map(([path, value]) => [path.join("."), value])),
   );
   return [...new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])])].flatMap((name): SettingChange[] => {
     const [from, to] = [old?.get(name), now?.get(name)];
-    if (JSON.stringify(from?.value) === JSON.stringify(to?.value)) return [];
+    if (JSON.stringify(from) === JSON.stringify(to)) return [];
     const isReloadable = SETTINGS.some(
       (setting) => setting.reloadable === true && `${name}.`.startsWith(`${setting.name}.`),
     );
     const path = name.replace("apps.listed.", "apps.");
-    if (isSecretAt(from?.path ?? to?.path ?? [])) return [{ path, isReloadable }];
-    return [{ path, from: show(from?.value), to: show(to?.value), isReloadable }];
+    if (isSecret(name)) return [{ path, isReloadable }];
+    return [{ path, from: show(from), to: show(to), isReloadable }];
   });
 }
 

@@ -39,12 +39,12 @@ export function report({ sources, usable }: ExaminedConfig): string[] {
 }
 
 function show(path: SettingPath, value: unknown): string {
-  if (isSecretAt(path) && value !== null) return SECRET_TEXT;
+  if (isSecret(formatPath(path)) && value !== null) return SECRET_TEXT;
   return Array.isArray(value) ? JSON.stringify(value) : describeValue(value);
 }
 
-/** @returns whether the value at this path stays hidden even if the settings are valid */
-export function isSecretAt(path: SettingPath): boolean {
-  const { secret, shownOnceRead } = SETTINGS.find(({ name }) => name === formatPath(path)) ?? {};
+/** @returns whether the value of this setting stays hidden even if the settings are valid */
+export function isSecret(setting: string): boolean {
+  const { secret, shownOnceRead } = SETTINGS.find(({ name }) => name === setting) ?? {};
   return secret === true && shownOnceRead !== true;
 }

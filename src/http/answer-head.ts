@@ -31,20 +31,33 @@ export interface Sending {
  */
 export function headOfAnswer(question: Question, answer: Answer, sending: Sending, body: Buffer): Head {
   const { entry, stored, outcome } = answer;
+  const { coding, isUnchanged } = sending;
   const leftSeconds = Math.floor((entry.freshUntil - sending.now) / 1000);
   // If the gateway may not store the answer, its callers may not either.
   const isKept = stored !== "upstream-no-store";
   const isStale = outcome === "stale" || outcome === "updating";
   const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
-  return [
+  const head = [
     "Cache-Status",
     cacheStatus(answer, ttlSeconds, question),
     "Age",
     String(Math.max(0, Math.floor((sending.now - entry.bornAt) / 1000))),
     "Cache-Control",
     isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
-    ...lastingHeaders(question, entry, sending, body),
+    "ETag",
+    `"${entry.etag}${TAG_SUFFIXES[coding]}"`,
+    "Vary",
+    "Accept, Accept-Encoding",
   ];
+  const { lastModified } = entry.validators;
+  if (lastModified !== undefined) head.push("Last-Modified", lastModified);
+  const links = linksOf(question, entry);
+  if (links !== undefined) head.push("Link", links);
+  if (isUnchanged) return head;
+  head.push("Content-Type", entry.contentType);
+  if (coding !== "identity") head.push("Content-Encoding", coding);
+  head.push("Content-Length", String(body.length));
+  return head;
 }
 
 /** @returns the headers of an answer that is not cached. @param headers those of the upstream */
@@ -75,54 +88,6 @@ function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): st
   return parts.join("; ");
 }
 
-/** The headers of an entry that do not change with time, for each coding and kind of response. */
-interface Lasting {
-  /** The query that `Link` repeats. */
-  readonly canonicalQuery: string;
-  readonly full: Partial<Record<ContentCoding, Head>>;
-  readonly unchanged: Partial<Record<ContentCoding, Head>>;
-}
-
-const LASTING = Symbol("lasting headers");
-
-/** An entry in memory keeps them for its hits. */
-function lastingHeaders(
-  question: Question,
-  entry: Entry & { readonly [LASTING]?: Lasting },
-  { coding, isUnchanged }: Sending,
-  body: Buffer,
-): Head {
-  const content = isUnchanged ? undefined : body;
-  if (!isUnchanged && entry.bodies[coding] !== body) return fixedHeaders(question, entry, coding, content);
-  let lasting = entry[LASTING];
-  if (lasting?.canonicalQuery !== question.canonicalQuery) {
-    lasting = { canonicalQuery: question.canonicalQuery, full: {}, unchanged: {} };
-    // Not enumerable, so that a copy of the entry with another body does not get these headers.
-    Object.defineProperty(entry, LASTING, { value: lasting, configurable: true });
-  }
-  const kept = isUnchanged ? lasting.unchanged : lasting.full;
-  return (kept[coding] ??= fixedHeaders(question, entry, coding, content));
-}
-
-/** @param body absent for a 304 */
-function fixedHeaders(
-  question: Question,
-  entry: Entry,
-  coding: ContentCoding,
-  body: Buffer | undefined,
-): Head {
-  const head = ["ETag", `"${entry.etag}${TAG_SUFFIXES[coding]}"`, "Vary", "Accept, Accept-Encoding"];
-  const { lastModified } = entry.validators;
-  if (lastModified !== undefined) head.push("Last-Modified", lastModified);
-  const links = pageLinks(question, entry);
-  if (links !== undefined) head.push("Link", links);
-  if (body === undefined) return head;
-  head.push("Content-Type", entry.contentType);
-  if (coding !== "identity") head.push("Content-Encoding", coding);
-  head.push("Content-Length", String(body.length));
-  return head;
-}
-
 /** The suffix of the entity tag in each coding. Strong tags must differ between codings (RFC 9110, section 8.8.3.3). */
 const TAG_SUFFIXES: Readonly<Record<ContentCoding, string>> = {
   identity: "",
@@ -146,6 +111,22 @@ function shownKey({ canonicalQuery }: Pick<Question, "canonicalQuery">): string 
   return canonicalQuery.length > LONGEST_SHOWN_KEY
     ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
     : canonicalQuery;
+}
+
+/** The `Link` header of each entry in memory, for the query that it repeats. */
+const knownLinks = new WeakMap<
+  Entry,
+  { readonly canonicalQuery: string; readonly links: string | undefined }
+>();
+
+function linksOf(question: Question, entry: Entry): string | undefined {
+  const { canonicalQuery } = question;
+  let known = knownLinks.get(entry);
+  if (known?.canonicalQuery !== canonicalQuery) {
+    known = { canonicalQuery, links: pageLinks(question, entry) };
+    knownLinks.set(entry, known);
+  }
+  return known.links;
 }
 
 /** Many clients refuse longer headers. */

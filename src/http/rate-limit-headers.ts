@@ -4,27 +4,20 @@
  */
 import type { ShareOfWindow } from "../ratelimit/overview.ts";
 
-/** The values of the two headers. */
-interface RateLimitHeaders {
-  readonly policy: string;
-  readonly limit: string;
-}
+/** Each array of shares is rendered once, which keeps cache hits cheap. */
+const rendered = new WeakMap<readonly ShareOfWindow[], readonly string[]>();
 
-/** Each array is rendered once, which keeps cache hits cheap. */
-const rendered = new WeakMap<readonly ShareOfWindow[], RateLimitHeaders>();
-
-/** @returns the headers for an app's share of each window; `undefined` if there is no share */
-export function rateLimitHeaders(shares: readonly ShareOfWindow[]): RateLimitHeaders | undefined {
-  if (shares.length === 0) return undefined;
+/** @returns the headers for an app's share of each window, alternating names and values; none if there is no share */
+export function rateLimitHeaders(shares: readonly ShareOfWindow[]): readonly string[] {
+  if (shares.length === 0) return [];
   const known = rendered.get(shares);
   if (known !== undefined) return known;
   const list = (item: (share: ShareOfWindow) => string): string =>
     shares.map((share) => `"${share.name}";${item(share)}`).join(", ");
   // An app cannot send a part of a request.
-  const headers = {
-    policy: list(({ limit, windowSeconds }) => `q=${Math.floor(limit)};w=${windowSeconds}`),
-    limit: list(({ remaining, resetSeconds }) => `r=${Math.floor(remaining)};t=${resetSeconds}`),
-  };
+  const policy = list(({ limit, windowSeconds }) => `q=${Math.floor(limit)};w=${windowSeconds}`);
+  const limit = list(({ remaining, resetSeconds }) => `r=${Math.floor(remaining)};t=${resetSeconds}`);
+  const headers = ["RateLimit-Policy", policy, "RateLimit", limit];
   rendered.set(shares, headers);
   return headers;
 }

@@ -2,8 +2,6 @@
  * respond and refuse: the last stages. They turn an answer, a stream or an error into a response: headers, content coding,
  * 304, `Cache-Status`.
  */
-import type { IncomingHttpHeaders } from "node:http";
-
 import type { Answer } from "../cache/cache.ts";
 import type { Encode } from "../cache/encoder.ts";
 import type { Entry } from "../cache/entry.ts";
@@ -83,8 +81,7 @@ export function createRespond(options: RespondOptions) {
     },
 
     /** @returns the destination of an answer that is not cached */
-    stream: (arrival: Arrival, question: AnyQuestion): StreamSink =>
-      streamTo(arrival, (headers) => addCallerHead(headOfStream(question, headers), arrival, options)),
+    stream: (arrival: Arrival, question: AnyQuestion): StreamSink => streamTo(arrival, question, options),
 
     /** Ends a failed request. It sends a problem, and logs an unexpected error. */
     refuse: (arrival: Arrival, error: unknown): void => {
@@ -102,12 +99,13 @@ export function createRespond(options: RespondOptions) {
   };
 }
 
-function streamTo({ response, record }: Arrival, headOf: (headers: IncomingHttpHeaders) => Head): StreamSink {
+function streamTo(arrival: Arrival, question: AnyQuestion, options: RespondOptions): StreamSink {
+  const { response, record } = arrival;
   return {
     response,
     start(headers) {
       record.outcome = "bypass";
-      const head = headOf(headers);
+      const head = addCallerHead(headOfStream(question, headers), arrival, options);
       for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
       response.statusCode = 200;
     },
@@ -158,10 +156,8 @@ function addCallerHead(
   if (resource === "none") return head;
   const shares = budgets[originOf(resource)].shareOf(app);
   const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
-  const headers = rateLimitHeaders(
-    isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,
-  );
-  if (headers !== undefined) head.push("RateLimit-Policy", headers.policy, "RateLimit", headers.limit);
+  const shown = isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares;
+  head.push(...rateLimitHeaders(shown));
   return head;
 }
 

@@ -69,15 +69,14 @@ class Reader {
   /** @param variable the environment variable that can hold the secret itself */
   secret(path: SettingPath, kind: keyof typeof KINDS, variable = "", name = formatPath(path)): void {
     const { pattern, expected } = KINDS[kind];
-    const file = this.#fileAt(path);
     const given = this.#sources.given.get(variable);
-    if (given !== undefined && file !== "")
+    if (given !== undefined && this.#fileAt(path) !== "")
       return this.#mistake(path, `${variable} is set, too; expected exactly one of the two`);
     if (given !== undefined && !pattern.test(given)) {
       const says = `environment variable ${variable}: found ${SECRET_TEXT}; expected ${expected}`;
       return void this.mistakes.push({ paths: [], says });
     }
-    const secret = given ?? this.#secretIn(path, file, kind);
+    const secret = given ?? this.#secretIn(path, kind);
     if (secret !== undefined) this.values.set(name, new Secret(secret));
   }
 
@@ -85,25 +84,18 @@ class Reader {
    * Drops one newline at the end of the file, because editors and `echo` add it. If the file cannot be read, the message shows
    * the path only if it clearly is a path, because it may be the secret itself.
    */
-  #secretIn(path: SettingPath, file: string, kind: keyof typeof KINDS): string | undefined {
+  #secretIn(path: SettingPath, kind: keyof typeof KINDS): string | undefined {
     const { pattern, expected } = KINDS[kind];
-    const shown = JSON.stringify(file);
+    const withoutNewline = (text: string): string => text.replace(/\r?\n$/, "");
+    const faultIn = (text: string): string | undefined => {
+      const secret = withoutNewline(text);
+      if (secret === "") return `is empty; expected it to hold the ${kind}`;
+      return pattern.test(secret) ? undefined : `does not hold a ${kind}; expected ${expected}`;
+    };
     // It starts like a path, and has no character that is common in secrets (base64) and rare in paths.
-    const isPlainlyPath = /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(file);
-    const content = this.#textOf(
-      path,
-      file,
-      `file that holds the ${kind}`,
-      isPlainlyPath ? shown : "the file",
-    );
-    const secret = content?.replace(/\r?\n$/, "");
-    if (secret === undefined || pattern.test(secret)) return secret;
-    const says =
-      secret === ""
-        ? `is empty; expected it to hold the ${kind}`
-        : `does not hold a ${kind}; expected ${expected}`;
-    this.#mistake(path, `${shown} ${says}`);
-    return undefined;
+    const isPlainlyPath = /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(this.#fileAt(path));
+    const text = this.#read(path, `file that holds the ${kind}`, faultIn, isPlainlyPath);
+    return text === undefined ? undefined : withoutNewline(text);
   }
 
   /** Certificate authorities. */
@@ -136,16 +128,10 @@ class Reader {
     }
   }
 
-  /** Refuses a file without any certificate, because TLS itself would then trust no server. */
   #certificatesIn(path: SettingPath, what: string): string | undefined {
-    const file = this.#fileAt(path);
-    const pem = this.#textOf(path, file, `file with ${what} in PEM form`);
-    if (pem === undefined) return undefined;
-    const [, ...blocks] = pem.split(BEGIN);
-    if (blocks.length > 0 && blocks.every((block) => isCertificate(BEGIN + block))) return pem;
-    const says = `${JSON.stringify(file)} contains no certificate, or an invalid one; expected the path of a file with ${what} in PEM form`;
-    this.#mistake(path, says);
-    return undefined;
+    const expected = `file with ${what} in PEM form`;
+    const fault = `contains no certificate, or an invalid one; expected the path of a ${expected}`;
+    return this.#read(path, expected, (pem) => (hasCertificates(pem) ? undefined : fault));
   }
 
   /** @returns the path of a file that a setting holds; empty if there is none */
@@ -154,19 +140,29 @@ class Reader {
     return typeof file === "string" ? file : "";
   }
 
-  #textOf(
+  /**
+   * @param faultIn returns what is wrong with a text
+   * @param mayShow whether the message about a file that cannot be read may show the path
+   * @returns the text of the file that a setting names; `undefined` if it names none, or after a mistake
+   */
+  #read(
     path: SettingPath,
-    file: string,
     expected: string,
-    shown = JSON.stringify(file),
+    faultIn: (text: string) => string | undefined,
+    mayShow = true,
   ): string | undefined {
+    const file = this.#fileAt(path);
     if (file === "") return undefined;
     try {
-      return this.#sources.readFile(file);
+      const text = this.#sources.readFile(file);
+      const fault = faultIn(text);
+      if (fault === undefined) return text;
+      this.#mistake(path, `${JSON.stringify(file)} ${fault}`);
     } catch (error) {
+      const shown = mayShow ? JSON.stringify(file) : "the file";
       this.#mistake(path, `${shown} cannot be read${codeOf(error)}; expected the path of a ${expected}`);
-      return undefined;
     }
+    return undefined;
   }
 
   #mistake(path: SettingPath, says: string): void {
@@ -176,9 +172,11 @@ class Reader {
 
 const BEGIN = "-----BEGIN CERTIFICATE-----";
 
-function isCertificate(block: string): boolean {
+/** Whether a text has certificates, all of them valid. Without any, TLS itself would trust no server. */
+function hasCertificates(pem: string): boolean {
+  const [, ...blocks] = pem.split(BEGIN);
   try {
-    return new X509Certificate(block).raw.length > 0;
+    return blocks.length > 0 && blocks.every((block) => new X509Certificate(BEGIN + block).raw.length > 0);
   } catch {
     return false;
   }

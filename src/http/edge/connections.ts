@@ -107,34 +107,40 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Limits the memory of finished responses that callers do not read. Above the limit, the connection whose response has
- * waited longest is closed.
+ * Limits how long finished responses wait for callers that read nothing, and their memory. Above the limit, the connection
+ * whose response has waited longest is closed.
+ * @param timeoutMs how long a caller may read nothing
  * @returns a function to call with each response
  */
-export function limitUnsent(maxBytes = MAX_UNSENT_BYTES): (response: ServerResponse) => void {
-  /** The oldest first. */
-  const unsent = new Map<ServerResponse, { readonly socket: Socket | null; readonly bytes: number }>();
+export function limitUnsent(
+  timeoutMs: number,
+  maxBytes = MAX_UNSENT_BYTES,
+): (response: ServerResponse) => void {
+  /** The bytes of each. The oldest first. */
+  const unsent = new Map<ServerResponse, number>();
   let total = 0;
 
   function add(response: ServerResponse): void {
-    const bytes = response.writableLength;
-    unsent.set(response, { socket: response.socket, bytes });
-    total += bytes;
-    for (const [oldest, { socket }] of unsent) {
+    response.req.socket.setTimeout(timeoutMs);
+    unsent.set(response, response.writableLength);
+    total += response.writableLength;
+    for (const [oldest] of unsent) {
       if (total <= maxBytes) return;
       remove(oldest);
-      socket?.destroy();
+      oldest.req.socket.destroy();
     }
   }
 
   function remove(response: ServerResponse): void {
-    total -= unsent.get(response)?.bytes ?? 0;
+    total -= unsent.get(response) ?? 0;
     unsent.delete(response);
   }
 
   return (response) => {
     if (response.writableEnded) add(response);
     else response.once("prefinish", () => add(response));
+    // Runs before Node's own listener, which sets the keep-alive timeout.
+    response.prependOnceListener("finish", () => response.req.socket.setTimeout(0));
     response.once("close", () => remove(response));
   };
 }

@@ -115,7 +115,7 @@ function createListener(
       connections: closed,
     }),
   );
-  const watchUnsent = limitUnsent();
+  const watchUnsent = limitUnsent(limits.writeTimeoutMs);
   const handle = limitPipelining((message, response) => {
     const isTooMany = connections.get(message.socket)?.isTooMany === true;
     if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, random.requestId());
@@ -125,7 +125,6 @@ function createListener(
     response.once("finish", () => {
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
-    limitWriting(response, limits.writeTimeoutMs);
     watchUnsent(response);
   });
 
@@ -201,16 +200,6 @@ function hasContent({ headers }: IncomingMessage): boolean {
  */
 function offersUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined && /(?:^|,)\s*upgrade\s*(?:,|$)/i.test(headers.connection ?? "");
-}
-
-/** Limits how long a caller may read nothing of a finished response, which holds a connection and memory. */
-function limitWriting(response: ServerResponse, timeoutMs: number): void {
-  const { socket } = response.req;
-  const limit = (): void => void socket.setTimeout(timeoutMs);
-  if (response.writableEnded) limit();
-  else response.once("prefinish", limit);
-  // Runs before Node's own listener, which sets the keep-alive timeout.
-  response.prependOnceListener("finish", () => socket.setTimeout(0));
 }
 
 function refuse(response: ServerResponse, { maxConnections }: ServerLimits, id: string): void {

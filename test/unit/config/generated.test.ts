@@ -5,7 +5,7 @@ import * as z from "zod";
 
 import { SETTINGS } from "../../../src/config/settings.ts";
 import { valueAt } from "../../../src/config/sources.ts";
-import { parseSettingsFile } from "../../../src/config/yaml-file.ts";
+import { readSettingsFile } from "../../../src/config/yaml-file.ts";
 import { generatedFiles, inProject } from "../../../tools/generate.ts";
 import { descriptionOf } from "../../../tools/setting-docs.ts";
 
@@ -17,7 +17,7 @@ describe("generated files", async () => {
 
 it("config/default.yaml has every setting with its default, and its variables", () => {
   const text = readFileSync(inProject("config/default.yaml"), "utf8");
-  const { settings, problems } = parseSettingsFile("default.yaml", text);
+  const { settings, problems } = readSettingsFile("default.yaml", "", () => text);
   expect(problems).toEqual([]);
   for (const { path, default: written = null } of SETTINGS) expect(valueAt(settings, path)).toEqual(written);
   const named = [...text.matchAll(/\b[A-Z]+(_[A-Z]+)*(?=[,)])/g)].map(([name]) => name);
