@@ -27,6 +27,9 @@ describe("the callers' document", () => {
     const terms = /show the service's logo[^.]*no pictures but\s+the thumbnails/;
     expect(document.info.description).toMatch(terms);
     expect(await validate(JSON.parse(JSON.stringify(document)))).toMatchObject({ valid: true });
+    const { headers } = document.components;
+    const always = Object.keys(headers).filter((name) => headers[name]?.required === true);
+    expect(always).toEqual(["X-Request-Id", "Cache-Status", "Age"]);
     const head = await gateway.get("/openapi.json", { method: "HEAD" });
     expect([head.status, head.text]).toEqual([200, ""]);
     const etag = String(head.headers.etag);

@@ -133,7 +133,7 @@ it(REFUSALS?.title ?? "", async () => {
     expect([given, kindOf(reply), detailOf(reply)]).toEqual([given, kind, matching(detail)]);
     expect([given, cacheStatus(reply)]).toEqual([given, { detail: problemCode(reply) }]);
     expect([given, reply.headers["cache-control"]]).toEqual([given, "no-store"]);
-    if (given.startsWith("/")) await expectDocumented(gateway, given, reply);
+    await expectDocumented(gateway, given, reply);
     if (given.startsWith("/")) expectSameHead(reply, await send(gateway, given, "HEAD"));
   }
   expect(gateway.sandbox.requests()).toEqual([]);

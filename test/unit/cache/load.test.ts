@@ -9,6 +9,7 @@ import { Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow, type FlightResult } from "../../../src/singleflight/lead-or-follow.ts";
 import { Flights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
+import { refusalOf } from "../../../src/ratelimit/refusals.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import type { Fetched } from "../../../src/upstream/verdict.ts";
@@ -97,8 +98,8 @@ describe("a flight that fails", () => {
 });
 
 describe("a flight that was refused because of the request that started it", () => {
-  const refusal = new Problem("temporary-reduced-capacity", { retryAfterSeconds: 7 });
-  const ofApp = new Problem("quota-exceeded", { ofApp: "batch" });
+  const refusal = refusalOf({ forMs: 7_000, why: "budget" }, "batch", 0);
+  const ofApp = refusalOf({ forMs: 7_000, why: "share" }, "batch", 0);
   const failure = new Problem("upstream-error");
 
   it.each<[string, Cause, Error, string[]]>([

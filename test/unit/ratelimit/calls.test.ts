@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
+import { ANSWERED, createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -133,4 +133,20 @@ it.each([
   expect(await answered("web", used)).toBe(used);
   expect(await answered("hog", 80)).toBe(70 - used);
   expect(await answered("web", 20)).toBe(10);
+});
+
+it("the permit of a caller that does not come back is free for callers of other replicas", async () => {
+  const clock = fakeTime();
+  const windows = [{ limit: 2, windowMs: MINUTE }];
+  const limiters = createFakeLimiters({ windows, now: clock.monotonic, newsAfterMs: 250 });
+  const [here, there] = [1, 2].map(() => createScene({ clock, windows, limiters, replicas: 2 }));
+  const answered = async (scene: typeof here, app: string, query: string): Promise<boolean> => {
+    const waiting = { ...waitingOf({ deadlineAt: clock.now() + SECOND }), apps: () => [app] };
+    return (await scene?.ask({ app, query, waiting })) === ANSWERED;
+  };
+  for (const query of ["q1", "q2"]) expect(await answered(here, "first", query)).toBe(true);
+  expect(await answered(here, "gone", "q3")).toBe(false);
+  await clock.advance(MINUTE + 3 * SECOND);
+  for (const query of ["q4", "q5"])
+    expect([query, await answered(there, "next", query)]).toEqual([query, true]);
 });
