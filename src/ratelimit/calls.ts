@@ -57,6 +57,8 @@ export class Calls {
   #choosing: Promise<unknown> = Promise.resolve();
   #cancelNext = (): void => undefined;
   #isWatching = false;
+  /** Whether jobs start as soon as the present step has ended. */
+  #isStarting = false;
 
   constructor(options: CallsOptions, config: CallsConfig) {
     this.#options = options;
@@ -150,9 +152,7 @@ export class Calls {
     const { waiting: callers } = request;
     let cancel = (): void => undefined;
     const onAbandoned = (): void => {
-      if (!this.#waiting.has(entry)) return;
-      this.#withdraw(entry, NO_CALLER_WAITS);
-      this.#startJobs();
+      if (this.#waiting.has(entry)) this.#withdraw(entry, NO_CALLER_WAITS);
     };
     const watchDeadline = (): void => {
       // The deadline moves when other callers join.
@@ -160,7 +160,6 @@ export class Calls {
         if (!this.#waiting.has(entry)) return;
         if (this.#admission.leftMs(request) >= 0) return watchDeadline();
         this.#withdrawLate(entry, request.app);
-        this.#startJobs();
       });
     };
     this.#enterQueue(entry);
@@ -226,10 +225,16 @@ export class Calls {
     this.#withdraw(entry, entry.late);
   }
 
-  /** Afterwards, start jobs: once, also when many calls are withdrawn. */
+  /** The other calls may go earlier then. When many calls are withdrawn together, jobs are started once. */
   #withdraw(entry: Entry, why: Error): void {
     this.#leaveQueue(entry);
     entry.reject(why);
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    queueMicrotask(() => {
+      this.#isStarting = false;
+      this.#startJobs();
+    });
   }
 
   #leaveQueue(entry: Entry): void {

@@ -91,6 +91,22 @@ it("a caller that hangs up while its call gets its permit never costs a call", a
   expect([hangUp.signal.aborted, call.hasStarted(), limiters.sends]).toEqual([true, false, []]);
 });
 
+it("a call that is refused because its time is up leaves its place to the next one", async () => {
+  const { clock, call } = createScene({ windows: [{ limit: 2, windowMs: 10 * SECOND }] });
+  const slow = call("app");
+  await clock.advance(5_250);
+  call("app", { query: "quick" }).answer();
+  // One permit is free after 10 seconds, and the other one after 15.
+  const deadlineAt = clock.now() + 5_400;
+  const first = call("app", { query: "first" }, waitingOf({ deadlineAt }));
+  const second = call("app", { query: "second" });
+  await clock.advance(4_650);
+  // Now answers are known to take longer than the first one has time.
+  slow.answer();
+  await clock.advance(100);
+  expect([first.hasStarted(), second.hasStarted()]).toEqual([false, true]);
+});
+
 it.each([
   { name: "spacingMs apart", limit: 1_000, windowMs: MINUTE, apartMs: 25 },
   { name: "closer if the shortest window could not be used", limit: 100, windowMs: SECOND, apartMs: 5 },
