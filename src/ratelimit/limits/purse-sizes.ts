@@ -19,13 +19,19 @@ export interface PurseWindow {
   readonly own: number;
 }
 
-/** @returns the windows, the shortest first */
+/**
+ * A call counts in every window. If an own purse has no call in one of them, its calls in the others would be lost for
+ * everybody, so then there are no own purses.
+ * @returns the windows, the shortest first
+ */
 export function pursesOf(
   windows: readonly RateWindow[],
   { replicas, degradedReserve }: PurseSettings,
 ): PurseWindow[] {
+  const ownOf = (limit: number): number => Math.floor((limit * degradedReserve) / replicas);
+  const isUsable = windows.every(({ limit }) => ownOf(limit) > 0);
   return windows
-    .map(({ windowMs: ms, limit }) => ({ ms, limit, own: Math.floor((limit * degradedReserve) / replicas) }))
+    .map(({ windowMs: ms, limit }) => ({ ms, limit, own: isUsable ? ownOf(limit) : 0 }))
     .toSorted((a, b) => a.ms - b.ms);
 }
 
