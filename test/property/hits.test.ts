@@ -16,7 +16,7 @@ import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";
-import { type CallersApp, createCallersApp } from "../../src/http/callers-routes.ts";
+import { createCallersApp } from "../../src/http/callers-routes.ts";
 import { createCors } from "../../src/http/cors.ts";
 import { createHttpServer } from "../../src/http/edge/http-server.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
@@ -34,19 +34,8 @@ const SERVICE = "propertyservice";
 const clock = createFakeClock();
 const RULES = rulesWith({ staleWhileRevalidateMs: each(20_000) });
 
-interface Gateway {
-  readonly tiers: Tiers;
-  readonly app: CallersApp;
-  readonly records: RequestRecord[];
-  /** The keys of answers that were refreshed in the background. */
-  readonly refreshed: string[];
-  /** Sends a request; resolves when it is logged and its response is complete. */
-  readonly ask: (request: Asked) => Promise<object>;
-  readonly close: () => void;
-}
-
 /** @param isPlain nothing is remembered, and every answer takes the ordinary way through the stages */
-async function startGateway(isPlain: boolean): Promise<Gateway> {
+async function startGateway(isPlain: boolean) {
   const tiers = new Tiers(createMemoryStore(10_000_000, clock), undefined, clock);
   const records: RequestRecord[] = [];
   const refreshed: string[] = [];
@@ -118,10 +107,9 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
   const agent = new http.Agent({ keepAlive: true });
   return {
     tiers,
-    app,
     records,
-    refreshed,
-    async ask({ method, target, headers }) {
+    /** Sends a request; resolves when it is logged and its response is complete. */
+    async ask({ method, target, headers }: Asked) {
       const { promise, resolve } = Promise.withResolvers<void>();
       logged = resolve;
       const request = http.request({ agent, port, host: "127.0.0.1", method, path: target, headers }).end();
@@ -167,13 +155,6 @@ const LIMITS = {
   keepAliveTimeoutMs: 10_000,
   writeTimeoutMs: 10_000,
 };
-
-/** What happens before a request comes for the second time. */
-interface Meanwhile {
-  readonly passesMs: number;
-  /** The upstream confirms the answer, with another date. */
-  readonly isConfirmed: boolean;
-}
 
 interface Asked {
   readonly method: string;
@@ -257,14 +238,16 @@ const entry = fc
     return entryWith(body, storedAt, { ...rest, validators, bornAt: storedAt - bornBeforeMs });
   });
 
-const meanwhile: fc.Arbitrary<Meanwhile> = fc.record({
+/** What happens before a request comes for the second time. */
+const meanwhile = fc.record({
   passesMs: fc.constantFrom(0, 400, 1_000, 30_000),
+  /** The upstream confirms the answer, with another date. */
   isConfirmed: fc.boolean(),
 });
 
 const purge = fc.constantFrom("no", "no", "no", "soft", "hard");
 
-let [plain, quick]: (Gateway | undefined)[] = [];
+let [plain, quick]: (Awaited<ReturnType<typeof startGateway>> | undefined)[] = [];
 beforeAll(async () => {
   plain = await startGateway(true);
   quick = await startGateway(false);
@@ -279,27 +262,26 @@ it("every request gets the same response, log record and refresh on the fast pat
     entry,
     purge,
     fc.array(fc.tuple(asked, meanwhile), { minLength: 1, maxLength: 4 }),
-    check,
-  );
-  async function check(cached: Entry, purged: string, requests: [Asked, Meanwhile][]): Promise<void> {
-    const gateways = [plain, quick].filter((gateway) => gateway !== undefined);
-    for (const { tiers } of gateways) {
-      await tiers.drop(KEY);
-      await tiers.keep(KEY, { ...cached, purgeEpoch: tiers.purgeEpoch() });
-      if (purged !== "no") await tiers.purge({ kind: "key", key: KEY }, purged === "hard");
-    }
-    for (const [request, { passesMs, isConfirmed }] of requests) {
-      // Twice: the second time, the target and the coding are known, and the head is ready.
-      for (let time = 0; time < 2; time++) {
-        if (time === 1) {
-          clock.set(clock.now() + passesMs);
-          for (const { tiers } of isConfirmed ? gateways : []) await confirm(tiers);
-        }
-        const [expected, found] = await Promise.all(gateways.map((gateway) => gateway.ask(request)));
-        expect(found).toEqual(expected);
+    async (cached, purged, requests) => {
+      const gateways = [plain, quick].filter((gateway) => gateway !== undefined);
+      for (const { tiers } of gateways) {
+        await tiers.drop(KEY);
+        await tiers.keep(KEY, { ...cached, purgeEpoch: tiers.purgeEpoch() });
+        if (purged !== "no") await tiers.purge({ kind: "key", key: KEY }, purged === "hard");
       }
-    }
-  }
+      for (const [request, { passesMs, isConfirmed }] of requests) {
+        // Twice: the second time, the target and the coding are known, and the head is ready.
+        for (let time = 0; time < 2; time++) {
+          if (time === 1) {
+            clock.set(clock.now() + passesMs);
+            for (const { tiers } of isConfirmed ? gateways : []) await confirm(tiers);
+          }
+          const [expected, found] = await Promise.all(gateways.map((gateway) => gateway.ask(request)));
+          expect(found).toEqual(expected);
+        }
+      }
+    },
+  );
   await fc.assert(isSame, { numRuns: 250 });
   const hits = quick?.records.filter(({ outcome }) => outcome === "hit") ?? [];
   expect(hits.length).toBeGreaterThan(50);

@@ -141,28 +141,6 @@ describe("a page that is cut from its block", () => {
   });
 });
 
-describe("a page beyond the end of a block", () => {
-  it("is in the block only if no record follows it", () => {
-    fc.assert(
-      fc.property(asked, size, fc.nat(600), fc.nat(500), (asked, limit, offset, pageLimit) => {
-        const block = { offset: 0, limit };
-        const body = sandboxSends(asked, block, "offset");
-        const index = indexOf(body, asked, block);
-        const page = { offset, limit: pageLimit };
-        const isWhole = holdsPage(index, page);
-        expect(isWhole).toBe(
-          offset + pageLimit <= limit || index.totalCount <= limit || offset >= index.totalCount,
-        );
-        if (!isWhole) return;
-        expect(cutPage(body, index, page).body.toString()).toBe(
-          sandboxSends(asked, page, "offset").toString(),
-        );
-      }),
-      { numRuns: 50 },
-    );
-  });
-});
-
 describe("an answer with cut or changed bytes", () => {
   it("is never cut into invalid JSON or a wrong number of records", () => {
     const asked: Asked = { data: 0, resource: "listings", filters: { areaId: "1,76", minRooms: "3" } };

@@ -54,37 +54,61 @@ function* requestsOf(seed: number, random: TestRandom): Generator<SoakRequest, n
   }
 }
 
-/** What happened to the requests. */
-const NOTHING = {
-  requests: 0,
-  /** Answers with a body that was compared. */
-  compared: 0,
-  /** Of these, answers that were older than five seconds. */
-  aged: 0,
-  wrong: 0,
-  hung: 0,
-  /** Connections that broke because their replica was killed. */
-  lost: 0,
-  /** The longest a caller waited, apart from the time in which its replica was frozen. */
-  longestWaitMs: 0,
-};
-
-type Counts = typeof NOTHING & {
-  /** By status; 0 stands for no answer. */
-  readonly statuses: Record<string, number>;
-  /** The first failures, described. */
-  readonly examples: string[];
-};
-
 /** Sends so many requests a second, whether or not earlier ones have been answered. */
 export function startTraffic(members: readonly Member[], truth: Truth, seed: number, perSecond: number) {
   const random = createRandom(seed);
   const requests = requestsOf(seed, random);
   const agent = new http.Agent({ keepAlive: true, timeout: 30_000 });
-  const counts: Counts = { ...NOTHING, statuses: {}, examples: [] };
-  const check = createCheck(truth, counts);
+  /** By status; 0 stands for no answer. */
+  const statuses: Record<string, number> = {};
+  /** The first failures, described. */
+  const examples: string[] = [];
+  /** What happened to the requests. */
+  const counts = {
+    requests: 0,
+    /** Answers with a body that was compared. */
+    compared: 0,
+    /** Of these, answers that were older than five seconds. */
+    aged: 0,
+    wrong: 0,
+    hung: 0,
+    /** Connections that broke because their replica was killed. */
+    lost: 0,
+    /** The longest a caller waited, apart from the time in which its replica was frozen. */
+    longestWaitMs: 0,
+    statuses,
+    examples,
+  };
   const etags = new Map<string, { readonly etag: string; readonly body: Buffer }>();
   const inFlight = new Set<Promise<void>>();
+
+  /**
+   * @param known the body that the caller has already, if it asked with `If-None-Match`
+   * @returns why an answer is wrong
+   */
+  function faultIn(
+    reply: Reply,
+    canonical: string,
+    known: Buffer | undefined,
+    sentAt: number,
+    endedAt: number,
+  ): string | undefined {
+    const { status, headers, text } = reply;
+    if (text.includes(CALLER.privateKey)) return "it contains the private key";
+    const body = status === 304 ? known : reply.body;
+    if (status === 200 || status === 304) {
+      if (body === undefined) return "a 304 that nobody asked for";
+      const age = Number(headers.age ?? 0);
+      counts.compared += 1;
+      if (age > AGED_S) counts.aged += 1;
+      // The age was computed after the request was sent.
+      const from = sentAt - age * 1_000 - AGE_SLACK_MS;
+      return truth.isSent(canonical, body, from, endedAt) ? undefined : "the upstream sent nothing like it";
+    }
+    if (headers["content-type"] !== "application/problem+json") return "an error that is no problem+json";
+    if (REFUSALS.has(status) || status === truth.statusOf(canonical)) return undefined;
+    return "an unexpected status";
+  }
 
   async function send(member: Member, { app, target, canonical }: SoakRequest): Promise<void> {
     const known = random.chance(0.2) ? etags.get(target) : undefined;
@@ -95,7 +119,23 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
     const reply = await asking.catch((error: unknown) => new Error(String(error)));
     const endedAt = Date.now();
     const waitedMs = performance.now() - asked - member.frozenMs(sentAt, endedAt);
-    check({ member, canonical, target, reply, known: known?.body, sentAt, endedAt, waitedMs });
+    const status = reply instanceof Error ? 0 : reply.status;
+    counts.requests += 1;
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    counts.longestWaitMs = Math.max(counts.longestWaitMs, waitedMs);
+    const fail = (kind: "wrong" | "hung", why: string): void => {
+      counts[kind] += 1;
+      const { headers: head, text } = reply instanceof Error ? { headers: {}, text: reply.message } : reply;
+      const said = `${status} ${JSON.stringify(head)} ${JSON.stringify(text.slice(0, 200))}`;
+      if (examples.length < EXAMPLES)
+        examples.push(`${new Date(sentAt).toISOString()} ${kind}: ${why}: ${member.name} ${target}: ${said}`);
+    };
+    if (waitedMs > HUNG_MS) fail("hung", `${Math.round(waitedMs)} ms`);
+    else if (!(reply instanceof Error)) {
+      const why = faultIn(reply, canonical, known?.body, sentAt, endedAt);
+      if (why !== undefined) fail("wrong", why);
+    } else if (member.wasKilled(sentAt, endedAt)) counts.lost += 1;
+    else fail("wrong", "the connection broke, and its replica was not killed");
     if (reply instanceof Error || reply.status !== 200) return;
     const etag = reply.headers.etag;
     if (etag !== undefined) etags.set(target, { etag, body: reply.body });
@@ -115,61 +155,5 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
       await Promise.all(inFlight);
       agent.destroy();
     },
-  };
-}
-
-interface Exchange {
-  readonly member: Member;
-  readonly target: string;
-  readonly canonical: string;
-  readonly reply: Reply | Error;
-  /** The body that the caller has already, if it asked with `If-None-Match`. */
-  readonly known: Buffer | undefined;
-  readonly sentAt: number;
-  readonly endedAt: number;
-  readonly waitedMs: number;
-}
-
-function createCheck(truth: Truth, counts: Counts): (exchange: Exchange) => void {
-  function fail(kind: "wrong" | "hung", why: string, { member, target, sentAt, reply }: Exchange): void {
-    counts[kind] += 1;
-    const head = reply instanceof Error ? reply.message : `${reply.status} ${JSON.stringify(reply.headers)}`;
-    const start = reply instanceof Error ? "" : JSON.stringify(reply.text.slice(0, 200));
-    if (counts.examples.length < EXAMPLES)
-      counts.examples.push(
-        `${new Date(sentAt).toISOString()} ${kind}: ${why}: ${member.name} ${target}: ${head} ${start}`,
-      );
-  }
-  /** @returns why an answer is wrong */
-  function fault({ reply, canonical, known, sentAt, endedAt }: Exchange): string | undefined {
-    if (reply instanceof Error) return undefined;
-    const { status, headers, text } = reply;
-    if (text.includes(CALLER.privateKey)) return "it contains the private key";
-    const body = status === 304 ? known : reply.body;
-    if (status === 200 || status === 304) {
-      if (body === undefined) return "a 304 that nobody asked for";
-      const age = Number(headers.age ?? 0);
-      counts.compared += 1;
-      if (age > AGED_S) counts.aged += 1;
-      // The age was computed after the request was sent.
-      const from = sentAt - age * 1_000 - AGE_SLACK_MS;
-      return truth.isSent(canonical, body, from, endedAt) ? undefined : "the upstream sent nothing like it";
-    }
-    if (headers["content-type"] !== "application/problem+json") return "an error that is no problem+json";
-    if (REFUSALS.has(status) || status === truth.statusOf(canonical)) return undefined;
-    return "an unexpected status";
-  }
-  return (exchange) => {
-    const { member, reply, sentAt, endedAt, waitedMs } = exchange;
-    counts.requests += 1;
-    const status = reply instanceof Error ? 0 : reply.status;
-    counts.statuses[status] = (counts.statuses[status] ?? 0) + 1;
-    counts.longestWaitMs = Math.max(counts.longestWaitMs, waitedMs);
-    if (waitedMs > HUNG_MS) fail("hung", `${Math.round(waitedMs)} ms`, exchange);
-    else if (!(reply instanceof Error)) {
-      const why = fault(exchange);
-      if (why !== undefined) fail("wrong", why, exchange);
-    } else if (member.wasKilled(sentAt, endedAt)) counts.lost += 1;
-    else fail("wrong", "the connection broke, and its replica was not killed", exchange);
   };
 }

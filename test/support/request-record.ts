@@ -1,4 +1,4 @@
-import type { RequestRecord } from "../../src/telemetry/events.ts";
+import type { RequestRecord, UpstreamCallRecord } from "../../src/telemetry/events.ts";
 
 /** A cache hit of 20 ms. */
 export const HIT: RequestRecord = {
@@ -14,4 +14,14 @@ export const HIT: RequestRecord = {
   receivedAt: 0,
   durationMs: 20,
   bytes: 1_000,
+};
+
+/** A call that was answered after 100 ms. */
+export const CALL: UpstreamCallRecord = {
+  resource: "sold",
+  query: "sold?offset=0",
+  cause: "miss",
+  status: 200,
+  durationMs: 100,
+  bytes: 10,
 };

@@ -11,16 +11,8 @@ import { createObserver } from "../../../src/telemetry/observer.ts";
 import { createOutages } from "../../../src/telemetry/outages.ts";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
-import { HIT } from "../../support/request-record.ts";
+import { CALL, HIT } from "../../support/request-record.ts";
 
-const CALL: UpstreamCallRecord = {
-  resource: "sold",
-  query: "sold?offset=0",
-  cause: "miss",
-  status: 200,
-  durationMs: 100,
-  bytes: 10,
-};
 /** The beginning of a step of each series, so that counts fall into known steps. */
 const NOON = Date.UTC(2026, 0, 15, 12);
 const MINUTE = 60_000;

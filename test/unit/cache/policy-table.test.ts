@@ -97,14 +97,7 @@ const WORDS: Record<string, (of: Case) => void> = {
   "internal error": trying(MISTAKE),
 };
 
-interface Row {
-  readonly id: string;
-  readonly words: readonly string[];
-  readonly decision: string;
-  readonly says: string;
-}
-
-function rowsOfTable(): Row[] {
+function rowsOfTable() {
   const text = readFileSync(new URL("../../../docs/internals/cache-policy.md", import.meta.url), "utf8");
   return [...text.matchAll(/^[A-Z]\d+ .*$/gm)].map(([line]) => {
     const [id = "", state = "", decision = "", says = ""] = line.split(/ {2,}/);
@@ -112,7 +105,7 @@ function rowsOfTable(): Row[] {
   });
 }
 
-function caseOf({ words }: Row): Case {
+function caseOf(words: readonly string[]): Case {
   const of: Case = {
     cached: undefined,
     asked: { query: SEARCH, request: { directives: NO_DIRECTIVES, mayForceRefresh: false } },
@@ -161,7 +154,7 @@ describe("the table in docs/internals/cache-policy.md", () => {
   });
 
   it.each(ROWS.map((row) => [`${row.id}: ${row.words.join(", ")}`, row] as const))("%s", (_name, row) => {
-    const of = caseOf(row);
+    const of = caseOf(row.words);
     const decided = decide(of.cached, of.asked, of.failed, RULES, NOW);
     expect(inWords(decided, of)).toEqual({ decision: row.decision, says: row.says });
   });

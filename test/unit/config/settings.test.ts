@@ -25,16 +25,7 @@ function textOf(written: string): string {
   return written.startsWith('"') ? String(JSON.parse(written)) : (TEXTS[written] ?? written);
 }
 
-interface Case {
-  readonly name: string;
-  readonly env: Record<string, string>;
-  readonly files: Record<string, string>;
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-  readonly values: readonly (readonly [path: string, json: string])[];
-}
-
-function caseOf(block: string): Case[] {
+function caseOf(block: string) {
   const marked = (mark: string): string[] =>
     block.split("\n").flatMap((line) => (line.startsWith(mark) ? [line.slice(mark.length)] : []));
   const isMarked = /^(\$ |@ |-> |! |= |# |[A-Z][a-z].* )/;
@@ -58,7 +49,10 @@ function caseOf(block: string): Case[] {
       files: { "gateway.yaml": yaml.join("\n"), ...Object.fromEntries(files) },
       problems: marked("-> "),
       warnings: marked("! "),
-      values: marked("= ").map((line) => [line.split(" ", 1)[0] ?? "", line.slice(line.indexOf(" ") + 1)]),
+      values: marked("= ").map((line): [string, string] => [
+        line.split(" ", 1)[0] ?? "",
+        line.slice(line.indexOf(" ") + 1),
+      ]),
     },
   ];
 }

@@ -121,17 +121,6 @@ describe("a block that pages were cut from", () => {
     expect((await transcode(block, "identity")).toString()).toBe(upstreamSends(BLOCK));
   });
 
-  it("gives the same page at once for the second request, until the block changes", async () => {
-    const block = raw();
-    const key = keyOf("listings?limit=25&offset=0");
-    const asked: Page = { query: QUERY, key, offset: 0, limit: 25 };
-    expect(pageEntries.find(asked, block)).toBeUndefined();
-    const { entry } = await pageEntries.entryOf(asked, block, await indexOf(block), true, () => true);
-    expect(pageEntries.find(asked, block)?.entry).toBe(entry);
-    for (const changed of [{ etag: "another" }, { storedAt: block.storedAt + 1 }])
-      expect(pageEntries.find(asked, { ...block, ...changed })).toBeUndefined();
-  });
-
   it("gives no page if some of its bytes are missing", async () => {
     const index = await indexOf(raw());
     const lost = { length: raw().bodyBytes, copy: () => 0 };

@@ -37,13 +37,3 @@ it("a value given twice is refused once, with both values", () => {
   const faults = [{ parameter: "minRooms", value: "3 and 3.01", expected: expect.stringMatching(/twice/) }];
   expect(parsedTarget("/sold?minRooms=3&minRooms=3.01")).toMatchObject({ ok: false, faults });
 });
-
-it("records and thumbnails are at the paths of the API", () => {
-  const recordPath = "/v1/{serviceId}/of/{resource}";
-  const sent = (target: string): string | false | undefined => {
-    const parsed = parsedTarget(target, { recordPath });
-    return parsed?.ok && upstreamTarget(parsed.query, recordPath);
-  };
-  expect(sent("/v1/07/of/sold?beta=1")).toBe("/v1/7/of/sold?beta=1");
-  expect(sent("/cache/primary_07_0140x94.jpg?v=2")).toBe("/cache/primary_7_140x94.jpg?v=2");
-});

@@ -54,18 +54,6 @@ describe("unlisted ids", () => {
     expect(["a", "b", "c", "d"].map(apps.isKnown)).toEqual([true, false, true, true]);
     expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
   });
-
-  it("get a label in the order in which they were seen, and keep it", () => {
-    const apps = appsOf({ max: 1 });
-    for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * 10 * MINUTE);
-    expect(["web", "a", "b", "c", "never-seen"].map(apps.labelOf)).toEqual([
-      "web",
-      "a",
-      "b",
-      "other",
-      "other",
-    ]);
-  });
 });
 
 describe("how an app identified itself", () => {

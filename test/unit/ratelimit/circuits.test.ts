@@ -98,14 +98,8 @@ describe("beside an observed budget that is used up, a call", () => {
   });
 });
 
-interface Outage {
-  readonly replicas: number;
-  readonly outageMs: number;
-  readonly noticedMs: number;
-}
-
 describe("an outage", () => {
-  it.each<Outage>([
+  it.each([
     { replicas: 1, outageMs: 70 * SECOND, noticedMs: 15 * SECOND },
     { replicas: 3, outageMs: 70 * SECOND, noticedMs: 15 * SECOND },
     { replicas: 1, outageMs: 5 * MINUTE, noticedMs: 15 * SECOND },

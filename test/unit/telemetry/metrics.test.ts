@@ -1,18 +1,8 @@
 import { expect, it } from "vitest";
 
-import type { UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import type { Readings } from "../../../src/telemetry/metric-table.ts";
 import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
-import { HIT } from "../../support/request-record.ts";
-
-const CALL: UpstreamCallRecord = {
-  resource: "sold",
-  query: "sold?offset=0",
-  cause: "retry",
-  status: 503,
-  durationMs: 1_500,
-  bytes: 10,
-};
+import { CALL, HIT } from "../../support/request-record.ts";
 
 async function linesOf(metrics: Metrics): Promise<string[]> {
   const { text } = await metrics.render();
@@ -31,7 +21,8 @@ it("requests and calls are counted with their labels, and timed in seconds", asy
     { ...HIT, outcome: "refused", status: 400, resource: "none", problem: "invalid-query" },
     "other",
   );
-  for (const status of [401, 403, 503, "header-timeout"] as const) metrics.upstreamCall({ ...CALL, status });
+  for (const status of [401, 403, 503, "header-timeout"] as const)
+    metrics.upstreamCall({ ...CALL, cause: "retry", status, durationMs: 1_500 });
   const lines = await linesOf(metrics);
   expect(lines).toEqual(
     expect.arrayContaining([

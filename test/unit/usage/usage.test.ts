@@ -24,12 +24,10 @@ const ended = (status: LedgerCompletion["status"]): LedgerLine =>
 
 describe("usage", () => {
   it.each<[LedgerCompletion["status"] | undefined, string]>([
-    [200, "2xx"],
     [304, "3xx"],
     [429, "4xx"],
     [599, "5xx"],
     [999, "failed"],
-    ["reset", "failed"],
     [undefined, "uncompleted"],
   ])("counts a call that ended with %s as %s", async (status, name) => {
     const line = status === undefined ? ledgerLine({ at: NOON, completion: undefined }) : ended(status);
