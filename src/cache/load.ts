@@ -19,7 +19,7 @@ import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./recent-failures.ts";
 import { type CacheRules, isFresh } from "./ttl.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
-import { isFailureOfUpstream } from "./serve-or-fetch.ts";
+import { isFailureOfUpstream, wasRefusedHere } from "./serve-or-fetch.ts";
 import { receive } from "./receive.ts";
 import type { Tiers } from "./store/tiered.ts";
 
@@ -79,7 +79,7 @@ export function createLoad(options: LoadOptions) {
       entry.purgeEpoch < purgeEpoch && isPurged(tiers, question.key, entry);
     for (;;) {
       const loaded = await loadOnce(options, request).catch((error: unknown) => {
-        if (isRefusalOfAnother(error, waiter)) return undefined;
+        if (isRefusalOfAnother(error, request)) return undefined;
         throw error;
       });
       if (loaded !== undefined && !wasPurged(loaded)) return loaded;
@@ -138,12 +138,13 @@ async function fetchAndStore(
     cached: cached && validatorsOf(cached),
     departing: () => void (purgeEpoch = tiers.purgeEpoch()),
   };
-  const fetched = await fetch(asking);
+  const fetched = await fetch(asking).catch((error: unknown) => {
+    throw isBackground(cause) ? asBackground(error) : error;
+  });
   checks.called();
   const before = cached ?? tiers.purgedHard(key);
   const wasPurged = cached === undefined || isPurged(tiers, key, cached);
-  const isAsked = cause !== "refresh" && cause !== "warm";
-  const requests = (before?.served.count ?? 0) * replicas + (isAsked ? 1 : 0);
+  const requests = (before?.served.count ?? 0) * replicas + (isBackground(cause) ? 0 : 1);
   const reception = { query, fetched, now: clock.now(), purgeEpoch, cached, before, wasPurged, requests };
   const { entry, mayStore, change } = await receive(reception, rules(), lifetimes);
   if (change !== undefined) observer.refreshed(query.resource, change);
@@ -167,9 +168,22 @@ function isPurged(tiers: Tiers, key: string, entry: Entry): boolean {
   return tiers.judge(key, { entry, tier: "memory" })?.isPurged !== false;
 }
 
-/** Whether a flight was refused because of another app's limits, and not because this waiter's deadline has passed. */
-function isRefusalOfAnother(error: unknown, { app }: Waiter): boolean {
+function isBackground(cause: Cause): boolean {
+  return cause === "refresh" || cause === "warm";
+}
+
+/** Marks the refusal of background work, because it does not apply to waiting callers. */
+function asBackground(error: unknown): unknown {
+  return error instanceof Problem && wasRefusedHere(error)
+    ? new Problem(error.code, { ...error.details, ofBackground: true })
+    : error;
+}
+
+/** Whether a flight was refused because of limits that do not apply to this request: another app's, or background work's. */
+function isRefusalOfAnother(error: unknown, { cause, waiter: { app } }: LoadRequest): boolean {
   if (!(error instanceof Problem)) return false;
-  const { ofApp, late } = error.details;
-  return ofApp !== undefined && ofApp !== app && late !== true;
+  const { ofApp, ofBackground, late } = error.details;
+  // This waiter's own deadline in the queue has passed.
+  if (late === true) return false;
+  return (ofBackground === true && !isBackground(cause)) || (ofApp !== undefined && ofApp !== app);
 }

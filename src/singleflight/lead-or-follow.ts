@@ -68,6 +68,7 @@ function endOf(error: unknown, { abandoned }: Waiting): ClaimEnd {
     error instanceof Problem &&
     !BUDGET_SPENT.has(error.code) &&
     error.code !== "budget-unavailable" &&
+    error.details.ofBackground !== true &&
     !(abandoned.aborted && mayBeWithdrawn(error));
   return concernsAll ? { kind: "failed", problem: error } : { kind: "vacant" };
 }
