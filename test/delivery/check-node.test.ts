@@ -4,11 +4,11 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 
 import { compareNode } from "../../tools/check-node.ts";
 import { temporaryDirectory } from "../support/files.ts";
-import { portOf } from "../support/ports.ts";
+import { serve } from "../support/serve.ts";
 
 const [VERSION, SYSTEM] = ["v1.2.3", "linux-x64"];
 const NAME = `node-${VERSION}-${SYSTEM}`;
@@ -30,9 +30,7 @@ async function startReleases(checksumOf = (archive: Buffer) => hash("sha256", ar
     const file = files[url];
     response.writeHead(file === undefined ? 404 : 200).end(file);
   });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${portOf(server)}`;
+  return `http://127.0.0.1:${await serve(server)}`;
 }
 
 it("tells an official Node from another one, a wrong archive, and a place that cannot be reached", async () => {

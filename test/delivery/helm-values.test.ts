@@ -53,9 +53,7 @@ describe("a change of settings", () => {
 
   it.each([
     ["apps", { apps: [{ id: "web" }] }],
-    ["a lifetime", { cache: { ttl: { sold: "2h" } } }],
     ["the budget", { budget: { limit: "30/1m" } }],
-    ["the log", { log: { level: "debug" } }],
   ])("leaves the pods alone that can read it: %s", (_, config) => {
     expect(podOf({ config })).toEqual(before);
     expect(podOf({ config, reload: "restart" })).not.toEqual(podOf({ reload: "restart" }));
@@ -64,13 +62,6 @@ describe("a change of settings", () => {
   it("starts new pods if a running gateway cannot change it", () => {
     expect(podOf({ config: { query: { maxLimit: 1000 } } })).not.toEqual(before);
     expect(podOf({ config: { cache: { maxBytes: "128MiB" } } })).not.toEqual(before);
-  });
-
-  it("reaches pods that watch their file, or else start again", () => {
-    const env = { name: "WATCH_SETTINGS", value: "true" };
-    expect(before).toMatchObject({ spec: { containers: [{ env: expect.arrayContaining([env]) }] } });
-    const off = expect.arrayContaining([{ ...env, value: "false" }]);
-    expect(podOf({ reload: "restart" })).toMatchObject({ spec: { containers: [{ env: off }] } });
   });
 });
 

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { limitUnsent } from "../../../src/http/edge/connections.ts";
 import { ask } from "../../support/ask.ts";
-import { portOf } from "../../support/ports.ts";
+import { serve } from "../../support/serve.ts";
 
 /** More than the kernel keeps for one connection. */
 const ANSWER = Buffer.alloc(20_000_000);
@@ -20,12 +20,7 @@ it("answers that nobody reads are bounded in all: the connection that has waited
     unsent(response);
     begun.add(message.url);
   });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const port = portOf(server);
+  const port = await serve(server);
   for (const target of ["/first", "/second", "/third"]) {
     const socket = net.connect(port, "127.0.0.1");
     onTestFinished(() => void socket.destroy());

@@ -7,20 +7,17 @@ import { createFakeClock } from "../../support/fake-clock.ts";
 
 const config: LimiterConfig = {
   windows: [{ name: "1m", limit: 3, windowMs: 60_000 }],
-  perDay: new Map([["daily", 1]]),
+  perDay: new Map(),
   arrivalMs: 1_000,
 };
-const request = (more: Partial<PermitRequest> = {}): PermitRequest => ({
-  ...({
-    app: "app",
-    priority: "interactive",
-    resource: "listings",
-    cause: "miss",
-    query: "q",
-    leave: [],
-  } as const),
-  ...more,
-});
+const REQUEST: PermitRequest = {
+  app: "app",
+  priority: "interactive",
+  resource: "listings",
+  cause: "miss",
+  query: "q",
+  leave: [],
+};
 
 function setUp() {
   const clock = createFakeClock();
@@ -30,7 +27,7 @@ function setUp() {
 }
 
 async function permit(limiter: LocalLimiter): Promise<Permit> {
-  const acquired = await limiter.acquire(request());
+  const acquired = await limiter.acquire(REQUEST);
   if (acquired.kind === "wait") throw new Error(acquired.reason);
   return acquired.permit;
 }
@@ -44,7 +41,7 @@ describe("the limiter of a process without Redis", () => {
     await permit(limiter);
     await permit(limiter);
     const arrivedAt = clock.monotonic() - 60;
-    expect(await limiter.acquire(request())).toEqual({
+    expect(await limiter.acquire(REQUEST)).toEqual({
       kind: "wait",
       until: arrivedAt + 60_001,
       reason: "budget",
@@ -62,35 +59,11 @@ describe("the limiter of a process without Redis", () => {
     await clock.advance(10);
     const next = create("two");
     await permit(next);
-    expect(await next.acquire(request())).toMatchObject({ kind: "wait", reason: "budget" });
+    expect(await next.acquire(REQUEST)).toMatchObject({ kind: "wait", reason: "budget" });
     // The two calls of the killed process count until a window after their latest possible arrival.
     await clock.advance(60_000);
     expect(next.state().windows[0]).toMatchObject({ spent: 3 });
     await clock.advance(1_000);
     expect(next.state().windows[0]).toMatchObject({ spent: 0 });
-  });
-
-  it("keeps the permits that a request must leave, and an app's perDay", async () => {
-    const { limiter } = setUp();
-    await permit(limiter);
-    expect(await limiter.acquire(request({ leave: [2] }))).toMatchObject({
-      kind: "wait",
-      reason: "reserved",
-    });
-    expect(await limiter.acquire(request({ app: "daily", leave: [1] }))).toMatchObject({ kind: "permit" });
-    expect(await limiter.acquire(request({ app: "daily" }))).toMatchObject({
-      kind: "wait",
-      reason: "per-day",
-    });
-    await permit(limiter);
-    await limiter.acquireAnyway(request());
-    expect(limiter.state().windows[0]).toMatchObject({
-      spent: 4,
-      remaining: 0,
-      byApp: new Map([
-        ["app", 3],
-        ["daily", 1],
-      ]),
-    });
   });
 });

@@ -93,15 +93,11 @@ describe("the signature", () => {
     expect(ask({})).toContain("FAILURE_UNIQUE_USED");
   });
 
-  it("is refused as plain text under the JSON type, also after a change of the key", async () => {
-    const { sandbox, url } = await started();
+  it("is refused as plain text under the JSON type", async () => {
+    const { url } = await started();
     const reply = await call(`${url}/listings`);
     expect([reply.status, reply.headers["content-type"]]).toEqual([403, "application/json"]);
     expect(reply.text).toBe("FAILURE_MISSING_PARAM - callerId is missing");
-    sandbox.setCaller({ privateKey: "turned" });
-    expect((await call(url + signed("/areas"))).status).toBe(403);
-    sandbox.reset();
-    expect((await call(url + signed("/areas"))).status).toBe(200);
   });
 });
 
@@ -110,8 +106,6 @@ describe("conditional requests", () => {
   const LATER = new Date(NOW_MS).toUTCString();
   it.each<["none" | "etag" | "last-modified" | "both", Record<string, string>, number]>([
     ["etag", { "If-None-Match": 'W/TAG, "b"' }, 304],
-    ["etag", { "If-None-Match": '"another"' }, 200],
-    ["last-modified", { "If-Modified-Since": LATER }, 304],
     ["last-modified", { "If-Modified-Since": OLD }, 200],
     ["both", { "If-None-Match": '"another"', "If-Modified-Since": LATER }, 200],
     ["none", { "If-None-Match": "*" }, 200],

@@ -4,7 +4,7 @@
 import { gzipSync } from "node:zlib";
 
 import nock from "nock";
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/upstream/verdict.ts";
@@ -160,23 +160,13 @@ describe("the answer", () => {
     expect(ends[0]?.slowDown).toEqual(slowDown);
   });
 
-  it.each([
-    ["Thu, 15 Jan 2026 12:05:00 GMT", 300],
-    ["Thu, 15 Jan 2026 11:59:00 GMT", -60],
-    ["yesterday", "unknown"],
-    [undefined, "unknown"],
-  ])("that refuses our key at %s has the skew of the clocks in the log", async (date, clockSkewSeconds) => {
-    vi.useFakeTimers({ now: Date.UTC(2026, 0, 15, 12), toFake: ["Date"] });
-    onTestFinished(() => void vi.useRealTimers());
-    const headers: Record<string, string> = date === undefined ? {} : { date };
-    const { watcher } = await asked([{ status: 403, body: "FAILURE_HASH - wrong", headers }]);
-    expect(watcher.errors).toEqual([
-      {
-        message: expect.stringMatching(/PRIVATE_KEY.*CALLER_ID.*clock/),
-        fields: { status: 403, clockSkewSeconds, explanation: "FAILURE_HASH - wrong" },
-      },
-    ]);
-  });
+  it.each([{ date: "yesterday" }, {}])(
+    "that refuses our key with the headers %o leaves the skew open",
+    async (headers) => {
+      const { watcher } = await asked([{ status: 403, headers }]);
+      expect(watcher.errors).toMatchObject([{ fields: { clockSkewSeconds: "unknown" } }]);
+    },
+  );
 
   it.each([401, 403, 405, 406, 500, 503])("%i has its explanation in the log", async (status) => {
     const answer = { status, body: "FAILURE_X - because" };

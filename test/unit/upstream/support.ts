@@ -22,9 +22,9 @@ import { createAsk } from "../../../src/upstream/retry.ts";
 import { fetchAnswer, UpstreamFault, type RawAnswer } from "../../../src/upstream/send.ts";
 import type { Validators } from "../../../src/upstream/caching-headers.ts";
 import { createSigner, unsigned } from "../../../src/upstream/sign.ts";
-import { portOf } from "../../support/ports.ts";
 import { questionWith, requestWith, SEARCH } from "../../support/question.ts";
 import { waitingOf } from "../../support/waiting.ts";
+import { serve } from "../../support/serve.ts";
 import { SILENT } from "../../support/silent-observer.ts";
 import { load, MINIMAL } from "../config/config-fixture.ts";
 
@@ -139,32 +139,21 @@ export async function outcomeOf(exchange: Promise<RawAnswer>): Promise<RawAnswer
   }
 }
 
-async function listening(server: net.Server): Promise<string> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${portOf(server)}`;
-}
-
 /** The address of an HTTP server that ends with the test. `nth` counts its requests from 1. */
 export async function httpUpstream(
   answer: (response: http.ServerResponse, nth: number) => void,
 ): Promise<string> {
   let requests = 0;
   const server = http.createServer((_request, response) => answer(response, ++requests));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return await listening(server);
+  return `http://127.0.0.1:${await serve(server)}`;
 }
 
 /** A server of bytes that ends with the test; it is called for each request's head, with its number. */
 export async function rawUpstream(
   onRequest: (socket: net.Socket, head: string, number: number) => void,
 ): Promise<string> {
-  const sockets = new Set<net.Socket>();
   let requests = 0;
   const server = net.createServer((socket) => {
-    sockets.add(socket);
     // What the other side does to the connection is what the test is about.
     socket.on("error", () => undefined);
     let received = "";
@@ -177,9 +166,5 @@ export async function rawUpstream(
       onRequest(socket, head, (requests += 1));
     });
   });
-  onTestFinished(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return await listening(server);
+  return `http://127.0.0.1:${await serve(server)}`;
 }
