@@ -164,7 +164,7 @@ function createCacheStage(
   const shared = { tiers, checks, failures, rules, lifetimes, clock, observer };
   const load = createLoad({
     ...shared,
-    replicas: config.budget.replicas,
+    replicas: config.redis === null ? 1 : config.budget.replicas,
     joinFlight: flights.join,
     leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
     fetch,
