@@ -136,27 +136,23 @@ describe("the proxy in compose.yaml", () => {
   });
 });
 
-describe("Redis in compose.yaml", () => {
-  it("starts as it is told to, keeps what it is given, and makes room only by what has an expiry", async () => {
-    const { command: [program, ...options] = [], volumes } = service("redis");
-    const redis = await redisForTest(...options);
-    const setting = (name: string): Promise<unknown> => redis.command("CONFIG", "GET", name);
-    expect(await setting("appendonly")).toEqual(["appendonly", "yes"]);
-    expect(await setting("maxmemory-policy")).toEqual(["maxmemory-policy", "volatile-lru"]);
-    expect([program, volumes]).toEqual(["redis-server", ["redis:/data"]]);
-    await redis.command("SET", "key", "value");
-    await redis.kill();
-    await redis.restart();
-    expect(await redis.command("GET", "key")).toBe("value");
-  });
+it("Redis in compose.yaml starts as it is told to, keeps what it is given, and makes room only by what has an expiry", async () => {
+  const { command: [program, ...options] = [], volumes } = service("redis");
+  const redis = await redisForTest(...options);
+  const setting = (name: string): Promise<unknown> => redis.command("CONFIG", "GET", name);
+  expect(await setting("appendonly")).toEqual(["appendonly", "yes"]);
+  expect(await setting("maxmemory-policy")).toEqual(["maxmemory-policy", "volatile-lru"]);
+  expect([program, volumes]).toEqual(["redis-server", ["redis:/data"]]);
+  await redis.command("SET", "key", "value");
+  await redis.kill();
+  await redis.restart();
+  expect(await redis.command("GET", "key")).toBe("value");
 });
 
-describe("Prometheus in compose.yaml", () => {
-  it("accepts its settings and rules", () => {
-    const file = fileWith(withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")));
-    const { status, output } = promtool("check", "config", file);
-    expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
-  });
+it("Prometheus in compose.yaml accepts its settings and rules", () => {
+  const file = fileWith(withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")));
+  const { status, output } = promtool("check", "config", file);
+  expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
 });
 
 describe("Grafana in compose.yaml", () => {

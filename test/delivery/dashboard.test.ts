@@ -89,30 +89,28 @@ async function emptyAmong(
   return empty;
 }
 
-describe("a real Prometheus that scrapes a gateway under traffic", () => {
-  it("has data for every query of every panel and every rule that records, and evaluates every alert", async () => {
-    const { gateway, traffic } = await startBusy();
-    const prometheus = await startPrometheus(new URL(gateway.adminUrl).host, resolve(RULE_FILE));
-    await expect.poll(() => emptyAmong(prometheus, [["flights", "gateway_flights"]])).toEqual([]);
-    // The test sees a query that gives nothing, and one that is none.
-    const nothing = ["refusals", 'gateway_refused_total{reason="budget"}'] as const;
-    expect(await emptyAmong(prometheus, [nothing])).toEqual([nothing.join(": ")]);
-    const nonsense = emptyAmong(prometheus, [["nonsense", "rate(gateway_flights)"]]);
-    await expect(nonsense).rejects.toThrow("parse error");
+it("a real Prometheus that scrapes a gateway under traffic has data for every query of every panel and every rule that records, and evaluates every alert", async () => {
+  const { gateway, traffic } = await startBusy();
+  const prometheus = await startPrometheus(new URL(gateway.adminUrl).host, resolve(RULE_FILE));
+  await expect.poll(() => emptyAmong(prometheus, [["flights", "gateway_flights"]])).toEqual([]);
+  // The test sees a query that gives nothing, and one that is none.
+  const nothing = ["refusals", 'gateway_refused_total{reason="budget"}'] as const;
+  expect(await emptyAmong(prometheus, [nothing])).toEqual([nothing.join(": ")]);
+  const nonsense = emptyAmong(prometheus, [["nonsense", "rate(gateway_flights)"]]);
+  await expect(nonsense).rejects.toThrow("parse error");
 
-    const queries = [
-      ...PANELS.flatMap(({ title, targets = [] }) =>
-        targets.map(({ expr }) => [title, asSent(expr, RATE_INTERVAL)] as const),
-      ),
-      ...RECORDED.map((name) => ["recorded", name] as const),
-    ];
-    async function empty(): Promise<string[]> {
-      await traffic();
-      // The ratio of an hour needs a few hundred answers.
-      for (let i = 0; i < 40; i++) await gateway.get("/areas?q=Solna");
-      return emptyAmong(prometheus, queries);
-    }
-    await expect.poll(empty, { timeout: 40_000, interval: 200 }).toEqual([]);
-    for (const { expr } of RULES) await prometheus.query(expr);
-  });
+  const queries = [
+    ...PANELS.flatMap(({ title, targets = [] }) =>
+      targets.map(({ expr }) => [title, asSent(expr, RATE_INTERVAL)] as const),
+    ),
+    ...RECORDED.map((name) => ["recorded", name] as const),
+  ];
+  async function empty(): Promise<string[]> {
+    await traffic();
+    // The ratio of an hour needs a few hundred answers.
+    for (let i = 0; i < 40; i++) await gateway.get("/areas?q=Solna");
+    return emptyAmong(prometheus, queries);
+  }
+  await expect.poll(empty, { timeout: 40_000, interval: 200 }).toEqual([]);
+  for (const { expr } of RULES) await prometheus.query(expr);
 });

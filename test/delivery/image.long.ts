@@ -147,28 +147,26 @@ it(
   BUILD_MS,
 );
 
-describe("the image with the sandbox of the project", () => {
-  it("runs the sandbox as compose.yaml runs it, healthy as compose.yaml asks it", async () => {
-    const { command = [], healthcheck, volumes = [] } = composeFile().services["sandbox"] ?? {};
-    const inImage = join(image.root, "app/src/sandbox");
-    expect(volumes).toEqual(["./src/sandbox:/app/src/sandbox:ro"]);
-    const missing = image.run([...image.entrypoint, "sandbox"]);
-    expect(await missing.ended).toBe(1);
-    expect(missing.output()).toMatch(/^The image has no sandbox\. .*\n$/);
+it("the image with the sandbox of the project runs the sandbox as compose.yaml runs it, healthy as compose.yaml asks it", async () => {
+  const { command = [], healthcheck, volumes = [] } = composeFile().services["sandbox"] ?? {};
+  const inImage = join(image.root, "app/src/sandbox");
+  expect(volumes).toEqual(["./src/sandbox:/app/src/sandbox:ro"]);
+  const missing = image.run([...image.entrypoint, "sandbox"]);
+  expect(await missing.ended).toBe(1);
+  expect(missing.output()).toMatch(/^The image has no sandbox\. .*\n$/);
 
-    cpSync("src/sandbox", inImage, { recursive: true });
-    onTestFinished(() => rmSync(inImage, { recursive: true }));
-    // Any free ports: those of compose.yaml are the container's own.
-    const anyPorts = command.map((word) => word.replace(/^(--(?:control-)?port=)\d+$/, "$10"));
-    const sandbox = image.run([...image.entrypoint, ...anyPorts]);
-    const [, port = ""] = await sandbox.says(/control\s+http:\/\/[^:]+:(\d+)/);
-    const check = healthcheck?.test.slice(1).map((word) => word.replace(/:\d+\//, `:${port}/`)) ?? [];
-    expect(healthcheck?.test[0]).toBe("CMD");
-    expect(await image.run(check).ended).toBe(0);
-    sandbox.signal("SIGTERM");
-    expect(await sandbox.ended).toBe(0);
-    expect(await image.run(check).ended).toBe(1);
-  });
+  cpSync("src/sandbox", inImage, { recursive: true });
+  onTestFinished(() => rmSync(inImage, { recursive: true }));
+  // Any free ports: those of compose.yaml are the container's own.
+  const anyPorts = command.map((word) => word.replace(/^(--(?:control-)?port=)\d+$/, "$10"));
+  const sandbox = image.run([...image.entrypoint, ...anyPorts]);
+  const [, port = ""] = await sandbox.says(/control\s+http:\/\/[^:]+:(\d+)/);
+  const check = healthcheck?.test.slice(1).map((word) => word.replace(/:\d+\//, `:${port}/`)) ?? [];
+  expect(healthcheck?.test[0]).toBe("CMD");
+  expect(await image.run(check).ended).toBe(0);
+  sandbox.signal("SIGTERM");
+  expect(await sandbox.ended).toBe(0);
+  expect(await image.run(check).ended).toBe(1);
 });
 
 /** The image's HEALTHCHECK, for a gateway whose admin port is not the default one. */

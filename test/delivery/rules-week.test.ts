@@ -1,5 +1,5 @@
 /** The alert rules over generated series of an ordinary gateway, and in the first two minutes of real faults. */
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { alertsOver, callsWith, requestsOf, type Scraped } from "../support/ordinary-gateway.ts";
 
@@ -51,10 +51,11 @@ const FAULTS: Readonly<Record<string, readonly [(scraped: Scraped) => void, read
   ],
 };
 
-describe("within two minutes", () => {
-  it.each(Object.entries(FAULTS))("%s: the right alerts fire, and no others", (_, [apply, alerts]) => {
+it.each(Object.entries(FAULTS))(
+  "within two minutes, %s: the right alerts fire, and no others",
+  (_, [apply, alerts]) => {
     // On Monday at noon, ten minutes before the fault and two minutes after it.
     const monday = { seed: 2, stepSeconds: 30, steps: 20 + 4, fromHour: 12 };
     expect(alertsOver({ ...monday, fault: { step: 20, apply } })).toEqual(alerts);
-  });
-});
+  },
+);

@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { createRandom, type TestRandom } from "../support/random.ts";
 import { scrape, type Series, strangersAmong } from "../support/exposition.ts";
@@ -46,56 +46,52 @@ function inventions(random: TestRandom) {
   ];
 }
 
-describe("the number of apps", () => {
-  it("adds series up to metrics.apps, also when thousands are listed", async () => {
-    const ids = Array.from({ length: 3_000 }, (_, nth) => `app-${nth}`);
-    const listed = ids.map((id, nth) => `{ id: ${id}, weight: ${nth === 2_999 ? 2 : 1} }`).join(", ");
-    const gateway = await startGateway({ settings: `apps: [${listed}]` });
-    for (const app of [...ids.slice(0, 150), "app-2999", "unlisted"])
-      expect((await gateway.get("/areas?q=Nacka", { headers: { "x-app-id": app } })).status).toBe(200);
-    const named = async () =>
-      new Set(
-        (await scrape(gateway)).flatMap(({ metric, labels: { app } }) =>
-          metric === "gateway_requests_total" ? [app] : [],
-        ),
-      );
-    // A request is counted after its answer.
-    await expect.poll(named).toContain("app-2999");
-    expect(await named()).toContain("other");
-    const ofAll = (await scrape(gateway)).flatMap(({ labels: { app } }) => app ?? []);
-    expect(new Set(ofAll).size).toBe(101);
-  });
+it("the number of apps adds series up to metrics.apps, also when thousands are listed", async () => {
+  const ids = Array.from({ length: 3_000 }, (_, nth) => `app-${nth}`);
+  const listed = ids.map((id, nth) => `{ id: ${id}, weight: ${nth === 2_999 ? 2 : 1} }`).join(", ");
+  const gateway = await startGateway({ settings: `apps: [${listed}]` });
+  for (const app of [...ids.slice(0, 150), "app-2999", "unlisted"])
+    expect((await gateway.get("/areas?q=Nacka", { headers: { "x-app-id": app } })).status).toBe(200);
+  const named = async () =>
+    new Set(
+      (await scrape(gateway)).flatMap(({ metric, labels: { app } }) =>
+        metric === "gateway_requests_total" ? [app] : [],
+      ),
+    );
+  // A request is counted after its answer.
+  await expect.poll(named).toContain("app-2999");
+  expect(await named()).toContain("other");
+  const ofAll = (await scrape(gateway)).flatMap(({ labels: { app } }) => app ?? []);
+  expect(new Set(ofAll).size).toBe(101);
 });
 
-describe("what a caller invents", () => {
-  it("adds no series: not app, id, path, parameter, header or method", async () => {
-    const seed = randomInt(2 ** 31);
-    const random = createRandom(seed);
-    const gateway = await startGateway({ settings: "apps: [{ id: web }]\nmetrics: { apps: 1 }" });
-    let asked = 0;
+it("what a caller invents adds no series: not app, id, path, parameter, header or method", async () => {
+  const seed = randomInt(2 ** 31);
+  const random = createRandom(seed);
+  const gateway = await startGateway({ settings: "apps: [{ id: web }]\nmetrics: { apps: 1 }" });
+  let asked = 0;
 
-    /** The series there are when so many more inventions have been answered and written down. */
-    async function after(rounds: number): Promise<Series[]> {
-      for (let round = 0; round < rounds; round++) {
-        for (const { path, ...request } of inventions(random)) {
-          // Twice: what is answered from the cache is of its own series, and some inventions come up again.
-          await gateway.get(path, request);
-          await gateway.get(path, request);
-          asked += 2;
-        }
+  /** The series there are when so many more inventions have been answered and written down. */
+  async function after(rounds: number): Promise<Series[]> {
+    for (let round = 0; round < rounds; round++) {
+      for (const { path, ...request } of inventions(random)) {
+        // Twice: what is answered from the cache is of its own series, and some inventions come up again.
+        await gateway.get(path, request);
+        await gateway.get(path, request);
+        asked += 2;
       }
-      await expect.poll(countOfRequests).toBe(asked);
-      return scrape(gateway);
     }
-    async function countOfRequests(): Promise<number> {
-      const counts = (await scrape(gateway)).filter(({ metric }) => metric === "gateway_requests_total");
-      return counts.reduce((sum, { value }) => sum + value, 0);
-    }
+    await expect.poll(countOfRequests).toBe(asked);
+    return scrape(gateway);
+  }
+  async function countOfRequests(): Promise<number> {
+    const counts = (await scrape(gateway)).filter(({ metric }) => metric === "gateway_requests_total");
+    return counts.reduce((sum, { value }) => sum + value, 0);
+  }
 
-    const first = await after(2);
-    const later = await after(10);
-    const textOf = ({ text }: Series): string => text;
-    expect(later.map(textOf), `seed ${seed}`).toEqual(first.map(textOf));
-    expect(strangersAmong(later, ["web"]), `seed ${seed}`).toEqual([]);
-  });
+  const first = await after(2);
+  const later = await after(10);
+  const textOf = ({ text }: Series): string => text;
+  expect(later.map(textOf), `seed ${seed}`).toEqual(first.map(textOf));
+  expect(strangersAmong(later, ["web"]), `seed ${seed}`).toEqual([]);
 });

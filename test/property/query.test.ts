@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { type Meaning, plainTarget, randomMeaning, spell } from "../support/meanings.ts";
 import { understood } from "../support/understood.ts";
@@ -7,32 +7,28 @@ import { understood } from "../support/understood.ts";
 const seed = fc.nat(0xffff_ffff);
 const meaning = seed.map(randomMeaning);
 
-describe("one meaning, one key", () => {
-  it("for any spelling", () => {
-    fc.assert(
-      fc.property(meaning, seed, (meant, spelling) => {
-        const expected = understood(plainTarget(meant));
-        expect(expected).not.toMatch(/^refused|^nothing/);
-        expect(understood(spell(meant, spelling))).toBe(expected);
-      }),
-      { numRuns: 400 },
-    );
-  });
+it("one meaning has one key, for any spelling", () => {
+  fc.assert(
+    fc.property(meaning, seed, (meant, spelling) => {
+      const expected = understood(plainTarget(meant));
+      expect(expected).not.toMatch(/^refused|^nothing/);
+      expect(understood(spell(meant, spelling))).toBe(expected);
+    }),
+    { numRuns: 400 },
+  );
 });
 
-describe("two meanings, two keys", () => {
-  it("for small differences", () => {
-    fc.assert(
-      fc.property(meaning, (meant) => {
-        const text = understood(plainTarget(meant));
-        for (const near of neighboursOf(meant)) {
-          const target = plainTarget(near);
-          expect([target, understood(target)]).not.toEqual([target, text]);
-        }
-      }),
-      { numRuns: 150 },
-    );
-  });
+it("two meanings have two keys, for small differences", () => {
+  fc.assert(
+    fc.property(meaning, (meant) => {
+      const text = understood(plainTarget(meant));
+      for (const near of neighboursOf(meant)) {
+        const target = plainTarget(near);
+        expect([target, understood(target)]).not.toEqual([target, text]);
+      }
+    }),
+    { numRuns: 150 },
+  );
 });
 
 /** What differs from a meaning in one parameter, or in the resource. Some of it is refused. */

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { instantOf, type LedgerLine } from "../../src/usage/ledger-line.ts";
 import { Instants, type WindowUsage } from "../../src/usage/rolling-maximum.ts";
@@ -46,28 +46,26 @@ function byCounting(lines: readonly LedgerLine[], one: Window, to: number): Omit
 const OLD = { at: -1, tookMs: null, limits: {} };
 const WINDOW = { name: "w0", limit: 1, windowMs: 30 };
 
-describe("rolling maxima", () => {
-  it("are the same as by counting, for calls in any order", () => {
-    fc.assert(
-      fc.property(calls, windows, fc.integer({ min: 1, max: 60 }), (drawn, some, lengthMs) => {
-        const lines = drawn.map(({ at, tookMs, limits }, index) => {
-          const arrivedAt = FROM + at + (tookMs ?? 0);
-          const text = Object.entries(limits).map(([windowMs, limit]) => `${limit}/${windowMs}`);
-          return ledgerLine({
-            id: String(index),
-            at: FROM + at,
-            limits: text.join(),
-            completion: tookMs === null ? undefined : { status: 200, durationMs: 1, arrivedAt },
-          });
+it("rolling maxima are the same as by counting, for calls in any order", () => {
+  fc.assert(
+    fc.property(calls, windows, fc.integer({ min: 1, max: 60 }), (drawn, some, lengthMs) => {
+      const lines = drawn.map(({ at, tookMs, limits }, index) => {
+        const arrivedAt = FROM + at + (tookMs ?? 0);
+        const text = Object.entries(limits).map(([windowMs, limit]) => `${limit}/${windowMs}`);
+        return ledgerLine({
+          id: String(index),
+          at: FROM + at,
+          limits: text.join(),
+          completion: tookMs === null ? undefined : { status: 200, durationMs: 1, arrivedAt },
         });
-        const to = FROM + lengthMs;
-        const instants = new Instants();
-        for (const line of lines) instants.add(line);
-        const found = instants.measure(some, { from: FROM, to });
-        expect(found).toEqual(some.map((one) => expect.objectContaining(byCounting(lines, one, to))));
-      }),
-      // A call at the very beginning of the period, permitted under other limits than those before it.
-      { numRuns: 500, examples: [[[OLD, { at: 0, tookMs: null, limits: { "10": 1 } }, OLD], [WINDOW], 1]] },
-    );
-  });
+      });
+      const to = FROM + lengthMs;
+      const instants = new Instants();
+      for (const line of lines) instants.add(line);
+      const found = instants.measure(some, { from: FROM, to });
+      expect(found).toEqual(some.map((one) => expect.objectContaining(byCounting(lines, one, to))));
+    }),
+    // A call at the very beginning of the period, permitted under other limits than those before it.
+    { numRuns: 500, examples: [[[OLD, { at: 0, tookMs: null, limits: { "10": 1 } }, OLD], [WINDOW], 1]] },
+  );
 });

@@ -82,19 +82,17 @@ it("a fetched answer is given to its callers before it is in the store; its flig
   expect(flightsUnderWay()).toBe(0);
 });
 
-describe("a flight that fails", () => {
-  it.each([
-    ["was refused here", new Problem("temporary-reduced-capacity")],
-    [
-      "was refused because the upstream is left alone",
-      new Problem("upstream-unavailable", { refusedHere: true }),
-    ],
-    ["met a mistake of the gateway", new TypeError("a mistake")],
-  ])("because it %s does not count as a failure of the upstream", async (_name, error) => {
-    const { load, isLeftAlone } = setup(() => Promise.reject(error));
-    await expect(load()).rejects.toThrow();
-    expect(isLeftAlone()).toBe(false);
-  });
+it.each([
+  ["was refused here", new Problem("temporary-reduced-capacity")],
+  [
+    "was refused because the upstream is left alone",
+    new Problem("upstream-unavailable", { refusedHere: true }),
+  ],
+  ["met a mistake of the gateway", new TypeError("a mistake")],
+])("a flight that fails because it %s does not count as a failure of the upstream", async (_name, error) => {
+  const { load, isLeftAlone } = setup(() => Promise.reject(error));
+  await expect(load()).rejects.toThrow();
+  expect(isLeftAlone()).toBe(false);
 });
 
 describe("a flight that was refused because of the request that started it", () => {

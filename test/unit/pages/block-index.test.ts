@@ -18,16 +18,14 @@ function body(changes: Readonly<Record<string, unknown>> = {}): Buffer {
   return Buffer.from(JSON.stringify(members));
 }
 
-describe("a block that pages can be cut from", () => {
-  it.each<[string, Readonly<Record<string, unknown>>]>([
-    ["as the upstream sends it", {}],
-    ["without an echo", { searchParams: undefined }],
-    ["with the empty array that PHP makes of an echo without members", { searchParams: [] }],
-    ["with ids that are texts", { listings: [{ serviceId: "a" }, { serviceId: "b" }] }],
-    ["with what nobody knows in its records", { listings: [{ serviceId: 1, new: [{}] }, { serviceId: 2 }] }],
-  ])("%s", (_, changes) => {
-    expect(indexBlock(body(changes), "listings", BLOCK)).toMatchObject({ totalCount: 502, offset: 500 });
-  });
+it.each<[string, Readonly<Record<string, unknown>>]>([
+  ["as the upstream sends it", {}],
+  ["without an echo", { searchParams: undefined }],
+  ["with the empty array that PHP makes of an echo without members", { searchParams: [] }],
+  ["with ids that are texts", { listings: [{ serviceId: "a" }, { serviceId: "b" }] }],
+  ["with what nobody knows in its records", { listings: [{ serviceId: 1, new: [{}] }, { serviceId: 2 }] }],
+])("a block that pages can be cut from %s", (_, changes) => {
+  expect(indexBlock(body(changes), "listings", BLOCK)).toMatchObject({ totalCount: 502, offset: 500 });
 });
 
 describe("an unusable block", () => {
@@ -71,14 +69,12 @@ describe("an unusable block", () => {
   });
 });
 
-describe("the block around a page", () => {
-  it.each([
-    [{ offset: 475, limit: 25 }, 500, { offset: 0, limit: 500 }],
-    [{ offset: 476, limit: 25 }, 500, undefined],
-    [{ offset: 500, limit: 25 }, 500, { offset: 500, limit: 500 }],
-    [{ offset: 0, limit: 500 }, 250, undefined],
-    [{ offset: 9_007_199_254_740_991, limit: 0 }, 500, { offset: 9_007_199_254_740_500, limit: 500 }],
-  ])("of %j in blocks of %i is %j", (page, size, block) => {
-    expect(blockAround(page, size)).toEqual(block);
-  });
+it.each([
+  [{ offset: 475, limit: 25 }, 500, { offset: 0, limit: 500 }],
+  [{ offset: 476, limit: 25 }, 500, undefined],
+  [{ offset: 500, limit: 25 }, 500, { offset: 500, limit: 500 }],
+  [{ offset: 0, limit: 500 }, 250, undefined],
+  [{ offset: 9_007_199_254_740_991, limit: 0 }, 500, { offset: 9_007_199_254_740_500, limit: 500 }],
+])("the block around a page of %j in blocks of %i is %j", (page, size, block) => {
+  expect(blockAround(page, size)).toEqual(block);
 });

@@ -44,16 +44,14 @@ describe("a request counts as", () => {
   });
 });
 
-describe("unlisted ids", () => {
-  it("are bounded: a new id replaces the one seen least recently, unless that is in use", () => {
-    const apps = appsOf();
-    for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * MINUTE);
-    expect(apps.identify("d", undefined, 4 * MINUTE)).toBe("other");
-    apps.identify("a", undefined, 4 * MINUTE);
-    expect(apps.identify("d", undefined, 6.5 * MINUTE)).toBe("d");
-    expect(["a", "b", "c", "d"].map(apps.isKnown)).toEqual([true, false, true, true]);
-    expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
-  });
+it("unlisted ids are bounded: a new id replaces the one seen least recently, unless that is in use", () => {
+  const apps = appsOf();
+  for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * MINUTE);
+  expect(apps.identify("d", undefined, 4 * MINUTE)).toBe("other");
+  apps.identify("a", undefined, 4 * MINUTE);
+  expect(apps.identify("d", undefined, 6.5 * MINUTE)).toBe("d");
+  expect(["a", "b", "c", "d"].map(apps.isKnown)).toEqual([true, false, true, true]);
+  expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
 });
 
 describe("how an app identified itself", () => {

@@ -79,23 +79,21 @@ describe("a circuit opens", () => {
 });
 
 /** In `budget.mode: observe`, when the budget is used up for much longer than the upstream's pause of five seconds. */
-describe("beside an observed budget that is used up, a call", () => {
-  it.each([
-    { deadlineMs: 20 * SECOND, isSent: true, does: "waits for the end of the pause" },
-    { deadlineMs: SECOND, isSent: false, does: "whose deadline is earlier is refused at once" },
-  ])("$does", async ({ deadlineMs, isSent }) => {
-    const scene = createScene({ mode: "observe", windows: [{ limit: 2, windowMs: MINUTE }] });
-    await askAll(scene, 2, {});
-    await scene.ask({ query: "last" }, SLOW_DOWN);
-    const waiting = waitingOf({ deadlineAt: scene.clock.now() + deadlineMs });
-    const call = scene.call("app", {}, waiting);
-    call.answer();
-    await scene.clock.advance(4 * SECOND);
-    expect(call.hasStarted()).toBe(false);
-    if (!isSent) return expect(await call.result).toEqual(REFUSED_HERE);
-    await scene.clock.advance(2 * SECOND);
-    expect(await call.result).toBe(ANSWERED);
-  });
+it.each([
+  { deadlineMs: 20 * SECOND, isSent: true, does: "waits for the end of the pause" },
+  { deadlineMs: SECOND, isSent: false, does: "whose deadline is earlier is refused at once" },
+])("beside an observed budget that is used up, a call $does", async ({ deadlineMs, isSent }) => {
+  const scene = createScene({ mode: "observe", windows: [{ limit: 2, windowMs: MINUTE }] });
+  await askAll(scene, 2, {});
+  await scene.ask({ query: "last" }, SLOW_DOWN);
+  const waiting = waitingOf({ deadlineAt: scene.clock.now() + deadlineMs });
+  const call = scene.call("app", {}, waiting);
+  call.answer();
+  await scene.clock.advance(4 * SECOND);
+  expect(call.hasStarted()).toBe(false);
+  if (!isSent) return expect(await call.result).toEqual(REFUSED_HERE);
+  await scene.clock.advance(2 * SECOND);
+  expect(await call.result).toBe(ANSWERED);
 });
 
 describe("an outage", () => {

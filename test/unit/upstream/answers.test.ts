@@ -185,17 +185,15 @@ describe("the answer", () => {
   );
 });
 
-describe("an upstream that fails for a moment", () => {
-  it.each([
-    [[500, 503, 200], AGAIN_IN_5],
-    [[503, 500, 200], "502 upstream-error, Retry-After 5"],
-    [[500, 404], "404: undefined"],
-    [[500, 200], "the body"],
-  ])("%j is retried once: %s", async (statuses, expected) => {
-    const body = (status: number): string => (status === 404 ? "" : PAGE);
-    const { result, heads } = await asked(statuses.map((status) => ({ status, body: body(status) })));
-    expect([inBrief(result), heads.length]).toEqual([expected, 2]);
-  });
+it.each([
+  [[500, 503, 200], AGAIN_IN_5],
+  [[503, 500, 200], "502 upstream-error, Retry-After 5"],
+  [[500, 404], "404: undefined"],
+  [[500, 200], "the body"],
+])("an upstream that fails for a moment, %j, is retried once: %s", async (statuses, expected) => {
+  const body = (status: number): string => (status === 404 ? "" : PAGE);
+  const { result, heads } = await asked(statuses.map((status) => ({ status, body: body(status) })));
+  expect([inBrief(result), heads.length]).toEqual([expected, 2]);
 });
 
 describe("a conditional request", () => {

@@ -28,22 +28,20 @@ async function outcome(
 
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 
-describe("an exchange", () => {
-  it("sends only the given headers and those that HTTP requires", async () => {
-    let head = "";
-    const url = await rawUpstream((socket, received) => {
-      head = received;
-      socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
-    });
-    await fetching(createFakeClock())(request(url));
-    expect(head.split("\r\n").map((line) => line.toLowerCase())).toEqual([
-      "get /listings?x=1 http/1.1",
-      "accept: application/json",
-      "accept-encoding: gzip",
-      `host: ${new URL(url).host}`,
-      "connection: keep-alive",
-    ]);
+it("an exchange sends only the given headers and those that HTTP requires", async () => {
+  let head = "";
+  const url = await rawUpstream((socket, received) => {
+    head = received;
+    socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
   });
+  await fetching(createFakeClock())(request(url));
+  expect(head.split("\r\n").map((line) => line.toLowerCase())).toEqual([
+    "get /listings?x=1 http/1.1",
+    "accept: application/json",
+    "accept-encoding: gzip",
+    `host: ${new URL(url).host}`,
+    "connection: keep-alive",
+  ]);
 });
 
 it("a call whose permit expires before its connection is ready is not sent", async () => {
@@ -72,29 +70,27 @@ it("a call that is given up before its whole answer was read frees its connectio
   expect(await fetching(createFakeClock(), agent)(request(url))).toMatchObject({ status: 200 });
 });
 
-describe("an upstream that breaks off", () => {
-  it.each<[string, (socket: Socket) => void, string]>([
-    ["resets at once", (socket) => socket.resetAndDestroy(), "reset"],
-    ["closes without a word", (socket) => socket.end(), "reset"],
-    [
-      "switches to another protocol",
-      (socket) => socket.write("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
-      "malformed",
-    ],
-    ["gives endless headers", (socket) => socket.end(`${HEAD}X: ${"x".repeat(70_000)}\r\n\r\n`), "malformed"],
-    [
-      "sends less than its Content-Length",
-      (socket) => socket.end(`${HEAD}Content-Length: 3\r\n\r\n{}`),
-      "cut-body",
-    ],
-    [
-      "sends no last chunk",
-      (socket) => socket.end(`${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n`),
-      "cut-body",
-    ],
-  ])("%s", async (_name, onRequest, kind) => {
-    expect(await outcome(onRequest)).toEqual({ outcome: kind, pending: 0 });
-  });
+it.each<[string, (socket: Socket) => void, string]>([
+  ["resets at once", (socket) => socket.resetAndDestroy(), "reset"],
+  ["closes without a word", (socket) => socket.end(), "reset"],
+  [
+    "switches to another protocol",
+    (socket) => socket.write("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
+    "malformed",
+  ],
+  ["gives endless headers", (socket) => socket.end(`${HEAD}X: ${"x".repeat(70_000)}\r\n\r\n`), "malformed"],
+  [
+    "sends less than its Content-Length",
+    (socket) => socket.end(`${HEAD}Content-Length: 3\r\n\r\n{}`),
+    "cut-body",
+  ],
+  [
+    "sends no last chunk",
+    (socket) => socket.end(`${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n`),
+    "cut-body",
+  ],
+])("an upstream that breaks off: %s", async (_name, onRequest, kind) => {
+  expect(await outcome(onRequest)).toEqual({ outcome: kind, pending: 0 });
 });
 
 it.each(["EMFILE", "ENFILE"])(
@@ -112,21 +108,19 @@ it.each(["EMFILE", "ENFILE"])(
   },
 );
 
-describe("an upstream that sends too much", () => {
-  it("is cut off, with and without a Content-Length", async () => {
-    for (const framing of ["Content-Length: 99999999", "Connection: close"]) {
-      const { promise: closed, resolve } = Promise.withResolvers<void>();
-      const { outcome: result, pending } = await outcome((socket) => {
-        socket.write(`${HEAD}${framing}\r\n\r\n`);
-        const pour = (): boolean => socket.write("x".repeat(16_384));
-        socket.on("drain", pour);
-        socket.once("close", () => resolve());
-        while (pour());
-      });
-      expect([framing, result, pending]).toEqual([framing, "too-large", 0]);
-      await closed;
-    }
-  });
+it("an upstream that sends too much is cut off, with and without a Content-Length", async () => {
+  for (const framing of ["Content-Length: 99999999", "Connection: close"]) {
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const { outcome: result, pending } = await outcome((socket) => {
+      socket.write(`${HEAD}${framing}\r\n\r\n`);
+      const pour = (): boolean => socket.write("x".repeat(16_384));
+      socket.on("drain", pour);
+      socket.once("close", () => resolve());
+      while (pour());
+    });
+    expect([framing, result, pending]).toEqual([framing, "too-large", 0]);
+    await closed;
+  }
 });
 
 describe("an upstream that is slow", () => {

@@ -11,17 +11,15 @@ function answerIn(body: string): string {
   return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-describe("a connection that the upstream has closed", () => {
-  it("is replaced once: a reset of the new one is not retried", async () => {
-    const url = await rawUpstream((socket, _head, number) => {
-      if (number === 1) socket.write(answerIn(PAGE));
-      else socket.resetAndDestroy();
-    });
-    const { attempt, watcher } = attempting({ baseUrl: url });
-    await attempt(LISTINGS, NO_DEADLINE);
-    await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
-    expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
+it("a connection that the upstream has closed is replaced once: a reset of the new one is not retried", async () => {
+  const url = await rawUpstream((socket, _head, number) => {
+    if (number === 1) socket.write(answerIn(PAGE));
+    else socket.resetAndDestroy();
   });
+  const { attempt, watcher } = attempting({ baseUrl: url });
+  await attempt(LISTINGS, NO_DEADLINE);
+  await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
+  expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
 });
 
 describe("the retry", () => {
@@ -88,22 +86,20 @@ describe("the retry", () => {
   });
 });
 
-describe("the total timeout", () => {
-  it("includes both attempts", async () => {
-    const url = await httpUpstream((response, nth) => {
-      response.statusCode = 500;
-      if (nth === 1) response.end();
-    });
-    const clock = createFakeClock();
-    // So late that the second attempt cannot use up its header timeout.
-    const retryDelayMs = LIMITS.totalTimeoutMs - 1_000;
-    const { attempt, watcher } = attempting({ baseUrl: url, clock, retryDelayMs });
-    const failed = attempt(LISTINGS, NO_DEADLINE).catch((error: unknown) => error);
-    await clock.armed(retryDelayMs);
-    await clock.advance(retryDelayMs);
-    await clock.armed(LIMITS.headerTimeoutMs, 2);
-    await clock.advance(1_000);
-    expect(await failed).toMatchObject({ code: "upstream-timeout" });
-    expect(watcher.calls.map((call) => call.status)).toEqual([500, "total-timeout"]);
+it("the total timeout includes both attempts", async () => {
+  const url = await httpUpstream((response, nth) => {
+    response.statusCode = 500;
+    if (nth === 1) response.end();
   });
+  const clock = createFakeClock();
+  // So late that the second attempt cannot use up its header timeout.
+  const retryDelayMs = LIMITS.totalTimeoutMs - 1_000;
+  const { attempt, watcher } = attempting({ baseUrl: url, clock, retryDelayMs });
+  const failed = attempt(LISTINGS, NO_DEADLINE).catch((error: unknown) => error);
+  await clock.armed(retryDelayMs);
+  await clock.advance(retryDelayMs);
+  await clock.armed(LIMITS.headerTimeoutMs, 2);
+  await clock.advance(1_000);
+  expect(await failed).toMatchObject({ code: "upstream-timeout" });
+  expect(watcher.calls.map((call) => call.status)).toEqual([500, "total-timeout"]);
 });

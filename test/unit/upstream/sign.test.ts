@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { systemRandom } from "../../../src/process/random.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
@@ -20,20 +20,16 @@ function parametersOf(signed: string): URLSearchParams {
   return new URL(signed, "http://upstream.test").searchParams;
 }
 
-describe("a signature", () => {
-  it.each([
-    ["acme", "secret", "66e468ec86195328b0520fb610b57b1bb05c853c"],
-    ["acme ab & söner", "nyckel-åäö-🔑", "d9b8161a1d2313b9723ce7ceafaf1907ed84bfe6"],
-  ])("of the caller %s is the one of sha1sum", (callerId, key, hash) => {
-    const parameters = parametersOf(signer(callerId, key)("/listings"));
-    expect(Object.fromEntries(parameters)).toEqual({ callerId, time: "1700000000", unique: UNIQUE, hash });
-  });
+it.each([
+  ["acme", "secret", "66e468ec86195328b0520fb610b57b1bb05c853c"],
+  ["acme ab & söner", "nyckel-åäö-🔑", "d9b8161a1d2313b9723ce7ceafaf1907ed84bfe6"],
+])("a signature of the caller %s is the one of sha1sum", (callerId, key, hash) => {
+  const parameters = parametersOf(signer(callerId, key)("/listings"));
+  expect(Object.fromEntries(parameters)).toEqual({ callerId, time: "1700000000", unique: UNIQUE, hash });
 });
 
-describe("unique", () => {
-  it("is 16 letters and digits, and never repeats", () => {
-    const made = Array.from({ length: 10_000 }, systemRandom.unique16);
-    expect(made.filter((unique) => !/^[A-Za-z0-9]{16}$/.test(unique))).toEqual([]);
-    expect(new Set(made).size).toBe(made.length);
-  });
+it("unique is 16 letters and digits, and never repeats", () => {
+  const made = Array.from({ length: 10_000 }, systemRandom.unique16);
+  expect(made.filter((unique) => !/^[A-Za-z0-9]{16}$/.test(unique))).toEqual([]);
+  expect(new Set(made).size).toBe(made.length);
 });
