@@ -35,7 +35,7 @@ export async function main(
   logPlainText(log);
   const end = watchForEnd(log, env["npm_lifecycle_event"] === "start");
   let gateway: Gateway | undefined;
-  // By convention, a process reads its settings again.
+  // By convention, SIGHUP tells a process to read its settings again.
   process.on("SIGHUP", () => gateway?.reload());
   let what = "property-gateway cannot start";
   try {

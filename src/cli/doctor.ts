@@ -94,7 +94,7 @@ function checkDataDir({ dataDir, redis }: Config): Finding {
   // The gateway creates the directory.
   const place = existsSync(dataDir) ? dataDir : dirname(dataDir);
   try {
-    // With the dot, a file is a mistake, too.
+    // With the dot, the check also fails if the path is a file.
     accessSync(`${place}/.`, constants.W_OK | constants.X_OK);
     return ["ok", dataDir];
   } catch (error) {

@@ -47,7 +47,7 @@ export function readEnvironment(env: Environment) {
   return { assignments, problems, given: new Map(given) };
 }
 
-/** @returns what the setting needs if the text is that; otherwise the text, which the check refuses */
+/** @returns the value that the setting needs. If the text is no such value: the text, which the check then refuses */
 function readText(text: string, shape: z.core.$ZodType): unknown {
   if (shape instanceof z.ZodObject) return readPairs(text) ?? text;
   if (shape instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";

@@ -40,7 +40,7 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
   const sources = mergeSources(DEFAULTS, file, assignments);
   const { readable: settings, mistakes } = validateSettings(sources);
   const { values: secrets, mistakes: ofSecrets } = readSecrets({ settings, given, readFile });
-  // Without the file, nothing is known of most settings.
+  // If a file cannot be read, most settings are unknown.
   const reported =
     unreadable.length > 0 ? [] : [...mistakes, ...ofSecrets, ...checkCombinations(settings, sources, given)];
   const problems = [

@@ -14,7 +14,7 @@ export function rateLimitHeaders(shares: readonly ShareOfWindow[]): readonly str
   if (known !== undefined) return known;
   const list = (item: (share: ShareOfWindow) => string): string =>
     shares.map((share) => `"${share.name}";${item(share)}`).join(", ");
-  // An app cannot send a part of a request.
+  // Rounded down, because an app cannot send a part of a request.
   const policy = list(({ limit, windowSeconds }) => `q=${Math.floor(limit)};w=${windowSeconds}`);
   const limit = list(({ remaining, resetSeconds }) => `r=${Math.floor(remaining)};t=${resetSeconds}`);
   const headers = ["RateLimit-Policy", policy, "RateLimit", limit];

@@ -149,7 +149,7 @@ function addCallerHead(
   { budgets }: RespondOptions,
   problem?: Problem,
 ): Head {
-  // A problem has it already.
+  // The head of a problem already has the id.
   if (problem === undefined) head.push("X-Request-Id", id);
   if (corsHeaders.length > 0) head.push(...corsHeaders);
   if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);

@@ -181,7 +181,7 @@ export class Admission {
     return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
   }
 
-  /** How long a call would wait if the app paid that can send it first. A circuit that refuses it needs no calendar. */
+  /** How long a call would wait if the app that can send it first paid for it. A circuit that refuses it needs no calendar. */
   #expect(
     call: CircuitCall,
     apps: readonly string[],

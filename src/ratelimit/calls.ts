@@ -225,7 +225,7 @@ export class Calls {
     this.#withdraw(entry, entry.late);
   }
 
-  /** The other calls may go earlier then. When many calls are withdrawn together, jobs are started once. */
+  /** Rejects a waiting call, so other calls may go earlier. When many are withdrawn together, jobs are started once. */
   #withdraw(entry: Entry, why: Error): void {
     this.#leaveQueue(entry);
     entry.reject(why);

@@ -207,7 +207,7 @@ async function stream(
       if (!hasBegun) begin(passed);
       yield passed;
     }
-    // A body without its last chunk also ends.
+    // The stream also ends if the last chunk of the body is missing.
     if (!answer.complete) throw new UpstreamFault("cut-body");
     if (!hasBegun) {
       const { problem } = call.judge({ status: 200, headers, headAt, body: held });
@@ -217,7 +217,7 @@ async function stream(
     yield held;
   }
 
-  // All of it fits, so a caller that reads slowly does not slow down the upstream.
+  // The buffer holds a whole body, so a caller that reads slowly does not slow down the upstream.
   const guard = Readable.from(guarded(), { objectMode: false, highWaterMark: upstream.maxBodyBytes });
   // Count in the tick in which the response ends, because the request may be logged in the next tick.
   guard.once("end", () => request.method !== "HEAD" && sink.passed(passing.bytes));

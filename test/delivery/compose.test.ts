@@ -136,7 +136,7 @@ describe("the proxy in compose.yaml", () => {
   });
 });
 
-it("Redis in compose.yaml starts as it is told to, keeps what it is given, and makes room only by what has an expiry", async () => {
+it("Redis in compose.yaml starts with its arguments, keeps its data, and evicts only keys with an expiry", async () => {
   const { command: [program, ...options] = [], volumes } = service("redis");
   const redis = await redisForTest(...options);
   const setting = (name: string): Promise<unknown> => redis.command("CONFIG", "GET", name);

@@ -93,7 +93,7 @@ it("a real Prometheus that scrapes a gateway under traffic has data for every qu
   const { gateway, traffic } = await startBusy();
   const prometheus = await startPrometheus(new URL(gateway.adminUrl).host, resolve(RULE_FILE));
   await expect.poll(() => emptyAmong(prometheus, [["flights", "gateway_flights"]])).toEqual([]);
-  // The test sees a query that gives nothing, and one that is none.
+  // The test notices a query without data, and an invalid query.
   const nothing = ["refusals", 'gateway_refused_total{reason="budget"}'] as const;
   expect(await emptyAmong(prometheus, [nothing])).toEqual([nothing.join(": ")]);
   const nonsense = emptyAmong(prometheus, [["nonsense", "rate(gateway_flights)"]]);

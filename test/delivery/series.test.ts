@@ -71,11 +71,11 @@ it("what a caller invents adds no series: not app, id, path, parameter, header o
   const gateway = await startGateway({ settings: "apps: [{ id: web }]\nmetrics: { apps: 1 }" });
   let asked = 0;
 
-  /** The series there are when so many more inventions have been answered and written down. */
+  /** The series after this many more inventions were answered and recorded. */
   async function after(rounds: number): Promise<Series[]> {
     for (let round = 0; round < rounds; round++) {
       for (const { path, ...request } of inventions(random)) {
-        // Twice: what is answered from the cache is of its own series, and some inventions come up again.
+        // Twice, because answers from the cache have series of their own, and some inventions repeat.
         await gateway.get(path, request);
         await gateway.get(path, request);
         asked += 2;

@@ -92,7 +92,7 @@ it(
       await redis.command("REPLICAOF", "NO", "ONE");
       await arrive(LIMIT);
 
-      // There is none while only own purses pay.
+      // The key is absent while only own purses pay.
       const evict = async (): Promise<unknown> => {
         const [calls] = [await redis.command("KEYS", "*{limiter:api}:shared")].flat();
         return await redis.command("DEL", String(calls));

@@ -99,7 +99,7 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
         .filter(({ kind }) => kind === "frozen")
         .map((absence) => Math.min(to, absence.to) - Math.max(from, absence.from))
         .reduce((sum, ms) => sum + Math.max(0, ms), 0),
-    /** Resident memory in MiB; `undefined` where it has ended, or where only Linux tells. */
+    /** Resident memory in MiB; `undefined` if it has ended, or if this is not Linux. */
     residentMiB: (): number | undefined => {
       try {
         const pages = Number(readFileSync(`/proc/${running?.child.pid}/statm`, "utf8").split(" ")[1]);

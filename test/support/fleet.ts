@@ -44,7 +44,7 @@ export async function listening(process: Running) {
 let questions = 0;
 
 /**
- * Callers on kept connections that ask, again and again, for answers that are not cached. They try nothing twice, and
+ * Callers on kept connections that ask, again and again, for answers that are not cached. They never retry, and
  * hang up when the test ends.
  */
 export function crowd(gateways: () => readonly { readonly url: string }[], callers: number) {

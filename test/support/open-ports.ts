@@ -35,7 +35,7 @@ async function serve(callers: string, adminUrl: string, isOver: () => boolean): 
 
 const HEAD = "GET /areas?limit=x HTTP/1.1\r\nHost: localhost\r\n";
 
-/** What a connection sends. Nothing of it is a request that gets a 200. */
+/** What a connection sends: never a request that gets a 200. */
 const TEXTS: readonly ((random: TestRandom) => string)[] = [
   () => "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
   () => "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nmore bytes for the tunnel",
@@ -55,7 +55,7 @@ const TEXTS: readonly ((random: TestRandom) => string)[] = [
     String.fromCharCode(...Array.from({ length: random.between(1, 400) }, () => random.between(0, 255))),
 ];
 
-/** A request with a wrong value, in which some bytes are others. The value stays. */
+/** A request with a wrong value, and with some bytes changed elsewhere. */
 function spoiled(random: TestRandom): string {
   const bytes = Buffer.from(`${HEAD}Accept: */*\r\nConnection: close\r\n\r\n`, "latin1");
   for (let spoils = random.between(1, 3); spoils > 0; spoils--) {

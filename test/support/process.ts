@@ -94,7 +94,7 @@ export function follow(child: ChildProcessByStdio<Writable | null, Readable, Rea
     ended,
     /** Everything written so far. */
     output: () => written,
-    /** Resolves with the match as soon as the output has it; rejects where the process ends without. */
+    /** Resolves with the match as soon as the output has it; rejects if the process ends before that. */
     says: (pattern: RegExp): Promise<RegExpExecArray> => {
       const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
       const look = (): void => {

@@ -38,7 +38,7 @@ export async function startPrometheus(target: string, ruleFile: string) {
   const [, port] = await says(/msg="Listening on".* address=127\.0\.0\.1:(\d+)/);
 
   return {
-    /** The series an expression gives now. Rejects, with Prometheus' own words, where it is none. */
+    /** The series that an expression gives now. Rejects with Prometheus' message if the expression is invalid. */
     async query(expression: string): Promise<readonly Result[]> {
       const path = `query?query=${encodeURIComponent(expression)}`;
       const reply = await ask(`http://127.0.0.1:${port}/api/v1/${path}`);

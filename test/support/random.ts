@@ -10,7 +10,7 @@ export function createRandom(seed: number) {
     between,
     pick,
     chance,
-    /** Each item with an even chance, at least one where there are any. */
+    /** Each item with an even chance, at least one if there are any. */
     some: <T>(items: readonly T[]): T[] => {
       const picked = items.filter(() => next() < 0.5);
       return picked.length > 0 || items.length === 0 ? picked : [pick(items)];

@@ -180,9 +180,9 @@ export async function startRedisSentinel() {
   };
   return {
     settings,
-    /** What the Sentinel takes for the master now. */
+    /** The server that the Sentinel considers the master now. */
     masterPort,
-    /** Kills the master, as far as there is one, without a word to anybody. */
+    /** Kills the master without warning, if there is one. */
     async killMaster() {
       const master = await masterPort();
       await servers.find((server) => server.port === master)?.kill();

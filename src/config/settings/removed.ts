@@ -67,7 +67,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   "redis.username": "REDIS_USERNAME",
 };
 
-/** Each with its path in a file (a section stands for all settings in it), and what to do instead, as one sentence. */
+/** The path of each in a file (a section stands for all settings in it), and one sentence that says what to do instead. */
 export const REMOVED = [
   ...Object.entries(CONSTANT).map(
     ([path, value]) => [path, `It is always ${value} now; remove it.`] as const,

@@ -116,7 +116,7 @@ export function limitUnsent(
   timeoutMs: number,
   maxBytes = MAX_UNSENT_BYTES,
 ): (response: ServerResponse) => void {
-  /** The bytes of each. The oldest first. */
+  /** The unsent bytes of each response, the oldest first. */
   const unsent = new Map<ServerResponse, number>();
   let total = 0;
 

@@ -37,7 +37,7 @@ export function connectionWith(head: Buffer, socket: Socket): Duplex {
   socket.once("close", () => connection.destroy());
   const { remoteAddress, remotePort } = socket;
   const setTimeout = (ms: number): void => void socket.setTimeout(ms);
-  // Node calls it after the last response.
+  // Node calls this method after the last response.
   const destroySoon = (): void => socket.destroySoon();
   return Object.assign(connection, { remoteAddress, remotePort, setTimeout, destroySoon });
 }

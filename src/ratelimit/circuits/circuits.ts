@@ -156,7 +156,7 @@ export class Circuits {
     return mayProbe ? undefined : { until: now + 1_000, cause, mayWait: false };
   }
 
-  /** A call departs that nothing stops. @returns the scopes of which it is the probe */
+  /** A call that no circuit stops departs. @returns the scopes of which it is the probe */
   begin(call: CircuitCall): readonly CircuitScope[] {
     const now = this.#now();
     const scopes = this.#openFor(call).map(([scope]) => scope);

@@ -25,7 +25,7 @@ export class ActiveApps {
   /** For each active app: the calls that it asks for in a minute. */
   perMinute(at: number): Map<string, number> {
     for (const [app, last] of this.#seen) if (last.at < at - ACTIVE_MS) this.#seen.delete(app);
-    // An app that asks evenly has this part of its final count after a time. The first calls count as those of a minute.
+    // The part of its final count that an app with a steady rate has reached. Its first minute counts as a whole one.
     const known = ({ since }: Seen): number => 1 - Math.exp(-Math.max(ACTIVE_MS, at - since) / ACTIVE_MS);
     return new Map([...this.#seen].map(([app, last]) => [app, decayed(last, at) / known(last)]));
   }

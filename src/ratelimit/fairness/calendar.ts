@@ -147,7 +147,7 @@ class WindowPlan {
     const { name, windowMs, remaining, freeAt, byApp } = this.#window;
     const used = byApp.get(app) ?? 0;
     const share = this.#shares.of(app);
-    // No app is held to its share of a long window.
+    // In a long window, an app may use more than its share.
     const most = Math.max(share, used + remaining - this.#leaveBeyond(app, now));
     const limit = isLong(this.#window) ? most : share;
     return {

@@ -6,7 +6,7 @@ import { createFakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { rulesWith } from "../../support/rules.ts";
 
-it("a warm list whose fetches take too long to fetch all of it in time fetches each answer as often", async () => {
+it("if a warm list is too long to be fetched in time, each of its answers is fetched equally often", async () => {
   const clock = createFakeClock();
   const fetched: string[] = [];
   const warm = new Warm({

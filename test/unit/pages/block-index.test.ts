@@ -23,7 +23,7 @@ it.each<[string, Readonly<Record<string, unknown>>]>([
   ["without an echo", { searchParams: undefined }],
   ["with the empty array that PHP makes of an echo without members", { searchParams: [] }],
   ["with ids that are texts", { listings: [{ serviceId: "a" }, { serviceId: "b" }] }],
-  ["with what nobody knows in its records", { listings: [{ serviceId: 1, new: [{}] }, { serviceId: 2 }] }],
+  ["with unknown members in its records", { listings: [{ serviceId: 1, new: [{}] }, { serviceId: 2 }] }],
 ])("a block that pages can be cut from %s", (_, changes) => {
   expect(indexBlock(body(changes), "listings", BLOCK)).toMatchObject({ totalCount: 502, offset: 500 });
 });

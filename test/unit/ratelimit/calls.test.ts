@@ -101,7 +101,7 @@ it("a call that is refused because its time is up leaves its place to the next o
   const first = call("app", { query: "first" }, waitingOf({ deadlineAt }));
   const second = call("app", { query: "second" });
   await clock.advance(4_650);
-  // Now answers are known to take longer than the first one has time.
+  // Now answers are known to take longer than the time that is left to the first call.
   slow.answer();
   await clock.advance(100);
   expect([first.hasStarted(), second.hasStarted()]).toEqual([false, true]);

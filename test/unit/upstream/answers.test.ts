@@ -161,7 +161,7 @@ describe("the answer", () => {
   });
 
   it.each([{ date: "yesterday" }, {}])(
-    "that refuses our key with the headers %o leaves the skew open",
+    "that refuses our key with the headers %o: the clock skew is unknown",
     async (headers) => {
       const { watcher } = await asked([{ status: 403, headers }]);
       expect(watcher.errors).toMatchObject([{ fields: { clockSkewSeconds: "unknown" } }]);
