@@ -53,7 +53,7 @@ const SLOW = 2;
 /** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
 const ROUNDED_MS = 1_000;
 
-/** An expectation with the calendar that it comes from, if it needed one. */
+/** An expectation, and the calendar that it was read from, if any. */
 interface Expected extends Expectation {
   readonly calendar?: Calendar;
 }

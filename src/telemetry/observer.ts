@@ -1,4 +1,4 @@
-/** Tells each event to everybody who listens: log, metrics, outages, the status page. The stages report to it. */
+/** Passes each event to all listeners: log, metrics, outages, the status page. The stages report to it. */
 import type { Observer } from "./events.ts";
 import type { Logger } from "./log.ts";
 

@@ -89,7 +89,7 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
     if (!losesData || knowing().length > 0) {
       await faults[name]?.();
       done[name] = (done[name] ?? 0) + 1;
-      // Those who know the lost data survive until they have told Redis.
+      // Replicas that know the lost data survive until they have told Redis.
       if (losesData) await lasting(3_000);
     }
     await lasting(random.between(500, 15_000));

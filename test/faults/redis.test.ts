@@ -235,7 +235,7 @@ describe("Redis", () => {
     });
     const damaged = toBlob(KEY, entryOf("before", Date.now() - 1), SEAL);
     damaged[damaged.length - 1] = 0;
-    // What somebody writes who knows the form of an entry, but not the private key.
+    // An attacker wrote it, and knows the form of an entry, but not the private key.
     const bomb = zstdCompressSync(Buffer.alloc(500_000_000));
     const forged = toBlob(
       KEY,

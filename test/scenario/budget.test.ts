@@ -79,7 +79,7 @@ describe("the RateLimit headers", () => {
     expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
     expect(refused.headers["ratelimit"]).toBe('"1m";r=0;t=82800, "per-day";r=0;t=82800');
     expect(refused.headers["retry-after"]).toBe("82800");
-    // Others are served, and what they have asked for is there for it, too.
+    // Other apps are served. The app may use the answers that they have fetched.
     expect((await gateway.get("/areas?q=d", from("web"))).status).toBe(200);
     expect((await cheap("/areas?q=d")).status).toBe(200);
     expect((await cheap("/cache/primary_1_40x30.jpg")).headers["ratelimit-policy"]).toBe('"1m";q=300;w=60');

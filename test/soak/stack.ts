@@ -78,7 +78,7 @@ export async function openStack() {
     replicas,
     /** The gateway without Redis. */
     single,
-    /** The directory of its file; where a small disk may be mounted, one that can be filled. */
+    /** The directory of its file. It is a small disk that can be filled, if one could be mounted. */
     dataDir,
     isSmallDisk,
     /** Writes the settings' file. The gateways read it when they are told to. */

@@ -111,7 +111,7 @@ export function promisesSettled(): Promise<void> {
 
 export type Counter = ReturnType<typeof createCounter>;
 
-/** Counts by number, and tells those who wait for a count. */
+/** Counts by key. A test can wait until a key has a count. */
 export function createCounter() {
   const counts = new Map<number, number>();
   const awaited = new Set<{ key: number; times: number; resolve: () => void }>();

@@ -14,7 +14,7 @@ interface Result {
 const SCRAPE_INTERVAL = "250ms";
 
 /**
- * Starts one; it stops when the test ends, and nothing is left behind.
+ * Starts a Prometheus. It stops when the test ends, and leaves nothing behind.
  * @param target host and port to scrape
  */
 export async function startPrometheus(target: string, ruleFile: string) {

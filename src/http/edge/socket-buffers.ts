@@ -82,7 +82,7 @@ function bytesHeld(table: string): Map<string, number> {
   );
 }
 
-/** Both ports. Two machines seldom use the same port; then the bytes of one connection count for the other, too. */
+/** Both ports. If two machines use the same port, the bytes of one connection also count for the other. That is rare. */
 function nameOf({ localPort, remotePort }: Socket): string {
   return `${localPort} ${remotePort}`;
 }

@@ -49,7 +49,7 @@ export class Shares {
     const { asked, apps } = situation;
     const active = new Set(asked.keys());
     for (const [app, used] of window.byApp) if (used > 0) active.add(app);
-    // A long window cannot be shared again when a listed app comes late.
+    // All listed apps are active in a long window, because it cannot be divided again when one of them comes late.
     if (isLong(window)) for (const app of apps.listed()) active.add(app);
     for (const app of active) this.#weights[apps.isListed(app) ? "listed" : "ids"] += apps.weightOf(app);
     this.#situation = situation;

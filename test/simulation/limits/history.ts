@@ -206,7 +206,7 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
     server.isUp = false;
     return later(12_000, () => void (server.isUp = true));
   }
-  // Those who know the data must survive: one of them, or after a failover all.
+  // Replicas that know the data must survive: one of them, or after a failover all of them.
   const knowing = alive(world).filter(
     ({ limiter, isPartitioned, frozenUntil }) =>
       !isPartitioned && frozenUntil <= clock.monotonic() && limiter.state().mode === "shared",
