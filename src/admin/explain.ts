@@ -5,10 +5,8 @@ import type { Inspect, Inspection } from "../cache/inspect.ts";
 import type { LearnedAbout } from "../cache/lifetimes/lifetimes.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Pages } from "../pages/pages.ts";
-import type { ParsedQuery } from "../query/known-targets.ts";
-import type { ParseOptions } from "../query/parse.ts";
-import type { Query } from "../query/query.ts";
-import { cacheableQuestionAt } from "../query/question.ts";
+import { cacheableQueryAt, type ParseOptions } from "../query/parse.ts";
+import type { ParsedQuery } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
 import type { Apps } from "../ratelimit/apps.ts";
 import type { PredictedWait } from "../ratelimit/overview.ts";
@@ -33,10 +31,10 @@ export const ABOUT_URL = {
 };
 
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
-export function askedFor(url: string, format: "json" | "v2", options: Understanding): ParsedQuery<Query> {
-  const found = cacheableQuestionAt(url, format, options.route, options.parse);
+export function askedFor(url: string, format: "json" | "v2", options: Understanding): ParsedQuery {
+  const found = cacheableQueryAt(url, format, options.route, options.parse);
   if (found === undefined) throw mistake("Answers at this URL are never cached.");
-  return found.asked;
+  return found;
 }
 
 export interface ExplainOptions extends Understanding {

@@ -3,7 +3,7 @@
  */
 import { Problem } from "../errors.ts";
 import type { Forwarded, ServeNote, CacheOutcome, PageSaving } from "../telemetry/events.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import type { Entry } from "./entry.ts";
 import type { Checks } from "./lifetimes/checks.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";

@@ -1,5 +1,5 @@
 import type { Entry } from "./entry.ts";
-import { NO_DIRECTIVES } from "../query/question.ts";
+import { NO_DIRECTIVES } from "../query/request.ts";
 import type { Tier } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";

@@ -12,7 +12,7 @@ import type { Entry } from "./entry.ts";
 import type { AskUpstream } from "../upstream/retry.ts";
 import type { Flights, Waiter } from "../singleflight/flight.ts";
 import type { FlightResult, LeadOrFollow } from "../singleflight/lead-or-follow.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Checks } from "./lifetimes/checks.ts";

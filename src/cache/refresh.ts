@@ -5,7 +5,7 @@
 import { Problem } from "../errors.ts";
 import type { Entry } from "./entry.ts";
 import type { Observer, Priority, RefreshEnd } from "../telemetry/events.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./recent-failures.ts";

@@ -4,7 +4,7 @@
  * and the tests read that table.
  */
 import { BUDGET_SPENT, Problem, type ProblemCode } from "../errors.ts";
-import type { CallerDirectives, GatewayRequest, Question } from "../query/question.ts";
+import type { CallerDirectives, GatewayRequest, Question } from "../query/request.ts";
 import type { Entry } from "./entry.ts";
 import type { Found } from "./store/tiered.ts";
 import type { Forwarded, ServeNote } from "../telemetry/events.ts";

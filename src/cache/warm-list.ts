@@ -4,10 +4,10 @@
 import type { WarmItem } from "./warm.ts";
 import type { Settings } from "../config/settings.ts";
 import { Problem } from "../errors.ts";
-import { NOT_PARSED } from "../query/known-targets.ts";
 import { createRouter } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
-import { cacheableQuestionAt, NO_DIRECTIVES } from "../query/question.ts";
+import { cacheableQueryAt } from "../query/parse.ts";
+import { NO_DIRECTIVES } from "../query/request.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
 
 /** Reads the list in valid settings. @returns its items, none if it has mistakes, and one line for each mistake */
@@ -19,17 +19,17 @@ export function readWarmItems({ warm, apps, upstream, query }: Settings): {
   const known = new Set([OTHER_APP, ...apps.listed.map(({ id }) => id)]);
   const items: WarmItem[] = [];
   const problems: string[] = [];
-  for (const [index, { url, app, format, everyMs }] of warm.entries()) {
+  for (const [index, { url, app, format: wanted, everyMs }] of warm.entries()) {
     // The message omits the query, because it may contain a copied signature or key.
     const refuse = (why: string): unknown =>
       problems.push(`warm[${index}]: ${splitTarget(url).path}: ${why}`);
     try {
-      const found = cacheableQuestionAt(url, format, route, query);
+      const found = cacheableQueryAt(url, wanted, route, query);
       if (found === undefined) refuse("answers of this URL are never cached");
       else if (!known.has(app)) refuse(`${app} is not an app in the settings`);
       else {
-        const request = { ...REQUEST, ...found.about, app, target: url };
-        items.push({ question: { ...found.asked, request }, everyMs });
+        const { format, ...asked } = found;
+        items.push({ question: { ...asked, request: { ...REQUEST, format, app } }, everyMs });
       }
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -46,8 +46,6 @@ const REQUEST = {
   method: "GET",
   priority: "prefetch",
   mayForceRefresh: false,
-  parsed: NOT_PARSED,
-  search: "",
   coding: "identity",
   ifNoneMatch: undefined,
   ifModifiedSince: undefined,

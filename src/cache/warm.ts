@@ -7,9 +7,8 @@
 import type { Entry } from "./entry.ts";
 import type { Observer, RefreshEnd } from "../telemetry/events.ts";
 import type { Format } from "../interface/media-types.ts";
-import type { ParsedQuery } from "../query/known-targets.ts";
-import type { Query } from "../query/query.ts";
-import type { Question } from "../query/question.ts";
+import type { ParsedQuery } from "../query/query.ts";
+import type { Question } from "../query/request.ts";
 import { type Clock, pause } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import { type CacheRules, isWithinBounds } from "./ttl.ts";
@@ -27,7 +26,7 @@ export interface WarmOptions {
   readonly items: readonly WarmItem[];
   readonly tiers: Pick<Tiers, "lookup">;
   /** Returns the question to fetch for an item: the item's own, or that of the block that contains its page. */
-  readonly sourceOf: (question: Question, format: Format) => Promise<ParsedQuery<Query>>;
+  readonly sourceOf: (question: Question, format: Format) => Promise<ParsedQuery>;
   readonly refresh: Refresh;
   readonly rules: () => CacheRules;
   readonly clock: Clock;

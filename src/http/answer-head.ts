@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Answer } from "../cache/cache.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import type { AnyQuestion } from "./understand.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";

@@ -5,7 +5,7 @@
  */
 import { Problem } from "../errors.ts";
 import { elementsOf, secondsIn } from "../http-fields.ts";
-import { type CallerDirectives, NO_DIRECTIVES } from "../query/question.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../query/request.ts";
 
 /** The header with the caller's deadline, in milliseconds after the arrival of the request. */
 const DEADLINE_HEADER = "x-request-deadline-ms";
@@ -60,7 +60,7 @@ export function directivesOf(headers: {
   const cacheControl = headers["cache-control"];
   if (cacheControl === undefined)
     return headers.pragma !== undefined && elementsOf(headers.pragma).has("no-cache")
-      ? { ...NO_DIRECTIVES, noCache: true }
+      ? { noCache: true }
       : NO_DIRECTIVES;
   const directives = elementsOf(cacheControl);
   const maxStale = directives.get("max-stale");

@@ -15,8 +15,8 @@ import express, { type NextFunction, type Request } from "express";
 
 import type { Answer } from "../cache/cache.ts";
 import { Problem } from "../errors.ts";
-import { type KnownTarget, NOT_PARSED } from "../query/known-targets.ts";
-import type { Question } from "../query/question.ts";
+import type { KnownTarget } from "../query/known-targets.ts";
+import type { Question } from "../query/request.ts";
 import { type Address, normalisedPath, unknownRoute } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { PassThrough } from "../upstream/pass-through.ts";
@@ -93,7 +93,7 @@ export function createCallersApp(options: CallersAppOptions) {
 /** Whether the answer may come from the cache and be stored there. All others are passed through. */
 function isCacheable(question: AnyQuestion): question is Question {
   const { noStore, onlyIfCached } = question.request.directives;
-  return question.query.kind !== "streamed" && (!noStore || onlyIfCached);
+  return question.query.kind !== "streamed" && (noStore !== true || onlyIfCached === true);
 }
 
 /** @returns a function that takes a request through Express */
@@ -133,9 +133,8 @@ function createApp(
   for (const { pattern, routeOf } of addresses) {
     app.route(pattern).all(async (message: Request<Record<string, string>>) => {
       const arrival = arrivalOf(message);
-      const { search } = splitTarget(arrival.target);
-      const found = { route: routeOf(message.params, message.path), search, parsed: NOT_PARSED };
-      await answer(arrival, arrival.known ?? found);
+      const found = arrival.known ?? { route: routeOf(message.params, message.path), parsed: {} };
+      await answer(arrival, found);
     });
   }
   app.use((message) => {

@@ -11,7 +11,7 @@ import type { Config } from "../config/config.ts";
 import type { Context } from "../context.ts";
 import { atMostEvery } from "../process/clock.ts";
 import { memoize, memoizeLatest } from "../process/memoize.ts";
-import type { GatewayRequest } from "../query/question.ts";
+import type { GatewayRequest } from "../query/request.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
 
 export interface Identify {

@@ -9,7 +9,7 @@ import type { Context } from "../context.ts";
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
 import { originOf, type OriginName } from "../interface/resources.ts";
-import type { GatewayRequest, Question } from "../query/question.ts";
+import type { GatewayRequest, Question } from "../query/request.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { Outcome } from "../telemetry/events.ts";
 import type { StreamSink } from "../upstream/pass-through.ts";

@@ -5,11 +5,14 @@
  * understand: turns the query string into the canonical query and its cache key, or reports every mistake in it.
  */
 import { Problem } from "../errors.ts";
+import type { Format } from "../interface/media-types.ts";
 import { memoize } from "../process/memoize.ts";
-import type { KnownTarget, KnownTargets, ParsedQuery } from "../query/known-targets.ts";
-import type { ParseOptions } from "../query/parse.ts";
-import type { Query, StreamedQuery } from "../query/query.ts";
-import { type GatewayRequest, parseRequest, type Question } from "../query/question.ts";
+import type { KnownTarget, KnownTargets } from "../query/known-targets.ts";
+import { type ParseOptions, parseQuery } from "../query/parse.ts";
+import type { AnyQuery, ParsedQuery } from "../query/query.ts";
+import type { GatewayRequest, Question } from "../query/request.ts";
+import type { KnownRoute } from "../query/route.ts";
+import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import type { Identify } from "./identify-app.ts";
@@ -25,7 +28,7 @@ export interface UnderstandOptions {
   readonly knownTargets: KnownTargets;
 }
 
-export type AnyQuestion = Question<Query | StreamedQuery>;
+export type AnyQuestion = Question<AnyQuery>;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createUnderstand(options: UnderstandOptions) {
@@ -33,8 +36,8 @@ export function createUnderstand(options: UnderstandOptions) {
   const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));
   const coding = memoize(negotiateCoding);
 
-  function admit(arrival: Arrival, { route, search, parsed }: KnownTarget): GatewayRequest {
-    const { record, target } = arrival;
+  function admit(arrival: Arrival, { route }: KnownTarget): GatewayRequest {
+    const { record } = arrival;
     const { method, headers } = arrival.message;
     record.resource = route.resource;
 
@@ -54,10 +57,6 @@ export function createUnderstand(options: UnderstandOptions) {
       app: record.app,
       priority,
       mayForceRefresh,
-      route,
-      target,
-      parsed,
-      search,
       format,
       coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
       ifNoneMatch: headers["if-none-match"],
@@ -70,17 +69,19 @@ export function createUnderstand(options: UnderstandOptions) {
     };
   }
 
-  function parseAndRemember(request: GatewayRequest): ParsedQuery {
-    const parsed = parseRequest(request, options.parse);
-    options.knownTargets.remember(request.target, request, request.format, parsed);
+  function parseAndRemember(target: string, route: KnownRoute, format: Format): ParsedQuery<AnyQuery> {
+    const parsed = parseQuery(route, splitTarget(target).search, format, options.parse);
+    options.knownTargets.remember(target, route, format, parsed);
     return parsed;
   }
 
   /** @throws {Problem} for a request that the gateway refuses */
   return function understand(arrival: Arrival, found: KnownTarget): AnyQuestion {
     const request = admit(arrival, found);
+    const { target } = arrival;
     // A known target is not parsed again.
-    const { query, canonicalQuery, key } = request.parsed[request.format] ?? parseAndRemember(request);
+    const { query, canonicalQuery, key } =
+      found.parsed[request.format] ?? parseAndRemember(target, found.route, request.format);
     arrival.record.query = canonicalQuery;
     return { request, query, canonicalQuery, key };
   };

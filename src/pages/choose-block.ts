@@ -1,12 +1,13 @@
 /** Which pages may be cut from a block, and from which block. */
 import type { Format } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
+import type { ParsedQuery } from "../query/query.ts";
 import { blockAround, blockAt, type BlockIndex } from "./block-index.ts";
 import { holdsPage } from "./cut-page.ts";
 import type { PageEntries, Page } from "./page-entries.ts";
 import type { LimitDefaults } from "./limit-defaults.ts";
 import type { PageByPage } from "./page-by-page.ts";
-import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
+import { type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
 
 /** A page that may be cut, of a search in one format. */
 export interface CuttablePage extends Page {
@@ -24,7 +25,7 @@ export function createCuttable(
   isOn: () => boolean,
   defaults: Pick<LimitDefaults, "limitOf">,
   pageByPage: Pick<PageByPage, "has">,
-): (asked: Asked, format: Format) => CuttablePage | undefined {
+): (asked: ParsedQuery, format: Format) => CuttablePage | undefined {
   /** Pages that were requested before. A known target always has the same query object (query/known-targets.ts). */
   const pages = new WeakMap<PagedQuery, CuttablePage>();
 

@@ -12,10 +12,11 @@ import type { Bodies, Entry } from "../cache/entry.ts";
 import type { MemoryStore } from "../cache/store/memory.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Observer } from "../telemetry/events.ts";
+import type { ParsedQuery } from "../query/query.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut-page.ts";
 import { bytesIn, packBlock } from "./packed-block.ts";
-import type { Asked, PagedQuery } from "./search.ts";
+import type { PagedQuery } from "./search.ts";
 
 export interface CutterOptions {
   /** The memory tier. */
@@ -107,7 +108,7 @@ export class PageEntries {
   }
 
   /** Packs a block in memory, in the background. */
-  pack({ key }: Asked, block: Entry, index: BlockIndex): void {
+  pack({ key }: ParsedQuery, block: Entry, index: BlockIndex): void {
     const { isCompressible, observer } = this.#options;
     if (block.bodies.packed !== undefined || this.#packing.has(key) || !isCompressible(block)) return;
     this.#packing.add(key);

@@ -9,15 +9,16 @@ import type { Answer } from "../cache/cache.ts";
 import { Problem, type ProblemCode } from "../errors.ts";
 import type { Format } from "../interface/media-types.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import type { Observer } from "../telemetry/events.ts";
+import type { ParsedQuery } from "../query/query.ts";
 import { blockAround, type BlockIndex } from "./block-index.ts";
 import { blocksOf, chooseBlock, createCuttable, type CuttablePage } from "./choose-block.ts";
 import { holdsPage } from "./cut-page.ts";
 import { isImplied, LimitDefaults } from "./limit-defaults.ts";
 import { PageByPage } from "./page-by-page.ts";
 import { type CutterOptions, PageEntries } from "./page-entries.ts";
-import { type Asked, type Block, blockOf, isPaged } from "./search.ts";
+import { type Block, blockOf, isPaged } from "./search.ts";
 import { createVerify, type Verify, type VerifyOptions } from "./verify-pages.ts";
 
 /** Answers a question; rejects with a `Problem`. Both the cache stage and this stage are such a function. */
@@ -70,14 +71,14 @@ export class Pages {
   };
 
   /** The question whose answer would be used now: that of the block, or the question itself. */
-  readonly sourceOf = async (asked: Asked, format: Format): Promise<Asked> => {
+  readonly sourceOf = async (asked: ParsedQuery, format: Format): Promise<ParsedQuery> => {
     const page = this.#cuttable(asked, format);
     const block = page && (await this.#choose(page));
     return block?.asked ?? asked;
   };
 
   /** Keys of all blocks from which a question's answer may have been cut. */
-  readonly blockKeysOf = ({ query }: Asked, format: Format): readonly string[] =>
+  readonly blockKeysOf = ({ query }: ParsedQuery, format: Format): readonly string[] =>
     isPaged(query) && this.#options.isOn() ? blocksOf(query, format).map(({ asked }) => asked.key) : [];
 
   #choose(page: CuttablePage): Promise<Block | undefined> {

@@ -1,9 +1,8 @@
 /** Searches with pages, and the questions for their blocks. */
 import type { Format } from "../interface/media-types.ts";
 import { cacheKey } from "../query/key.ts";
-import type { Query } from "../query/query.ts";
+import type { ParsedQuery, Query } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
-import type { ParsedQuery } from "../query/known-targets.ts";
 import type { PagedResource, Stretch } from "./block-index.ts";
 
 /** A query of a search that has pages. */
@@ -29,12 +28,9 @@ export function isPaged(query: Query): query is PagedQuery {
   );
 }
 
-/** A question without its request. */
-export type Asked = ParsedQuery<Query>;
-
 /** A block, and the question that fetches it. */
 export interface Block {
-  readonly asked: Asked;
+  readonly asked: ParsedQuery;
   readonly stretch: Stretch;
 }
 

@@ -8,7 +8,7 @@ import type { Checks } from "../cache/lifetimes/checks.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { Refresh } from "../cache/refresh.ts";
 import type { PageCheck } from "../telemetry/events.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import type { PagedResource } from "./block-index.ts";
 import type { CuttablePage } from "./choose-block.ts";
 import { holdsPage } from "./cut-page.ts";

@@ -6,7 +6,7 @@
  * offset always show it. The canonical form parses back to the same query.
  */
 import { imagePath } from "../interface/resources.ts";
-import type { Pair, Query, StreamedQuery } from "./query.ts";
+import type { AnyQuery, Pair, Query } from "./query.ts";
 import { recordPathOf } from "./route.ts";
 import { writePairs } from "./wire.ts";
 
@@ -27,7 +27,7 @@ function nameOf(query: Query): string {
 }
 
 /** @returns all parameters in canonical order */
-function pairsOf(query: Query | StreamedQuery): readonly Pair[] {
+function pairsOf(query: AnyQuery): readonly Pair[] {
   if (query.kind !== "search") return query.extras;
   const { filters, extras, limit, offset } = query;
   return [
@@ -46,11 +46,11 @@ function withPairs(name: string, pairs: readonly Pair[]): string {
  * The path and query for the upstream, unsigned.
  * @param recordPath the template for the path of one record (`upstream.recordPath`)
  */
-export function upstreamTarget(query: Query | StreamedQuery, recordPath: string): string {
+export function upstreamTarget(query: AnyQuery, recordPath: string): string {
   return withPairs(upstreamPath(query, recordPath), pairsOf(query));
 }
 
-function upstreamPath(query: Query | StreamedQuery, recordPath: string): string {
+function upstreamPath(query: AnyQuery, recordPath: string): string {
   switch (query.kind) {
     case "search":
       return `/${query.resource}`;

@@ -7,26 +7,13 @@
 import { LRUCache } from "lru-cache";
 
 import type { Format } from "../interface/media-types.ts";
-import type { Query, StreamedQuery } from "./query.ts";
+import type { AnyQuery, ParsedQuery } from "./query.ts";
 import type { KnownRoute } from "./route.ts";
-
-/** A query with its canonical form and its cache key. */
-export interface ParsedQuery<Q extends Query | StreamedQuery = Query | StreamedQuery> {
-  readonly query: Q;
-  /** The canonical form of the query; for a streamed query, its path. Safe to log and to show. */
-  readonly canonicalQuery: string;
-  /** The cache key. */
-  readonly key: string;
-}
 
 export interface KnownTarget {
   readonly route: KnownRoute;
-  readonly search: string;
-  readonly parsed: Readonly<Partial<Record<Format, ParsedQuery>>>;
+  readonly parsed: Readonly<Partial<Record<Format, ParsedQuery<AnyQuery>>>>;
 }
-
-/** For a target that was not parsed yet. */
-export const NOT_PARSED: KnownTarget["parsed"] = {};
 
 export type KnownTargets = ReturnType<typeof createKnownTargets>;
 
@@ -44,23 +31,18 @@ export const knownTargetsBytes = (cacheBytes: number): number =>
 export function createKnownTargets(maxBytes: number) {
   const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
   /** By cache key, so that all spellings of a query share one object, and what other modules keep for it. */
-  const shared = new LRUCache<string, ParsedQuery>({
+  const shared = new LRUCache<string, ParsedQuery<AnyQuery>>({
     maxSize: Math.floor(maxBytes / 8),
     sizeCalculation: sizeOfQuery,
   });
   return {
     find: (target: string): KnownTarget | undefined => targets.get(target),
-    remember(
-      target: string,
-      { route, search }: Pick<KnownTarget, "route" | "search">,
-      format: Format,
-      parsed: ParsedQuery,
-    ): void {
+    remember(target: string, route: KnownRoute, format: Format, parsed: ParsedQuery<AnyQuery>): void {
       // The key of a streamed query does not contain its parameters.
       const known = parsed.query.kind === "streamed" ? undefined : shared.get(parsed.key);
       if (known === undefined) shared.set(parsed.key, parsed);
       const queries = { ...targets.peek(target)?.parsed, [format]: known ?? parsed };
-      targets.set(target, { route, search, parsed: queries });
+      targets.set(target, { route, parsed: queries });
     },
   };
 }
@@ -77,7 +59,7 @@ function sizeOf({ parsed }: KnownTarget, target: string): number {
   return all.reduce((sum, bytes) => sum + bytes, TARGET_BYTES + target.length * CHARACTER_BYTES);
 }
 
-function sizeOfQuery({ query, canonicalQuery }: ParsedQuery): number {
+function sizeOfQuery({ query, canonicalQuery }: ParsedQuery<AnyQuery>): number {
   const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
   return QUERY_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * CHARACTER_BYTES;
 }

@@ -12,22 +12,21 @@
  * A path that is passed through has no documented parameters, so all of them are sent unchanged except the dropped ones.
  */
 import type { Config } from "../config/config.ts";
-import { MOST_ERRORS } from "../errors.ts";
+import { MOST_ERRORS, Problem, type ProblemDetails } from "../errors.ts";
+import { nearest } from "../interface/intended-name.ts";
+import type { Format } from "../interface/media-types.ts";
 import { PARAMETERS, type Parameter } from "../interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
-import { nearest } from "../interface/intended-name.ts";
+import { canonicalForm } from "./canonical.ts";
 import { isCredentialName } from "./credentials.ts";
-import type { Pair, ParameterFault, Query, StreamedQuery } from "./query.ts";
-import type { KnownRoute } from "./route.ts";
+import { cacheKey } from "./key.ts";
 import { joinItems, meansAbsent, readValue } from "./parse-values.ts";
-import { readPairs } from "./wire.ts";
+import type { AnyQuery, Pair, ParsedQuery, SearchTarget } from "./query.ts";
+import type { KnownRoute, Route } from "./route.ts";
+import { readPairs, splitTarget } from "./wire.ts";
 
 /** The settings of `query`. */
 export type ParseOptions = Config["query"];
-
-export type Parsed =
-  | { readonly ok: true; readonly query: Query | StreamedQuery }
-  | { readonly ok: false; readonly faults: readonly ParameterFault[] };
 
 /** A query string that is being parsed. Each step adds the mistakes that it finds. */
 interface Parsing {
@@ -35,25 +34,59 @@ interface Parsing {
   readonly table: readonly Parameter[];
   readonly pairs: readonly Pair[];
   readonly options: ParseOptions;
-  readonly faults: ParameterFault[];
+  readonly faults: NonNullable<ProblemDetails["errors"]>[number][];
 }
 
 /**
  * Parses a query string into the canonical query of its route.
  * @param search the query string without its `?`, still percent-encoded
+ * @throws {Problem} `invalid-query` with every mistake
  */
-export function parseQuery(route: KnownRoute, search: string, options: ParseOptions): Parsed {
+export function parseQuery(
+  route: KnownRoute,
+  search: string,
+  format: Format,
+  options: ParseOptions,
+): ParsedQuery<AnyQuery> {
   const table: readonly Parameter[] = route.kind === "search" ? PARAMETERS[route.resource] : [];
   const { pairs, undecodable } = readPairs(search);
   const counts = ([name]: Pair): boolean => isIn(table, name) || !isDropped(name, options);
-  const faults: ParameterFault[] = undecodable.filter(counts).map(([parameter, value]) => ({
+  const faults: Parsing["faults"] = undecodable.filter(counts).map(([parameter, value]) => ({
     parameter,
     value,
     expected: "percent-encoded UTF-8",
     hint: "ä is %C3%A4; a percent sign itself is %25",
   }));
-  const query = buildQuery(route, { table, pairs: pairs.filter(counts), options, faults });
-  return faults.length > 0 ? { ok: false, faults } : { ok: true, query };
+  const query = readQuery(route, { table, pairs: pairs.filter(counts), options, faults });
+  if (faults.length > 0)
+    throw new Problem("invalid-query", { detail: countInWords(faults.length), errors: faults });
+  const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
+  return { query, canonicalQuery, key: cacheKey(format, canonicalQuery) };
+}
+
+function countInWords(count: number): string {
+  if (count === 1) return "One parameter does not have its documented form.";
+  const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
+  return `${count} parameters do not have their documented form${rest}.`;
+}
+
+/**
+ * The query of a URL of the callers' port, and the format of its answer.
+ * @returns `undefined` if answers at the URL are never cached
+ * @throws {Problem} `invalid-query` with every mistake
+ */
+export function cacheableQueryAt(
+  url: string,
+  wanted: Format,
+  routeOf: (path: string) => Route,
+  options: ParseOptions,
+): (ParsedQuery & { readonly format: Format }) | undefined {
+  const { path, search } = splitTarget(url);
+  const route = routeOf(path);
+  if (route.kind === "unknown" || route.kind === "streamed") return undefined;
+  const format = route.kind === "image" ? "jpeg" : wanted;
+  const { query, ...parsed } = parseQuery(route, search, format, options);
+  return query.kind === "streamed" ? undefined : { query, ...parsed, format };
 }
 
 function isIn(table: readonly Parameter[], name: string): boolean {
@@ -67,26 +100,23 @@ function isDropped(name: string, { ignore }: ParseOptions): boolean {
 }
 
 /** @returns the query, which is not valid if there are faults */
-function buildQuery(route: KnownRoute, parsing: Parsing): Query | StreamedQuery {
+function readQuery(route: KnownRoute, parsing: Parsing): AnyQuery {
+  const { maxImageSize } = parsing.options;
+  const readId = ({ serviceId }: { readonly serviceId: string }): string =>
+    readPart("serviceId", serviceId, { min: 0 }, parsing);
   switch (route.kind) {
     case "search":
-      return searchQuery(route.resource, parsing);
+      return { ...readSearch(route.resource, parsing), extras: readExtras(parsing) };
     case "record":
+      return { ...route, serviceId: readId(route), extras: readExtras(parsing) };
+    case "image":
       return {
         ...route,
-        serviceId: readPart("serviceId", route.serviceId, { min: 0 }, parsing),
+        serviceId: readId(route),
+        width: readPart("width", route.width, { min: 1, max: maxImageSize.width }, parsing),
+        height: readPart("height", route.height, { min: 1, max: maxImageSize.height }, parsing),
         extras: readExtras(parsing),
       };
-    case "image": {
-      const { width, height } = parsing.options.maxImageSize;
-      return {
-        ...route,
-        serviceId: readPart("serviceId", route.serviceId, { min: 0 }, parsing),
-        width: readPart("width", route.width, { min: 1, max: width }, parsing),
-        height: readPart("height", route.height, { min: 1, max: height }, parsing),
-        extras: readExtras(parsing),
-      };
-    }
     case "streamed":
       return { ...route, extras: sortedByName(parsing.pairs) };
   }
@@ -105,7 +135,7 @@ function readPart(
   return "";
 }
 
-function searchQuery(resource: SearchResource, parsing: Parsing): Query {
+function readSearch(resource: SearchResource, parsing: Parsing): SearchTarget {
   const { table } = parsing;
   const values = readParameters(parsing);
   dropRedundant(table, values);
@@ -115,7 +145,6 @@ function searchQuery(resource: SearchResource, parsing: Parsing): Query {
     kind: "search",
     resource,
     filters: [...values].filter(([name]) => name !== "limit" && name !== "offset"),
-    extras: readExtras(parsing),
     limit: limit === undefined ? undefined : Number(limit),
     offset: isIn(table, "offset") ? Number(values.get("offset") ?? "0") : undefined,
   };

@@ -10,7 +10,7 @@ import type { RecordResource, Resource, SearchResource } from "../interface/reso
 export type Pair = readonly [name: string, value: string];
 
 /** A search, `/listings`, `/sold` or `/areas` (interface, sections 4.1 to 4.3). */
-interface SearchQuery extends Extras {
+export interface SearchTarget {
   readonly kind: "search";
   readonly resource: SearchResource;
   /** The documented parameters except `limit` and `offset`, with canonical values, in the order of the table. */
@@ -21,23 +21,31 @@ interface SearchQuery extends Extras {
   readonly offset: number | undefined;
 }
 
-/** What a path addresses if it is no search. */
-export type PathTarget =
-  /** One record, `/{resource}/{serviceId}`. */
-  | { readonly kind: "record"; readonly resource: RecordResource; readonly serviceId: string }
-  /** A thumbnail (interface, section 4.5). Width and height are in pixels. */
-  | {
-      readonly kind: "image";
-      readonly resource: "images";
-      readonly serviceId: string;
-      readonly width: string;
-      readonly height: string;
-    }
-  /**
-   * A path below a known resource that the gateway passes through without parsing it (`upstream.passThrough`), normalised and
-   * percent-encoded, for example `/listings/123/similar`.
-   */
-  | { readonly kind: "streamed"; readonly resource: Resource; readonly path: string };
+/** One record, `/{resource}/{serviceId}`. */
+export interface RecordTarget {
+  readonly kind: "record";
+  readonly resource: RecordResource;
+  readonly serviceId: string;
+}
+
+/** A thumbnail (interface, section 4.5). Width and height are in pixels. */
+export interface ImageTarget {
+  readonly kind: "image";
+  readonly resource: "images";
+  readonly serviceId: string;
+  readonly width: string;
+  readonly height: string;
+}
+
+/**
+ * A path below a known resource that the gateway passes through without parsing it (`upstream.passThrough`), normalised and
+ * percent-encoded, for example `/listings/123/similar`.
+ */
+export interface StreamedTarget {
+  readonly kind: "streamed";
+  readonly resource: Resource;
+  readonly path: string;
+}
 
 interface Extras {
   /** The undocumented parameters that are forwarded, unchanged, sorted by name. */
@@ -45,14 +53,16 @@ interface Extras {
 }
 
 /** A query whose answer can be cached. */
-export type Query = SearchQuery | (Extract<PathTarget, { kind: "record" | "image" }> & Extras);
+export type Query = (SearchTarget | RecordTarget | ImageTarget) & Extras;
 
-export type StreamedQuery = Extract<PathTarget, { kind: "streamed" }> & Extras;
+export type StreamedQuery = StreamedTarget & Extras;
 
-/** A mistake in one parameter, described for the caller. */
-export interface ParameterFault {
-  readonly parameter: string;
-  readonly value: string;
-  readonly expected: string;
-  readonly hint?: string;
+export type AnyQuery = Query | StreamedQuery;
+
+/** A query with its canonical form and its cache key. */
+export interface ParsedQuery<Q extends AnyQuery = Query> {
+  readonly query: Q;
+  /** The canonical form of the query; for a streamed query, its path. Safe to log and to show. */
+  readonly canonicalQuery: string;
+  readonly key: string;
 }

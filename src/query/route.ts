@@ -11,11 +11,15 @@ import {
   type SearchResource,
 } from "../interface/resources.ts";
 import { nearest } from "../interface/intended-name.ts";
-import type { PathTarget } from "./query.ts";
+import type { ImageTarget, RecordTarget, StreamedTarget } from "./query.ts";
 import { encode } from "./wire.ts";
 
 /** The target of a path. Ids and sizes are still as the caller wrote them. */
-export type KnownRoute = PathTarget | { readonly kind: "search"; readonly resource: SearchResource };
+export type KnownRoute =
+  | { readonly kind: "search"; readonly resource: SearchResource }
+  | RecordTarget
+  | ImageTarget
+  | StreamedTarget;
 
 /** `near`: the address that the caller may have meant. */
 type UnknownRoute = { readonly kind: "unknown"; readonly near?: string };

@@ -11,7 +11,7 @@
 import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import type { RefuseLate, Waiting } from "../ratelimit/throttled.ts";
-import type { GatewayRequest } from "../query/question.ts";
+import type { GatewayRequest } from "../query/request.ts";
 import type { Clock } from "../process/clock.ts";
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */

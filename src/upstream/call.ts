@@ -9,8 +9,8 @@ import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import { upstreamTarget } from "../query/canonical.ts";
-import type { Query, StreamedQuery } from "../query/query.ts";
-import type { Question } from "../query/question.ts";
+import type { AnyQuery } from "../query/query.ts";
+import type { Question } from "../query/request.ts";
 import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/throttled.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { conditionHeaders, type Validators } from "./caching-headers.ts";
@@ -43,7 +43,7 @@ export interface CallOptions {
 
 /** What to request, why (`cause`), and who waits for it. */
 export interface Wanted extends Pick<UpstreamRequest, "cause" | "hasNewCredentials" | "waiting"> {
-  readonly question: Question<Query | StreamedQuery>;
+  readonly question: Question<AnyQuery>;
   /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
   readonly cached?: Validators | undefined;
 }

@@ -13,8 +13,8 @@ import { createGunzip } from "node:zlib";
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
 
 import type { Resource } from "../interface/resources.ts";
-import type { Query, StreamedQuery } from "../query/query.ts";
-import type { GatewayRequest, Question } from "../query/question.ts";
+import type { AnyQuery } from "../query/query.ts";
+import type { GatewayRequest, Question } from "../query/request.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
@@ -42,14 +42,14 @@ export function createPassThrough(options: CallOptions) {
    * sent to the caller.
    */
   return async function passThrough(
-    question: Question<Query | StreamedQuery>,
+    question: Question<AnyQuery>,
     message: IncomingMessage,
     sink: StreamSink,
   ): Promise<void> {
     const wanted = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
     await whenPermitted(wanted, options, (call, permit) => {
       const begun = Promise.withResolvers<void>();
-      const passing = { request: question.request, sink, call, permit, begun, bytes: 0 };
+      const passing = { question, sink, call, permit, begun, bytes: 0 };
       const send = (outgoing: ClientRequest): void => void pass(outgoing, passing, options);
       const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
       proxies.set(call.origin, proxy);
@@ -113,7 +113,7 @@ function withoutDestroy(response: ServerResponse): ServerResponse {
 
 /** One call that is passed through. */
 interface Passing {
-  readonly request: GatewayRequest;
+  readonly question: Question<AnyQuery>;
   readonly sink: StreamSink;
   readonly call: Call;
   readonly permit: SendPermit;
@@ -125,7 +125,8 @@ interface Passing {
 
 /** Sends the request, and streams its answer. Never rejects. */
 async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
-  const { request, sink, call, permit, begun } = passing;
+  const { sink, call, permit, begun } = passing;
+  const { request } = passing.question;
   const { clock, upstream } = options;
   const ended = new AbortController();
   const endAfter = (ms: number, kind: UpstreamFaultKind): (() => void) =>
@@ -175,9 +176,9 @@ async function stream(
   passing: Passing,
   { upstream, clock }: CallOptions,
 ): Promise<void> {
-  const { request, sink, call, begun } = passing;
+  const { question, sink, call, begun } = passing;
   const { headers } = answer;
-  const { resource } = request.route;
+  const { resource } = question.query;
   call.begun(200, undefined, headAt);
   const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
   if (coding !== "identity" && coding !== "gzip")
@@ -220,7 +221,7 @@ async function stream(
   // The buffer holds a whole body, so a caller that reads slowly does not slow down the upstream.
   const guard = Readable.from(guarded(), { objectMode: false, highWaterMark: upstream.maxBodyBytes });
   // Count in the tick in which the response ends, because the request may be logged in the next tick.
-  guard.once("end", () => request.method !== "HEAD" && sink.passed(passing.bytes));
+  guard.once("end", () => question.request.method !== "HEAD" && sink.passed(passing.bytes));
   guard.read(0);
   await once(guard, "end");
 }

@@ -5,7 +5,7 @@
 import type { PrivateKeys } from "../config/secrets/key-rotation.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Random } from "../process/random.ts";
-import type { Question } from "../query/question.ts";
+import type { Question } from "../query/request.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { CallOptions, Origin } from "./call.ts";
 import { createAgent } from "./connections.ts";

@@ -1,4 +1,4 @@
-import { type GatewayRequest, NO_DIRECTIVES, type Question } from "../../src/query/question.ts";
+import { type GatewayRequest, NO_DIRECTIVES, type Question } from "../../src/query/request.ts";
 import type { Query } from "../../src/query/query.ts";
 import { keyOf } from "./entries.ts";
 
@@ -20,10 +20,6 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
     app: "other",
     priority: "interactive",
     mayForceRefresh: false,
-    route: { kind: "search", resource: "listings" },
-    target: "/listings",
-    parsed: {},
-    search: "",
     format: "json",
     coding: "identity",
     ifNoneMatch: undefined,

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { type Asked, decide, type Decision, type Cached } from "../../../src/cache/serve-or-fetch.ts";
 import { Problem } from "../../../src/errors.ts";
-import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/question.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/request.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import { entryWith } from "../../support/entries.ts";
 import { SEARCH } from "../../support/question.ts";

@@ -7,7 +7,6 @@ import { Problem } from "../../../src/errors.ts";
 import { elementsOf, httpDateMs, secondsIn } from "../../../src/http-fields.ts";
 import { deadlineOf, directivesOf } from "../../../src/http/caller-headers.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../../src/http/negotiate.ts";
-import { NO_DIRECTIVES } from "../../../src/query/question.ts";
 
 const SERVICE = "PropertyService";
 const MAX_WAIT_MS = 10_000;
@@ -31,7 +30,7 @@ const READERS: Readonly<Record<string, Read>> = {
   },
   "Cache directives of a request"(text) {
     const read = Object.entries(directivesOf(headersIn(text)));
-    const others = read.filter(([name, value]) => value !== Object(NO_DIRECTIVES)[name]);
+    const others = read.filter(([, value]) => value !== undefined && value !== false);
     return JSON.stringify(
       Object.fromEntries(others.map(([name, value]) => [name, value === Infinity ? "any" : value])),
     );

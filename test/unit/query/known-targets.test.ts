@@ -10,7 +10,7 @@ it("the memory for targets is bounded, and forgets the least recently used ones"
   const parsed = { query: SEARCH, canonicalQuery: "listings?offset=0", key: "key" };
   const all = Array.from({ length: 1_000 }, (_, index) => `/listings?_=${index}`);
   for (const target of all) {
-    targets.remember(target, { route: ROUTE, search: "" }, "json", parsed);
+    targets.remember(target, ROUTE, "json", parsed);
     targets.find("/listings?_=0");
   }
   const left = all.filter((target) => targets.find(target) !== undefined);

@@ -11,7 +11,7 @@ import type { Config } from "../../../src/config/config.ts";
 import { createPrivateKeys } from "../../../src/config/secrets/key-rotation.ts";
 import { Secret } from "../../../src/config/secrets/secret.ts";
 import type { Query } from "../../../src/query/query.ts";
-import type { Question } from "../../../src/query/question.ts";
+import type { Question } from "../../../src/query/request.ts";
 import type { Observer, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import type { Throttled, Waiting } from "../../../src/ratelimit/throttled.ts";
 import type { Clock } from "../../../src/process/clock.ts";
