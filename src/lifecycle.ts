@@ -73,7 +73,7 @@ export function createLifecycle(options: LifecycleOptions) {
       if (withStopDelay) await pause(clock, stopDelayMs);
       await drain(started.callers, drainTimeoutMs, options);
       // The budgets write sent calls to the store, so they close before it.
-      await Promise.all(ORIGINS.map((origin) => budgets[origin].close()));
+      await Promise.all(ORIGINS.map((origin) => budgets[origin].limiter.close()));
       await closeStore();
       await started.admin?.close(clock, 0);
     },
@@ -93,7 +93,7 @@ export function createLifecycle(options: LifecycleOptions) {
 
 /** Whether this replica has never joined a budget, so that it cannot send calls. A replica that has joined stays ready. */
 function isJoining(budgets: Budgets): boolean {
-  return ORIGINS.some((origin) => budgets[origin].overview().mode === "joining");
+  return ORIGINS.some((origin) => budgets[origin].limiter.state().mode === "joining");
 }
 
 /** Waits for requests in flight, and for upstream calls without a caller, because the cache and the ledger need them. */
@@ -104,7 +104,7 @@ async function drain(
 ): Promise<void> {
   const closeQueues = (): Problem => {
     const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
-    for (const origin of ORIGINS) void budgets[origin].stop(problem);
+    for (const origin of ORIGINS) void budgets[origin].calls.stop(problem);
     return problem;
   };
   const endsAt = clock.monotonic() + drainMs;

@@ -3,13 +3,12 @@ import { z } from "zod";
 
 import type { Inspect, Inspection } from "../cache/inspect.ts";
 import type { LearnedAbout } from "../cache/lifetimes/lifetimes.ts";
-import type { Resource } from "../interface/resources.ts";
 import type { Pages } from "../pages/pages.ts";
 import { cacheableQueryAt, type ParseOptions } from "../query/parse.ts";
 import type { ParsedQuery } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
 import type { Apps } from "../ratelimit/apps.ts";
-import type { PredictedWait } from "../ratelimit/overview.ts";
+import type { Budgets } from "../ratelimit/budgets.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
 import { type Endpoint, get, mistake } from "./endpoint.ts";
 import { count, duration, rate } from "./page/format.js";
@@ -39,8 +38,7 @@ export function askedFor(url: string, format: "json" | "v2", options: Understand
 
 export interface ExplainOptions extends Understanding {
   readonly inspect: Inspect;
-  /** Predicts how long an app's request for a resource would wait. Spends nothing. */
-  readonly expect: (app: string, resource: Resource) => PredictedWait;
+  readonly expect: Budgets["expect"];
   readonly apps: Pick<Apps, "isListed" | "isKnown">;
   readonly missesOf: Recorder["missesOf"];
 }
@@ -82,7 +80,10 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
 }
 
 /** A stale answer is served at once: only a request that must be fetched waits or is refused. */
-function costOf({ next, why, entry }: Inspection, { waitMs, why: waitsFor, refusal }: PredictedWait) {
+function costOf(
+  { next, why, entry }: Inspection,
+  { waitMs, why: waitsFor, refusal }: ReturnType<Budgets["expect"]>,
+) {
   const isFetched = next === "fetch";
   const isRefused = isFetched && refusal !== undefined;
   return {

@@ -23,42 +23,30 @@ export interface AppsConfig {
   readonly metrics: Pick<Config["metrics"], "apps">;
 }
 
-/** How an app identified itself when this process first saw it. */
-interface AppIdentity {
-  readonly app: string;
-  readonly isListed: boolean;
-  /** `nothing`: the request had no name, or there were too many ids. */
-  readonly identifiedBy: "app-id" | "user-agent" | "nothing";
-  /** The whole `User-Agent`, if the request had one. */
-  readonly userAgent: string | null;
-  /** Epoch milliseconds. */
-  readonly firstSeenAt: number;
-}
-
 const BROWSER_APP = "browser";
 
 /** A new id never replaces an id that was seen this recently. */
 const IN_USE_MS = 5 * 60_000;
 const LONGEST_ID = 64;
 const LONGEST_USER_AGENT = 200;
-/** If there are more, the oldest identities are forgotten. */
-const MOST_IDENTITIES = 2_000;
+/** If there are more, those of the apps that were seen first are forgotten. */
+const MOST_USER_AGENTS = 2_000;
 
 /** Every current browser begins its User-Agent with one of these products. */
 const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
 
 export class Apps {
   #config: AppsConfig;
-  #listed: ReadonlyMap<string, ListedApp>;
+  #listed: ReadonlyMap<string, ListedApp> = new Map();
   /** When each unlisted id was last seen, least recently seen first. */
   readonly #seenAt = new Map<string, number>();
   readonly #labelled = new Set<string>();
-  readonly #identities = new Map<string, Omit<AppIdentity, "isListed">>();
+  /** The `User-Agent` with which each app was seen first; empty if it sent none. */
+  readonly #userAgents = new Map<string, string>();
 
   constructor(config: AppsConfig) {
     this.#config = config;
-    this.#listed = byId(config);
-    this.#label();
+    this.configure(config);
   }
 
   /**
@@ -71,14 +59,12 @@ export class Apps {
     now: number,
   ): string {
     const app = this.#admit(namedIn(appId, userAgent), now);
-    if (!this.#identities.has(app)) this.#introduce(app, isName(appId), userAgent, now);
+    if (!this.#userAgents.has(app)) this.#rememberUserAgent(app, userAgent ?? "");
     return app;
   }
 
-  /** The apps that were seen, in the order in which they were first seen. */
-  identities(): AppIdentity[] {
-    return [...this.#identities.values()].map((one) => ({ ...one, isListed: this.isListed(one.app) }));
-  }
+  /** The `User-Agent` with which this process saw an app first. */
+  readonly userAgentOf = (app: string): string | null => this.#userAgents.get(app) || null;
 
   readonly isListed = (app: string): boolean => this.#listed.has(app);
 
@@ -103,7 +89,7 @@ export class Apps {
 
   configure(config: AppsConfig): void {
     this.#config = config;
-    this.#listed = byId(config);
+    this.#listed = new Map(config.apps.map((app) => [app.id, app]));
     this.#label();
   }
 
@@ -128,18 +114,11 @@ export class Apps {
     for (const id of [...largest, ...before].slice(0, metrics.apps)) this.#labelled.add(id);
   }
 
-  #introduce(app: string, hasAppId: boolean, sent: string | undefined, firstSeenAt: number): void {
-    const isNamed = app !== OTHER_APP;
-    const identifiedBy = !isNamed ? "nothing" : hasAppId ? "app-id" : "user-agent";
-    const userAgent = sent?.slice(0, LONGEST_USER_AGENT) || null;
-    this.#identities.set(app, { app, identifiedBy, userAgent, firstSeenAt });
-    if (this.#identities.size > MOST_IDENTITIES)
-      this.#identities.delete(this.#identities.keys().next().value ?? "");
+  #rememberUserAgent(app: string, userAgent: string): void {
+    this.#userAgents.set(app, userAgent.slice(0, LONGEST_USER_AGENT));
+    if (this.#userAgents.size > MOST_USER_AGENTS)
+      this.#userAgents.delete(this.#userAgents.keys().next().value ?? "");
   }
-}
-
-function byId({ apps }: AppsConfig): ReadonlyMap<string, ListedApp> {
-  return new Map(apps.map((app) => [app.id, app]));
 }
 
 function namedIn(appId: string | readonly string[] | undefined, userAgent: string | undefined): string {

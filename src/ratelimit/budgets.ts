@@ -4,14 +4,14 @@
 import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
 import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
-import type { SharedCircuits } from "./circuits/circuits.ts";
 import { circuitLabel, scopesOf } from "./circuits/outage-text.ts";
+import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { keptMs } from "./limits/purse-in-memory.ts";
 import { refusalOf } from "./refusals.ts";
-import type { BudgetReadings } from "../telemetry/metric-table.ts";
-import { CIRCUIT_STATES, OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
-import { type PredictedWait, topApps } from "./overview.ts";
+import type { Readings } from "../telemetry/metric-table.ts";
+import { CIRCUIT_STATES, PRIORITIES } from "../telemetry/events.ts";
+import { topApps } from "./overview.ts";
 
 export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter" | "shared"> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
@@ -56,11 +56,13 @@ export class Budgets {
     readonly canonicalQuery: string;
   }): boolean => {
     const { resource } = question.query;
-    return this[originOf(resource)].isCoolingOff({ resource, query: question.canonicalQuery });
+    const call = { resource, query: question.canonicalQuery, cause: "miss" } as const;
+    return this[originOf(resource)].circuits.stopOf(call) !== undefined;
   };
 
-  /** Predicts the wait of an app's request, and the problem if it would be refused. */
-  readonly expect = (app: string, resource: Resource): PredictedWait => {
+  /** Predicts the wait of an app's request, and the code of the problem if it would be refused. Spends nothing. */
+  // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+  readonly expect = (app: string, resource: Resource) => {
     const { budget, apps } = this.#options.current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
     const expectation = this[originOf(resource)].calls.expect({ app, priority, resource });
@@ -76,27 +78,17 @@ export class Budgets {
   /** The state of the budgets for operators, with times in milliseconds. */
   readonly describe = (): object => {
     const { mode, reserve } = this.#options.current().budget;
-    const origins = ORIGINS.map((origin) => [origin, this.#describe(origin)] as const);
-    return { mode, reserve, ...Object.fromEntries(origins) };
+    return { mode, reserve, api: this.#describe(this.api), images: this.#describe(this.images) };
   };
 
-  #describe(origin: OriginName): object {
-    const budget = this[origin];
-    const { windows: all, ...rest } = budget.overview();
-    const windows = all.map(({ byApp, reserved, ...window }) => ({
-      ...window,
-      byApp: topApps(byApp),
-      heldBack: reserved,
-    }));
-    const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = budget.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
+  #describe(budget: Budget): object {
+    const overview = budget.overview();
+    const windows = overview.windows.map((window) => ({ ...window, byApp: topApps(window.byApp) }));
     const spenders = windows.flatMap(({ byApp }) => Object.keys(byApp));
     const { listed, isListed } = this.#options.apps;
     return {
-      ...rest,
+      ...overview,
       windows,
-      predictedWaitMs: Math.round(forMs),
-      waitsFor: forMs > 0 ? why : null,
       apps: [...new Set([...listed(), ...spenders])].map((app) => ({
         app,
         isListed: isListed(app),
@@ -110,14 +102,17 @@ export class Budgets {
   }
 
   /** The state of the budgets for the metrics. */
-  readings(): BudgetReadings {
+  // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+  readings() {
     const { listed, labelOf } = this.#options.apps;
     const all = ORIGINS.map((origin) => [origin, this[origin]] as const);
     const ofWindows = (member: "limit" | "remaining") => () =>
       all.flatMap(([origin, budget]) =>
-        budget
-          .windows()
-          .map(({ name, [member]: calls }) => [{ window: windowLabel(origin, name) }, calls] as const),
+        budget.windows().map(({ name, [member]: calls }) => {
+          // Only the windows of the images have the origin in their label.
+          const window = origin === "api" ? name : `${origin}/${name}`;
+          return [{ window }, calls] as const;
+        }),
       );
     const ofApps = (member: "limit" | "remaining") => () => {
       const named = listed().filter((app) => labelOf(app) === app);
@@ -125,23 +120,21 @@ export class Budgets {
         this.api.shareOf(app).map(({ name, [member]: calls }) => [{ app, window: name }, calls] as const),
       );
     };
+    const sum = (numberOf: (budget: Budget) => number): number => numberOf(this.api) + numberOf(this.images);
     return {
       gateway_budget_limit: ofWindows("limit"),
       gateway_budget_remaining: ofWindows("remaining"),
       gateway_app_budget_limit: ofApps("limit"),
       gateway_app_budget_remaining: ofApps("remaining"),
       gateway_budget_known: () =>
-        Number(all.every(([, budget]) => ["alone", "shared"].includes(budget.overview().mode))),
+        Number(all.every(([, { limiter }]) => ["alone", "shared"].includes(limiter.state().mode))),
       gateway_budget_slot: () => {
-        const { hasSlot } = this.api.overview();
+        const { hasSlot } = this.api.limiter.state();
         return hasSlot === undefined ? [] : Number(hasSlot);
       },
-      gateway_calls_in_flight: () => all.reduce((sum, [, budget]) => sum + budget.calls.inFlight(), 0),
+      gateway_calls_in_flight: () => sum(({ calls }) => calls.inFlight()),
       gateway_throttle_queue_length: () =>
-        PRIORITIES.map((priority) => {
-          const length = all.reduce((sum, [, budget]) => sum + budget.calls.waiting(priority), 0);
-          return [{ priority }, length] as const;
-        }),
+        PRIORITIES.map((priority) => [{ priority }, sum(({ calls }) => calls.waiting(priority))] as const),
       // All possible circuits, so that each has a metric before it opens for the first time.
       gateway_circuit_state: () =>
         all.flatMap(([origin, { circuits }]) => {
@@ -151,7 +144,7 @@ export class Budgets {
             return [{ circuit: circuitLabel(origin, scope) }, state] as const;
           });
         }),
-    };
+    } satisfies Partial<Readings>;
   }
 }
 
@@ -164,11 +157,6 @@ function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config):
     perDay: new Map(origin === "api" ? limits : []),
     arrivalMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
   };
-}
-
-/** Only the windows of the images have the origin in their label. */
-function windowLabel(origin: OriginName, name: string): string {
-  return origin === "api" ? name : `${origin}/${name}`;
 }
 
 /** @returns why valid settings cannot be applied while the process runs */

@@ -1,54 +1,33 @@
 /** The budget of an origin: its limiter, its circuits and its calls. */
-import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import { memoize } from "../process/memoize.ts";
-import { PRIORITIES } from "../telemetry/events.ts";
+import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
 import type { CallsConfig, CallsOptions } from "./admission.ts";
 import { Calls } from "./calls.ts";
-import { Circuits, type CircuitsOptions } from "./circuits/circuits.ts";
+import { type CircuitRules, Circuits, type CircuitsOptions } from "./circuits/circuits.ts";
 import { Calendar } from "./fairness/calendar.ts";
-import type { LimiterConfig, LimiterState, WindowState } from "./limiter.ts";
-import { type ShareOfWindow, type WindowOverview, windowsIn } from "./overview.ts";
+import type { Limiter, LimiterConfig, WindowState } from "./limiter.ts";
+import { type ShareOfWindow, windowOverview } from "./overview.ts";
 import { retryAfterSeconds } from "./refusals.ts";
 import type { Throttled } from "./throttled.ts";
 
-export interface BudgetConfig extends CallsConfig, LimiterConfig {
-  readonly maxCoolOffMs: number;
-}
-
-export interface BudgetOptions extends Omit<CallsOptions, "circuits">, CircuitsOptions {
-  readonly clock: CallsOptions["clock"];
-  readonly observer: CallsOptions["observer"] & CircuitsOptions["observer"];
-}
-
-/** The state of an origin's budget, for operators. */
-interface BudgetOverview extends Pick<LimiterState, "mode" | "hasSlot"> {
-  readonly windows: readonly WindowOverview[];
-  /** Waiting calls, by priority. */
-  readonly queue: Readonly<Record<string, number>>;
-  readonly circuits: ReturnType<Circuits["overview"]>;
-}
-
-/** What callers see of the windows, read at an instant. */
-interface View {
-  readonly until: number;
-  readonly windows: readonly WindowState[];
-  readonly sharesOf: (app: string) => readonly ShareOfWindow[];
-}
+export type BudgetConfig = CallsConfig & LimiterConfig & CircuitRules;
+export type BudgetOptions = Omit<CallsOptions, "circuits"> & CircuitsOptions;
 
 /** Every response shows what is left. To save time, it is computed only this often, and after each call. */
 const VIEW_MS = 500;
 
 export class Budget {
+  readonly limiter: Limiter;
   readonly circuits: Circuits;
   readonly calls: Calls;
-  readonly #limiter: CallsOptions["limiter"];
-  readonly #now: () => number;
-  #view: View | undefined;
+  readonly #options: BudgetOptions;
+  /** What callers see of the windows, read at an instant. */
+  #view: ReturnType<typeof viewOf> | undefined;
 
   constructor(options: BudgetOptions, config: BudgetConfig) {
-    this.#limiter = options.limiter;
-    this.#now = options.clock.monotonic;
+    this.#options = options;
+    this.limiter = options.limiter;
     this.circuits = new Circuits(options, config);
     this.calls = new Calls({ ...options, circuits: this.circuits }, config);
   }
@@ -58,11 +37,6 @@ export class Budget {
       this.#view = undefined;
       return send(ended, permit);
     });
-
-  /** Whether a circuit stops a call for this question now. */
-  isCoolingOff(question: { readonly resource: Resource; readonly query: string }): boolean {
-    return this.circuits.stopOf({ ...question, cause: "miss" }) !== undefined;
-  }
 
   /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
   retryAfterSeconds(resource: Resource): number | undefined {
@@ -80,40 +54,47 @@ export class Budget {
     return this.#viewed().windows;
   }
 
-  overview(): BudgetOverview {
-    const { mode, hasSlot, windows } = this.#limiter.state();
+  /** Waiting calls, by priority. */
+  queue(): Readonly<Record<string, number>> {
+    return Object.fromEntries(PRIORITIES.map((priority) => [priority, this.calls.waiting(priority)]));
+  }
+
+  /** The state for operators, with times in milliseconds. */
+  // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+  overview() {
+    const { origin, clock } = this.#options;
+    const { mode, hasSlot, windows } = this.limiter.state();
+    const resource = origin === "images" ? "images" : "listings";
+    const { forMs, why } = this.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
     return {
       mode,
       hasSlot,
-      windows: windowsIn(windows, this.#now()),
-      queue: Object.fromEntries(PRIORITIES.map((priority) => [priority, this.calls.waiting(priority)])),
+      queue: this.queue(),
       circuits: this.circuits.overview(),
+      windows: windows.map((window) => windowOverview(window, clock.monotonic())),
+      /** How long the call of an unlisted app would wait now, and for what. */
+      predictedWaitMs: Math.round(forMs),
+      waitsFor: forMs > 0 ? why : null,
     };
   }
 
   configure(config: BudgetConfig): void {
-    this.#limiter.configure(config);
-    this.circuits.configure(config);
+    this.limiter.configure(config);
+    this.circuits.rules = config;
     this.calls.configure(config);
     this.#view = undefined;
   }
 
-  /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
-  stop(why: Problem): Promise<void> {
-    return this.calls.stop(why);
-  }
-
-  /** Gives back what this process holds. Never rejects. */
-  close(): Promise<void> {
-    return this.#limiter.close();
-  }
-
-  #viewed(): View {
-    if (this.#view !== undefined && this.#now() < this.#view.until) return this.#view;
-    const calendar = new Calendar(this.calls.situation(), []);
-    const { windows } = calendar.situation.state;
-    const sharesOf = memoize((app) => calendar.sharesOf(app));
-    this.#view = { until: this.#now() + VIEW_MS, windows, sharesOf };
+  #viewed(): ReturnType<typeof viewOf> {
+    const now = this.#options.clock.monotonic();
+    if (this.#view === undefined || now >= this.#view.until) this.#view = viewOf(this.calls, now);
     return this.#view;
   }
+}
+
+// oxlint-disable-next-line typescript/explicit-function-return-type
+function viewOf(calls: Calls, now: number) {
+  const calendar = new Calendar(calls.situation(), []);
+  const { windows } = calendar.situation.state;
+  return { until: now + VIEW_MS, windows, sharesOf: memoize((app) => calendar.sharesOf(app)) };
 }

@@ -15,38 +15,41 @@ export interface ShareOfWindow {
   readonly resetSeconds: number;
 }
 
-/** How long a request would wait for a permit. The prediction does not spend budget. */
-export interface PredictedWait {
-  readonly waitMs: number;
-  /** The reason for the wait. */
-  readonly why: string;
-  /** The code of the problem, if the request would be refused. */
-  readonly refusal: string | undefined;
-}
-
-/** A window for operators. */
-export interface WindowOverview extends Omit<WindowState, "freeAt" | "byApp"> {
-  /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
-  readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
-  /** Calls that count now, by app. */
-  readonly byApp: Readonly<Record<string, number>>;
-}
-
 /** Apps that an overview names. */
 const MOST_NAMED = 20;
 /** An overview shows when this many spent calls are free again. */
 const COME_BACK = [1, 10, 100];
 
-export function windowsIn(windows: readonly WindowState[], now: number): WindowOverview[] {
-  return windows.map(({ name, byApp, freeAt, ...window }) => ({
+/**
+ * A window for operators. While Redis is away, its state counts only the calls from this process's own part, but `byApp` also has
+ * the calls before that.
+ */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function windowOverview(
+  { name, limit, windowMs, remaining, freeAt, ...state }: WindowState,
+  now: number,
+) {
+  const byApp = Object.fromEntries([...state.byApp].filter(([, sent]) => sent > 0));
+  const spent = Math.max(
+    state.spent,
+    Object.values(byApp).reduce((sum, sent) => sum + sent, 0),
+  );
+  return {
     name,
-    ...window,
+    limit,
+    windowMs,
+    spent,
+    remaining,
+    /** The calls that only other processes can make. */
+    heldBack: Math.max(0, limit - spent - remaining),
+    /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
     comesBack: COME_BACK.flatMap((calls) => {
       const at = freeAt[calls - 1];
       return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
     }),
-    byApp: Object.fromEntries([...byApp].filter(([, sent]) => sent > 0)),
-  }));
+    /** Calls that count now, by app. */
+    byApp,
+  };
 }
 
 /** The apps that sent most, by name. The rest is `other`. */

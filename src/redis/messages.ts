@@ -28,15 +28,17 @@ const flightEnd = z
   ])
   .catch({ kind: "vacant" });
 
-/** An open circuit in durations, because replicas have different clocks. */
+/** A circuit that is not closed. Its instants count from the message, because replicas have different clocks. */
 const circuit = z.object({
   cause: z.enum(["too-many-requests", "unavailable", "failing", "unreachable", "credentials"]),
+  openedAt: z.number(),
+  until: z.number(),
+  /** Probes that have failed since it opened. */
   failedProbes: z.number(),
+  /** The upstream itself named the time. */
   isAsked: z.boolean(),
-  openForMs: z.number(),
-  ageMs: z.number(),
-  /** Time since the start of the probe that has not ended yet. */
-  probingForMs: z.number().optional(),
+  /** When the probe was sent that has not ended yet. */
+  probedAt: z.number().optional(),
 });
 
 const message = z.discriminatedUnion("kind", [

@@ -83,8 +83,9 @@ const COUNTED = {
   },
 };
 
-/** What the budgets know at every scrape. */
-const OF_BUDGETS = {
+/** The metrics that are read at every scrape. */
+const SAMPLED = {
+  // The budget
   gateway_budget_limit: metric("Most calls in a window.", L.window),
   gateway_budget_remaining: metric("Calls left in a window.", L.window),
   gateway_app_budget_limit: metric("Share of a listed app in a window.", L.listedApp, L.appWindow),
@@ -94,10 +95,7 @@ const OF_BUDGETS = {
   gateway_calls_in_flight: metric("Calls in flight."),
   gateway_throttle_queue_length: metric("Calls that wait for a permit.", L.priority),
   gateway_circuit_state: metric("State of a circuit: 0 closed, 1 half-open, 2 open (no calls).", L.circuit),
-};
 
-/** The other metrics that are read at every scrape. */
-const SAMPLED = {
   // Traffic
   gateway_apps_registered: metric("Number of apps in the settings."),
   gateway_app_background: metric("Always 1, for each listed app with `priority: background`.", L.listedApp),
@@ -132,7 +130,6 @@ const OF_PROCESS = {
 /** In alphabetical order. */
 export const METRICS: readonly Metric[] = Object.entries({
   ...COUNTED,
-  ...OF_BUDGETS,
   ...SAMPLED,
   ...OF_PROCESS,
 })
@@ -157,9 +154,7 @@ export type Samples<Labels = Readonly<Record<string, string | number>>> =
   | number
   | readonly (readonly [Labels, number])[];
 
-type ReadingsOf<Table extends Readonly<Record<string, { readonly labels: readonly Label[] }>>> = {
-  readonly [Name in keyof Table]: () => Samples<Values<Table[Name]>>;
-};
-export type BudgetReadings = ReadingsOf<typeof OF_BUDGETS>;
 /** How the sampled metrics are read, except for those of the process. */
-export type Readings = BudgetReadings & ReadingsOf<typeof SAMPLED>;
+export type Readings = {
+  readonly [Name in keyof typeof SAMPLED]: () => Samples<Values<(typeof SAMPLED)[Name]>>;
+};

@@ -4,7 +4,7 @@ import { onTestFinished } from "vitest";
 import { Apps, type ListedApp } from "../../src/ratelimit/apps.ts";
 import type { CallsConfig } from "../../src/ratelimit/admission.ts";
 import { Budget } from "../../src/ratelimit/origin-budget.ts";
-import type { SharedCircuits } from "../../src/ratelimit/circuits/circuits.ts";
+import type { SharedCircuits } from "../../src/ratelimit/circuits/redis-circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";

@@ -1,20 +1,20 @@
 /** The facts of the status: requests, apps, upstream and budget, from the activities of all processes. */
 import type { Freshness } from "../../cache/lifetimes/lifetimes.ts";
-import { RESOURCES, type OriginName, type Resource } from "../../interface/resources.ts";
+import { type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Apps } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
-import type { WindowOverview } from "../../ratelimit/overview.ts";
-import { OTHER_APP } from "../../telemetry/events.ts";
 import type { Together } from "./activity.ts";
 import { KINDS, MOST_STEPS, mostOf, type Span, SPANS } from "./counters.ts";
 
 export type Facts = ReturnType<typeof factsOf>;
 export type AppStatus = ReturnType<typeof appsOf>[number];
 
+type Overview = ReturnType<Budget["overview"]>;
+
 export interface FactsOptions {
   readonly budgets: Readonly<Record<OriginName, Budget>>;
-  readonly apps: Pick<Apps, "isListed" | "weightOf" | "identities">;
+  readonly apps: Pick<Apps, "isListed" | "weightOf" | "userAgentOf">;
   readonly clock: Clock;
   readonly mode: () => "enforce" | "observe";
   /** How many replicas share the budget (`budget.replicas`); `undefined`: there is no Redis. */
@@ -29,6 +29,7 @@ export function factsOf(options: FactsOptions, together: Together, span: Span) {
   const { counts, processes, scope, sinceAt, outages, problems, slowest } = together;
   const at = clock.now();
   const recent = seriesOf("15m", together, at).counts;
+  const [api, images] = [budgets.api.overview(), budgets.images.overview()];
   const perSecond = KINDS.map((kind) => [kind, sum(recent[kind]?.slice(-RATE_STEPS) ?? []) / RATE_SECONDS]);
   // The order is that of `/status`: the most important facts first.
   return {
@@ -37,10 +38,10 @@ export function factsOf(options: FactsOptions, together: Together, span: Span) {
     sinceAt,
     scope,
     replicas: replicas ?? null,
-    apps: appsOf(options, counts),
+    apps: appsOf(options, api, counts),
     budget: {
-      api: originStatus(budgets.api, "listings", recent["api"] ?? [], at),
-      images: originStatus(budgets.images, "images", recent["images"] ?? [], at),
+      api: originStatus(api, recent["api"] ?? [], at),
+      images: originStatus(images, recent["images"] ?? [], at),
     },
     /** Waiting calls, by origin and priority. */
     queue: { api: counts["queue api"] ?? {}, images: counts["queue images"] ?? {} },
@@ -92,21 +93,19 @@ function seriesOf(span: Span, { counts: all, processes }: Together, now: number)
 const APP = "app ";
 
 /** @returns the apps, the one that got the fewest answers first, then by calls and requests */
-function appsOf({ budgets, apps }: FactsOptions, counts: Together["counts"]) {
-  const { windows } = budgets.api.overview();
+function appsOf({ budgets, apps }: FactsOptions, { windows }: Overview, counts: Together["counts"]) {
   const asking = Object.keys(counts).filter((group) => group.startsWith(APP));
   const names = new Set([
     ...asking.map((group) => group.slice(APP.length)),
     ...windows.flatMap(({ byApp }) => Object.keys(byApp)),
   ]);
   const longest = windows.reduce((a, b) => (b.windowMs > a.windowMs ? b : a)).byApp;
-  const agents = new Map(apps.identities().map(({ app, userAgent }) => [app, userAgent]));
   const all = [...names].map((app) => ({
     app,
     isListed: apps.isListed(app),
     weight: apps.weightOf(app),
     /** The `User-Agent` with which this process saw the app first. */
-    userAgent: agents.get(app) ?? null,
+    userAgent: apps.userAgentOf(app),
     ...byKind(counts[APP + app]),
     /** The failed requests by the code of their problem. */
     failures: counts[`failures ${app}`] ?? {},
@@ -153,38 +152,26 @@ function stateOf(resource: Resource, { counts, answeredAt, problems }: Together)
 }
 
 /** @param calls per step of the first series, the latest last */
-function originStatus(budget: Budget, resource: Resource, calls: readonly number[], now: number) {
-  const { mode, windows, circuits } = budget.overview();
-  const { forMs, why } = budget.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
+function originStatus(
+  { mode, windows, predictedWaitMs, waitsFor, circuits }: Overview,
+  calls: readonly number[],
+  now: number,
+) {
+  const counted = circuits.length > 0 ? [] : calls;
   return {
     mode,
-    windows: windows.map((window) => windowStatus(window, circuits.length > 0 ? [] : calls)),
-    predictedWaitMs: Math.round(forMs),
-    waitsFor: forMs > 0 ? why : null,
-    circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: lastsMs }) => ({
-      scope,
-      state,
-      cause,
+    /** `emptyInMs`: the time until nothing is left at the present rate; `null`: something is always left, or not known. */
+    windows: windows.map(({ windowMs, name, limit, spent, remaining, heldBack, comesBack }) => {
+      const window = { name, limit, spent, remaining, heldBack, comesBack };
+      return { ...window, emptyInMs: emptyInMs({ ...window, windowMs }, counted) };
+    }),
+    predictedWaitMs,
+    waitsFor,
+    circuits: circuits.map(({ sinceMs, forMs, ...circuit }) => ({
+      ...circuit,
       since: Math.round(now - sinceMs),
-      until: Math.round(now + lastsMs),
+      until: Math.round(now + forMs),
     })),
-  };
-}
-
-/** While Redis is away, a window counts only the calls from this process's own part. `byApp` also has the calls before that. */
-function windowStatus(window: WindowOverview, calls: readonly number[]) {
-  const { name, limit, remaining, comesBack, byApp } = window;
-  const spent = Math.max(window.spent, sum(Object.values(byApp)));
-  return {
-    name,
-    limit,
-    spent,
-    remaining,
-    /** The calls that only other processes can make. */
-    heldBack: Math.max(0, limit - spent - remaining),
-    comesBack,
-    /** The time until nothing is left at the present rate; `null`: something is always left, or the rate is not known. */
-    emptyInMs: emptyInMs(window, calls),
   };
 }
 
@@ -200,7 +187,12 @@ const LATEST_STEPS = 24;
  * @returns `null`: never, or not known, because the series is shorter than ten minutes or the last two minutes had no calls
  */
 export function emptyInMs(
-  { limit, spent, remaining, windowMs }: Pick<WindowOverview, "limit" | "spent" | "remaining" | "windowMs">,
+  {
+    limit,
+    spent,
+    remaining,
+    windowMs,
+  }: Pick<Overview["windows"][number], "limit" | "spent" | "remaining" | "windowMs">,
   calls: readonly number[],
 ): number | null {
   const isKnown = calls.length >= FEWEST_STEPS && sum(calls.slice(-LATEST_STEPS)) > 0;

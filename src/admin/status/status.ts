@@ -25,7 +25,7 @@ export function createStatus(options: StatusOptions) {
   function own(): Activity {
     const { counts, ...seen } = recorder.seen();
     const { api, images } = budgets;
-    const queues = { "queue api": api.overview().queue, "queue images": images.overview().queue };
+    const queues = { "queue api": api.queue(), "queue images": images.queue() };
     return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
   }
   const collect = createCollect(own, board, clock.now);

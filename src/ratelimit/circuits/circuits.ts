@@ -14,36 +14,13 @@ import { LRUCache } from "lru-cache";
 
 import type { OriginName } from "../../interface/resources.ts";
 import { atMostEvery, type Clock } from "../../process/clock.ts";
-import type { MessageOf } from "../../redis/messages.ts";
 import type { Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd, UpstreamRequest } from "../throttled.ts";
 import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./opening.ts";
 import { outageName, outageOf } from "./outage-text.ts";
 import { probeIntervalMs } from "./probes.ts";
-
-/** A circuit that is not closed. */
-interface OpenCircuit {
-  readonly cause: CircuitCause;
-  readonly openedAt: number;
-  readonly until: number;
-  /** Probes that have failed since it opened. */
-  readonly failedProbes: number;
-  /** The upstream itself named the time. */
-  readonly isAsked: boolean;
-  /** When the probe was sent that has not ended yet. */
-  readonly probedAt?: number | undefined;
-}
-
-/** An open circuit in durations, because replicas have different clocks. */
-export type CircuitReport = NonNullable<MessageOf<"circuit">["circuit"]>;
-
-/** The circuits that replicas share (redis-circuits.ts). Nothing rejects: without Redis, each replica acts alone. */
-export interface SharedCircuits {
-  /** Publishes a change of a circuit. `undefined`: it is closed. */
-  readonly publish: (scope: CircuitScope, circuit: CircuitReport | undefined) => void;
-  readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitReport | undefined) => void) => void;
-}
+import type { OpenCircuit, SharedCircuits } from "./redis-circuits.ts";
 
 /** A call as far as circuits are concerned. The query identifies the question. */
 export type CircuitCall = Pick<UpstreamRequest, "resource" | "query" | "cause">;
@@ -56,7 +33,7 @@ export interface Stop {
   readonly mayWait: boolean;
 }
 
-interface CircuitRules {
+export interface CircuitRules {
   /** The longest pause. A longer `Retry-After` of the upstream is cut to it. */
   readonly maxCoolOffMs: number;
   readonly windows: readonly RateWindow[];
@@ -95,9 +72,9 @@ export class Circuits {
    * before, and when an operator tries the circuits.
    */
   probeWanted = (): void => undefined;
+  rules: CircuitRules;
   readonly #options: CircuitsOptions;
   readonly #now: () => number;
-  #rules: CircuitRules;
   readonly #open = new Map<CircuitScope, OpenCircuit>();
   readonly #lastCalls = new LastCalls();
   /** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
@@ -113,17 +90,13 @@ export class Circuits {
   constructor(options: CircuitsOptions, rules: CircuitRules) {
     this.#options = options;
     this.#now = options.clock.monotonic;
-    this.#rules = rules;
+    this.rules = rules;
     this.#refusedKey = options.keyVersion();
     this.#logRefused = atMostEvery(LOG_EVERY_MS, this.#now, () => {
       options.observer.warn(CREDENTIALS_REFUSED, this.#unlogged);
       this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
     });
-    options.shared?.subscribe((scope, report) => this.#receive(scope, report));
-  }
-
-  configure(rules: CircuitRules): void {
-    this.#rules = rules;
+    options.shared?.subscribe((scope, circuit) => this.#receive(scope, circuit));
   }
 
   /** Calls back when the circuits have changed. One listener. */
@@ -135,7 +108,7 @@ export class Circuits {
   stopOf(call: CircuitCall): Stop | undefined {
     if (this.#open.size === 0) return undefined;
     if (this.#open.get("origin")?.cause === "credentials" && this.#options.keyVersion() !== this.#refusedKey)
-      this.#become("origin", undefined);
+      this.#set("origin", undefined);
     const stops = this.#openFor(call).flatMap(([, circuit]) => this.#stopBy(circuit, call) ?? []);
     const last = stops.toSorted((a, b) => b.until - a.until);
     return last.find(({ mayWait }) => !mayWait) ?? last[0];
@@ -190,11 +163,9 @@ export class Circuits {
     const kind = kindOf(end);
     const forMs = end.slowDown?.forMs;
     const probed = probeOf.filter((scope) => this.#open.has(scope));
-    if (kind === "unknown") for (const scope of probed) this.#halfOpen(scope);
-    if (kind === "unknown") return probed.length > 0;
     const cause = this.#lastCalls.ended(call, kind, now);
-    for (const scope of probed) this.#probeEnded(scope, end);
-    if (probed.length > 0) this.#shiftOthers(probed, kind === "answered");
+    for (const scope of probed) this.#probeEnded(scope, kind, forMs);
+    if (probed.length > 0 && kind !== "unknown") this.#shiftOthers(probed, kind === "answered");
     if (cause === undefined) return probed.length > 0;
     const scope = CAUSES[cause].stops === "origin" ? "origin" : call.resource;
     const open = this.#open.get(scope);
@@ -205,13 +176,13 @@ export class Circuits {
     return isNew || probed.length > 0;
   }
 
-  #probeEnded(scope: CircuitScope, end: SendEnd): void {
+  #probeEnded(scope: CircuitScope, kind: ReturnType<typeof kindOf>, forMs: number | undefined): void {
     const { cause = "failing" } = this.#open.get(scope) ?? {};
-    const kind = kindOf(end);
     // A refusal of the credentials is an answer, so it closes a circuit that opened for another cause.
     const isGone = kind === "answered" || (kind === "credentials" && cause !== "credentials");
-    if (isGone) this.#become(scope, undefined);
-    else this.#openAs(scope, cause, end.slowDown?.forMs, true);
+    if (isGone) this.#set(scope, undefined);
+    else if (kind === "unknown") this.#halfOpen(scope);
+    else this.#openAs(scope, cause, forMs, true);
   }
 
   /**
@@ -222,7 +193,7 @@ export class Circuits {
     const now = this.#now();
     for (const [scope, circuit] of this.#atIntervals()) {
       if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
-      const next = now + probeIntervalMs({ ...circuit, ageMs: now - circuit.openedAt }, this.#rules.windows);
+      const next = now + probeIntervalMs(circuit, now, this.rules.windows);
       if (isBack) this.#halfOpen(scope);
       else this.#change(scope, { until: Math.max(circuit.until, next) });
     }
@@ -246,14 +217,14 @@ export class Circuits {
     const failedProbes = isOpen ? before.failedProbes + (isProbe ? 1 : 0) : 0;
     const others = this.#atIntervals().filter(([other]) => other !== scope);
     const turns = cause === "credentials" ? 1 : 1 + others.length;
-    const interval = probeIntervalMs({ cause, failedProbes, ageMs: now - openedAt }, this.#rules.windows);
+    const interval = probeIntervalMs({ cause, openedAt, failedProbes }, now, this.rules.windows);
     // Intervals count from the start of the probe, which may have waited long for its answer.
     const from = (isProbe ? before?.probedAt : undefined) ?? now;
     const next = Math.max(now, from + Math.ceil(turns * interval * (1 + fraction() / 20)));
-    const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), this.#rules.maxCoolOffMs);
+    const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), this.rules.maxCoolOffMs);
     const until = forMs === undefined ? next : now + Math.ceil(asked);
     const longest = isProbe ? until : Math.max(until, before?.until ?? 0);
-    this.#become(scope, { cause, openedAt, until: longest, failedProbes, isAsked: forMs !== undefined });
+    this.#set(scope, { cause, openedAt, until: longest, failedProbes, isAsked: forMs !== undefined });
   }
 
   /** The next call may be a probe. */
@@ -264,25 +235,25 @@ export class Circuits {
   /** Changes an open circuit. It has a probe on its way only if the change says so. */
   #change(scope: CircuitScope, change: Partial<OpenCircuit>): void {
     const circuit = this.#open.get(scope);
-    if (circuit !== undefined) this.#become(scope, { ...circuit, probedAt: undefined, ...change });
-  }
-
-  /** A change in this process. */
-  #become(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
-    this.#set(scope, circuit);
-    this.#options.shared?.publish(scope, circuit && reportOf(circuit, this.#now()));
+    if (circuit !== undefined) this.#set(scope, { ...circuit, probedAt: undefined, ...change });
   }
 
   /** Another replica has changed a circuit. */
-  #receive(scope: CircuitScope, report: CircuitReport | undefined): void {
+  #receive(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
     const { fraction, keyVersion } = this.#options;
-    this.#set(scope, report && circuitIn(report, this.#now(), OTHERS_LATER_MS * (1 + fraction())));
-    if (report?.cause === "credentials") this.#refusedKey = keyVersion();
+    const laterMs = circuit !== undefined && circuit.until > 0 ? OTHERS_LATER_MS * (1 + fraction()) : 0;
+    const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());
+    this.#set(scope, own, false);
+    if (circuit?.cause === "credentials") this.#refusedKey = keyVersion();
     this.#changed();
   }
 
-  #set(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
-    const { origin, observer } = this.#options;
+  /**
+   * @param circuit `undefined`: it is closed
+   * @param isOwn whether this process changes it, not another replica
+   */
+  #set(scope: CircuitScope, circuit: OpenCircuit | undefined, isOwn = true): void {
+    const { origin, observer, shared } = this.#options;
     if (circuit === undefined) {
       this.#lastCalls.forget(scope, this.#open.get(scope)?.cause);
       this.#open.delete(scope);
@@ -291,6 +262,7 @@ export class Circuits {
       this.#open.set(scope, circuit);
       observer.outOfOrder(outageOf(origin, scope, circuit));
     }
+    if (isOwn) shared?.publish(scope, circuit && shifted(circuit, -this.#now()));
   }
 
   /** The next call is a probe of the open circuits, whatever their time. @returns the circuits that were open */
@@ -304,18 +276,13 @@ export class Circuits {
     return scopes;
   }
 
-  overview(): readonly {
-    readonly scope: CircuitScope;
-    readonly state: "open" | "half-open";
-    readonly cause: CircuitCause;
-    /** Time since it opened. */
-    readonly sinceMs: number;
-    readonly forMs: number;
-  }[] {
+  /** The circuits that are not closed, the time since they opened, and the time until the next probe. */
+  // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+  overview() {
     const now = this.#now();
     return [...this.#open].map(([scope, { cause, openedAt, until, probedAt }]) => ({
       scope,
-      state: now < until && probedAt === undefined ? "open" : "half-open",
+      state: now < until && probedAt === undefined ? ("open" as const) : ("half-open" as const),
       cause,
       sinceMs: now - openedAt,
       forMs: Math.max(0, until - now),
@@ -347,15 +314,9 @@ export class Circuits {
 const CREDENTIALS_REFUSED =
   "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.";
 
-function reportOf({ until, openedAt, probedAt, ...circuit }: OpenCircuit, now: number): CircuitReport {
-  const probingForMs = probedAt === undefined ? undefined : now - probedAt;
-  return { ...circuit, openForMs: Math.max(0, until - now), ageMs: now - openedAt, probingForMs };
-}
-
-/** @param laterMs by how much this replica opens later than the one that reports it */
-function circuitIn(report: CircuitReport, now: number, laterMs: number): OpenCircuit {
-  const { openForMs, ageMs, probingForMs, ...circuit } = report;
-  const until = now + openForMs + (openForMs > 0 ? laterMs : 0);
-  const probedAt = probingForMs === undefined ? undefined : now - probingForMs;
-  return { ...circuit, openedAt: now - ageMs, until, probedAt };
+/** @returns the circuit with each instant later by `byMs` */
+function shifted(circuit: OpenCircuit, byMs: number): OpenCircuit {
+  const { openedAt, until, probedAt } = circuit;
+  const at = { openedAt: openedAt + byMs, until: until + byMs };
+  return { ...circuit, ...at, probedAt: probedAt === undefined ? undefined : probedAt + byMs };
 }

@@ -52,6 +52,7 @@ export class LastCalls {
     kind: Kind,
     now: number,
   ): CircuitCause | undefined {
+    if (kind === "unknown") return undefined;
     this.#unreachableInARow = kind === "unreachable" ? this.#unreachableInARow + 1 : 0;
     if (kind === "credentials") this.#refusedQuestions.add(query);
     if (kind === "answered") this.#refusedQuestions.clear();

@@ -1,5 +1,6 @@
 /** How long an open circuit stays open before a probe. Pure. docs/fairness.md explains the rules. */
 import type { RateWindow } from "../../usage/rate-window.ts";
+import type { OpenCircuit } from "./redis-circuits.ts";
 
 const FIRST_MS = 1_000;
 const LONGEST_MS = 10_000;
@@ -14,12 +15,13 @@ const LONGEST_CREDENTIALS_MS = 15 * 60_000;
 
 /** The time from the start of a probe to the next one. */
 export function probeIntervalMs(
-  { cause, failedProbes, ageMs }: { cause: string; failedProbes: number; ageMs: number },
+  { cause, openedAt, failedProbes }: Pick<OpenCircuit, "cause" | "openedAt" | "failedProbes">,
+  now: number,
   windows: readonly RateWindow[],
 ): number {
   if (cause === "credentials")
     return Math.min(FIRST_CREDENTIALS_MS * 2 ** failedProbes, LONGEST_CREDENTIALS_MS);
-  if (ageMs < SHORT_OUTAGE_MS) return Math.min(FIRST_MS * 2 ** failedProbes, LONGEST_MS);
+  if (now - openedAt < SHORT_OUTAGE_MS) return Math.min(FIRST_MS * 2 ** failedProbes, LONGEST_MS);
   return Math.max(
     LONG_OUTAGE_MS,
     ...windows.map(({ limit, windowMs }) => (windowMs * PERIOD) / (limit * PART)),

@@ -5,21 +5,25 @@
  * Circuits are approximate: while Redis does not answer, each replica acts alone.
  */
 import type { OriginName } from "../../interface/resources.ts";
-import type { Message } from "../../redis/messages.ts";
+import type { Message, MessageOf } from "../../redis/messages.ts";
 import type { RedisService } from "../../redis/redis.ts";
 import type { CircuitScope } from "./opening.ts";
-import type { CircuitReport, SharedCircuits } from "./circuits.ts";
 import { scopesOf } from "./outage-text.ts";
 
+/** A circuit that is not closed. Shared ones have instants that count from the message. */
+export type OpenCircuit = Readonly<NonNullable<MessageOf<"circuit">["circuit"]>>;
+/** `undefined`: the circuit is closed. */
+type CircuitListener = (scope: CircuitScope, circuit: OpenCircuit | undefined) => void;
+
+/** The circuits that replicas share. Nothing rejects: without Redis, each replica acts alone. */
+export type SharedCircuits = ReturnType<typeof createRedisCircuits>;
+
 /** @param namespace the prefix of all keys */
-export function createRedisCircuits(
-  redis: RedisService,
-  namespace: string,
-  origin: OriginName,
-): SharedCircuits {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createRedisCircuits(redis: RedisService, namespace: string, origin: OriginName) {
   const keyOf = (scope: CircuitScope): string => `${namespace}{circuits:${origin}}:${scope}`;
   const keys = scopesOf(origin).map(keyOf);
-  let listener = (_scope: CircuitScope, _report: CircuitReport | undefined): void => undefined;
+  let listener: CircuitListener = () => undefined;
 
   function receive(message: Message | undefined): void {
     if (message?.kind === "circuit" && message.origin === origin) listener(message.scope, message.circuit);
@@ -33,17 +37,17 @@ export function createRedisCircuits(
   redis.on("gap", () => void readAll()).on("recovery", () => void readAll());
 
   return {
-    publish(scope, circuit) {
+    publish: (scope: CircuitScope, circuit: OpenCircuit | undefined): void => {
       const text = redis.bus.textOf({ kind: "circuit", origin, scope, circuit });
       const key = keyOf(scope);
       const published = redis.run("settle", key, async (client) => {
         if (circuit === undefined) await client.del(key);
-        else await client.set(key, text, "PX", Math.max(1, Math.ceil(circuit.openForMs)) + FORGET_MS);
+        else await client.set(key, text, "PX", Math.max(1, Math.ceil(circuit.until)) + FORGET_MS);
         await client.publish(redis.bus.channel, text);
       });
       published.catch(() => undefined);
     },
-    subscribe(listen) {
+    subscribe: (listen: CircuitListener): void => {
       listener = listen;
       void readAll();
     },

@@ -54,32 +54,13 @@ it("unlisted ids are bounded: a new id replaces the one seen least recently, unl
   expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
 });
 
-describe("how an app identified itself", () => {
-  it("is remembered from its first request, also when the app is not listed", () => {
-    const apps = appsOf();
-    apps.identify("web", "app/1", 5);
-    apps.identify(undefined, "curl/8.1 (linux)", 6);
-    apps.identify(undefined, "curl/9", 7);
-    apps.identify(undefined, undefined, 8);
-    apps.identify("named", "x".repeat(1_000), 9);
-    expect(apps.identities()).toEqual([
-      { app: "web", isListed: true, identifiedBy: "app-id", userAgent: "app/1", firstSeenAt: 5 },
-      {
-        app: "curl",
-        isListed: false,
-        identifiedBy: "user-agent",
-        userAgent: "curl/8.1 (linux)",
-        firstSeenAt: 6,
-      },
-      { app: "other", isListed: false, identifiedBy: "nothing", userAgent: null, firstSeenAt: 8 },
-      { app: "named", isListed: false, identifiedBy: "app-id", userAgent: "x".repeat(200), firstSeenAt: 9 },
-    ]);
-  });
-
-  it("is forgotten for the first apps when there are more than 2,000", () => {
-    const apps = appsOf({ max: 10_000 });
-    for (let n = 0; n < 3_000; n++) apps.identify(`app-${n}`, undefined, n);
-    expect(apps.identities()).toHaveLength(2_000);
-    expect(apps.identities()[0]?.app).toBe("app-1000");
-  });
+it("an app's first User-Agent is remembered, of the 2,000 latest apps", () => {
+  const apps = appsOf({ max: 10_000 });
+  apps.identify("web", "app/1", 5);
+  apps.identify("web", "app/2", 6);
+  apps.identify(undefined, undefined, 7);
+  apps.identify("named", "x".repeat(1_000), 8);
+  expect(["web", "other", "named"].map(apps.userAgentOf)).toEqual(["app/1", null, "x".repeat(200)]);
+  for (let n = 0; n < 1_998; n++) apps.identify(`app-${n}`, "app/3", n);
+  expect(["web", "named", "app-0"].map(apps.userAgentOf)).toEqual([null, "x".repeat(200), "app/3"]);
 });

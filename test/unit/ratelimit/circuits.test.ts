@@ -1,8 +1,7 @@
 /** Circuits through the dispatcher: the upstream fails, asks for a pause, or refuses the credentials. */
 import { describe, expect, it } from "vitest";
 
-import type { CircuitScope } from "../../../src/ratelimit/circuits/opening.ts";
-import type { CircuitReport, SharedCircuits } from "../../../src/ratelimit/circuits/circuits.ts";
+import type { SharedCircuits } from "../../../src/ratelimit/circuits/redis-circuits.ts";
 import type { LimiterState } from "../../../src/ratelimit/limiter.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/throttled.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
@@ -252,8 +251,8 @@ function createReplicas(count: number) {
   const join = (): SharedCircuits => {
     let own: (typeof listeners)[number] | undefined;
     return {
-      publish(scope: CircuitScope, report: CircuitReport | undefined) {
-        for (const listener of listeners) if (listener !== own) listener(scope, report);
+      publish(scope, circuit) {
+        for (const listener of listeners) if (listener !== own) listener(scope, circuit);
       },
       subscribe(listener) {
         own = listener;
