@@ -68,17 +68,12 @@ export class Flights<T> {
     const existing = this.#flights.get(key);
     const flight = existing ?? new Flight<T>(waiter.priority, call, () => this.#flights.delete(key));
     if (existing === undefined) this.#flights.set(key, flight);
-    const joinedAbandoned = flight.abandoned.aborted;
+    // A flight without waiters may be withdrawn from the queue, although this waiter joins it.
+    const result = flight.abandoned.aborted ? flight.result.catch(noneIfWithdrawn) : flight.result;
     const deadline = watchDeadline(waiter, this.#clock, flight);
     flight.join(waiter);
     try {
-      const value = await Promise.race([flight.result, deadline.passed]);
-      return { value, collapsed: existing !== undefined };
-    } catch (error) {
-      // The flight may have been withdrawn because it had no waiters before this one joined.
-      if (joinedAbandoned && mayBeWithdrawn(error) && !deadline.hasPassed())
-        return { value: undefined, collapsed: true };
-      throw error;
+      return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
     } finally {
       deadline.stop();
       flight.leave(waiter);
@@ -159,38 +154,36 @@ export function mayBeWithdrawn(error: unknown): boolean {
   return error.details.refusedHere === true || !error.code.startsWith("upstream-");
 }
 
+function noneIfWithdrawn(error: unknown): undefined {
+  if (!mayBeWithdrawn(error)) throw error;
+}
+
 /**
  * Watches a waiter's deadlines: `deadlineAt`, and `queueDeadlineAt`, which ends the wait only while the call is queued.
  * @param flight its `refuseLate` returns why the waiter is refused if the call is still queued
  * @returns `passed`, which rejects when a deadline passes or the caller hangs up
  */
 function watchDeadline(waiter: Waiter, clock: Clock, flight: { readonly refuseLate: RefuseLate }) {
-  const { promise, reject } = Promise.withResolvers<never>();
-  let hasPassed = false;
-  const end = (error: Error): void => {
-    hasPassed = true;
-    reject(error);
-  };
-  const onGone = (): void => end(new CallerGone());
-  const endAt = (at: number, why: () => Problem | undefined): (() => void) =>
-    clock.after(at - clock.now(), () => {
-      const problem = hasPassed ? undefined : why();
-      if (problem !== undefined) end(problem);
-    });
+  const { gone, deadlineAt, queueDeadlineAt } = waiter;
+  const { promise: passed, reject } = Promise.withResolvers<never>();
+  const onGone = (): void => reject(new CallerGone());
   const timers = [
-    endAt(queueDeadlineOf(waiter), () => flight.refuseLate(waiter)),
-    endAt(waiter.deadlineAt, () => flight.refuseLate(waiter) ?? tooLate()),
+    clock.after(deadlineAt - clock.now(), () => reject(flight.refuseLate(waiter) ?? tooLate())),
   ];
-  // The flight may settle first. Then the rejection must not count as unhandled.
-  promise.catch(() => undefined);
-  if (waiter.gone.aborted) onGone();
-  else waiter.gone.addEventListener("abort", onGone, { once: true });
+  if (queueDeadlineAt !== undefined) {
+    const refuseIfQueued = (): void => {
+      const refusal = flight.refuseLate(waiter);
+      if (refusal !== undefined) reject(refusal);
+    };
+    timers.push(clock.after(queueDeadlineAt - clock.now(), refuseIfQueued));
+  }
+  if (gone.aborted) onGone();
+  else gone.addEventListener("abort", onGone, { once: true });
   return {
-    passed: promise,
-    hasPassed: () => hasPassed,
+    passed,
     stop: () => {
       for (const cancel of timers) cancel();
-      waiter.gone.removeEventListener("abort", onGone);
+      gone.removeEventListener("abort", onGone);
     },
   };
 }

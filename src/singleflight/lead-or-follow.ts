@@ -20,46 +20,38 @@ interface Steps<T> {
   readonly fetch: () => Promise<T>;
 }
 
-/**
- * Fetches a key as the leader, or follows the replica that is fetching it.
- * Resolves with `undefined` if the leader ended without a result for this replica. Then the caller must try again.
- */
-export type LeadOrFollow<T> = (
-  key: string,
-  waiting: Waiting,
-  steps: Steps<T>,
-) => Promise<FlightResult<T> | undefined>;
+export type LeadOrFollow<T> = ReturnType<typeof createLeadOrFollow<T>>;
 
 /** @param claims absent if there are no other replicas */
-export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | undefined): LeadOrFollow<T> {
-  return async function leadOrFollow(key, waiting, steps) {
+export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | undefined) {
+  /**
+   * Fetches a key as the leader, or follows the replica that is fetching it.
+   * Resolves with `undefined` if the leader ended without a result for this replica. Then the caller must try again.
+   */
+  return async function leadOrFollow(
+    key: string,
+    waiting: Waiting,
+    { look, fetch }: Steps<T>,
+  ): Promise<FlightResult<T> | undefined> {
     const claim = await claims?.claim(key, waiting.abandoned);
-    if (claim === undefined || claim.kind === "unavailable") return await findOrFetch(steps);
-    if (claim.kind === "follower") return await follow(await claim.ended, steps);
+    if (claim?.kind === "follower") {
+      const followed = await claim.ended;
+      if (followed.kind === "failed") throw followed.problem;
+      const value = followed.kind === "landed" ? await look() : undefined;
+      return value === undefined ? undefined : { value, how: "followed" };
+    }
+    let end: ClaimEnd = { kind: "landed" };
     try {
-      const result = await findOrFetch(steps);
-      await claim.release({ kind: "landed" });
-      return result;
+      // A lookup missed before this flight began. An earlier flight may have stored its answer in between.
+      const found = await look();
+      return found !== undefined ? { value: found, how: "found" } : { value: await fetch(), how: "fetched" };
     } catch (error) {
-      await claim.release(endOf(error, waiting));
+      end = endOf(error, waiting);
       throw error;
+    } finally {
+      if (claim?.kind === "leader") await claim.release(end);
     }
   };
-}
-
-/**
- * A lookup missed before this flight began. One more lookup is needed after the claim, because an earlier flight may have
- * stored its answer in between.
- */
-async function findOrFetch<T>({ look, fetch }: Steps<T>): Promise<FlightResult<T>> {
-  const found = await look();
-  return found !== undefined ? { value: found, how: "found" } : { value: await fetch(), how: "fetched" };
-}
-
-async function follow<T>(end: ClaimEnd, { look }: Steps<T>): Promise<FlightResult<T> | undefined> {
-  if (end.kind === "failed") throw end.problem;
-  const value = end.kind === "landed" ? await look() : undefined;
-  return value === undefined ? undefined : { value, how: "followed" };
 }
 
 /** A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines. */

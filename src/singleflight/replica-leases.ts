@@ -8,8 +8,10 @@
  *
  * The commands are not one atomic step. If a lease expires between two of them, two replicas may fetch the same key.
  */
+import { LRUCache } from "lru-cache";
+
 import { Problem } from "../errors.ts";
-import { type Clock, every } from "../process/clock.ts";
+import { type Clock, every, pause } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import type { RedisService } from "../redis/redis.ts";
 import type { MessageOf } from "../redis/messages.ts";
@@ -54,28 +56,36 @@ const MOST_ENDED = 1_000;
 
 export class ReplicaLeases {
   readonly #options: ReplicaLeasesOptions;
-  /** How the latest flights ended, by holder, the oldest first. */
-  readonly #ended = new Map<string, ClaimEnd>();
-  /** What ends the wait of each follower, with the holder that it waits for. Only the first call counts. */
+  /** How the latest flights ended, by holder. */
+  readonly #ended = new LRUCache<string, ClaimEnd>({ max: MOST_ENDED });
+  /** What ends the wait of each follower, with the holder that it waits for. */
   readonly #followers = new Map<(end: ClaimEnd) => void, string>();
-  /** Functions that stop the renewal of the leases of this replica. */
-  readonly #renewals = new Set<() => void>();
+  /** The claims that this replica holds. */
+  readonly #held = new Set<string>();
+  readonly #stopRenewing: () => void;
+  /** How often messages may have been lost. */
+  #losses = 0;
 
   constructor(options: ReplicaLeasesOptions) {
-    const { redis, onFailed } = options;
+    const { redis, clock, onFailed } = options;
     this.#options = options;
     redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
       const end = received(sent);
       this.#ended.set(holder, end);
-      if (this.#ended.size > MOST_ENDED) this.#ended.delete(this.#ended.keys().next().value ?? "");
       for (const [follower, awaited] of this.#followers) if (awaited === holder) follower(end);
       if (end.kind === "failed") onFailed(key, end.problem);
     });
-    redis.on("down", () => this.#vacateAll());
+    redis.on("down", () => this.#lost()).on("gap", () => this.#lost());
+    this.#stopRenewing = every(clock, RENEW_MS, () => {
+      for (const claim of this.#held)
+        // If it fails, the next renewal tries again.
+        redis.run("renew", claim, (client) => client.pexpire(claim, LEASE_MS)).catch(() => undefined);
+    });
   }
 
   /** Ends all waits, because messages may be lost. */
-  #vacateAll(): void {
+  #lost(): void {
+    this.#losses++;
     for (const follower of this.#followers.keys()) follower(VACANT);
   }
 
@@ -87,32 +97,29 @@ export class ReplicaLeases {
     const { redis, namespace, newHolder } = this.#options;
     const claim = `${keyIn(namespace, key)}:flight`;
     const claimant = newHolder();
+    const losses = this.#losses;
     try {
       const holder = await redis.run("claim", claim, async (client) => {
         const isSet = await client.set(claim, claimant, "PX", LEASE_MS, "NX");
         return isSet === "OK" ? claimant : await client.get(claim);
       });
-      // It was released between the two commands.
-      if (holder === null) return await this.claim(key, abandoned);
       if (holder === claimant) return this.#lead(key, claim, holder);
+      // It was released between the two commands, or the message that it was released may be lost.
+      if (holder === null || losses !== this.#losses) return await this.claim(key, abandoned);
       // Without messages, this replica would notice the end only when the lease expires.
-      return redis.isListening() ? this.#follow(holder, abandoned) : { kind: "unavailable" };
+      if (!redis.isListening()) return { kind: "unavailable" };
+      return { kind: "follower", ended: this.#follow(holder, abandoned) };
     } catch {
       return { kind: "unavailable" };
     }
   }
 
-  /** Renews the lease until the claim is released. */
+  /** The lease is renewed until the claim is released. */
   #lead(key: string, claim: string, holder: string): Claim {
-    const { redis, clock } = this.#options;
-    const stop = every(clock, RENEW_MS, () => {
-      // If it fails, the next renewal tries again.
-      redis.run("renew", claim, (client) => client.pexpire(claim, LEASE_MS)).catch(() => undefined);
-    });
-    this.#renewals.add(stop);
+    const { redis } = this.#options;
+    this.#held.add(claim);
     const release = async (end: ClaimEnd): Promise<void> => {
-      stop();
-      this.#renewals.delete(stop);
+      this.#held.delete(claim);
       const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: sendable(end) });
       const released = redis.run("release", claim, async (client) => {
         if ((await client.get(claim)) !== holder) return;
@@ -125,26 +132,25 @@ export class ReplicaLeases {
   }
 
   /** The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again. */
-  #follow(holder: string, abandoned: AbortSignal): Claim {
-    const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
-    const vacate = (): void => end(VACANT);
-    const cancel = this.#options.clock.after(LEASE_MS + LEASE_SLACK_MS, vacate);
-    const end = (how: ClaimEnd): void => {
-      cancel();
-      this.#followers.delete(end);
-      resolve(how);
+  async #follow(holder: string, abandoned: AbortSignal): Promise<ClaimEnd> {
+    const over = new AbortController();
+    let how = VACANT;
+    const end = (told: ClaimEnd): void => {
+      how = told;
+      over.abort(told);
     };
     this.#followers.set(end, holder);
-    abandoned.addEventListener("abort", vacate, { once: true });
-    const known = abandoned.aborted ? VACANT : this.#ended.get(holder);
+    const known = this.#ended.get(holder);
     if (known !== undefined) end(known);
-    return { kind: "follower", ended };
+    await pause(this.#options.clock, LEASE_MS + LEASE_SLACK_MS, AbortSignal.any([abandoned, over.signal]));
+    this.#followers.delete(end);
+    return how;
   }
 
-  /** Stops the renewal of all leases, and ends all waits as `vacant`. */
+  /** Renews no lease any more, and ends all waits as `vacant`. */
   close(): void {
-    for (const stop of this.#renewals) stop();
-    this.#vacateAll();
+    this.#stopRenewing();
+    this.#lost();
   }
 }
 

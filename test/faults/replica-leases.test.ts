@@ -1,11 +1,12 @@
 /**
  * Flights among replicas, with real leases in a real Redis.
  */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
-import type { Claim, ClaimEnd } from "../../src/singleflight/replica-leases.ts";
+import { type Claim, type ClaimEnd, ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
+import { systemClock } from "../../src/process/clock.ts";
 import { Bus } from "../../src/redis/messages.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -161,6 +162,20 @@ describe("a flight", () => {
     const following = await follower(other);
     await redis().command("CLIENT", "KILL", "TYPE", "pubsub");
     expect(await following.ended).toEqual({ kind: "vacant" });
+  });
+
+  it("is claimed again by a replica that may have missed its end while it claimed it", async () => {
+    const [one, other] = await replicas();
+    await leader(one);
+    let claims = 0;
+    const newHolder = (): string => `claim ${++claims}`;
+    const options = { redis: other.service, clock: systemClock, namespace: NAMESPACE, newHolder };
+    const leases = new ReplicaLeases({ ...options, onFailed: () => undefined });
+    onTestFinished(() => leases.close());
+    const claiming = leases.claim(KEY, new AbortController().signal);
+    other.service.emit("gap");
+    expect((await claiming).kind).toBe("follower");
+    expect(claims).toBe(2);
   });
 
   it("is not followed by a replica without a subscription", async () => {
