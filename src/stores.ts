@@ -14,9 +14,9 @@ import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
 import { createMemoryStore } from "./cache/store/memory.ts";
 import { Tiers } from "./cache/store/tiered.ts";
 import type { Context } from "./context.ts";
-import { createRedisStore } from "./cache/store/redis.ts";
+import { createRedisStore, ENTRY_SCRIPTS } from "./cache/store/redis.ts";
 import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
-import { StatusTexts } from "./redis/replica-status.ts";
+import { createStatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { watchEvictionPolicy } from "./redis/eviction.ts";
 import { RedisService } from "./redis/redis.ts";
@@ -111,13 +111,14 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     replica,
     seal,
     connect: () => settings.current().redis ?? redis,
+    scripts: { ...ENTRY_SCRIPTS, ...PURSE_SCRIPTS },
     clock,
     timeout: createCommandTimeout(redis.timeoutMs),
     probeIntervalMs: redis.probeIntervalMs,
     observer,
     ...measured("redis", context),
   });
-  settings.onChange("redis", service.renewAll);
+  settings.onChange("redis", service.renew);
   const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
   const common = { redis: service, namespace: namespaces.cache, clock, replica, seal };
   const store = createRedisStore({
@@ -144,7 +145,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
       for (const part of [eviction, claims, store, service]) part.close();
     },
     claims,
-    statusTexts: new StatusTexts(common),
+    statusTexts: createStatusTexts(service, clock, namespaces.cache, replica),
     evictionPolicy: eviction.current,
   };
 }
@@ -157,7 +158,6 @@ function sharedLimits(
   { config, clock, observer, metrics }: Context,
 ) {
   const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespace, origin);
-  service.defineScripts(PURSE_SCRIPTS);
   return {
     limiterOf(origin: OriginName, limits: LimiterConfig) {
       const limiter = new SharedLimiter({

@@ -8,24 +8,21 @@ const PERCENTILE = 0.99;
 /** Sorts only after this many replies, because sorting at every reply would cost more than the command. */
 const EVERY = 20;
 
-export interface CommandTimeout {
-  readonly ms: () => number;
-  /** The longest timeout that is possible. */
-  readonly mostMs: number;
-  /** A command on an open connection got a reply, in time or late. */
-  readonly replied: (durationMs: number) => void;
-}
+export type CommandTimeout = ReturnType<typeof createCommandTimeout>;
 
 /** @param setMs `null`: four times the 99th percentile of the last round trips, from 50 ms to a second */
-export function createCommandTimeout(setMs: number | null): CommandTimeout {
-  if (setMs !== null) return { ms: () => setMs, mostMs: setMs, replied: () => undefined };
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createCommandTimeout(setMs: number | null) {
   const last: number[] = [];
   let replies = 0;
-  let ms = MOST_MS;
+  let ms = setMs ?? MOST_MS;
   return {
-    ms: () => ms,
-    mostMs: MOST_MS,
-    replied(durationMs) {
+    ms: (): number => ms,
+    /** The longest timeout that is possible. */
+    mostMs: ms,
+    /** A command on an open connection got a reply, in time or late. */
+    replied(durationMs: number): void {
+      if (setMs !== null) return;
       last[replies++ % REMEMBERED] = durationMs;
       if (replies > EVERY && replies % EVERY !== 0 && durationMs < ms) return;
       const sorted = last.toSorted((a, b) => a - b);

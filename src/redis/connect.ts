@@ -1,10 +1,10 @@
 /**
  * Creates ioredis clients from the settings, for a single server, a Cluster or Sentinel. ioredis itself reconnects.
- * src/redis/commands.ts explains when a client is replaced instead.
+ * src/redis/redis.ts explains when a client is replaced instead.
  */
 import { Socket } from "node:net";
 
-import { AbstractConnector, Cluster, Redis, type RedisOptions } from "ioredis";
+import { AbstractConnector, Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
 
 import type { Config } from "../config/config.ts";
 import type { Secret } from "../config/secrets/secret.ts";
@@ -49,6 +49,20 @@ const EVERY_CONNECTION = {
   autoResubscribe: false,
 };
 
+const CLUSTER: ClusterOptions = {
+  clusterRetryStrategy: retryStrategy,
+  retryDelayOnFailover: CLUSTER_RETRY_MS,
+  retryDelayOnTryAgain: CLUSTER_RETRY_MS,
+  // Commands fail immediately when the Cluster is down.
+  retryDelayOnClusterDown: 0,
+  slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
+  // Keeps host names. By default ioredis connects to IP addresses, but the certificates of managed Clusters name hosts.
+  dnsLookup: (host, done) => done(null, host),
+  // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
+  // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.
+  enableOfflineQueue: true,
+};
+
 function retryStrategy(attempt: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS);
 }
@@ -70,21 +84,26 @@ export class RedisFactory {
   /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
   lastError: Error | undefined;
   readonly #current: () => RedisSettings;
+  readonly #scripts: RedisScripts;
 
   /**
    * The methods throw if the URL is malformed.
    * @param current returns the settings, for each new client
+   * @param scripts of each client for commands
    */
-  constructor(current: () => RedisSettings) {
+  constructor(current: () => RedisSettings, scripts: RedisScripts = {}) {
     this.#current = current;
+    this.#scripts = scripts;
   }
 
   /** A client for commands. */
   client(): RedisClient {
-    const plan = planOf(this.#current());
+    const { mode, seeds, server, options } = planOf(this.#current());
+    const scripts = this.#scripts;
+    if (mode !== "cluster")
+      return this.#single({ ...options, ...server, scripts, enableAutoPipelining: true });
     // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
-    if (plan.mode === "cluster") return clusterClient(plan).on("error", () => undefined);
-    return this.#single({ ...plan.options, ...plan.server, enableAutoPipelining: true });
+    return new Cluster(seeds, { ...CLUSTER, scripts, redisOptions: options }).on("error", () => undefined);
   }
 
   /**
@@ -149,21 +168,4 @@ function throughSentinel({ sentinel }: RedisSettings, tls: RedisOptions["tls"] |
     ...(sentinel?.password && { sentinelPassword: sentinel.password.reveal() }),
     ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
   };
-}
-
-function clusterClient({ seeds, options }: ReturnType<typeof planOf>): Cluster {
-  return new Cluster(seeds, {
-    clusterRetryStrategy: retryStrategy,
-    retryDelayOnFailover: CLUSTER_RETRY_MS,
-    retryDelayOnTryAgain: CLUSTER_RETRY_MS,
-    // Commands fail immediately when the Cluster is down.
-    retryDelayOnClusterDown: 0,
-    slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
-    // Keeps host names. By default ioredis connects to IP addresses, but the certificates of managed Clusters name hosts.
-    dnsLookup: (host, done) => done(null, host),
-    // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
-    // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.
-    enableOfflineQueue: true,
-    redisOptions: options,
-  });
 }

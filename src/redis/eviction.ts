@@ -5,21 +5,22 @@
 import { type Clock, every } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { RedisClient } from "./connect.ts";
-import type { RedisService } from "./redis.ts";
+import { isReply, type RedisService } from "./redis.ts";
 
 /** The other policies may also evict keys in frequent use, such as those of the budget. */
 const SAFE: ReadonlySet<string> = new Set(["noeviction", "volatile-lru", "volatile-lfu"]);
 const READ_EVERY_MS = 60_000;
 
-export interface EvictionPolicy {
-  readonly name: string;
-  readonly isSafe: boolean;
-}
+type EvictionPolicy = Awaited<ReturnType<typeof evictionPolicyOf>>;
 
 /** @returns `undefined` if Redis does not report it, for example because the user may not run INFO */
-export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPolicy | undefined> {
-  // An access rule that refuses INFO is no outage.
-  const text = await client.info("memory").catch(() => "");
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export async function evictionPolicyOf(client: RedisClient) {
+  const text = await client.info("memory").catch((error: unknown) => {
+    // An access rule that refuses INFO is no outage.
+    if (error instanceof Error && isReply(error)) return "";
+    throw error;
+  });
   const name = /^maxmemory_policy:(\S+)/m.exec(text)?.[1];
   return name === undefined ? undefined : { name, isSafe: SAFE.has(name) };
 }
@@ -28,13 +29,9 @@ export async function evictionPolicyOf(client: RedisClient): Promise<EvictionPol
  * Reads the policy at the start, after each outage, and every minute. Warns when an unsafe policy appears.
  * @param key a key of the budget
  */
-export function watchEvictionPolicy(
-  redis: RedisService,
-  key: string,
-  clock: Clock,
-  warn: Observer["warn"],
-): { readonly current: () => EvictionPolicy | undefined; readonly close: () => void } {
-  let current: EvictionPolicy | undefined;
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function watchEvictionPolicy(redis: RedisService, key: string, clock: Clock, warn: Observer["warn"]) {
+  let current: EvictionPolicy;
   async function read(): Promise<void> {
     const before = current?.name;
     // Outages have their own line in the log.
@@ -48,5 +45,5 @@ export function watchEvictionPolicy(
   }
   void read();
   redis.on("recovery", () => void read());
-  return { current: () => current, close: every(clock, READ_EVERY_MS, () => void read()) };
+  return { current: (): EvictionPolicy => current, close: every(clock, READ_EVERY_MS, () => void read()) };
 }

@@ -9,8 +9,6 @@ import { z } from "zod";
 import { PROBLEM_CODES } from "../errors.ts";
 import { ORIGINS, RESOURCES } from "../interface/resources.ts";
 import type { Seal } from "../process/seal.ts";
-import type { StoreOperation } from "../telemetry/events.ts";
-import type { RunOnRedis } from "./commands.ts";
 
 /** How a flight ended. An unknown end is `vacant`, so that waiting replicas claim the key again. */
 const flightEnd = z
@@ -57,6 +55,8 @@ const message = z.discriminatedUnion("kind", [
   }),
   /** The status page of a replica needs the texts of the others. */
   z.object({ kind: z.literal("status-wanted") }),
+  /** The text of a replica, which is in a key (replica-status.ts). */
+  z.object({ kind: z.literal("status"), text: z.string() }),
 ]);
 
 export type Message = z.infer<typeof message>;
@@ -83,12 +83,10 @@ const MOST_CHARACTERS = 64_000;
 export class Bus {
   readonly channel: string;
   readonly #options: BusOptions;
-  readonly #run: RunOnRedis;
   readonly #listeners: ((message: Message) => void)[] = [];
 
-  constructor(options: BusOptions, run: RunOnRedis) {
+  constructor(options: BusOptions) {
     this.#options = options;
-    this.#run = run;
     this.channel = `${options.namespace}messages`;
   }
 
@@ -98,19 +96,17 @@ export class Bus {
     return seal.seal(SEALED_AS, JSON.stringify({ from: replica, cache, message: content }));
   }
 
-  /** @returns the message in a text; `undefined` if this replica or somebody else has written it */
-  read(sealed: string): Message | undefined {
+  /**
+   * @param most a text with more characters is ignored
+   * @returns the message in a text; `undefined` if this replica or somebody else has written it
+   */
+  read(sealed: string, most = MOST_CHARACTERS): Message | undefined {
     const { seal, replica, cache } = this.#options;
-    const text = seal.open(SEALED_AS, sealed, MOST_CHARACTERS);
+    const text = seal.open(SEALED_AS, sealed, most);
     if (text === undefined) return undefined;
     const { data } = envelopeSchema.safeParse(JSON.parse(text));
     if (data === undefined || data.from === replica) return undefined;
     return data.cache === cache || data.message.kind === "circuit" ? data.message : undefined;
-  }
-
-  /** Rejects with `StoreUnavailable`. */
-  async publish(operation: StoreOperation, content: Message): Promise<void> {
-    await this.#run(operation, this.channel, (client) => client.publish(this.channel, this.textOf(content)));
   }
 
   on<K extends Message["kind"]>(kind: K, listener: (message: MessageOf<K>) => void): void {

@@ -1,22 +1,125 @@
 /**
- * Redis as one service for the whole process: a connection for commands behind a breaker, and a connection for messages. The
- * cache, the single flight and the rate limiter each add their own scripts and listeners.
+ * Redis as one service for the whole process: a connection for commands behind a circuit breaker, and a connection for messages
+ * (subscriber.ts). In an outage, one timeout passes for all callers together, not one for each.
+ *
+ * | what happens                                            | what it means                                   |
+ * |---------------------------------------------------------|-------------------------------------------------|
+ * | no answer in time, connection refused, lost, login failed | an outage: the breaker opens                  |
+ * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH …    | an outage: this server cannot be used now       |
+ * | OOM, MISCONF, NOREPLICAS                                | this write is refused; reads still work         |
+ * | anything else, e.g. WRONGTYPE, BUSY                     | this command fails; others are not affected     |
+ *
+ * The first fault opens the breaker and releases every waiting caller. While it is open, every command is refused at once,
+ * and Redis is probed at intervals, so no caller waits for a probe.
+ *
+ * ioredis reconnects after a lost connection. It cannot notice a frozen server, a half-open socket or a master that became a
+ * replica, because the socket stays open. In these cases the client is replaced (test/faults/redis.test.ts).
  */
-import { RedisCommands, type RedisCommandsOptions } from "./commands.ts";
-import { Bus, type BusOptions } from "./messages.ts";
-import { RedisSubscriber } from "./subscriber.ts";
+import { EventEmitter } from "node:events";
 
-export interface RedisServiceOptions extends BusOptions, RedisCommandsOptions {}
+import type { Clock } from "../process/clock.ts";
+import { RedisRefusal, StoreUnavailable } from "../errors.ts";
+import type { CommandTimeout } from "./command-timeout.ts";
+import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
+import {
+  knownNodes,
+  type RedisClient,
+  RedisFactory,
+  type RedisScripts,
+  type RedisSettings,
+} from "./connect.ts";
+import { Bus, type BusOptions, type Message } from "./messages.ts";
+import { type RedisEvents, RedisSubscriber } from "./subscriber.ts";
 
-export class RedisService extends RedisCommands {
+/**
+ * Runs a command.
+ * Rejects with `StoreUnavailable` during an outage, and with its subclass `RedisRefusal` if Redis refuses the command.
+ * @param operation the metric label
+ * @param key the key of the command. If the command fails, the server that owns this key is probed.
+ */
+export type RunOnRedis = <T>(
+  operation: StoreOperation,
+  key: string,
+  command: (client: RedisClient) => Promise<T>,
+) => Promise<T>;
+
+export interface RedisServiceOptions extends BusOptions {
+  /** @returns the settings, for each new connection */
+  readonly connect: () => RedisSettings;
+  readonly scripts: RedisScripts;
+  readonly clock: Clock;
+  /** A command that takes longer is a fault. */
+  readonly timeout: CommandTimeout;
+  /** The interval of probes during an outage, and of checks of the connection for messages. */
+  readonly probeIntervalMs: number;
+  readonly observer: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
+  readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
+  readonly onBreaker: (state: CircuitState) => void;
+}
+
+/** Error replies that mean an outage of the server or of the Cluster. */
+const OUTAGES: ReadonlySet<string> = new Set([
+  "LOADING",
+  "READONLY",
+  "MASTERDOWN",
+  "CLUSTERDOWN",
+  "NOAUTH",
+  "WRONGPASS",
+  "NOPERM",
+]);
+
+const REDIS = "Redis";
+const MEANWHILE =
+  "This replica serves callers from its memory. It makes calls to the API only within its own part of the budget, and " +
+  "refuses all others. Replicas do not share calls.";
+
+/** It starts to connect at once, and does not throw if the server is down. The constructor throws if the URL is malformed. */
+export class RedisService extends EventEmitter<RedisEvents> {
   readonly bus: Bus;
+  readonly timeout: CommandTimeout;
+  readonly #options: RedisServiceOptions;
+  readonly #factory: RedisFactory;
   readonly #subscriber: RedisSubscriber;
+  /** What rejects the commands under way. */
+  readonly #underWay = new Set<(error: Error) => void>();
+  /** The kinds of refusals that were logged. */
+  readonly #refusals = new Set<string>();
+  #client: RedisClient;
+  #state: CircuitState = "closed";
+  /** The error for callers while the breaker is open. */
+  #outage = new StoreUnavailable("closed");
+  /** The key of the command that opened the breaker. */
+  #suspect = "";
+  #hasProbeFailed = false;
+  #cancelProbe = (): void => undefined;
 
   constructor(options: RedisServiceOptions) {
-    super(options);
-    this.bus = new Bus(options, this.run);
-    this.#subscriber = new RedisSubscriber(options, this, this.bus);
+    super();
+    this.#options = options;
+    this.timeout = options.timeout;
+    this.bus = new Bus(options);
+    this.#factory = new RedisFactory(options.connect, options.scripts);
+    this.#client = this.#begin();
+    this.#subscriber = new RedisSubscriber({
+      ...options,
+      bus: this.bus,
+      connect: (attempt) => this.#factory.subscriber(knownNodes(this.#client), attempt),
+      events: this,
+    });
     this.on("recovery", () => this.#subscriber.check());
+  }
+
+  #begin(): RedisClient {
+    const client = this.#factory.client();
+    return client.on("ready", () => {
+      // Probe at once, unless a probe has already failed.
+      if (client === this.#client && this.#state === "open" && !this.#hasProbeFailed) void this.#probe();
+    });
+  }
+
+  /** Whether commands work, as far as this process knows. */
+  isUp(): boolean {
+    return this.#state === "closed";
   }
 
   /** Whether messages arrive, as far as this process knows. */
@@ -25,13 +128,149 @@ export class RedisService extends RedisCommands {
   }
 
   /** Replaces all connections, with the current credentials. */
-  readonly renewAll = (): void => {
-    this.renew();
+  readonly renew = (): void => {
+    this.#renewClient();
     this.#subscriber.renew();
   };
 
-  override close(): void {
-    this.#subscriber.close();
-    super.close();
+  #renewClient(): void {
+    const old = this.#client;
+    this.#client = this.#begin();
+    old.disconnect();
   }
+
+  /** Sends a message to the other replicas. Rejects with `StoreUnavailable`. */
+  async publish(operation: StoreOperation, message: Message): Promise<void> {
+    const { channel } = this.bus;
+    await this.run(operation, channel, (client) => client.publish(channel, this.bus.textOf(message)));
+  }
+
+  readonly run: RunOnRedis = async (operation, key, command) => {
+    // Most commands take less than a millisecond.
+    const startedAt = performance.now();
+    try {
+      if (!this.isUp()) throw this.#outage;
+      return await this.#attempt(key, command);
+    } catch (error) {
+      throw error instanceof StoreUnavailable ? error : this.#refusal(operation, error);
+    } finally {
+      this.#options.onOperation(operation, performance.now() - startedAt);
+    }
+  };
+
+  /** Settles with the command, or rejects with `StoreUnavailable` when the breaker opens. */
+  async #attempt<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const { clock } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const timeoutMs = this.timeout.ms();
+    const late = (): void => this.#fail(new Error(`no answer within ${timeoutMs} ms`), key);
+    // Two timers: if this process was blocked, answers may wait unread in its sockets. Node reads them between the two.
+    let cancel = clock.after(timeoutMs / 2, () => {
+      cancel = clock.after(timeoutMs / 2, late);
+    });
+    this.#underWay.add(reject);
+    this.#measured(command).then(resolve, (error: unknown) => {
+      if (this.#underWay.has(reject) && isFault(error)) this.#fail(error, key);
+      reject(error);
+    });
+    return await promise.finally(() => {
+      cancel();
+      this.#underWay.delete(reject);
+    });
+  }
+
+  /** Also measures replies after the timeout, so that the timeout grows when Redis gets slower. */
+  async #measured<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const isConnected = this.#client.status === "ready";
+    const startedAt = performance.now();
+    const reply = await command(this.#client);
+    if (isConnected) this.timeout.replied(performance.now() - startedAt);
+    return reply;
+  }
+
+  /** Opens the breaker. */
+  #fail(cause: Error, key: string): void {
+    const { clock, observer, probeIntervalMs } = this.#options;
+    this.#hasProbeFailed = this.#state === "half-open";
+    this.#outage = new StoreUnavailable(messageOf(cause, this.#factory.lastError), { cause });
+    this.#suspect = key;
+    this.#become("open");
+    this.#releaseAll();
+    this.#cancelProbe = clock.after(probeIntervalMs, () => void this.#probe());
+    // A new connection may help: the server has become a replica, or no longer answers.
+    if (this.#hasProbeFailed || isReply(cause)) this.#renewClient();
+    if (this.#hasProbeFailed) return;
+    observer.outOfOrder({ what: REDIS, cause: this.#outage.message, meanwhile: MEANWHILE });
+    this.emit("down");
+  }
+
+  /** Checks that the server, or on a Cluster the owner of the suspected key, accepts writes. */
+  async #probe(): Promise<void> {
+    const key = `${this.#suspect}:probe`;
+    this.#cancelProbe();
+    this.#become("half-open");
+    try {
+      await this.#attempt(this.#suspect, (client) => client.set(key, "", "PX", 1));
+    } catch (error) {
+      if (error instanceof StoreUnavailable) return;
+      // Another error shows that the server works.
+    }
+    this.#become("closed");
+    this.#options.observer.backInOrder(REDIS);
+    this.emit("recovery");
+  }
+
+  #become(state: CircuitState): void {
+    this.#state = state;
+    this.#options.onBreaker(state);
+  }
+
+  #releaseAll(): void {
+    for (const reject of this.#underWay) reject(this.#outage);
+    this.#underWay.clear();
+  }
+
+  /** Logs each kind of refusal once. */
+  #refusal(operation: StoreOperation, error: unknown): RedisRefusal {
+    const cause = error instanceof Error ? error : new Error(String(error));
+    const kind = `${operation} ${codeOf(cause)}`;
+    const message = "Redis refused a command; further refusals of this kind are not logged";
+    if (!this.#refusals.has(kind)) this.#options.observer.warn(message, { operation, cause: cause.message });
+    this.#refusals.add(kind);
+    return new RedisRefusal(cause.message, { cause });
+  }
+
+  close(): void {
+    this.#subscriber.close();
+    this.#state = "open";
+    this.#cancelProbe();
+    this.#outage = new StoreUnavailable("closed");
+    this.#releaseAll();
+    this.#client.disconnect();
+  }
+}
+
+function isFault(error: unknown): error is Error {
+  return error instanceof Error && (!isReply(error) || OUTAGES.has(codeOf(error)));
+}
+
+/** @returns whether Redis itself replied the error */
+export function isReply({ name }: Error): boolean {
+  return name === "ReplyError";
+}
+
+function codeOf({ message }: Error): string {
+  return /^[A-Z]+/.exec(message)?.[0] ?? "";
+}
+
+/** @param lastError why the last connection failed. The messages of ioredis about lost commands do not say it. */
+function messageOf(
+  error: Error & { lastNodeError?: Error },
+  lastError: (Error & { code?: string }) | undefined,
+): string {
+  if (isReply(error)) return error.message;
+  // When every address of a host fails, Node's error has a code but no message.
+  const why = lastError?.message || lastError?.code;
+  const { name, message } = error.lastNodeError ?? error;
+  return why ?? (name === "MaxRetriesPerRequestError" ? "Connection is closed." : message);
 }

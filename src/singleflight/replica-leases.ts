@@ -8,8 +8,6 @@
  *
  * The commands are not one atomic step. If a lease expires between two of them, two replicas may fetch the same key.
  */
-import { LRUCache } from "lru-cache";
-
 import { Problem } from "../errors.ts";
 import { type Clock, every, pause } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
@@ -56,8 +54,8 @@ const MOST_ENDED = 1_000;
 
 export class ReplicaLeases {
   readonly #options: ReplicaLeasesOptions;
-  /** How the latest flights ended, by holder. */
-  readonly #ended = new LRUCache<string, ClaimEnd>({ max: MOST_ENDED });
+  /** How the latest flights ended, by holder, the oldest first. */
+  readonly #ended = new Map<string, ClaimEnd>();
   /** What ends the wait of each follower, with the holder that it waits for. */
   readonly #followers = new Map<(end: ClaimEnd) => void, string>();
   /** The claims that this replica holds. */
@@ -72,6 +70,7 @@ export class ReplicaLeases {
     redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
       const end = received(sent);
       this.#ended.set(holder, end);
+      if (this.#ended.size > MOST_ENDED) this.#ended.delete(this.#ended.keys().next().value ?? "");
       for (const [follower, awaited] of this.#followers) if (awaited === holder) follower(end);
       if (end.kind === "failed") onFailed(key, end.problem);
     });

@@ -5,7 +5,7 @@ import { systemClock } from "../../src/process/clock.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
 import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
 import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
-import { PURSE_SCRIPTS, RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
+import { RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import { openRedisBackend } from "../support/redis-backend.ts";
 import { linesOf } from "../support/ledger.ts";
@@ -36,7 +36,6 @@ function join({ settings }: RedisServer, options: Partial<typeof DEFAULTS> = {})
   const { windows, perDay, timeoutMs, ...own } = { ...DEFAULTS, ...options };
   const backend = openRedisBackend(settings, { commandTimeoutMs: timeoutMs });
   const { service } = backend;
-  service.defineScripts(PURSE_SCRIPTS);
   const redis = new RedisPurse(service.run, NAMESPACE, "api");
   const reports: string[] = [];
   const limiter = new SharedLimiter({

@@ -92,10 +92,7 @@ describe("a flight", () => {
     const [one, other] = await replicas();
     const leading = await leader(one);
     const following = await follower(other);
-    const outsider = new Bus(
-      { namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL },
-      () => expect.unreachable(),
-    );
+    const outsider = new Bus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL });
     const late = outsider.textOf({
       kind: "flight-ended",
       key: KEY,

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest";
 
 import type { StoreEvent } from "../../src/cache/store/port.ts";
-import { createRedisStore } from "../../src/cache/store/redis.ts";
+import { createRedisStore, ENTRY_SCRIPTS } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createSeal } from "../../src/process/seal.ts";
 import { systemRandom } from "../../src/process/random.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
+import { PURSE_SCRIPTS } from "../../src/ratelimit/limits/redis-script.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
@@ -42,6 +43,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
     cache: NAMESPACE,
     replica,
     connect: () => connect,
+    scripts: { ...ENTRY_SCRIPTS, ...PURSE_SCRIPTS },
     timeout: createCommandTimeout(commandTimeoutMs),
     probeIntervalMs: 100,
     observer: {

@@ -12,6 +12,7 @@ import { readFileSync } from "node:fs";
 import type { ClientContext, Result } from "ioredis";
 
 import { type Clock, every } from "../../process/clock.ts";
+import type { RedisScripts } from "../../redis/connect.ts";
 import type { RedisService } from "../../redis/redis.ts";
 import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
@@ -36,7 +37,9 @@ declare module "ioredis" {
 }
 
 /** Redis runs it as one step, so no other command sees an intermediate state. */
-const SCRIPT = readFileSync(new URL("./lua/set-entry.lua", import.meta.url), "utf8");
+export const ENTRY_SCRIPTS: RedisScripts = {
+  setEntry: { lua: readFileSync(new URL("./lua/set-entry.lua", import.meta.url), "utf8"), numberOfKeys: 1 },
+};
 
 export interface RedisStoreOptions {
   readonly redis: RedisService;
@@ -60,7 +63,6 @@ export function createRedisStore(options: RedisStoreOptions): Store & { readonly
     listener({ kind: "gap" });
     purges.readAll();
   };
-  redis.defineScripts({ setEntry: { lua: SCRIPT, numberOfKeys: 1 } });
   redis.bus.on("stored", (stored) => listener(stored));
   redis.bus.on("purged", purges.readNew);
   redis.on("gap", onGap).on("recovery", purges.readNew);
@@ -125,7 +127,7 @@ function createPurgeStream(
     if (epoch <= knownEpoch) epoch = await add(idOf(knownEpoch + 1), text);
     latestEpoch = Math.max(latestEpoch, epoch);
     await redis.run("purge", key, (client) => client.pexpire(key, retentionMs + LONGEST_FETCH_MS));
-    await redis.bus.publish("purge", { kind: "purged" });
+    await redis.publish("purge", { kind: "purged" });
     return { epoch, scope, hard };
   }
 

@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import { CAUSES, UPSTREAM_FAULTS } from "../../telemetry/events.ts";
 import { RESOURCES, ORIGINS, type OriginName } from "../../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "../../usage/ledger-line.ts";
-import type { RunOnRedis } from "../../redis/commands.ts";
+import type { RunOnRedis } from "../../redis/redis.ts";
 import { RedisPurse } from "./redis-script.ts";
 
 const LINES_AT_ONCE = 1_000;

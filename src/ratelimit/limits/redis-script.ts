@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import type { ClientContext, Result } from "ioredis";
 
 import type { OriginName } from "../../interface/resources.ts";
-import type { RunOnRedis } from "../../redis/commands.ts";
+import type { RunOnRedis } from "../../redis/redis.ts";
 import type { RedisScripts } from "../../redis/connect.ts";
 import type { LimitReason, News, PermitRequest } from "../limiter.ts";
 

@@ -3,7 +3,7 @@ import type { Clock } from "../../../src/process/clock.ts";
 import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
 import { RedisPurse } from "../../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
-import type { RunOnRedis } from "../../../src/redis/commands.ts";
+import type { RunOnRedis } from "../../../src/redis/redis.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
