@@ -12,17 +12,16 @@
  *   lifecycle    start, drain, stop, reload
  *   admin        the operators' port
  *
- * Each step gets the context and the parts that exist already. context.ts, stores.ts and callers.ts wire the details of one step
- * each.
+ * Each step gets the context and the parts that exist already. context.ts and stores.ts wire the details of one step each.
  */
 import { hostname } from "node:os";
 
 import { createAdminServer } from "./admin/server.ts";
 import { createStatus, type StatusSource } from "./admin/status/status.ts";
-import { createCallers } from "./callers.ts";
 import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
 import { Cache, type CacheOptions } from "./cache/cache.ts";
+import { createEncoder, isCompressible, transcode } from "./cache/encoder.ts";
 import { createInspect } from "./cache/inspect.ts";
 import { createChecks } from "./cache/lifetimes/checks.ts";
 import { createLifetimes } from "./cache/lifetimes/lifetimes.ts";
@@ -31,13 +30,21 @@ import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
 import { Warm } from "./cache/warm.ts";
 import { settingWarnings } from "./config/combinations.ts";
-import { renewCertificate } from "./http/edge/http-server.ts";
+import type { Config } from "./config/config.ts";
+import { type CallersApp, createCallersApp } from "./http/callers-routes.ts";
+import { createCors } from "./http/cors.ts";
+import { createHttpServer, renewCertificate } from "./http/edge/http-server.ts";
+import { createIdentify } from "./http/identify-app.ts";
+import type { TypedText } from "./interface/media-types.ts";
+import { createCallersDocument } from "./openapi/callers.ts";
+import { docsPage, homePages } from "./openapi/docs-page.ts";
 import { Pages } from "./pages/pages.ts";
-import { isCompressible, transcode } from "./cache/encoder.ts";
 import { createLifecycle, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
-import { createRouter } from "./query/route.ts";
+import { memoizeLatest } from "./process/memoize.ts";
+import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
+import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
 import { Flights } from "./singleflight/flight.ts";
@@ -62,7 +69,9 @@ export function createGateway(options: GatewayOptions) {
   const parts = createParts(context);
   const { stores, budgets, flights, warm } = parts;
   const status = createStatusPage(context, parts);
-  const { server: callers, app: callersApp } = createCallers(context, parts);
+  const callersApp = createCallers(context, parts);
+  const { tls: certificate } = context.config.server;
+  const callers = createHttpServer({ ...context, serve: callersApp.serve, ignoreContent: true, certificate });
   sampleMetrics(context, parts);
   const lifecycle = createLifecycle({ ...context, budgets, flights, callersApp, closeStore: stores.close });
   const reload = createReload(context, { budgets, warm });
@@ -122,36 +131,33 @@ function createParts(context: Context) {
     budgets,
     checkKeyFile: settings.check,
   });
-  const { flights, ...cache } = createCacheStage(context, stores, budgets, upstream.ask);
+  const stages = createAnswerStages(context, stores, budgets, upstream.ask);
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
   const repeatLastAnswered = async (): Promise<void> => {
     const question = upstream.lastAnswered();
     if (question === undefined) return;
     // With this entry, `refresh` sends a call even if the entry is still fresh.
     const found = await stores.tiers.lookup(question.key);
-    await cache.refresh(question, found?.entry, "refresh");
+    await stages.refresh(question, found?.entry, "refresh");
   };
   budgets.api.circuits.probeWanted = () => void repeatLastAnswered();
-  const pages = createPageStage(context, stores, cache);
   const warm = new Warm({
     items: context.warmItems,
     tiers: stores.tiers,
-    sourceOf: pages.sourceOf,
-    refresh: cache.refresh,
+    sourceOf: stages.pages.sourceOf,
+    refresh: stages.refresh,
     rules: () => settings.current().cache,
     clock,
     random,
     observer,
   });
-  const { lifetimes } = cache;
-  return { stores, budgets, flights, lifetimes, pages, warm, passThrough: upstream.passThrough };
+  return { ...stages, stores, budgets, warm, passThrough: upstream.passThrough };
 }
 
-type CacheStage = ReturnType<typeof createCacheStage>;
-
-function createCacheStage(
-  { config, settings, clock, observer }: Context,
-  { tiers, failures, claims }: Stores,
+/** The stages between the callers' requests and the upstream, and what they share with the other parts. */
+function createAnswerStages(
+  { config, settings, metrics, clock, observer }: Context,
+  { memory, tiers, failures, claims }: Stores,
   budgets: Budgets,
   fetch: Upstream["ask"],
 ) {
@@ -170,24 +176,11 @@ function createCacheStage(
     fetch,
   });
   const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
-  const { answer, answerAtOnce } = new Cache({
-    ...shared,
-    load,
-    refresh,
-    isCoolingOff: budgets.isCoolingOff,
-  });
-  return { answer, answerAtOnce, refresh, lifetimes, checks, flights };
-}
-
-/** The stage that cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory. */
-function createPageStage(
-  { settings, metrics, observer, clock }: Context,
-  { memory, tiers }: Stores,
-  { answer, answerAtOnce, refresh, checks }: Omit<CacheStage, "flights">,
-): Pages {
-  return new Pages({
-    ask: answer,
-    askAtOnce: answerAtOnce,
+  const cache = new Cache({ ...shared, load, refresh, isCoolingOff: budgets.isCoolingOff });
+  // Cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory.
+  const pages = new Pages({
+    ask: cache.answer,
+    askAtOnce: cache.answerAtOnce,
     refresh,
     memory,
     keepInMemory: tiers.keepInMemory,
@@ -203,6 +196,41 @@ function createPageStage(
     observer,
     pageChecked: (resource, result) => metrics.record("gateway_pages_checked_total", { resource, result }),
   });
+  return { flights, lifetimes, refresh, pages };
+}
+
+/** @returns the stages that meet the callers' requests */
+function createCallers(context: Context, { pages, passThrough, stores, budgets }: Parts): CallersApp {
+  const { config, settings } = context;
+  const corsOf = memoizeLatest(createCors);
+  return createCallersApp({
+    ...context,
+    identify: createIdentify(context),
+    cors: () => corsOf(settings.current().server),
+    maxWaitMs: () => settings.current().budget.maxWaitMs,
+    headLimits: config.server,
+    addresses: addressesOf(config.upstream),
+    documents: callersDocuments(config),
+    service: config.upstream.service,
+    parse: config.query,
+    knownTargets: createKnownTargets(knownTargetsBytes(config.cache.maxBytes)),
+    answerAtOnce: pages.answerAtOnce,
+    cache: pages.answer,
+    passThrough,
+    isCompressible,
+    encode: createEncoder(stores.tiers.keepInMemory),
+    budgets,
+  });
+}
+
+/** @returns the documents of the callers' port, by path */
+function callersDocuments({ upstream, server, query }: Config): ReadonlyMap<string, readonly TypedText[]> {
+  const options = { ...upstream, ...server, ...query, version: build.version };
+  const text = JSON.stringify(createCallersDocument(options));
+  const documents = new Map<string, readonly TypedText[]>();
+  documents.set("/openapi.json", [{ type: "application/json", text }]);
+  if (!server.docs) return documents;
+  return documents.set("/docs", [docsPage(options)]).set("/", homePages(options));
 }
 
 function createStatusPage(context: Context, { stores, budgets, lifetimes }: Parts): StatusSource {

@@ -112,7 +112,7 @@ function tagsOf(query: Query, recordIds: readonly string[]): string[] {
 
 /** The size of an entry besides its bodies and tags, estimated generously (docs/internals/performance.md shows the measurement). */
 const ENTRY_OVERHEAD_BYTES = 1_024;
-/** The response heads that memory keeps ready for a body (src/http/answer-head.ts). */
+/** The response heads that memory keeps ready for a body (src/http/response-headers.ts). */
 const HEADS_BYTES = 1_024;
 const TAG_BYTES = 48;
 

@@ -15,15 +15,16 @@ import express, { type NextFunction, type Request } from "express";
 
 import type { Answer } from "../cache/cache.ts";
 import { Problem } from "../errors.ts";
+import type { TypedText } from "../interface/media-types.ts";
 import type { KnownTarget } from "../query/known-targets.ts";
 import type { Question } from "../query/request.ts";
 import { type Address, normalisedPath, unknownRoute } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { PassThrough } from "../upstream/pass-through.ts";
 import { type Arrival, type ArrivalOptions, Arrivals } from "./arrive.ts";
-import type { ServeDocument } from "./document.ts";
+import { createServeDocument } from "./document.ts";
 import { checkHead, type HeadLimits } from "./edge/request-validation.ts";
-import { createRespond, type Respond, type RespondOptions } from "./respond.ts";
+import { Respond, type RespondOptions } from "./respond.ts";
 import { type AnyQuestion, createUnderstand, type UnderstandOptions } from "./understand.ts";
 
 /** What the stages need, and the stages that follow. */
@@ -31,8 +32,8 @@ export interface CallersAppOptions extends ArrivalOptions, UnderstandOptions, Re
   /** The addresses that lead to the upstream. */
   readonly addresses: readonly Address[];
   readonly headLimits: HeadLimits;
-  /** The documents by path. */
-  readonly documents: ReadonlyMap<string, ServeDocument>;
+  /** The versions of each document, by path. */
+  readonly documents: ReadonlyMap<string, readonly TypedText[]>;
   /** Looks only into memory. Returns the answer synchronously. */
   readonly answerAtOnce: (question: Question) => Answer | undefined;
   /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
@@ -47,7 +48,7 @@ export function createCallersApp(options: CallersAppOptions) {
   const { knownTargets, headLimits } = options;
   const arrivals = new Arrivals(options);
   const understand = createUnderstand(options);
-  const respond = createRespond(options);
+  const respond = new Respond(options);
   const app = createApp(options, answer, respond.refuse);
 
   async function answer(arrival: Arrival, found: KnownTarget): Promise<void> {
@@ -55,7 +56,6 @@ export function createCallersApp(options: CallersAppOptions) {
     if (!isCacheable(question))
       return await options.passThrough(question, arrival.message, respond.stream(arrival, question));
     const cached = arrival.cached ?? options.answerAtOnce(question);
-    if (cached !== undefined && respond.answerAtOnce(arrival, question, cached)) return;
     await respond.answer(arrival, question, cached ?? (await options.cache(question)));
   }
 
@@ -122,10 +122,11 @@ function createApp(
   app.use((message, _response, next) => {
     if (!cors().servePreflight(arrivalOf(message))) next();
   });
-  for (const [path, serveDocument] of documents) {
+  for (const [path, versions] of documents) {
+    const serveDocument = createServeDocument(versions);
     app
       .route(path)
-      .get((message) => serveDocument(arrivalOf(message)))
+      .get((message, response) => serveDocument(arrivalOf(message), message, response))
       .all(() => {
         throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
       });

@@ -14,15 +14,12 @@ import { memoize, memoizeLatest } from "../process/memoize.ts";
 import type { GatewayRequest } from "../query/request.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
 
-export interface Identify {
-  /** @returns the app for which the gateway serves a request with these headers */
-  readonly appOf: (headers: IncomingHttpHeaders, now: number) => string;
-  readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
-}
+export type Identify = ReturnType<typeof createIdentify>;
 
 const WARN_EVERY_MS = 60_000;
 
-export function createIdentify(context: Context): Identify {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createIdentify(context: Context) {
   const { apps, clock, config, keys, metrics, observer, settings } = context;
   const message = "Requests name an app without its token. They count as the app other.";
   const warningOf = memoize((app) =>
@@ -34,7 +31,8 @@ export function createIdentify(context: Context): Identify {
     keys.known.some((secret) => text.includes(secret)) ? "" : text;
 
   return {
-    appOf(headers, now) {
+    /** @returns the app for which the gateway serves a request with these headers */
+    appOf(headers: IncomingHttpHeaders, now: number): string {
       const appId = headers[config.server.appIdHeader]?.toString();
       const app = apps.identify(withoutSecret(appId), withoutSecret(headers["user-agent"]), now);
       const digest = listedIn(settings.current().apps).get(app)?.digest;
@@ -43,7 +41,8 @@ export function createIdentify(context: Context): Identify {
       warningOf(app)();
       return OTHER_APP;
     },
-    rightsOf: (app) => listedIn(settings.current().apps).get(app) ?? UNLISTED_APP,
+    rightsOf: (app: string): Pick<GatewayRequest, "priority" | "mayForceRefresh"> =>
+      listedIn(settings.current().apps).get(app) ?? UNLISTED_APP,
   };
 }
 

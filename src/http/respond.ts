@@ -8,16 +8,23 @@ import type { Entry } from "../cache/entry.ts";
 import type { Context } from "../context.ts";
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
+import type { ContentCoding } from "../interface/media-types.ts";
 import { originOf, type OriginName } from "../interface/resources.ts";
 import type { GatewayRequest, Question } from "../query/request.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { Outcome } from "../telemetry/events.ts";
 import type { StreamSink } from "../upstream/pass-through.ts";
-import { type Head, headOfAnswer, headOfStream, type Sending, tagsOf } from "./answer-head.ts";
 import type { Arrival } from "./arrive.ts";
-import { noneMatchNames } from "./negotiate.ts";
 import { problemResponse } from "./problem-response.ts";
-import { rateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
+import {
+  type Head,
+  headOfAnswer,
+  headOfStream,
+  noneMatchNames,
+  rateLimitHeaders,
+  type Sending,
+  withNothingLeft,
+} from "./response-headers.ts";
 import type { AnyQuestion } from "./understand.ts";
 
 export interface RespondOptions extends Pick<Context, "clock" | "observer"> {
@@ -26,91 +33,120 @@ export interface RespondOptions extends Pick<Context, "clock" | "observer"> {
   readonly budgets: Readonly<Record<OriginName, Pick<Budgets["api"], "shareOf" | "retryAfterSeconds">>>;
 }
 
-export type Respond = ReturnType<typeof createRespond>;
+export class Respond {
+  readonly #options: RespondOptions;
 
-// oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createRespond(options: RespondOptions) {
-  const choose = ({ request }: Question, { entry }: Answer, now: number): Sending => ({
-    now,
-    coding: options.isCompressible(entry) ? request.coding : "identity",
-    isUnchanged: isUnchanged(request, entry, now),
-  });
-
-  /** @param body empty for a 304 */
-  function send(arrival: Arrival, question: Question, answer: Answer, sending: Sending, body: Buffer): void {
-    noteAnswer(arrival.record, answer, sending.now);
-    const head = addCallerHead(headOfAnswer(question, answer, sending, body), arrival, options);
-    // Node itself omits the body of a response to HEAD. `Content-Length` stays.
-    arrival.record.bytes = question.request.method === "HEAD" ? 0 : body.length;
-    arrival.response.writeHead(sending.isUnchanged ? 304 : answer.entry.status, head).end(body);
+  constructor(options: RespondOptions) {
+    this.#options = options;
   }
 
-  function sendProblem(arrival: Arrival, problem: Problem): void {
+  /** Sends an answer from the cache stage. */
+  async answer(arrival: Arrival, question: Question, answer: Answer): Promise<void> {
+    const now = this.#options.clock.now();
+    if (this.answerAtOnce(arrival, question, answer, now)) return;
+    const { entry, keptAs = question.key } = answer;
+    const isWanted = (): boolean => !arrival.gone().aborted;
+    const wanted = this.#codingOf(question, entry);
+    const { body, coding } = await this.#options.encode(keptAs, entry, wanted, isWanted);
+    this.#send(arrival, question, answer, { now, coding, isUnchanged: false }, body);
+  }
+
+  /**
+   * Sends an answer synchronously, if its body already exists in the caller's coding.
+   * @returns whether the answer was sent
+   */
+  answerAtOnce(
+    arrival: Arrival,
+    question: Question,
+    answer: Answer,
+    now = arrival.record.receivedAt,
+  ): boolean {
+    const { entry } = answer;
+    const coding = this.#codingOf(question, entry);
+    const unchanged = isUnchanged(question.request, entry, now);
+    const body = unchanged ? NOTHING : entry.bodies[coding];
+    if (body === undefined) return false;
+    this.#send(arrival, question, answer, { now, coding, isUnchanged: unchanged }, body);
+    return true;
+  }
+
+  /** @returns the destination of an answer that is not cached */
+  stream(arrival: Arrival, question: AnyQuestion): StreamSink {
+    const { response, record } = arrival;
+    return {
+      response,
+      start: (headers) => {
+        record.outcome = "bypass";
+        const head = this.#withCallerHead(headOfStream(question, headers), arrival);
+        for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
+        response.statusCode = 200;
+      },
+      passed: (bytes) => void (record.bytes += bytes),
+    };
+  }
+
+  /** Ends a failed request. It sends a problem, and logs an unexpected error. */
+  readonly refuse = (arrival: Arrival, error: unknown): void => {
+    const { record, response } = arrival;
+    // It is too late for a problem: the caller has hung up, or the head of the response is already sent.
+    if (arrival.gone().aborted || response.headersSent) return void response.destroy();
+    if (error instanceof Problem) return this.#sendProblem(arrival, error);
+    this.#options.observer.error("A request ended in an unexpected error. This is a bug in the gateway.", {
+      requestId: record.id,
+      query: record.query,
+      err: error,
+    });
+    this.#sendProblem(arrival, new Problem("internal-error"));
+  };
+
+  #codingOf({ request }: Question, entry: Entry): ContentCoding {
+    return this.#options.isCompressible(entry) ? request.coding : "identity";
+  }
+
+  /** @param body empty for a 304 */
+  #send(arrival: Arrival, question: Question, answer: Answer, sending: Sending, body: Buffer): void {
+    const { record, response } = arrival;
+    noteAnswer(record, answer, sending.now);
+    const head = this.#withCallerHead(headOfAnswer(question, answer, sending, body), arrival);
+    // Node itself omits the body of a response to HEAD. `Content-Length` stays.
+    record.bytes = question.request.method === "HEAD" ? 0 : body.length;
+    response.writeHead(sending.isUnchanged ? 304 : answer.entry.status, head).end(body);
+  }
+
+  #sendProblem(arrival: Arrival, problem: Problem): void {
     const { record, response } = arrival;
     record.problem = problem.code;
     record.outcome = outcomeOf(problem);
-    const complete = withRetryAfter(problem, record.resource, options);
+    const complete = this.#withRetryAfter(problem, record.resource);
     const { status, headers, body } = problemResponse(complete, record.id, record.outcome !== "refused");
     record.bytes = body.length;
-    const head = addCallerHead(Object.entries(headers).flat(), arrival, options, problem);
+    const head = this.#withCallerHead(Object.entries(headers).flat(), arrival, problem);
     response.writeHead(status, head).end(body);
   }
 
-  return {
-    /** Sends an answer from the cache stage. */
-    async answer(arrival: Arrival, question: Question, answer: Answer): Promise<void> {
-      const sending = choose(question, answer, options.clock.now());
-      const { entry, keptAs = question.key } = answer;
-      const isWanted = (): boolean => !arrival.gone().aborted;
-      const { body, coding } = sending.isUnchanged
-        ? { ...sending, body: NOTHING }
-        : await options.encode(keptAs, entry, sending.coding, isWanted);
-      send(arrival, question, answer, { ...sending, coding }, body);
-    },
+  /** Adds `Retry-After` to a 502 or 504, if the time is known. */
+  #withRetryAfter(problem: Problem, resource: Arrival["record"]["resource"]): Problem {
+    const { status, details } = problem;
+    if ((status !== 502 && status !== 504) || resource === "none" || details.retryAfterSeconds !== undefined)
+      return problem;
+    const retryAfterSeconds = this.#options.budgets[originOf(resource)].retryAfterSeconds(resource);
+    return new Problem(problem.code, { ...details, retryAfterSeconds });
+  }
 
-    /**
-     * Does the same synchronously, if the body already exists in the caller's coding.
-     * @returns whether the answer was sent
-     */
-    answerAtOnce(arrival: Arrival, question: Question, answer: Answer): boolean {
-      const sending = choose(question, answer, arrival.record.receivedAt);
-      const body = sending.isUnchanged ? NOTHING : answer.entry.bodies[sending.coding];
-      if (body === undefined) return false;
-      send(arrival, question, answer, sending, body);
-      return true;
-    },
-
-    /** @returns the destination of an answer that is not cached */
-    stream: (arrival: Arrival, question: AnyQuestion): StreamSink => streamTo(arrival, question, options),
-
-    /** Ends a failed request. It sends a problem, and logs an unexpected error. */
-    refuse: (arrival: Arrival, error: unknown): void => {
-      const { record, response } = arrival;
-      // It is too late for a problem: the caller has hung up, or the head of the response is already sent.
-      if (arrival.gone().aborted || response.headersSent) return void response.destroy();
-      if (error instanceof Problem) return sendProblem(arrival, error);
-      options.observer.error("A request ended in an unexpected error. This is a bug in the gateway.", {
-        requestId: record.id,
-        query: record.query,
-        err: error,
-      });
-      sendProblem(arrival, new Problem("internal-error"));
-    },
-  };
-}
-
-function streamTo(arrival: Arrival, question: AnyQuestion, options: RespondOptions): StreamSink {
-  const { response, record } = arrival;
-  return {
-    response,
-    start(headers) {
-      record.outcome = "bypass";
-      const head = addCallerHead(headOfStream(question, headers), arrival, options);
-      for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
-      response.statusCode = 200;
-    },
-    passed: (bytes) => void (record.bytes += bytes),
-  };
+  /** Adds the headers about a request and its app's budget, which every response carries. */
+  #withCallerHead(head: Head, arrival: Arrival, problem?: Problem): Head {
+    const { record, preferenceApplied, corsHeaders } = arrival;
+    // The head of a problem already has the id.
+    if (problem === undefined) head.push("X-Request-Id", record.id);
+    if (corsHeaders.length > 0) head.push(...corsHeaders);
+    if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
+    if (record.resource === "none") return head;
+    const shares = this.#options.budgets[originOf(record.resource)].shareOf(record.app);
+    const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
+    const shown = isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares;
+    head.push(...rateLimitHeaders(shown));
+    return head;
+  }
 }
 
 const NOTHING = Buffer.alloc(0);
@@ -127,44 +163,10 @@ function noteAnswer(record: Arrival["record"], answer: Answer, now: number): voi
   if (answer.forwarded === undefined) record.ageMs = Math.max(0, now - answer.entry.bornAt);
 }
 
-/** Adds `Retry-After` to a 502 or 504, if the time is known. */
-function withRetryAfter(
-  problem: Problem,
-  resource: Arrival["record"]["resource"],
-  { budgets }: RespondOptions,
-): Problem {
-  const { status, details } = problem;
-  if ((status !== 502 && status !== 504) || resource === "none" || details.retryAfterSeconds !== undefined)
-    return problem;
-  return new Problem(problem.code, {
-    ...details,
-    retryAfterSeconds: budgets[originOf(resource)].retryAfterSeconds(resource),
-  });
-}
-
-/** Adds the headers about a request and its app's budget, which every response carries, and returns the head. */
-function addCallerHead(
-  head: Head,
-  { record: { id, app, resource }, preferenceApplied, corsHeaders }: Arrival,
-  { budgets }: RespondOptions,
-  problem?: Problem,
-): Head {
-  // The head of a problem already has the id.
-  if (problem === undefined) head.push("X-Request-Id", id);
-  if (corsHeaders.length > 0) head.push(...corsHeaders);
-  if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
-  if (resource === "none") return head;
-  const shares = budgets[originOf(resource)].shareOf(app);
-  const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
-  const shown = isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares;
-  head.push(...rateLimitHeaders(shown));
-  return head;
-}
-
 /** Whether the caller already has the answer. Dates count only without entity tags (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry, now: number): boolean {
   if (entry.status !== 200) return false;
-  if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
+  if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, entry.etag);
   if (ifModifiedSince === undefined) return false;
   const since = httpDateMs(ifModifiedSince, now);
   const modifiedAt = httpDateMs(entry.validators.lastModified, now);

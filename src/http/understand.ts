@@ -14,9 +14,8 @@ import type { GatewayRequest, Question } from "../query/request.ts";
 import type { KnownRoute } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
-import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import type { Identify } from "./identify-app.ts";
-import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
+import { deadlineOf, directivesOf, negotiateCoding, negotiateFormat } from "./request-headers.ts";
 
 export interface UnderstandOptions {
   /** The service's neutral media-type name (`upstream.service`). */

@@ -10,8 +10,13 @@ import { expect, it } from "vitest";
 
 import { elementsOf, httpDateMs, secondsIn } from "../../src/http-fields.ts";
 import { digestOf, hasToken } from "../../src/http/identify-app.ts";
-import { directivesOf, deadlineOf } from "../../src/http/caller-headers.ts";
-import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../src/http/negotiate.ts";
+import {
+  deadlineOf,
+  directivesOf,
+  negotiateCoding,
+  negotiateFormat,
+} from "../../src/http/request-headers.ts";
+import { noneMatchNames } from "../../src/http/response-headers.ts";
 import { withEncodedUrl } from "../../src/http/edge/raw-urls.ts";
 import { checkHead } from "../../src/http/edge/request-validation.ts";
 import { recordsIn } from "../../src/interface/envelope.ts";
@@ -51,7 +56,7 @@ const headers: readonly (readonly [name: string, scan: Scan])[] = [
   ["X-Request-Deadline-Ms", (text) => refused(() => deadlineOf({ "x-request-deadline-ms": text }, 1000))],
   ["Accept", (text) => negotiateFormat(text, false, "acme")],
   ["Accept-Encoding", (text) => negotiateCoding(text)],
-  ["If-None-Match", (text) => noneMatchNames(text, ["a"])],
+  ["If-None-Match", (text) => noneMatchNames(text, "a")],
   ["Host", (text) => refused(() => checkHead(headWith(text, "/"), HEAD_LIMITS))],
   ["the host in a URL", (text) => refused(() => checkHead(headWith("x", `http://${text}/`), HEAD_LIMITS))],
   ["a raw URL", (text) => withEncodedUrl(refusedByParser(`GET /å${text} HTTP/1.1\r\n\r\n`))],

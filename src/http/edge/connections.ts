@@ -2,18 +2,16 @@
  * Limits the number of connections, and the bytes that wait for callers to read them.
  *
  * A silent connection is one on which no complete request head has arrived. Opening thousands of them is cheap, so they must
- * not lock out other callers:
+ * not lock out other callers. Every new connection is accepted:
  *
- * | open connections               | a new one                                                               |
- * |--------------------------------|-------------------------------------------------------------------------|
- * | fewer than the limit           | is accepted                                                             |
- * | the limit, some of them silent | is accepted; the oldest silent one is closed                            |
- * | the limit, the silent ones new | gets a spare place; its first request closes the oldest silent one      |
- * | the limit, none of them silent | gets a spare place; its first request is refused, unless it is a health |
- * |                                | check                                                                   |
+ * | open connections                    | a new one closes silent ones, the oldest first,    |
+ * |-------------------------------------|----------------------------------------------------|
+ * | fewer than the limit                | never                                              |
+ * | the limit, or up to a tenth more    | unless their first request may still be on its way |
+ * | more                                | always                                             |
  *
- * Node would close connections over the limit without a response. To the caller, the gateway would seem to be down. So there
- * are some spare places. A connection keeps one for a second at most, and loses it when a newer one needs it.
+ * Node would close connections over the limit without a response. To the caller, the gateway would seem to be down. So the first
+ * request of a connection is refused with a problem if the limit is reached by connections that have sent a request.
  */
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -23,79 +21,50 @@ import type { HttpServer } from "../../process/listen.ts";
 
 /** The number of spare places, as a fraction of the limit. */
 const SPARE = 0.1;
-const SPARE_MS = 1_000;
-/** A younger connection is not closed to make room, because its first request may be on its way. */
+/** The first request of a younger connection may be on its way. */
 const MIN_SILENCE_MS = 100;
 
-export interface ConnectionsOptions extends Pick<Clock, "after" | "now"> {
-  readonly maxConnections: number;
-  /** Called when the limit is reached. A silent connection is closed to make room, or the new one is refused. */
-  readonly onFull: () => void;
-}
-
 /**
- * @returns a function to call at the first request of a connection. It returns whether the connection is over the limit.
+ * @param onFull called when a connection over the limit is opened
+ * @returns a function to call at the first request of a connection. It returns whether the request must be refused.
  */
 export function limitConnections(
   server: HttpServer,
-  { maxConnections, after, now, onFull }: ConnectionsOptions,
+  maxConnections: number,
+  now: Clock["now"],
+  onFull: () => void,
 ): (socket: Socket) => boolean {
   const open = new Set<Socket>();
   // By the caller's address and port, because the socket of a request over TLS is another object. The oldest first.
   const silent = new Map<string, { readonly socket: Socket; readonly since: number }>();
-  const spare = new Map<string, Socket>();
 
   function forget(peer: string, socket: Socket): void {
     open.delete(socket);
-    silent.delete(peer);
-    spare.delete(peer);
-  }
-
-  function close(peer: string, socket: Socket): void {
-    // The `close` event may come after the next connection.
-    forget(peer, socket);
-    socket.destroy();
+    if (silent.get(peer)?.socket === socket) silent.delete(peer);
   }
 
   function makeRoom(): void {
     if (open.size < maxConnections) return;
     onFull();
     for (const [peer, { socket, since }] of silent) {
-      if (open.size < maxConnections || now() - since < MIN_SILENCE_MS) return;
-      close(peer, socket);
+      const isYoung = now() - since < MIN_SILENCE_MS;
+      if (open.size < maxConnections * (isYoung ? 1 + SPARE : 1)) return;
+      // The `close` event may come after the next connection.
+      forget(peer, socket);
+      socket.destroy();
     }
-  }
-
-  function takeSparePlace(peer: string, socket: Socket): void {
-    for (const [oldest, displaced] of spare) {
-      if (spare.size < maxConnections * SPARE) break;
-      close(oldest, displaced);
-    }
-    spare.set(peer, socket);
-    after(SPARE_MS, () => {
-      if (spare.get(peer) === socket) close(peer, socket);
-    });
   }
 
   server.on("connection", (socket: Socket) => {
     const peer = peerOf(socket);
-    socket.once("close", () => forget(peer, socket));
     makeRoom();
-    if (open.size >= maxConnections) return takeSparePlace(peer, socket);
     open.add(socket);
     silent.set(peer, { socket, since: now() });
+    socket.once("close", () => forget(peer, socket));
   });
   return (socket) => {
-    const peer = peerOf(socket);
-    silent.delete(peer);
-    const inSparePlace = spare.get(peer);
-    if (inSparePlace === undefined) return false;
-    const [oldest] = silent;
-    if (oldest !== undefined) close(oldest[0], oldest[1].socket);
-    if (open.size >= maxConnections) return true;
-    spare.delete(peer);
-    open.add(inSparePlace);
-    return false;
+    silent.delete(peerOf(socket));
+    return open.size - silent.size > maxConnections;
   };
 }
 

@@ -41,8 +41,6 @@ export interface HttpServerOptions extends Pick<Context, "clock" | "observer"> {
 interface Connection {
   /** The response to the latest request. Responses to pipelined requests wait for each other. */
   latest: ServerResponse;
-  /** The connection is over the limit. */
-  readonly isTooMany: boolean;
   /** Later requests on this connection get no answer. */
   isLast: boolean;
 }
@@ -109,7 +107,7 @@ function createListener(
       { times },
     ),
   );
-  const hasAsked = limitConnections(server, { ...limits, ...clock, onFull });
+  const isOneTooMany = limitConnections(server, limits.maxConnections, clock.now, onFull);
   limitSocketBuffers(server, clock.after, (closed) =>
     warn("Callers read too slowly: connections with the most unread bytes were closed.", {
       connections: closed,
@@ -117,9 +115,7 @@ function createListener(
   );
   const watchUnsent = limitUnsent(limits.writeTimeoutMs);
   const handle = limitPipelining((message, response) => {
-    const isTooMany = connections.get(message.socket)?.isTooMany === true;
-    if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, random.requestId());
-    else serve(message, response);
+    serve(message, response);
     if (isSent(response) && server.listening) return;
     // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
     response.once("finish", () => {
@@ -131,21 +127,20 @@ function createListener(
   return (message, response) => {
     const { socket } = message;
     let connection = connections.get(socket);
-    if (connection === undefined) {
-      connection = { latest: response, isTooMany: hasAsked(socket), isLast: false };
-      connections.set(socket, connection);
-    }
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
-    if (connection.isLast) return;
+    if (connection?.isLast) return;
+    const isTooMany = connection === undefined && isOneTooMany(socket);
+    if (connection === undefined)
+      connections.set(socket, (connection = { latest: response, isLast: isTooMany }));
     connection.latest = response;
     // The connection of an encoded URL, which is no `Socket`, has no other requests.
-    connection.isLast =
+    connection.isLast ||=
       !(socket instanceof Socket) ||
-      connection.isTooMany ||
       offersUpgrade(message) ||
       (ignoreContent === true && hasContent(message));
     if (connection.isLast) response.shouldKeepAlive = false;
-    handle(message, response);
+    if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, random.requestId());
+    else handle(message, response);
   };
 }
 

@@ -37,8 +37,7 @@ export function checkHead(message: Head, limits: HeadLimits, target = message.ur
   // Node's parser also accepts HTTP/0.9 and version 2.0.
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
     throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
-  checkSize(rawHeaders, limits);
-  checkHost(message, target);
+  checkHost(message, checkSizeAndCountHosts(rawHeaders, limits), target);
   const framing = headers["transfer-encoding"];
   if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
     throw malformed("This Transfer-Encoding is not supported.");
@@ -47,36 +46,33 @@ export function checkHead(message: Head, limits: HeadLimits, target = message.ur
     throw new Problem("expectation-failed", { detail: "There is an Expect header." });
 }
 
-function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }: HeadLimits): void {
-  if (rawHeaders.length > maxHeaders * 2) {
-    throw new Problem("headers-too-large", { detail: `A request may have at most ${maxHeaders} headers.` });
-  }
+/** @returns how many Host headers there are; Node keeps only the first one */
+function checkSizeAndCountHosts(
+  rawHeaders: readonly string[],
+  { maxHeaders, maxHeaderBytes }: HeadLimits,
+): number {
+  let detail: string | undefined;
   let bytes = 0;
-  for (const text of rawHeaders) bytes += text.length;
-  if (bytes + (rawHeaders.length / 2) * AROUND_HEADER_BYTES > maxHeaderBytes) {
-    throw new Problem("headers-too-large", {
-      detail: `All headers together may be at most ${maxHeaderBytes} bytes long.`,
-    });
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    bytes += name.length + (rawHeaders[at + 1] ?? "").length + AROUND_HEADER_BYTES;
+    if (name.length === "host".length && name.toLowerCase() === "host") hosts++;
   }
+  if (rawHeaders.length > maxHeaders * 2) detail = `A request may have at most ${maxHeaders} headers.`;
+  else if (bytes > maxHeaderBytes)
+    detail = `All headers together may be at most ${maxHeaderBytes} bytes long.`;
+  if (detail !== undefined) throw new Problem("headers-too-large", { detail });
+  return hosts;
 }
 
-function checkHost({ headers: { host }, httpVersion, rawHeaders }: Head, target: string): void {
+function checkHost({ headers: { host }, httpVersion }: Head, hosts: number, target: string): void {
   if (host === undefined) {
     if (httpVersion === "1.1") throw malformed("The Host header is missing.");
   } else if (!isHost(host)) throw malformed("The Host header is not a host, with or without a port.");
-  else if (isTwice(rawHeaders, "host")) throw malformed("There are two Host headers.");
+  else if (hosts > 1) throw malformed("There are two Host headers.");
   const addressed = target.startsWith("/") ? undefined : ABSOLUTE.exec(target)?.[1];
   if (addressed !== undefined && !isHost(addressed)) throw malformed("The host in the URL is not valid.");
-}
-
-/** Counts the raw headers, because Node keeps only the first one of some repeated headers. */
-function isTwice(rawHeaders: readonly string[], name: string): boolean {
-  let count = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const header = rawHeaders[at] ?? "";
-    if (header.length === name.length && header.toLowerCase() === name) count++;
-  }
-  return count > 1;
 }
 
 function malformed(detail: string): Problem {

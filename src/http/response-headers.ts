@@ -1,15 +1,16 @@
 /**
- * The response heads of answers from the cache stage: content, validators, `Age`, `Cache-Control`, `Cache-Status`.
+ * Makes the response headers: `Cache-Status`, `Age`, `Cache-Control`, validators and `Link` of answers, and `RateLimit`.
  */
 import type { IncomingHttpHeaders } from "node:http";
 
 import type { Answer } from "../cache/cache.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
-import type { Question } from "../query/request.ts";
-import type { AnyQuestion } from "./understand.ts";
-import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";
+import type { Question } from "../query/request.ts";
+import type { ShareOfWindow } from "../ratelimit/overview.ts";
+import { CACHE_NAME } from "./problem-response.ts";
+import type { AnyQuestion } from "./understand.ts";
 
 /** Alternating names and values, as `writeHead` takes them. One array is cheaper than one call per header. */
 export type Head = string[];
@@ -95,10 +96,15 @@ const TAG_SUFFIXES: Readonly<Record<ContentCoding, string>> = {
   br: "-br",
   zstd: "-zstd",
 };
+const ALL_SUFFIXES = Object.values(TAG_SUFFIXES);
 
-/** @returns the entity tags of an entry in all codings, without quotes */
-export function tagsOf({ etag }: Entry): string[] {
-  return Object.values(TAG_SUFFIXES).map((suffix) => etag + suffix);
+/**
+ * Whether `If-None-Match` contains the entity tag in any coding, by weak comparison (RFC 9110, section 13.1.2).
+ * @param etag without quotes; it has no comma and no space, so it cannot match the text between two tags
+ */
+export function noneMatchNames(ifNoneMatch: string, etag: string): boolean {
+  if (ifNoneMatch.trim() === "*") return true;
+  return ALL_SUFFIXES.some((suffix) => ifNoneMatch.includes(`"${etag}${suffix}"`));
 }
 
 const LONGEST_SHOWN_KEY = 1024;
@@ -157,4 +163,35 @@ function pageLinks({ query }: Pick<Question, "query">, { page }: Entry): string 
   }
   const header = links.join(", ");
   return header === "" || header.length > LONGEST_LINKS ? undefined : header;
+}
+
+/** Each array of shares is rendered once, which keeps cache hits cheap. */
+const rendered = new WeakMap<readonly ShareOfWindow[], readonly string[]>();
+
+/**
+ * Headers that show an app what is left of its share (draft-ietf-httpapi-ratelimit-headers):
+ * `RateLimit-Policy: "1m";q=60;w=60` and `RateLimit: "1m";r=50;t=30`.
+ * @param shares the app's share of each window
+ * @returns alternating names and values; none if there is no share
+ */
+export function rateLimitHeaders(shares: readonly ShareOfWindow[]): readonly string[] {
+  if (shares.length === 0) return [];
+  const known = rendered.get(shares);
+  if (known !== undefined) return known;
+  const list = (item: (share: ShareOfWindow) => string): string =>
+    shares.map((share) => `"${share.name}";${item(share)}`).join(", ");
+  // Rounded down, because an app cannot send a part of a request.
+  const policy = list(({ limit, windowSeconds }) => `q=${Math.floor(limit)};w=${windowSeconds}`);
+  const limit = list(({ remaining, resetSeconds }) => `r=${Math.floor(remaining)};t=${resetSeconds}`);
+  const headers = ["RateLimit-Policy", policy, "RateLimit", limit];
+  rendered.set(shares, headers);
+  return headers;
+}
+
+/** @returns the shares for a response that refuses because of the budget: nothing remains before its `Retry-After` */
+export function withNothingLeft(
+  shares: readonly ShareOfWindow[],
+  retryAfterSeconds: number,
+): readonly ShareOfWindow[] {
+  return shares.map((share) => ({ ...share, remaining: 0, resetSeconds: retryAfterSeconds }));
 }

@@ -1,11 +1,60 @@
 /**
- * Reads the request headers with which a caller sets its deadline and controls the cache.
+ * Reads a caller's request headers: the format and content coding that it accepts (RFC 9110, sections 12.5.1 and 12.5.3), its
+ * deadline, and its cache directives.
  *
  * `headers` are as Node gives them: names in lower case, repeated lines of one name joined by commas.
  */
+import Negotiator from "negotiator";
+
 import { Problem } from "../errors.ts";
 import { elementsOf, secondsIn } from "../http-fields.ts";
+import { type ContentCoding, type Format, mediaTypeOf } from "../interface/media-types.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../query/request.ts";
+
+/** Most preferred first. The interface recommends the format without a version (section 9). */
+const JSON_FORMATS: readonly Format[] = ["json", "v2"];
+const IMAGE_FORMATS: readonly Format[] = ["jpeg"];
+
+/**
+ * Chooses the format of the answer.
+ * @param accept the `Accept` header, if there is one
+ * @param images whether the request is for a thumbnail
+ * @param service the upstream's neutral media-type name
+ * @returns `undefined` if the caller accepts none of the formats
+ */
+export function negotiateFormat(
+  accept: string | undefined,
+  images: boolean,
+  service: string,
+): Format | undefined {
+  const formats = images ? IMAGE_FORMATS : JSON_FORMATS;
+  if (accept === undefined || accept.trim() === "") return formats[0];
+  const types = new Map(formats.map((format) => [mediaTypeOf(format, service).toLowerCase(), format]));
+  const best = new Negotiator({ headers: { accept: withoutParameters(accept.toLowerCase()) } }).mediaType([
+    ...types.keys(),
+  ]);
+  return best === undefined ? undefined : types.get(best);
+}
+
+/** Drops all parameters except the weight, so that `application/json; charset=utf-8` matches too. */
+function withoutParameters(accept: string): string {
+  return accept.replaceAll(/;(?!\s*q\s*=)[^;,]*/g, "");
+}
+
+/** Most preferred first. */
+const CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
+
+/**
+ * Chooses the content coding of the body.
+ * @param acceptEncoding the `Accept-Encoding` header, if there is one
+ * @returns `identity` if the caller accepts no other coding
+ */
+export function negotiateCoding(acceptEncoding: string | undefined): ContentCoding {
+  if (acceptEncoding === undefined) return "identity";
+  const headers = { "accept-encoding": acceptEncoding.toLowerCase() };
+  const [best] = new Negotiator({ headers }).encodings(CODINGS, { preferred: CODINGS });
+  return CODINGS.find((coding) => coding === best) ?? "identity";
+}
 
 /** The header with the caller's deadline, in milliseconds after the arrival of the request. */
 const DEADLINE_HEADER = "x-request-deadline-ms";
