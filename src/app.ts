@@ -39,9 +39,9 @@ import type { TypedText } from "./interface/media-types.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
 import { docsPage, homePages } from "./openapi/docs-page.ts";
 import { Pages } from "./pages/pages.ts";
-import { createLifecycle, type Lifecycle, type StopOptions } from "./lifecycle.ts";
+import { createLifecycle, type Lifecycle } from "./lifecycle.ts";
 import { pause } from "./process/clock.ts";
-import type { HttpServer, Listening } from "./process/listen.ts";
+import type { HttpServer } from "./process/listen.ts";
 import { memoizeLatest } from "./process/memoize.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf, createRouter } from "./query/route.ts";
@@ -87,7 +87,7 @@ export function createGateway(options: GatewayOptions) {
 
   return {
     /** Starts both servers. */
-    start: async (): Promise<{ readonly callers: Listening; readonly admin: Listening }> => {
+    start: async (): ReturnType<Lifecycle["start"]> => {
       const addresses = await lifecycle.start({ callers, admin });
       for (const part of background) part.start();
       return addresses;
@@ -95,10 +95,11 @@ export function createGateway(options: GatewayOptions) {
     /**
      * Stops accepting requests, waits up to `server.drainTimeout` for requests in flight, refuses the rest, and returns this
      * process' part of the shared budget.
+     * @param withDelay whether to wait for `server.stopDelay` before
      */
-    stop: async (how?: StopOptions): Promise<void> => {
+    stop: async (withDelay?: boolean): Promise<void> => {
       for (const part of background) part.stop();
-      await lifecycle.stop(how);
+      await lifecycle.stop(withDelay);
       for (const end of watches) end();
       if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
     },

@@ -29,11 +29,6 @@ export interface LifecycleOptions extends Pick<Context, "clock" | "config" | "se
   readonly closeStore: () => Promise<void>;
 }
 
-export interface StopOptions {
-  /** Accepts requests for `server.stopDelay`, until load balancers have noticed the stop. */
-  readonly withStopDelay?: boolean;
-}
-
 export type Lifecycle = ReturnType<typeof createLifecycle>;
 
 /** With `server.readyWithout: redis`, a replica is ready after this time even if it has not joined the budget. */
@@ -46,36 +41,48 @@ const NOT_JOINED =
 const AFTER_DRAIN_MS = 5_000;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createLifecycle(options: LifecycleOptions) {
-  const { clock, config, settings, budgets, callersApp, closeStore } = options;
-  const started: { callers?: Listening; admin?: Listening } = {};
+export function createLifecycle({ clock, config, settings, ...parts }: LifecycleOptions) {
+  const { budgets, callersApp, flights, closeStore } = parts;
+  let callers: Listening | undefined;
+  let admin: Listening | undefined;
   let isStopping = false;
   let readyAnywayAt = Number.POSITIVE_INFINITY;
 
+  /** Waits for requests in flight, and for upstream calls without a caller, because the cache and the ledger need them. */
+  async function drain(drainMs: number): Promise<void> {
+    const endsAt = clock.monotonic() + drainMs;
+    await callers?.close(clock, drainMs, () => {
+      // The queue is closed first, because a request that is refused there may still get a stale answer.
+      const problem = closeQueues(budgets);
+      void setImmediate().then(() => callersApp.refuseAll(problem));
+    });
+    const enough = new AbortController();
+    await Promise.race([flights.settled(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);
+    enough.abort();
+    // No upstream call may start from now on, because its end could not be recorded.
+    closeQueues(budgets);
+  }
+
   return {
     /** @param servers not yet listening */
-    async start(
-      servers: Readonly<Record<"callers" | "admin", HttpServer>>,
-    ): Promise<{ readonly callers: Listening; readonly admin: Listening }> {
-      const { server, admin } = config;
+    async start(servers: Readonly<Record<"callers" | "admin", HttpServer>>) {
       // The admin port opens first, so that a probe sees "starting" and not a refused connection.
-      const adminAt = await listen(servers.admin, admin.port, admin.host);
-      started.admin = adminAt;
-      const callersAt = await listen(servers.callers, server.port, server.host);
-      started.callers = callersAt;
-      if (server.readyWithout === "redis") readyAnywayAt = clock.monotonic() + JOIN_MS;
-      return { callers: callersAt, admin: adminAt };
+      admin = await listen(servers.admin, config.admin.port, config.admin.host);
+      callers = await listen(servers.callers, config.server.port, config.server.host);
+      if (config.server.readyWithout === "redis") readyAnywayAt = clock.monotonic() + JOIN_MS;
+      return { callers, admin };
     },
-    async stop({ withStopDelay = false }: StopOptions = {}): Promise<void> {
+    /** @param withDelay whether to accept requests for `server.stopDelay`, until load balancers have noticed the stop */
+    async stop(withDelay = false): Promise<void> {
       const { stopDelayMs, drainTimeoutMs } = settings.current().server;
       isStopping = true;
       callersApp.drain();
-      if (withStopDelay) await pause(clock, stopDelayMs);
-      await drain(started.callers, drainTimeoutMs, options);
+      if (withDelay) await pause(clock, stopDelayMs);
+      await drain(drainTimeoutMs);
       // The budgets write sent calls to the store, so they close before it.
       await Promise.all(ORIGINS.map((origin) => budgets[origin].limiter.close()));
       await closeStore();
-      await started.admin?.close(clock, 0);
+      await admin?.close(clock, 0);
     },
     /** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
     longestStopMs: (): number => {
@@ -84,7 +91,7 @@ export function createLifecycle(options: LifecycleOptions) {
     },
     readiness: (): { readonly isReady: boolean; readonly says: string } => {
       if (isStopping) return { isReady: false, says: "stopping" };
-      if (started.callers === undefined) return { isReady: false, says: "starting" };
+      if (callers === undefined) return { isReady: false, says: "starting" };
       const mayBeReady = clock.monotonic() > readyAnywayAt;
       return mayBeReady || !isJoining(budgets) ? READY : { isReady: false, says: NOT_JOINED };
     },
@@ -96,26 +103,9 @@ function isJoining(budgets: Budgets): boolean {
   return ORIGINS.some((origin) => budgets[origin].limiter.state().mode === "joining");
 }
 
-/** Waits for requests in flight, and for upstream calls without a caller, because the cache and the ledger need them. */
-async function drain(
-  callers: Listening | undefined,
-  drainMs: number,
-  { clock, callersApp, budgets, flights }: LifecycleOptions,
-): Promise<void> {
-  const closeQueues = (): Problem => {
-    const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
-    for (const origin of ORIGINS) void budgets[origin].calls.stop(problem);
-    return problem;
-  };
-  const endsAt = clock.monotonic() + drainMs;
-  await callers?.close(clock, drainMs, () => {
-    // The queue is closed first, because a request that is refused there may still get a stale answer.
-    const problem = closeQueues();
-    void setImmediate().then(() => callersApp.refuseAll(problem));
-  });
-  const enough = new AbortController();
-  await Promise.race([flights.settled(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);
-  enough.abort();
-  // No upstream call may start from now on, because its end could not be recorded.
-  closeQueues();
+/** Refuses all waiting calls. @returns the problem that their callers get */
+function closeQueues(budgets: Budgets): Problem {
+  const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
+  for (const origin of ORIGINS) void budgets[origin].calls.stop(problem);
+  return problem;
 }

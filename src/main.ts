@@ -3,7 +3,6 @@
  */
 import { createGateway, type Gateway } from "./app.ts";
 import type { GatewayOptions } from "./context.ts";
-import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
@@ -90,36 +89,37 @@ async function tracingFor(env: Environment): Promise<GatewayOptions["createTraci
 }
 
 /** Stops the gateway. If that takes too long, ends the process, because a hanging process would delay a restart. */
-async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promise<void> {
+async function stop(gateway: Gateway, log: Logger, withDelay?: boolean): Promise<void> {
   const cancel = systemClock.after(gateway.longestStopMs(), () => {
     log.fatal("Stopping took too long. The process ends now.");
     void exit(log, 1);
   });
-  await gateway.stop(options);
+  await gateway.stop(withDelay);
   cancel();
 }
 
 /**
  * @param isFromNpm whether `npm start` started the process
- * @returns `begins` resolves at a stop signal or an uncaught error; whether there was an uncaught error
+ * @returns `begins` resolves at a stop signal or an uncaught error, to whether load balancers must notice the stop; and whether
+ *   there was an uncaught error
  */
 function watchForEnd(log: Logger, isFromNpm: boolean) {
-  const { promise, resolve } = Promise.withResolvers<StopOptions>();
+  const { promise, resolve } = Promise.withResolvers<boolean>();
   let hasFailed = false;
   onUncaughtError((error, origin) => {
     hasFailed = true;
-    resolve({ withStopDelay: true });
+    resolve(true);
     log.fatal({ error: describeError(error), origin }, "An error was not caught. The process stops.");
   });
   onStopSignal((signal) => {
     log.info({ signal }, "Stopping. The process is no longer ready, and finishes the requests in flight.");
     // A SIGINT usually comes from a terminal, where there is no load balancer that must notice the stop.
-    resolve({ withStopDelay: signal === "SIGTERM" });
+    resolve(signal === "SIGTERM");
   });
   if (isFromNpm) {
     onParentGone(systemClock, () => {
       log.info("Stopping, because npm has ended.");
-      resolve({ withStopDelay: true });
+      resolve(true);
     });
   }
   return { begins: promise, hasFailed: () => hasFailed };

@@ -36,7 +36,6 @@ export function createReload(
     if (problems.length > 0) return { kind: "restart-needed", problems };
     inForce = next;
     settings.use(next);
-    recordSuccess();
     log.level = next.config.log.level;
     if (changes.some(({ path }) => path === "warm")) warm.replace(warmList.items);
     budgets.configure(next.config);
@@ -46,13 +45,12 @@ export function createReload(
   return (by) => {
     const outcome = reload();
     metrics.record("gateway_config_reloads_total", { result: outcome.kind });
-    if (outcome.kind !== "applied") metrics.record("gateway_config_last_reload_successful", {}, 0);
-    if (outcome.kind === "applied")
-      log.info(
-        { by, changes: outcome.changes.map(describeChange) },
-        "Reload done. The new settings are in force.",
-      );
-    else {
+    if (outcome.kind === "applied") {
+      recordSuccess();
+      const changes = outcome.changes.map(describeChange);
+      log.info({ by, changes }, "Reload done. The new settings are in force.");
+    } else {
+      metrics.record("gateway_config_last_reload_successful", {}, 0);
       const { kind: result, problems } = outcome;
       log.error({ by, result, problems }, "Reload failed. The previous settings stay in force.");
     }

@@ -79,7 +79,7 @@ const WAITING_ENCODINGS = 64;
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createEncoder(keepInMemory: Tiers["keepInMemory"]) {
-  const compressions = new Jobs<Buffer>({ atOnce: ENCODINGS_AT_ONCE, waiting: WAITING_ENCODINGS });
+  const compressions = new Jobs<Buffer>(ENCODINGS_AT_ONCE);
 
   async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
     const body = inOwnMemory(await transcode(entry, coding));
@@ -98,7 +98,8 @@ export function createEncoder(keepInMemory: Tiers["keepInMemory"]) {
     wanted: ContentCoding,
     isWanted: () => boolean,
   ): Promise<{ body: Buffer; coding: ContentCoding }> {
-    const coding = entry.bodies[wanted] === undefined && compressions.isFull() ? "identity" : wanted;
+    const isTooBusy = compressions.waiting >= WAITING_ENCODINGS;
+    const coding = entry.bodies[wanted] === undefined && isTooBusy ? "identity" : wanted;
     const cached = entry.bodies[coding];
     if (cached !== undefined) return { body: cached, coding };
     if (coding === "identity") return { body: await transcodeAndKeep(key, entry, coding), coding };

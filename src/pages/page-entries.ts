@@ -47,7 +47,7 @@ export class PageEntries {
   /** Keyed by a block's bytes, so that an index is freed together with them. */
   readonly #indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
   // One at a time, because cutting is synchronous.
-  readonly #cuts = new Jobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
+  readonly #cuts = new Jobs<Entry>(1);
   readonly #packing = new Set<string>();
 
   constructor(options: CutterOptions) {

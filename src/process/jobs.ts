@@ -3,18 +3,19 @@
  * Concurrent callers of the same job share it. A job that no caller wants any more when its turn comes is dropped.
  */
 export class Jobs<T> {
-  readonly #limits: JobLimits;
+  readonly #atOnce: number;
   readonly #jobs = new Map<string, Job<T>>();
   readonly #queue = new Set<Job<T>>();
   #running = 0;
 
-  constructor(limits: JobLimits) {
-    this.#limits = limits;
+  /** @param atOnce the most jobs that run at once */
+  constructor(atOnce: number) {
+    this.#atOnce = atOnce;
   }
 
-  /** Whether so many jobs wait that a caller should do without another one. `run` accepts it all the same. */
-  isFull(): boolean {
-    return this.#queue.size >= this.#limits.waiting;
+  /** The number of jobs that wait for their turn. */
+  get waiting(): number {
+    return this.#queue.size;
   }
 
   /**
@@ -38,9 +39,9 @@ export class Jobs<T> {
 
   #startNext(): void {
     for (const job of this.#queue) {
-      if (this.#running >= this.#limits.atOnce) return;
+      if (this.#running >= this.#atOnce) return;
       this.#queue.delete(job);
-      if (job.callers.some((isWanted) => isWanted())) void this.#start(job);
+      if (job.callers.some((isWanted) => isWanted())) this.#start(job);
       else {
         this.#jobs.delete(job.key);
         job.reject(new JobDropped());
@@ -48,23 +49,15 @@ export class Jobs<T> {
     }
   }
 
-  async #start({ key, work, resolve, reject }: Job<T>): Promise<void> {
+  #start({ key, work, resolve, reject }: Job<T>): void {
     this.#running++;
-    await work()
-      .finally(() => {
-        this.#running--;
-        this.#jobs.delete(key);
-        this.#startNext();
-      })
-      .then(resolve, reject);
+    const end = (): void => {
+      this.#running--;
+      this.#jobs.delete(key);
+      this.#startNext();
+    };
+    work().finally(end).then(resolve, reject);
   }
-}
-
-interface JobLimits {
-  /** The most jobs that run at once. */
-  readonly atOnce: number;
-  /** The number of waiting jobs from which on the queue is full. */
-  readonly waiting: number;
 }
 
 interface Job<T> extends PromiseWithResolvers<T> {

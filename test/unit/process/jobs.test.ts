@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { Jobs } from "../../../src/process/jobs.ts";
 
 it("a job that failed runs again when it is asked for again", async () => {
-  const jobs = new Jobs<string>({ atOnce: 1, waiting: 1 });
+  const jobs = new Jobs<string>(1);
   const failing = jobs.run(
     "a",
     () => true,
