@@ -40,6 +40,9 @@ const NOT_JOINED =
 /** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;
 
+/** One for each port. */
+type OfBoth<T> = Readonly<Record<"callers" | "admin", T>>;
+
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createLifecycle({ clock, config, settings, ...parts }: LifecycleOptions) {
   const { budgets, callersApp, flights, closeStore } = parts;
@@ -65,7 +68,7 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
 
   return {
     /** @param servers not yet listening */
-    async start(servers: Readonly<Record<"callers" | "admin", HttpServer>>) {
+    async start(servers: OfBoth<HttpServer>): Promise<OfBoth<Listening>> {
       // The admin port opens first, so that a probe sees "starting" and not a refused connection.
       admin = await listen(servers.admin, config.admin.port, config.admin.host);
       callers = await listen(servers.callers, config.server.port, config.server.host);
