@@ -3,16 +3,13 @@
  * answer, and reports how it went.
  */
 import type { Config } from "../config/config.ts";
-import type { PrivateKeys } from "../config/secrets/key-rotation.ts";
+import type { Context } from "../context.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Clock } from "../process/clock.ts";
-import type { Random } from "../process/random.ts";
 import { upstreamTarget } from "../query/canonical.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { Question } from "../query/request.ts";
 import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/throttled.ts";
-import type { Observer } from "../telemetry/events.ts";
 import { conditionHeaders, type Validators } from "./caching-headers.ts";
 import type { Agent } from "./connections.ts";
 import type { RawAnswer } from "./send.ts";
@@ -29,16 +26,12 @@ export interface Origin {
   readonly throttled: Throttled;
 }
 
-export interface CallOptions {
+export interface CallOptions extends Pick<Context, "keys" | "clock" | "random" | "observer"> {
   readonly upstream: Config["upstream"];
   readonly originOf: (resource: Resource) => Origin;
-  readonly keys: Pick<PrivateKeys, "current" | "refused" | "accepted" | "known">;
   /** Checks immediately whether there is a new private key. */
   readonly checkKeyFile: () => void;
   readonly maxCoolOffMs: () => number;
-  readonly clock: Clock;
-  readonly random: Pick<Random, "fraction">;
-  readonly observer: Pick<Observer, "upstreamCall" | "warn" | "error">;
 }
 
 /** What to request, why (`cause`), and who waits for it. */
@@ -115,8 +108,7 @@ function startCall(
     judge(answer: RawAnswer): Verdict {
       const now = clock.now();
       const verdict = judgeAnswer(answer, {
-        resource,
-        serviceId: query.kind === "record" ? query.serviceId : undefined,
+        query,
         cached,
         signature,
         confidential: [

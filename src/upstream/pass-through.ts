@@ -19,7 +19,7 @@ import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
-import { collect, Exchange, UpstreamFault } from "./send.ts";
+import { collect, exchange, UpstreamFault } from "./send.ts";
 import { jsonContentType, judgeFault, REPEATED_SIGNATURE } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
@@ -79,7 +79,6 @@ function createProxy({ baseUrl, agent }: Origin): RequestHandler {
     secure: true,
     followRedirects: false,
     selfHandleResponse: true,
-    pathRewrite: (_path, proxied) => proxied.url,
     // The exchange notices each error of its request itself.
     on: { error: () => undefined },
     // The other default plugins print URLs, which are signed.
@@ -134,38 +133,28 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   const stopTotal = endAfter(upstream.totalTimeoutMs, "total-timeout");
   // The caller waits until then for the beginning of the response.
   const stopDeadline = endAfter(request.deadlineAt - clock.now(), "given-up");
-  // Not `AbortSignal.any`: Node would keep its signal, and with it the request, for as long as it has a listener.
-  const gone = request.gone();
-  const onGone = (): void => ended.abort(new UpstreamFault("given-up", "the caller hung up"));
-  if (gone.aborted) onGone();
-  else gone.addEventListener("abort", onGone, { once: true });
-  const exchange = new Exchange(outgoing, clock, ended.signal);
+  const until = AbortSignal.any([ended.signal, request.gone()]);
   try {
-    const { answer, headAt } = await exchange.send(permit, upstream);
-    exchange.end();
-    stopDeadline();
-    const { statusCode: status = 0, headers } = answer;
-    if (status === 200) {
-      await exchange.unlessFailed(stream(answer, headAt, passing, options));
-      call.over(status, passing.bytes);
-    } else {
-      const whole = collect(answer, upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
-      const body = await exchange.unlessFailed(whole);
-      const verdict = call.judge({ status, headers, headAt, body });
-      call.over(status, body.length, verdict, headAt);
-      begun.reject(verdict.problem);
-    }
+    const timing = { ...permit, until, limits: upstream, clock };
+    const refused = await exchange(outgoing, timing, async (answer, headAt) => {
+      stopDeadline();
+      const { statusCode: status = 0, headers } = answer;
+      if (status === 200) return await stream(answer, headAt, passing, options);
+      const body = await collect(answer, upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
+      return { status, headers, headAt, body };
+    });
+    const verdict = refused && call.judge(refused);
+    call.over(refused?.status ?? 200, refused?.body.length ?? passing.bytes, verdict, refused?.headAt);
+    if (verdict !== undefined) begun.reject(verdict.problem);
   } catch (error) {
     const fault = faultIn(error);
     const verdict = judgeFault(fault);
-    exchange.fail(fault);
     call.over(fault.kind, passing.bytes, verdict);
     begun.reject(verdict.problem);
     if (sink.response.headersSent) sink.response.destroy();
   } finally {
     stopTotal();
     stopDeadline();
-    gone.removeEventListener("abort", onGone);
   }
 }
 
@@ -175,7 +164,7 @@ async function stream(
   headAt: number,
   passing: Passing,
   { upstream, clock }: CallOptions,
-): Promise<void> {
+): Promise<undefined> {
   const { question, sink, call, begun } = passing;
   const { headers } = answer;
   const { resource } = question.query;

@@ -71,13 +71,13 @@ function refusingWith(failed: Problem, waiting: Waiting): Waiting {
 async function sendCall(
   call: Call,
   { sendBy }: SendPermit,
-  timedOut: AbortSignal,
+  until: AbortSignal,
   { upstream, clock }: CallOptions,
 ): Promise<Verdict> {
   const { baseUrl, agent } = call.origin;
-  const request = { url: baseUrl + call.target, headers: call.headers, timedOut, sendBy };
   try {
-    const answer = await fetchAnswer(request, agent, { ...upstream, clock });
+    const timing = { until, sendBy, limits: upstream, clock };
+    const answer = await fetchAnswer(baseUrl + call.target, call.headers, agent, timing);
     const verdict = call.judge(answer);
     call.over(answer.status, answer.body.length, verdict, answer.headAt);
     return verdict;

@@ -37,128 +37,105 @@ type Limits = Pick<
   "connectTimeoutMs" | "headerTimeoutMs" | "bodyTimeoutMs" | "maxBodyBytes"
 >;
 
-/** One request and its answer, with one time limit at a time. If it fails, its connection is reset. */
-export class Exchange {
-  readonly #outgoing: http.ClientRequest;
-  readonly #clock: Clock;
-  readonly #failed = Promise.withResolvers<never>();
-  #answer: http.IncomingMessage | undefined;
-  #cancelLimit: () => void = () => undefined;
-
-  /** @param until ends the exchange; its reason is an `UpstreamFault`, or the caller hung up */
-  constructor(outgoing: http.ClientRequest, clock: Clock, until: AbortSignal) {
-    this.#outgoing = outgoing;
-    this.#clock = clock;
-    // It may fail while nothing waits for it.
-    this.#failed.promise.catch(() => undefined);
-    outgoing.on("error", (error) => this.fail(faultOf(error, outgoing.reusedSocket)));
-    outgoing.on("upgrade", (_response, socket) => {
-      // Without this, Node would close the connection without an event, and the request would wait for a timeout.
-      socket.destroy();
-      this.fail(new UpstreamFault("malformed", "the upstream switched to another protocol"));
-    });
-    const onAbort = (): void =>
-      this.fail(until.reason instanceof UpstreamFault ? until.reason : new UpstreamFault("given-up"));
-    if (until.aborted) onAbort();
-    else until.addEventListener("abort", onAbort, { once: true });
-  }
-
-  /** Replaces the time limit. */
-  limit(ms: number, kind: UpstreamFaultKind): void {
-    this.end();
-    this.#cancelLimit = this.#clock.after(ms, () => this.fail(new UpstreamFault(kind)));
-  }
-
-  fail(fault: UpstreamFault): void {
-    this.end();
-    this.#failed.reject(fault);
-    // After the end of the answer, the connection may already belong to another call.
-    if (this.#answer?.readableEnded !== true) resetCall(this.#outgoing);
-  }
-
-  /** Ends the time limit. */
-  end(): void {
-    this.#cancelLimit();
-  }
-
-  /** Waits for a part of the exchange. Rejects with an `UpstreamFault` if the exchange fails before. */
-  unlessFailed<T>(part: Promise<T>): Promise<T> {
-    return Promise.race([this.#failed.promise, part]);
-  }
-
-  /**
-   * Sends the request in the tick in which its connection is ready, if its permit is still valid. A reused connection is ready
-   * immediately. Nothing is sent before.
-   * @param permit.sendBy the latest instant, by the monotonic clock
-   * @returns the head of the answer, and when it arrived
-   */
-  async send(
-    { sendBy = Number.POSITIVE_INFINITY }: { readonly sendBy?: number | undefined },
-    { connectTimeoutMs, headerTimeoutMs }: Limits,
-  ): Promise<{ readonly answer: http.IncomingMessage; readonly headAt: number }> {
-    const outgoing = this.#outgoing;
-    const head = Promise.withResolvers<http.IncomingMessage>();
-    outgoing.once("response", (answer) => {
-      this.#answer = answer;
-      head.resolve(answer);
-    });
-    this.limit(connectTimeoutMs, "connect-timeout");
-    const send = (): void => {
-      this.limit(headerTimeoutMs, "header-timeout");
-      if (this.#clock.monotonic() <= sendBy) outgoing.end();
-      else
-        this.fail(
-          new UpstreamFault("stale-connection", "the permit expired before the connection was ready"),
-        );
-    };
-    const onSocket = (socket: Socket): void => {
-      if (socket.connecting) socket.once(outgoing.protocol === "https:" ? "secureConnect" : "connect", send);
-      else send();
-    };
-    if (outgoing.socket) onSocket(outgoing.socket);
-    else outgoing.once("socket", onSocket);
-    const answer = await this.unlessFailed(head.promise);
-    return { answer, headAt: this.#clock.monotonic() };
-  }
-}
-
-interface OutgoingRequest {
-  /** The address with the signed path and query. */
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Ends the request. The reason is an `UpstreamFault`. */
-  readonly timedOut: AbortSignal;
+/** When a request is sent and ended. */
+interface Timing {
+  /** Ends the exchange. Its reason is an `UpstreamFault`, or the caller hung up. */
+  readonly until: AbortSignal;
   /** The latest instant to send the request, by the monotonic clock. */
   readonly sendBy?: number | undefined;
+  readonly limits: Limits;
+  readonly clock: Clock;
 }
 
-/** Makes one request. Rejects only with an `UpstreamFault`. */
+/** Replaces the time limit of an exchange. */
+type SetLimit = (ms: number, kind: UpstreamFaultKind) => void;
+
+/**
+ * One request and its answer, with one time limit at a time. The request is sent in the tick in which its connection is ready,
+ * if its permit is still valid. A reused connection is ready immediately. Nothing is sent before.
+ * Rejects with an `UpstreamFault` or the error of `read`. The connection is then reset, unless the whole answer was read.
+ * @param read reads the body. There is no time limit unless it sets one. `headAt`: when the head arrived, by the monotonic clock
+ */
+export async function exchange<T>(
+  outgoing: http.ClientRequest,
+  { until, sendBy = Number.POSITIVE_INFINITY, limits, clock }: Timing,
+  read: (answer: http.IncomingMessage, headAt: number, limit: SetLimit) => Promise<T>,
+): Promise<T> {
+  const head = Promise.withResolvers<http.IncomingMessage>();
+  const failed = Promise.withResolvers<never>();
+  let answer: http.IncomingMessage | undefined;
+  let cancelLimit: () => void = () => undefined;
+  function fail(fault: UpstreamFault): void {
+    cancelLimit();
+    failed.reject(fault);
+    // After the end of the answer, the connection may already belong to another call.
+    if (answer?.readableEnded !== true) resetCall(outgoing);
+  }
+  function limit(ms: number, kind: UpstreamFaultKind): void {
+    cancelLimit();
+    cancelLimit = clock.after(ms, () => fail(new UpstreamFault(kind)));
+  }
+  function send(): void {
+    limit(limits.headerTimeoutMs, "header-timeout");
+    if (clock.monotonic() <= sendBy) outgoing.end();
+    else fail(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
+  }
+  function onSocket(socket: Socket): void {
+    if (socket.connecting) socket.once(outgoing.protocol === "https:" ? "secureConnect" : "connect", send);
+    else send();
+  }
+  function onAbort(): void {
+    const { reason } = until;
+    fail(reason instanceof UpstreamFault ? reason : new UpstreamFault("given-up", "the caller hung up"));
+  }
+  // It may fail while nothing waits for it.
+  failed.promise.catch(() => undefined);
+  outgoing.on("error", (error) => fail(faultOf(error, outgoing.reusedSocket)));
+  outgoing.on("upgrade", (_response, socket) => {
+    // Without this, Node would close the connection without an event, and the request would wait for a timeout.
+    socket.destroy();
+    fail(new UpstreamFault("malformed", "the upstream switched to another protocol"));
+  });
+  outgoing.once("response", head.resolve);
+  until.addEventListener("abort", onAbort, { once: true });
+  try {
+    limit(limits.connectTimeoutMs, "connect-timeout");
+    if (until.aborted) onAbort();
+    else if (outgoing.socket) onSocket(outgoing.socket);
+    else outgoing.once("socket", onSocket);
+    answer = await Promise.race([failed.promise, head.promise]);
+    cancelLimit();
+    return await Promise.race([failed.promise, read(answer, clock.monotonic(), limit)]);
+  } catch (error) {
+    fail(error instanceof UpstreamFault ? error : new UpstreamFault("cut-body"));
+    throw error;
+  } finally {
+    cancelLimit();
+    until.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Makes one request, and collects its answer. Rejects only with an `UpstreamFault`. */
 export async function fetchAnswer(
-  { url, headers, timedOut, sendBy }: OutgoingRequest,
+  url: string,
+  headers: Readonly<Record<string, string>>,
   agent: Agent,
-  limits: Limits & { readonly clock: Clock },
+  timing: Timing,
 ): Promise<RawAnswer> {
-  const { clock, bodyTimeoutMs, maxBodyBytes } = limits;
+  const { bodyTimeoutMs, maxBodyBytes } = timing.limits;
   const outgoing = (url.startsWith("https:") ? https : http).request(url, {
     agent,
     headers: { ...headers, "accept-encoding": "gzip" },
     // By default Node keeps only the first of repeated lines such as Expires.
     joinDuplicateHeaders: true,
   });
-  const exchange = new Exchange(outgoing, clock, timedOut);
-  try {
-    const { answer, headAt } = await exchange.send({ sendBy }, limits);
-    const waitForMore = (): void => exchange.limit(bodyTimeoutMs, "body-timeout");
+  return await exchange(outgoing, timing, async (answer, headAt, limit) => {
+    const waitForMore = (): void => limit(bodyTimeoutMs, "body-timeout");
     waitForMore();
-    const body = await exchange.unlessFailed(collect(answer, maxBodyBytes, waitForMore));
+    const body = await collect(answer, maxBodyBytes, waitForMore);
     const { statusCode: status = 0, headers } = answer;
     return decodedAnswer({ status, headers, headAt, body }, maxBodyBytes);
-  } catch (error) {
-    if (error instanceof UpstreamFault) exchange.fail(error);
-    throw error;
-  } finally {
-    exchange.end();
-  }
+  });
 }
 
 /** @returns the complete body, still encoded; rejects with `cut-body` or `too-large` */

@@ -2,9 +2,7 @@
  * Wires the upstream stage: both origins with their budgets. The JSON interface is signed, the thumbnails are not (interface,
  * sections 4.5 and 5).
  */
-import type { PrivateKeys } from "../config/secrets/key-rotation.ts";
 import { originOf } from "../interface/resources.ts";
-import type { Random } from "../process/random.ts";
 import type { Question } from "../query/request.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { CallOptions, Origin } from "./call.ts";
@@ -14,8 +12,6 @@ import { type AskUpstream, createAsk } from "./retry.ts";
 import { createSigner, type Sign, unsigned } from "./sign.ts";
 
 export interface UpstreamOptions extends Omit<CallOptions, "originOf"> {
-  readonly keys: PrivateKeys;
-  readonly random: Pick<Random, "unique16" | "fraction">;
   readonly budgets: Readonly<Record<"api" | "images", Pick<Budgets["api"], "run">>>;
 }
 

@@ -22,7 +22,7 @@
 import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
 import { envelopeFault, pageIn, recordsIn } from "../interface/envelope.ts";
-import type { Resource } from "../interface/resources.ts";
+import type { AnyQuery } from "../query/query.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { type CachingHeaders, cachingHeadersIn, type Validators, validatorsIn } from "./caching-headers.ts";
@@ -66,9 +66,7 @@ export type Verdict = (
 
 /** The request that was answered. */
 export interface Asked {
-  readonly resource: Resource;
-  /** The requested record; absent for a list. */
-  readonly serviceId?: string | undefined;
+  readonly query: AnyQuery;
   /** The validators that were sent as a condition, if any. */
   readonly cached?: Validators | undefined;
   /** The signature of the request. No answer that repeats it is stored or sent. */
@@ -173,7 +171,9 @@ function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
 
 function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
   const { body, headers } = answer;
-  const { resource, serviceId, signature } = asked;
+  const { query, signature } = asked;
+  const { resource } = query;
+  const serviceId = query.kind === "record" ? query.serviceId : undefined;
   if (signature.some((part) => body.includes(part))) return unusable(REPEATED_SIGNATURE);
   const whole = { status: 200, body, ...headOf(answer, asked) } as const;
   if (resource === "images") {

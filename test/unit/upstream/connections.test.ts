@@ -6,14 +6,22 @@ import tls from "node:tls";
 import { describe, expect, it } from "vitest";
 
 import { createAgent } from "../../../src/upstream/connections.ts";
-import { Exchange, type fetchAnswer, type RawAnswer, UpstreamFault } from "../../../src/upstream/send.ts";
+import { exchange, type RawAnswer, UpstreamFault } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { serve } from "../../support/serve.ts";
-import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
+import {
+  fetching,
+  httpUpstream,
+  LIMITS,
+  NEVER_TIMED_OUT,
+  outcomeOf,
+  rawUpstream,
+  type TestRequest,
+} from "./support.ts";
 
-function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<typeof fetchAnswer>[0] {
-  return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, timedOut };
+function request(url: string, until = NEVER_TIMED_OUT): TestRequest {
+  return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, until };
 }
 
 /** One exchange with an upstream that does this with the connection. */
@@ -63,10 +71,12 @@ it("a call whose whole answer is unusable leaves its connection to the next call
 it("a call that is given up before its whole answer was read frees its connection", async () => {
   const url = await httpUpstream((response) => void response.end("{}"));
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
-  const exchange = new Exchange(http.request(url, { agent }), createFakeClock(), NEVER_TIMED_OUT);
-  const { answer } = await exchange.send({}, LIMITS);
-  await expect.poll(() => answer.complete).toBe(true);
-  exchange.fail(new UpstreamFault("bad-encoding"));
+  const timing = { until: NEVER_TIMED_OUT, limits: LIMITS, clock: createFakeClock() };
+  const ended = exchange(http.request(url, { agent }), timing, async (answer) => {
+    await expect.poll(() => answer.complete).toBe(true);
+    throw new UpstreamFault("bad-encoding");
+  });
+  await expect(ended).rejects.toThrow(UpstreamFault);
   expect(await fetching(createFakeClock(), agent)(request(url))).toMatchObject({ status: 200 });
 });
 

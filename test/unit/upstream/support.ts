@@ -108,7 +108,7 @@ export function attempting(options: AttemptingOptions) {
     checkKeyFile: () => undefined,
     maxCoolOffMs: () => 3_600_000,
     clock,
-    random: { fraction: () => 0.5 },
+    random: { ...systemRandom, fraction: () => 0.5 },
     observer: watcher.observer,
   });
   return {
@@ -118,13 +118,20 @@ export function attempting(options: AttemptingOptions) {
   };
 }
 
+/** A request without its limits. */
+export interface TestRequest extends Pick<Parameters<typeof fetchAnswer>[3], "until" | "sendBy"> {
+  readonly url: string;
+  readonly headers: Record<string, string>;
+}
+
 /** One exchange at a time, with a connection pool that ends with the test. */
 export function fetching(
   clock: Clock,
   agent: http.Agent | https.Agent = new http.Agent({ keepAlive: true }),
 ) {
   onTestFinished(() => agent.destroy());
-  return (request: Parameters<typeof fetchAnswer>[0]) => fetchAnswer(request, agent, { ...LIMITS, clock });
+  return ({ url, headers, ...timing }: TestRequest): Promise<RawAnswer> =>
+    fetchAnswer(url, headers, agent, { ...timing, limits: LIMITS, clock });
 }
 
 export const NEVER_TIMED_OUT = new AbortController().signal;
