@@ -10,19 +10,7 @@ import { exchange, type RawAnswer, UpstreamFault } from "../../../src/upstream/s
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { serve } from "../../support/serve.ts";
-import {
-  fetching,
-  httpUpstream,
-  LIMITS,
-  NEVER_TIMED_OUT,
-  outcomeOf,
-  rawUpstream,
-  type TestRequest,
-} from "./support.ts";
-
-function request(url: string, until = NEVER_TIMED_OUT): TestRequest {
-  return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, until };
-}
+import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
 
 /** One exchange with an upstream that does this with the connection. */
 async function outcome(
@@ -30,7 +18,7 @@ async function outcome(
 ): Promise<{ outcome: RawAnswer | string; pending: number }> {
   const url = await rawUpstream(onRequest);
   const clock = createFakeClock();
-  const result = await outcomeOf(fetching(clock)(request(url)));
+  const result = await outcomeOf(fetching(clock)(url));
   return { outcome: result, pending: clock.pending };
 }
 
@@ -42,7 +30,7 @@ it("an exchange sends only the given headers and those that HTTP requires", asyn
     head = received;
     socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
   });
-  await fetching(createFakeClock())(request(url));
+  await fetching(createFakeClock())(url);
   expect(head.split("\r\n").map((line) => line.toLowerCase())).toEqual([
     "get /listings?x=1 http/1.1",
     "accept: application/json",
@@ -55,7 +43,7 @@ it("an exchange sends only the given headers and those that HTTP requires", asyn
 it("a call whose permit expires before its connection is ready is not sent", async () => {
   const url = await rawUpstream((socket) => socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`));
   const clock = createFakeClock();
-  const call = fetching(clock)({ ...request(url), sendBy: clock.monotonic() - 1 });
+  const call = fetching(clock)(url, clock.monotonic() - 1);
   expect(await outcomeOf(call)).toBe("stale-connection");
 });
 
@@ -64,7 +52,7 @@ it("a call whose whole answer is unusable leaves its connection to the next call
     response.writeHead(200, nth === 1 ? { "content-encoding": "br" } : {}).end("{}");
   });
   const fetch = fetching(createFakeClock(), new http.Agent({ keepAlive: true, maxSockets: 1 }));
-  const outcomes = [fetch(request(url)), fetch(request(url))].map(outcomeOf);
+  const outcomes = [fetch(url), fetch(url)].map(outcomeOf);
   expect(await Promise.all(outcomes)).toMatchObject(["bad-encoding", { status: 200 }]);
 });
 
@@ -77,7 +65,7 @@ it("a call that is given up before its whole answer was read frees its connectio
     throw new UpstreamFault("bad-encoding");
   });
   await expect(ended).rejects.toThrow(UpstreamFault);
-  expect(await fetching(createFakeClock(), agent)(request(url))).toMatchObject({ status: 200 });
+  expect(await fetching(createFakeClock(), agent)(url)).toMatchObject({ status: 200 });
 });
 
 it.each<[string, (socket: Socket) => void, string]>([
@@ -112,9 +100,7 @@ it.each(["EMFILE", "ENFILE"])(
       process.nextTick(() => socket.destroy(Object.assign(new Error(code), { code })));
       return socket;
     };
-    expect(await outcomeOf(fetching(createFakeClock(), agent)(request("http://127.0.0.1:9")))).toBe(
-      "no-descriptor",
-    );
+    expect(await outcomeOf(fetching(createFakeClock(), agent)("http://127.0.0.1:9"))).toBe("no-descriptor");
   },
 );
 
@@ -150,7 +136,7 @@ describe("an upstream that is slow", () => {
     const url = await rawUpstream((socket) => connected.resolve(socket));
     const clock = createFakeClock();
     const fetch = fetching(clock, new https.Agent({ keepAlive: true }));
-    const result = outcomeOf(fetch(request(url.replace("http:", "https:"))));
+    const result = outcomeOf(fetch(url.replace("http:", "https:")));
     await endsAt(clock, LIMITS.connectTimeoutMs, result);
     expect(await result).toBe("connect-timeout");
     expect(clock.pending).toBe(0);
@@ -160,9 +146,9 @@ describe("an upstream that is slow", () => {
     const url = await rawUpstream(() => undefined);
     const clock = createFakeClock();
     const fetch = fetching(clock, new http.Agent({ keepAlive: true, maxSockets: 1 }));
-    const first = outcomeOf(fetch(request(url)));
+    const first = outcomeOf(fetch(url));
     await clock.armed(LIMITS.headerTimeoutMs);
-    const second = outcomeOf(fetch(request(url)));
+    const second = outcomeOf(fetch(url));
     await clock.advance(LIMITS.connectTimeoutMs);
     expect(await second).toBe("connect-timeout");
     await clock.advance(LIMITS.headerTimeoutMs);
@@ -190,7 +176,7 @@ describe("an upstream that is slow", () => {
       const proxy = { http: null, https: null, except: null };
       const agent = createAgent(baseUrl, { connections: 1, ca: authority.cert, proxy });
       const clock = createFakeClock();
-      const result = outcomeOf(fetching(clock, agent)(request(baseUrl)));
+      const result = outcomeOf(fetching(clock, agent)(baseUrl));
       await endsAt(clock, LIMITS.headerTimeoutMs, result);
       expect(await result).toBe("header-timeout");
       expect(clock.pending).toBe(0);

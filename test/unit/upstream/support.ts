@@ -118,20 +118,16 @@ export function attempting(options: AttemptingOptions) {
   };
 }
 
-/** A request without its limits. */
-export interface TestRequest extends Pick<Parameters<typeof fetchAnswer>[3], "until" | "sendBy"> {
-  readonly url: string;
-  readonly headers: Record<string, string>;
-}
-
-/** One exchange at a time, with a connection pool that ends with the test. */
+/** Fetches from an address, with a connection pool that ends with the test. */
 export function fetching(
   clock: Clock,
   agent: http.Agent | https.Agent = new http.Agent({ keepAlive: true }),
 ) {
   onTestFinished(() => agent.destroy());
-  return ({ url, headers, ...timing }: TestRequest): Promise<RawAnswer> =>
-    fetchAnswer(url, headers, agent, { ...timing, limits: LIMITS, clock });
+  return (baseUrl: string, sendBy?: number): Promise<RawAnswer> => {
+    const timing = { until: NEVER_TIMED_OUT, sendBy, limits: LIMITS, clock };
+    return fetchAnswer(`${baseUrl}/listings?x=1`, { accept: "application/json" }, agent, timing);
+  };
 }
 
 export const NEVER_TIMED_OUT = new AbortController().signal;
