@@ -55,9 +55,7 @@ interface Extras {
 /** A query whose answer can be cached. */
 export type Query = (SearchTarget | RecordTarget | ImageTarget) & Extras;
 
-export type StreamedQuery = StreamedTarget & Extras;
-
-export type AnyQuery = Query | StreamedQuery;
+export type AnyQuery = Query | (StreamedTarget & Extras);
 
 /** A query with its canonical form and its cache key. */
 export interface ParsedQuery<Q extends AnyQuery = Query> {
