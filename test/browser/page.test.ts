@@ -66,7 +66,6 @@ describe("the status page", () => {
     const clock = createLeapingClock();
     const gateway = await startGateway({
       clock,
-      sandbox: { now: clock.now },
       env: { CACHE_LIFETIMES: "learned" },
     });
     const { page } = await open(gateway.adminUrl);

@@ -5,7 +5,7 @@ import { setTimeout as lasting } from "node:timers/promises";
 import { expectKept } from "../support/arrivals.ts";
 import { crowd, startFleet } from "../support/fleet.ts";
 import { systemClock } from "../../src/process/clock.ts";
-import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { temporaryDirectory } from "../support/files.ts";
 
 /** Longer than a restart takes, so that what was sent before it matters. */
@@ -15,14 +15,10 @@ describe("a gateway with its ledger in a file", () => {
   it("exceeds no limit when the clock is set forward and the gateway is then killed", async () => {
     let aheadMs = 0;
     const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
-    const env = { ...EXACT_PAGES, DATA_DIR: temporaryDirectory(), BUDGET: "5/1m" };
-    const statuses = async (gateway: TestGateway): Promise<number[]> => {
-      const offsets = Array.from({ length: 6 }, () => ++asked);
-      return await Promise.all(
-        offsets.map(async (offset) => (await gateway.get(`/listings?limit=20&offset=${offset}`)).status),
-      );
-    };
+    const env = { DATA_DIR: temporaryDirectory(), BUDGET: "5/1m" };
     let asked = 0;
+    const statuses = ({ get }: TestGateway): Promise<number[]> =>
+      Promise.all(Array.from({ length: 6 }, async () => (await get(`/areas?q=${++asked}`)).status));
     const first = await startGateway({ env, clock });
     expect((await statuses(first)).toSorted((a, b) => a - b)).toEqual([200, 200, 200, 200, 200, 503]);
     aheadMs = 3_600_000;
@@ -38,10 +34,8 @@ describe("a gateway with its ledger in a file", () => {
     const callers = crowd(() => replicas, 12);
     // Killed after this many more: in the middle of what a window has.
     for (const more of [7, 26]) {
-      await fleet.sandbox.waitForRequests(fleet.arrivals().length + more);
-      const [old] = replicas;
-      old?.process.child.kill("SIGKILL");
-      await old?.process.ended;
+      await fleet.arrive(more);
+      await replicas[0]?.kill("SIGKILL");
       replicas[0] = await fleet.start();
       const since = callers.answered();
       await expect.poll(callers.answered).toBeGreaterThan(since);

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
-import { problemCode } from "../support/reply.ts";
+import { problemCode } from "../support/ask.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const WAYS = [

@@ -7,12 +7,11 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { RedisFactory } from "../../src/redis/connect.ts";
 import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
 import { fileWith } from "../support/files.ts";
-import { LISTING_ID, startGateway } from "../support/gateway.ts";
+import { expectShared, LISTING_ID, startGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
 import { redisForTest, startRedisCluster, tlsOptions } from "../support/redis.ts";
-import { problemCode } from "../support/reply.ts";
+import { problemCode } from "../support/ask.ts";
 import { startTlsFront } from "../support/tls-front.ts";
-import { expectShared } from "../support/two-gateways.ts";
 
 const HOUR_MS = 3_600_000;
 /** A busy machine may need longer for a handshake than the default timeouts. */

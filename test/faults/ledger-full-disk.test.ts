@@ -11,7 +11,6 @@ import { openLedgerOnDisk } from "../../src/usage/full-disk.ts";
 import { reportUsage } from "../../src/usage/report.ts";
 import { UnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
-import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
@@ -98,7 +97,7 @@ describe("a gateway on a small disk", () => {
 
     const second = await startGateway({ env });
     expect((await second.get("/listings?limit=300&offset=60")).status).toBe(503);
-    expect((await ask(`${second.adminUrl}/usage`)).json()).toMatchObject({
+    expect(await second.shows("/usage")).toMatchObject({
       totals: { sends: 60 },
       windows: [{ name: "1h", maximum: 60, kept: true }, { name: "images/1m" }],
     });

@@ -1,25 +1,20 @@
 /** A new version is rolled out under traffic: no request fails, and the budget is kept. */
 import { expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
 import { expectKept } from "../support/arrivals.ts";
-import { redisForTest, urlOf } from "../support/redis.ts";
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
-import { expectShared } from "../support/two-gateways.ts";
-import { fileWith } from "../support/files.ts";
+import { expectShared } from "../support/gateway.ts";
+import { redisForTest } from "../support/redis.ts";
 
 it("a rolling restart of two processes under load fails no request and exceeds no limit", async () => {
-  const fleet = await startFleet({
-    CONFIG_FILE: fileWith("redis: { timeout: 1s }"),
-    REDIS_URL: urlOf(await redisForTest()),
-    BUDGET: "40/1s",
-    REPLICAS: "2",
-    STOP_DELAY: "1s",
-  });
+  const fleet = await startFleet(
+    { BUDGET: "40/1s", REPLICAS: "2", STOP_DELAY: "1s" },
+    { redis: await redisForTest(), settings: "redis: { timeout: 1s }" },
+  );
   /** What a load balancer knows: it asks each replica for its /readyz now and then. */
   const known = new Map<Replica, boolean>();
   const check = async (replica: Replica): Promise<void> => {
-    const isReady = await ask(`${replica.adminUrl}/readyz`).then(
+    const isReady = await replica.admin("/readyz").then(
       ({ status }) => status === 200,
       () => false,
     );
@@ -40,8 +35,7 @@ it("a rolling restart of two processes under load fails no request and exceeds n
   };
   await served();
   for (const old of replicas) {
-    old.process.child.kill("SIGTERM");
-    expect(await old.process.ended).toBe(0);
+    expect(await old.kill("SIGTERM")).toBe(0);
     known.delete(old);
     await served();
     known.set(await fleet.start(), false);

@@ -3,15 +3,12 @@ import http from "node:http";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
-import { redisForTest, urlOf } from "../support/redis.ts";
-import { fileWith } from "../support/files.ts";
+import { redisForTest } from "../support/redis.ts";
 import { startFleet } from "../support/fleet.ts";
-import { expectShared, startTwo } from "../support/two-gateways.ts";
-import { CALLER, startGateway } from "../support/gateway.ts";
+import { CALLER, expectShared, startGateway, startTwo, type TestGateway } from "../support/gateway.ts";
 
-async function readyz(admin: string): Promise<string> {
-  const { status, text } = await ask(`${admin}/readyz`);
+async function readyz({ admin }: Pick<TestGateway, "admin">): Promise<string> {
+  const { status, text } = await admin("/readyz");
   return `${status} ${text.trim()}`;
 }
 
@@ -22,37 +19,38 @@ describe("a process that starts", () => {
   it("is ready as soon as it has joined the shared budget, and stays ready while Redis is down", async () => {
     const redis = await redisForTest();
     await redis.kill();
-    const { adminUrl, get, log } = await startGateway({ redis, settings: IMPATIENT });
-    expect(await readyz(adminUrl)).toMatch(/^503 starting: /);
-    expect((await ask(`${adminUrl}/livez`)).status).toBe(200);
+    const gateway = await startGateway({ redis, settings: IMPATIENT });
+    const { admin, get, log } = gateway;
+    expect(await readyz(gateway)).toMatch(/^503 starting: /);
+    expect((await admin("/livez")).status).toBe(200);
     await redis.restart();
-    await expect.poll(() => readyz(adminUrl)).toBe("200 ready");
+    await expect.poll(() => readyz(gateway)).toBe("200 ready");
     expect((await get("/areas?q=Nacka")).status).toBe(200);
     await redis.close();
     await expect
       .poll(() => log.join(""))
       .toMatch(/"what":"Redis".*"Outage began"[^]*"Outage over"[^]*"Outage began"/);
-    expect(await readyz(adminUrl)).toBe("200 ready");
+    expect(await readyz(gateway)).toBe("200 ready");
   });
 
   it("is not ready in a rollout while Redis is away, unless server.readyWithout says so", async () => {
     const redis = await redisForTest();
     const env = { REPLICAS: "3" };
     const others = await startTwo({ redis, env, settings: IMPATIENT });
-    for (const { adminUrl } of others) await expect.poll(() => readyz(adminUrl)).toBe("200 ready");
+    for (const gateway of others) await expect.poll(() => readyz(gateway)).toBe("200 ready");
     await redis.kill();
     for (const { logged } of others) await logged('"what":"Redis"', "Outage began");
 
     const successor = await startGateway({ redis, env, settings: IMPATIENT });
     const settings = `${IMPATIENT}server: { readyWithout: redis }`;
     const patient = await startGateway({ redis, env, settings });
-    expect(await readyz(patient.adminUrl)).toMatch(/^503 starting: /);
-    await expect.poll(() => readyz(patient.adminUrl), { timeout: 20_000 }).toBe("200 ready");
+    expect(await readyz(patient)).toMatch(/^503 starting: /);
+    await expect.poll(() => readyz(patient), { timeout: 20_000 }).toBe("200 ready");
     // The other one has waited longer.
-    expect(await readyz(successor.adminUrl)).toMatch(
+    expect(await readyz(successor)).toMatch(
       /^503 starting: this replica has not joined the shared budget, .*readyWithout/,
     );
-    for (const { adminUrl } of others) expect(await readyz(adminUrl)).toBe("200 ready");
+    for (const gateway of others) expect(await readyz(gateway)).toBe("200 ready");
   });
 });
 
@@ -62,23 +60,23 @@ describe("a process that stops", () => {
     const replica = await fleet.start();
     const agent = new http.Agent({ keepAlive: true });
     onTestFinished(() => agent.destroy());
-    expect((await ask(`${replica.url}/areas?q=before`, { agent })).headers.connection).toBe("keep-alive");
+    expect((await replica.get("/areas?q=before", { agent })).headers.connection).toBe("keep-alive");
     // An idle kept connection must not hold up the end.
     const idle = new http.Agent({ keepAlive: true });
     onTestFinished(() => idle.destroy());
-    await ask(`${replica.url}/areas?q=before`, { agent: idle });
+    await replica.get("/areas?q=before", { agent: idle });
     fleet.sandbox.hold();
-    const inFlight = ask(`${replica.url}/listings?limit=3`);
+    const inFlight = replica.get("/listings?limit=3");
     await fleet.sandbox.waitForRequests(2);
 
-    replica.process.child.kill("SIGTERM");
-    await replica.process.says(/"signal":"SIGTERM"/);
-    expect(await readyz(replica.adminUrl)).toBe("503 stopping");
-    expect((await ask(`${replica.adminUrl}/livez`)).status).toBe(200);
-    const late = await ask(`${replica.url}/areas?q=before`, { agent });
+    void replica.kill("SIGTERM");
+    await replica.says(/"signal":"SIGTERM"/);
+    expect(await readyz(replica)).toBe("503 stopping");
+    expect((await replica.admin("/livez")).status).toBe(200);
+    const late = await replica.get("/areas?q=before", { agent });
     expect([late.status, late.headers.connection]).toEqual([200, "close"]);
     const tooLate = (): Promise<string> =>
-      ask(`${replica.url}/nowhere`).then(
+      replica.get("/nowhere").then(
         () => "taken",
         (error: unknown) => String(error),
       );
@@ -86,55 +84,49 @@ describe("a process that stops", () => {
     fleet.sandbox.release();
     const { status, headers } = await inFlight;
     expect([status, headers.connection]).toEqual([200, "close"]);
-    expect(await replica.process.ended).toBe(0);
-    await expect(ask(`${replica.adminUrl}/livez`)).rejects.toThrow();
+    expect(await replica.ended).toBe(0);
+    await expect(replica.admin("/livez")).rejects.toThrow();
     // The log is complete.
-    expect(replica.process.output().trimEnd().split("\n").at(-1)).toContain('"msg":"stopped"');
+    expect(replica.output().trimEnd().split("\n").at(-1)).toContain('"msg":"stopped"');
   });
 
   it("finishes a stream, and answers 503 to requests that still wait after server.drainTimeout", async () => {
-    const fleet = await startFleet({
-      BUDGET: "2/1h",
-      // A slow upstream must not keep the process from stopping.
-      CONFIG_FILE: fileWith("server: { drainTimeout: 700ms }\nbudget: { maxWait: 2h }\n"),
-    });
+    // A slow upstream must not keep the process from stopping.
+    const settings = "server: { drainTimeout: 700ms }\nbudget: { maxWait: 2h }";
+    const fleet = await startFleet({ BUDGET: "2/1h" }, { settings });
     const replica = await fleet.start();
     fleet.sandbox.hold();
-    const streamed = ask(`${replica.url}/listings?limit=3`, { headers: { "cache-control": "no-store" } });
+    const streamed = replica.get("/listings?limit=3", { headers: { "cache-control": "no-store" } });
     await fleet.sandbox.waitForRequests(1);
-    const inFlight = ask(`${replica.url}/areas?q=in-flight`);
+    const inFlight = replica.get("/areas?q=in-flight");
     await fleet.sandbox.waitForRequests(2);
-    const queued = ask(`${replica.url}/areas?q=queued`);
-    await expect
-      .poll(async () => (await ask(`${replica.adminUrl}/metrics`)).text)
-      .toMatch(/queue_length\{priority="interactive"\} 1/);
-    replica.process.child.kill("SIGTERM");
-    await replica.process.says(/"signal":"SIGTERM"/);
+    const queued = replica.get("/areas?q=queued");
+    await expect.poll(async () => (await replica.budget()).queue.interactive).toBe(1);
+    void replica.kill("SIGTERM");
+    await replica.says(/"signal":"SIGTERM"/);
     fleet.sandbox.release(1);
     expect((await streamed).status).toBe(200);
     for (const { status, headers, json } of await Promise.all([inFlight, queued])) {
       expect([status, headers.connection, headers["retry-after"]]).toEqual([503, "close", "1"]);
       expect(json()).toMatchObject({ type: "urn:property-gateway:problem:shutting-down" });
     }
-    expect(await replica.process.ended).toBe(0);
-    expect(replica.process.output().match(/"problem":"shutting-down"/g)).toHaveLength(2);
+    expect(await replica.ended).toBe(0);
+    expect(replica.output().match(/"problem":"shutting-down"/g)).toHaveLength(2);
     expect(fleet.arrivals()).toHaveLength(2);
   });
 
   it("skips server.stopDelay on SIGINT, and ends at once on a second SIGINT", async () => {
     const fleet = await startFleet({ STOP_DELAY: "1h" });
     const [patient, impatient] = await Promise.all([fleet.start(), fleet.start()]);
-    patient.process.child.kill("SIGINT");
-    expect(await patient.process.ended).toBe(0);
+    expect(await patient.kill("SIGINT")).toBe(0);
 
     fleet.sandbox.hold();
-    const broken = ask(`${impatient.url}/listings?limit=3`);
+    const broken = impatient.get("/listings?limit=3");
     broken.catch(() => undefined);
     await fleet.sandbox.waitForRequests(1);
-    impatient.process.child.kill("SIGINT");
-    await impatient.process.says(/"signal":"SIGINT"/);
-    impatient.process.child.kill("SIGINT");
-    expect(await impatient.process.ended).toBe(130);
+    void impatient.kill("SIGINT");
+    await impatient.says(/"signal":"SIGINT"/);
+    expect(await impatient.kill("SIGINT")).toBe(130);
     await expect(broken).rejects.toThrow();
   });
 
@@ -142,27 +134,20 @@ describe("a process that stops", () => {
     const redis = await redisForTest();
     const env = { REPLICAS: "2", BUDGET: "1000/1m" };
     const other = await startGateway({ redis, env });
-    const { sandbox, sandboxUrl } = other;
-    const fleet = await startFleet({
-      ...env,
-      REDIS_URL: urlOf(redis),
-      CONFIG_FILE: fileWith("redis: { timeout: 10s }"),
-      UPSTREAM_URL: sandboxUrl,
-      UPSTREAM_IMAGE_URL: sandboxUrl,
-    });
-    const old = await fleet.start();
+    const { sandbox } = other;
+    const old = await (await startFleet(env, { redis, beside: other })).start();
     await expectShared(old, other);
     sandbox.hold();
     const hangUp = new AbortController();
-    const left = ask(`${old.url}/areas?q=paid-for`, { signal: hangUp.signal });
+    const left = old.get("/areas?q=paid-for", { signal: hangUp.signal });
     left.catch(() => undefined);
     await sandbox.waitForRequests(1);
     hangUp.abort();
-    await old.process.says(/"outcome":"abandoned"/);
-    old.process.child.kill("SIGTERM");
-    await old.process.says(/"signal":"SIGTERM"/);
+    await old.says(/"outcome":"abandoned"/);
+    void old.kill("SIGTERM");
+    await old.says(/"signal":"SIGTERM"/);
     sandbox.release();
-    expect(await old.process.ended).toBe(0);
+    expect(await old.ended).toBe(0);
     const reply = await other.get("/areas?q=paid-for");
     expect(reply.headers["cache-status"]).toMatch(/; hit; .*detail=redis/);
     expect(sandbox.requests()).toHaveLength(1);
@@ -189,27 +174,27 @@ describe("a process with an uncaught error", () => {
       const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
       const replica = await fleet.start();
       fleet.sandbox.hold();
-      const inFlight = ask(`${replica.url}/listings?limit=3`);
+      const inFlight = replica.get("/listings?limit=3");
       await fleet.sandbox.waitForRequests(1);
       if (when === "while it stops") {
-        replica.process.child.kill("SIGTERM");
-        await replica.process.says(/"signal":"SIGTERM"/);
+        void replica.kill("SIGTERM");
+        await replica.says(/"signal":"SIGTERM"/);
       }
-      replica.process.child.kill("SIGUSR2");
-      await replica.process.says(/the roof fell in/);
-      expect(await readyz(replica.adminUrl)).toBe("503 stopping");
+      void replica.kill("SIGUSR2");
+      await replica.says(/the roof fell in/);
+      expect(await readyz(replica)).toBe("503 stopping");
       fleet.sandbox.release();
       expect((await inFlight).status).toBe(200);
-      expect(await replica.process.ended).toBe(1);
-      expect(replica.process.output()).toContain('"msg":"stopped"');
-      const line = /^.*the roof fell in.*$/m.exec(replica.process.output())?.[0] ?? "";
+      expect(await replica.ended).toBe(1);
+      expect(replica.output()).toContain('"msg":"stopped"');
+      const line = /^.*the roof fell in.*$/m.exec(replica.output())?.[0] ?? "";
       expect(JSON.parse(line)).toMatchObject({
         level: "fatal",
         origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
         error: { type: "Error", stack: expect.stringContaining("at ") },
       });
       for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
-        expect(replica.process.output()).not.toContain(secret);
+        expect(replica.output()).not.toContain(secret);
       }
     },
   );

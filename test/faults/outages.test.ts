@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { cacheStatus, problemCode } from "../support/ask.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
 import { startUpstream } from "../support/upstream.ts";
 

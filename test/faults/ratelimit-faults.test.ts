@@ -3,10 +3,9 @@ import { expect, it } from "vitest";
 
 import { expectKept } from "../support/arrivals.ts";
 import { crowd } from "../support/fleet.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { expectShared, startGateway, type TestGateway } from "../support/gateway.ts";
 import { redisForTest, type RedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import { budgetAt, expectShared } from "../support/two-gateways.ts";
 
 const LIMIT = 40;
 const env = { BUDGET: `${LIMIT}/1s`, BUDGET_MAX_WAIT: "60s", REPLICAS: "3" };
@@ -23,8 +22,7 @@ interface Busy {
 }
 
 async function expectDegraded(...gateways: readonly TestGateway[]): Promise<void> {
-  for (const { adminUrl } of gateways)
-    await expect.poll(async () => (await budgetAt(adminUrl)).mode).toBe("degraded");
+  for (const { budget } of gateways) await expect.poll(async () => (await budget()).mode).toBe("degraded");
 }
 
 /** What happens to three busy replicas. They exceed no limit meanwhile, and continue after it. */

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 import { mostWithin } from "../support/arrivals.ts";
 import { setTimeout as lasting } from "node:timers/promises";
-import { redisForTest, urlOf } from "../support/redis.ts";
+import { redisForTest } from "../support/redis.ts";
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { createRandom } from "../support/random.ts";
 
@@ -13,7 +13,7 @@ const KNOWS_MS = 5_000;
 
 it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, async () => {
   const [redis, stale] = [await redisForTest(), await redisForTest()];
-  const fleet = await startFleet({ BUDGET: "60/1m", REPLICAS: "3", REDIS_URL: urlOf(redis) });
+  const fleet = await startFleet({ BUDGET: "60/1m", REPLICAS: "3" }, { redis, settings: "redis: {}" });
   const random = createRandom(Number(process.env["SEED"] ?? 1));
   const frozen = new Set<Replica>();
   const start = async (): Promise<{ running: Replica; at: number }> => ({
@@ -34,7 +34,7 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
     async kill() {
       const one = victim();
       if (one === undefined) return;
-      one.running.process.child.kill("SIGKILL");
+      void one.running.kill("SIGKILL");
       const next = await start();
       workers = workers.map((worker) => (worker === one ? next : worker));
     },
@@ -42,10 +42,10 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
       const one = victim();
       if (one === undefined) return;
       frozen.add(one.running);
-      one.running.process.child.kill("SIGSTOP");
+      void one.running.kill("SIGSTOP");
       setTimeout(
         () => {
-          one.running.process.child.kill("SIGCONT");
+          void one.running.kill("SIGCONT");
           one.at = performance.now();
           frozen.delete(one.running);
         },

@@ -9,13 +9,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createAuthority } from "../support/certificates.ts";
 import { temporaryDirectory } from "../support/files.ts";
-import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
-import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
+import { gatewayEnv, startGateway, startShared, type TestGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
 import { redisForFile } from "../support/redis-backend.ts";
 import { redisForTest, urlOf } from "../support/redis.ts";
-import { startShared } from "../support/two-gateways.ts";
 
 const SECRETS = ["first-pass", "second-pass"];
 
@@ -115,9 +113,7 @@ describe("Redis' eviction policy", () => {
   ])("%s gets %s in doctor, and in the log and the metric", async (policy, level, mayEvict) => {
     await redis().command("CONFIG", "SET", "maxmemory-policy", policy);
     const gateway = await startGateway({ redis: redis() });
-    await expect
-      .poll(async () => await scraped(gateway))
-      .toContain(`gateway_redis_may_evict_budget ${mayEvict}\n`);
+    await expect.poll(() => scraped(gateway)).toContain(`gateway_redis_may_evict_budget ${mayEvict}\n`);
     const warned = gateway.log.filter((line) => line.includes("Redis may evict the budget"));
     expect(warned.map((line) => line.includes(policy))).toEqual(mayEvict === 1 ? [true] : []);
     const { output } = await command(["doctor"], {
@@ -136,6 +132,4 @@ describe("Redis' eviction policy", () => {
   });
 });
 
-async function scraped({ adminUrl }: TestGateway): Promise<string> {
-  return (await ask(`${adminUrl}/metrics`)).text;
-}
+const scraped = async ({ admin }: TestGateway): Promise<string> => (await admin("/metrics")).text;

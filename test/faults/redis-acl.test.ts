@@ -4,10 +4,8 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 
-import { ask, post } from "../support/ask.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import { startTwo, type TestGateway } from "../support/gateway.ts";
 import { type RedisServer, redisForTest, startRedisCluster } from "../support/redis.ts";
-import { startTwo } from "../support/two-gateways.ts";
 
 const RULE = /^ACL SETUSER gateway (.*)$/m.exec(readFileSync("docs/redis.md", "utf8"))?.[1]?.split(" ") ?? [];
 /** Only a Cluster needs them. */
@@ -34,8 +32,7 @@ async function useAll([first, second]: readonly [TestGateway, TestGateway]): Pro
   first.sandbox.release();
   expect((await Promise.all(joined)).map(({ status }) => status)).toEqual([200, 200, 200]);
   const calls = first.sandbox.requests().length;
-  const purge = await post(`${first.adminUrl}/cache/purge`, JSON.stringify({ url: "/areas?q=a" }));
-  expect(purge.status).toBe(200);
+  expect((await first.admin("/cache/purge", '{"url":"/areas?q=a"}')).status).toBe(200);
   const callsAfter = async (): Promise<number> => {
     await second.get("/areas?q=a", web);
     return first.sandbox.requests().length;
@@ -45,7 +42,7 @@ async function useAll([first, second]: readonly [TestGateway, TestGateway]): Pro
   await first.get("/areas?q=slow", web);
   await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
   for (const path of ["/usage?from=-1h", "/budget", "/status", "/budget/replicas"])
-    expect([path, (await ask(first.adminUrl + path)).status]).toEqual([path, 200]);
+    expect([path, (await first.admin(path)).status]).toEqual([path, 200]);
 }
 
 /** @returns the commands that the scripts in src/ call */

@@ -1,9 +1,8 @@
 /** Circuits that replicas share through Redis. */
 import { expect, it } from "vitest";
 
-import { startGateway } from "../support/gateway.ts";
+import { startGateway, startShared } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
-import { startShared } from "../support/two-gateways.ts";
 
 it("a short circuit does not shorten the memory of a long one: a new replica knows both", async () => {
   const redis = await redisForTest();

@@ -2,11 +2,10 @@
 import { expect, it } from "vitest";
 
 import { mostWithin, expectKept } from "../support/arrivals.ts";
-import { ask } from "../support/ask.ts";
 import { setTimeout as lasting } from "node:timers/promises";
 import { redisForTest } from "../support/redis.ts";
 import { crowd } from "../support/fleet.ts";
-import { startTwo } from "../support/two-gateways.ts";
+import { startTwo } from "../support/gateway.ts";
 
 const MANY = { limit: 20, windowMs: 1_000 } as const;
 const FEW = { limit: 10, windowMs: 1_000 } as const;
@@ -31,9 +30,9 @@ it("replicas keep a lower limit, and then a higher one, from when all of them ha
   /** Some time passes between the first and the last: for so long they go by different limits. */
   async function reloadAll(next: string): Promise<number> {
     limit = next;
-    for (const { adminUrl } of replicas) {
+    for (const { reload } of replicas) {
       await lasting(300);
-      expect((await ask(`${adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);
+      expect((await reload()).status).toBe(200);
     }
     return Date.now();
   }

@@ -1,13 +1,10 @@
 /** Gateways on one Redis, as in production: what one of them refreshes, and what happens when it fails or is killed. */
 import { expect, it } from "vitest";
 
-import { ask, type Reply, post } from "../support/ask.ts";
-import { fileWith } from "../support/files.ts";
+import { cacheStatus, type Reply } from "../support/ask.ts";
 import { startFleet } from "../support/fleet.ts";
-import { EXACT_PAGES, type TestGateway } from "../support/gateway.ts";
-import { redisForTest, urlOf } from "../support/redis.ts";
-import { cacheStatus } from "../support/reply.ts";
-import { expectShared, startTwo } from "../support/two-gateways.ts";
+import { EXACT_PAGES, expectShared, startTwo } from "../support/gateway.ts";
+import { redisForTest } from "../support/redis.ts";
 
 // Each page is fetched by itself, so the page expires and is refreshed, not a block.
 const ENV = { ...EXACT_PAGES, REPLICAS: "3", CACHE_STALE_WHILE_REVALIDATE: "listings=1h" };
@@ -23,17 +20,11 @@ async function startWithExpired() {
   sandbox.faults.add({ headers: { "Cache-Control": "max-age=0" }, times: 1, pathPrefix: "/listings" });
   const { text } = await get(PATH);
   for (const gateway of both) await gateway.get(OTHER);
-  await expect.poll(async () => (await entryAt(other, PATH)).entry).toMatchObject({ tier: "redis" });
+  await expect.poll(() => other.entryAt(PATH)).toMatchObject({ entry: { tier: "redis" } });
   sandbox.revise({ pathPrefix: "/listings" });
   sandbox.clearRequests();
-  return { redisUrl: urlOf(redis), both, sandbox, stale: text };
+  return { redis, both, sandbox, stale: text };
 }
-
-const entryAt = async ({ adminUrl }: TestGateway, path: string): Promise<Record<string, unknown>> =>
-  Object((await ask(`${adminUrl}/cache/entry?url=${encodeURIComponent(path)}`)).json());
-
-const landed = ({ metric }: TestGateway): Promise<void> =>
-  expect.poll(() => metric("gateway_flights")).toBe(0);
 
 function expectStale(reply: Reply, text: string): void {
   expect([reply.status, reply.text]).toEqual([200, text]);
@@ -47,7 +38,7 @@ it("an answer that has just expired is refreshed once, and all callers get the s
   for (const reply of await Promise.all(asked)) expectStale(reply, stale);
   await sandbox.waitForRequests(1);
   sandbox.release();
-  await Promise.all(both.map(landed));
+  await Promise.all(both.map(({ landed }) => landed()));
   for (const { get } of both) {
     const next = await get(PATH);
     expect(next.text).not.toBe(stale);
@@ -67,14 +58,12 @@ it("an answer is not refreshed by one gateway right after another one has failed
     return sandbox.requests().length;
   };
   await expect.poll(askAgain).toBeGreaterThan(0);
-  await landed(first);
+  await first.landed();
   // One call, or two: on a busy machine, the time for a refresh may have passed before its retry.
   const calls = sandbox.requests().length;
   // Messages arrive in order: a replica that has the purge also has the failure.
-  await expect
-    .poll(async () => (await post(`${first.adminUrl}/cache/purge`, `{"url":"${OTHER}"}`)).status)
-    .toBe(200);
-  await expect.poll(() => entryAt(other, OTHER)).toMatchObject({ why: "purged" });
+  await expect.poll(async () => (await first.admin("/cache/purge", `{"url":"${OTHER}"}`)).status).toBe(200);
+  await expect.poll(() => other.entryAt(OTHER)).toMatchObject({ why: "purged" });
   for (let caller = 0; caller < 5; caller++) {
     const reply = await other.get(PATH);
     expect([reply.status, reply.text]).toEqual([200, stale]);
@@ -84,28 +73,20 @@ it("an answer is not refreshed by one gateway right after another one has failed
 });
 
 it("when a gateway is killed that fetches one answer and refreshes another, the others do both", async () => {
-  const { redisUrl, both, sandbox, stale } = await startWithExpired();
-  const { sandboxUrl } = both[0];
-  const fleet = await startFleet({
-    ...ENV,
-    CONFIG_FILE: fileWith("redis: { timeout: 10s }"),
-    REDIS_URL: redisUrl,
-    BUDGET: "1000000/1m",
-    UPSTREAM_URL: sandboxUrl,
-    UPSTREAM_IMAGE_URL: sandboxUrl,
-  });
+  const { redis, both, sandbox, stale } = await startWithExpired();
+  const fleet = await startFleet({ ...ENV, BUDGET: "1000000/1m" }, { redis, beside: both[0] });
   const killed = await fleet.start();
   await expectShared(killed);
   sandbox.hold();
-  expectStale(await ask(killed.url + PATH), stale);
+  expectStale(await killed.get(PATH), stale);
   await sandbox.waitForRequests(1);
   const fetched = "/sold?areaId=76&limit=3";
-  const lost = ask(killed.url + fetched);
+  const lost = killed.get(fetched);
   lost.catch(() => undefined);
   await sandbox.waitForRequests(2);
   const followed = both[0].get(fetched);
   await expect.poll(() => both[0].metric("gateway_flights")).toBe(1);
-  killed.process.child.kill("SIGKILL");
+  void killed.kill("SIGKILL");
   await expect(lost).rejects.toThrow();
   // The claims of the killed gateway must expire first. Until the new call has ended, all callers get the old answer.
   await expect
@@ -117,7 +98,7 @@ it("when a gateway is killed that fetches one answer and refreshes another, the 
     .toBe(2);
   sandbox.release();
   expect((await followed).status).toBe(200);
-  await Promise.all(both.map(landed));
+  await Promise.all(both.map(({ landed }) => landed()));
   // The message about the new answer may not have arrived everywhere.
   for (const { get } of both) await expect.poll(async () => (await get(PATH)).text).not.toBe(stale);
   expect(sandbox.requests()).toHaveLength(4);

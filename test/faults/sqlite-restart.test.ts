@@ -3,13 +3,12 @@ import { describe, expect, it } from "vitest";
 
 import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
-import { ask, post } from "../support/ask.ts";
+import { cacheStatus } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { crowd, startFleet } from "../support/fleet.ts";
 import { runProgram } from "../support/process.ts";
-import { cacheStatus } from "../support/reply.ts";
 import { openSqliteStore } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
@@ -19,25 +18,23 @@ it("a gateway that is killed in the middle of writing loses no call, no purge an
   const fleet = await startFleet(env);
   const killed = await fleet.start();
   const paths = Array.from({ length: 10 }, (_, n) => `/areas?q=kept-${n}`);
-  for (const path of paths) expect((await ask(killed.url + path)).status).toBe(200);
+  for (const path of paths) expect((await killed.get(path)).status).toBe(200);
   // Callers get an answer before it is in the file.
-  const metrics = async (): Promise<string> => (await ask(`${killed.adminUrl}/metrics`)).text;
-  await expect.poll(metrics).toMatch(/^gateway_flights 0$/m);
+  await killed.landed();
   const purge = JSON.stringify({ url: paths[0], hard: true });
-  expect((await post(`${killed.adminUrl}/cache/purge`, purge)).status).toBe(200);
+  expect((await killed.admin("/cache/purge", purge)).status).toBe(200);
   const callers = crowd(() => [killed], 4);
-  await fleet.sandbox.waitForRequests(fleet.arrivals().length + 40);
-  killed.process.child.kill("SIGKILL");
-  await killed.process.ended;
+  await fleet.arrive(40);
+  await killed.kill("SIGKILL");
   await callers.stop();
   const calls = fleet.arrivals().length;
 
   const next = await fleet.start();
-  const usage = Object((await ask(`${next.adminUrl}/usage?from=-1h`)).json());
+  const usage = await next.shows("/usage?from=-1h");
   expect(usage.totals.sends).toBeGreaterThanOrEqual(calls);
   expect(usage.windows[0]).toMatchObject({ kept: true });
   for (const path of paths) {
-    const { hit = false } = cacheStatus(await ask(next.url + path));
+    const { hit = false } = cacheStatus(await next.get(path));
     expect([path, hit]).toEqual([path, path !== paths[0]]);
   }
 });
@@ -66,7 +63,7 @@ describe("a second process on the same directory", () => {
     expect(await second.ended).toBe(1);
     expect(second.output()).toContain("waiting for it to end");
     expect(second.output()).toMatch(/DATA_DIR.*another process uses .*sqlite/);
-    expect((await ask(`${first.url}/areas?q=nacka`)).status).toBe(200);
+    expect((await first.get("/areas?q=nacka")).status).toBe(200);
   });
 });
 

@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { cacheStatus, problemCode } from "../support/ask.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 
 const NO_STORE = { "cache-control": "no-store" };

@@ -2,9 +2,8 @@ import { expect, it } from "vitest";
 
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
-import { ask, post } from "../support/ask.ts";
+import { ask, post, problemCode } from "../support/ask.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
-import { problemCode } from "../support/reply.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const PATH = "/listings?areaId=76&limit=5";

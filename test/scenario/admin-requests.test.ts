@@ -4,9 +4,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import manifest from "../../package.json" with { type: "json" };
-import { ask, exchangeRaw, type Reply } from "../support/ask.ts";
+import { ask, exchangeRaw, problemCode, type Reply } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
-import { problemCode } from "../support/reply.ts";
 import { sectionsOf } from "../support/table.ts";
 import { eachOf } from "./play.ts";
 

@@ -3,9 +3,8 @@ import { describe, expect, it } from "vitest";
 
 import type { Status } from "../../src/admin/status/status.ts";
 import { ask } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway, startTwo, type TestGateway } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
-import { startTwo } from "../support/two-gateways.ts";
 
 async function statusOf({ adminUrl }: TestGateway, search = ""): Promise<Status> {
   const status: Status = JSON.parse((await ask(`${adminUrl}/status${search}`)).text);

@@ -10,11 +10,10 @@ import { reportUsage, type UsageOptions } from "../../src/usage/report.ts";
 import { StoreUnavailable } from "../../src/errors.ts";
 import { appId } from "../../src/config/settings/shapes.ts";
 import { startAdminPort } from "../support/admin-port.ts";
-import { ask } from "../support/ask.ts";
+import { ask, problemCode } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
-import { problemCode } from "../support/reply.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR_MS = 3_600_000;

@@ -3,10 +3,9 @@ import { randomInt } from "node:crypto";
 
 import { expect, it } from "vitest";
 
-import type { Reply } from "../support/ask.ts";
+import { cacheStatus, type Reply } from "../support/ask.ts";
 import { createRandom } from "../support/random.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
-import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 
 const SECOND = 1_000;
@@ -56,7 +55,6 @@ it("in an hour of traffic, no answer is older than its limits or has a wrong Age
   const clock = createSteppingClock();
   const gateway = await startGateway({
     clock,
-    sandbox: { now: clock.now },
     env: {
       BUDGET: "10/2m",
       CACHE_TTL: each("fresh"),

@@ -11,7 +11,6 @@ import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { startGateway } from "../support/gateway.ts";
 import { serve } from "../support/serve.ts";
 import { SQLITE_FILE } from "../support/sqlite.ts";
-import { budgetAt } from "../support/two-gateways.ts";
 
 it("backup writes a copy with all answers and calls so far, and never over another file", async () => {
   const env = { DATA_DIR: temporaryDirectory(), BUDGET: "50/1h" };
@@ -32,7 +31,7 @@ it("backup writes a copy with all answers and calls so far, and never over anoth
   const restored = temporaryDirectory();
   copyFileSync(file, join(restored, SQLITE_FILE));
   const second = await startGateway({ env: { ...env, DATA_DIR: restored }, upstreamPort });
-  expect((await budgetAt(second.adminUrl)).windows[0]?.spent).toBeGreaterThanOrEqual(10);
+  expect((await second.budget()).windows[0]?.spent).toBeGreaterThanOrEqual(10);
   for (let n = 0; n < 10; n++) await second.get(`/areas?q=${n}`);
   expect(second.sandbox.requests()).toEqual([]);
 });

@@ -1,11 +1,9 @@
 /** A gateway that shares its budget through Redis, while its Redis is away. */
 import { describe, expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
+import { problemCode } from "../support/ask.ts";
 import { redisForTest } from "../support/redis.ts";
-import { startGateway } from "../support/gateway.ts";
-import { problemCode } from "../support/reply.ts";
-import { budgetAt, expectShared, startShared } from "../support/two-gateways.ts";
+import { expectShared, startGateway, startShared } from "../support/gateway.ts";
 
 /** A busy machine may delay Redis. The outage is noticed after this time, too. */
 const PATIENT = "redis: { timeout: 2s }\n";
@@ -24,7 +22,7 @@ describe("a gateway without its Redis", () => {
       refused.push(problemCode(reply));
     });
     // With Redis, six are sent after one minute and six after two.
-    await expect.poll(async () => (await budgetAt(gateway.adminUrl)).queue.interactive).toBe(12);
+    await expect.poll(async () => (await gateway.budget()).queue.interactive).toBe(12);
     await redis.kill();
     // Without it, one is sent each minute.
     await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);
@@ -40,12 +38,12 @@ describe("a gateway without its Redis", () => {
       env: { BUDGET: "100/2s,12/1d", BUDGET_MAX_WAIT: "3m" },
       settings: `redis: {}\nbudget: { degradedReserve: 0.5, concurrency: 2 }\napps: [{ id: web }, { id: job, perDay: 9 }]`,
     });
-    const { adminUrl, sandbox } = gateway;
+    const { budget, sandbox } = gateway;
     for (const name of ["gateway_budget_known", "gateway_budget_slot"])
       await expect.poll(async () => await gateway.metric(name)).toBe(1);
     await redis.kill();
     await gateway.logged("Outage began", '"what":"Redis"');
-    await expect.poll(async () => (await budgetAt(adminUrl)).mode).toBe("degraded");
+    await expect.poll(async () => (await budget()).mode).toBe("degraded");
     expect(await gateway.metric("gateway_budget_known")).toBe(0);
     // Two of the own purse's six calls are under way. Those that wait for them need the other four.
     sandbox.hold();
@@ -71,12 +69,11 @@ describe("a gateway without its Redis", () => {
     await redis.restart();
     await expectShared(gateway);
     // Redis is empty after its restart. The gateway tells it what it knows.
-    await expect.poll(async () => (await budgetAt(adminUrl)).windows[1]?.spent).toBeGreaterThanOrEqual(6);
+    await expect.poll(async () => (await budget()).windows[1]?.spent).toBeGreaterThanOrEqual(6);
     expect(sandbox.requests()).toHaveLength(6);
     // The ledger has the calls of the outage under the limit of that time, also after the limit was lowered.
     const later = await startGateway({ redis, beside: gateway, env: { BUDGET: "100/2s,2/1d" } });
-    const day = async (): Promise<unknown> =>
-      Object((await ask(`${later.adminUrl}/usage?from=-1h`)).json()).windows[1];
+    const day = async (): Promise<unknown> => (await later.shows("/usage?from=-1h")).windows[1];
     await expect.poll(day).toMatchObject({ maximum: 6, limit: 2, kept: true, limits: [12] });
   });
 });

@@ -1,17 +1,12 @@
 /** The budget as callers and operators see it. */
 import { describe, expect, it } from "vitest";
 
-import { ask, type Reply } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { cacheStatus, problemCode, type Reply } from "../support/ask.ts";
+import { startGateway } from "../support/gateway.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 const APPS = "apps: [{ id: web, weight: 2 }, { id: batch, priority: background }]";
-
-async function admin(gateway: TestGateway, path: string): Promise<unknown> {
-  return (await ask(gateway.adminUrl + path)).json();
-}
 
 const from = (app: string): { headers: Record<string, string> } => ({ headers: { "x-app-id": app } });
 
@@ -63,8 +58,8 @@ describe("the RateLimit headers", () => {
   it("show an app with perDay what is left of it in any 24 hours, except for thumbnails", async () => {
     const clock = createSteppingClock();
     const settings = "apps: [{ id: cheap, perDay: 3 }]";
-    const [sandbox, random] = [{ now: clock.now }, { fraction: () => 0 }];
-    const gateway = await startGateway({ clock, random, sandbox, env: { BUDGET: "30/1m" }, settings });
+    const random = { fraction: () => 0 };
+    const gateway = await startGateway({ clock, random, env: { BUDGET: "30/1m" }, settings });
     const cheap = (path: string): Promise<Reply> => gateway.get(path, from("cheap"));
     expect((await cheap("/areas?q=a")).headers["ratelimit-policy"]).toBe(
       '"1m";q=30;w=60, "per-day";q=3;w=86400',
@@ -93,7 +88,6 @@ describe("an app", () => {
     const gateway = await startGateway({
       clock,
       random: { fraction: () => 0 },
-      sandbox: { now: clock.now },
       env: { BUDGET: "8/1h" },
       settings: APPS,
     });
@@ -154,8 +148,8 @@ describe("an app that is not listed", () => {
     for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
       expect((await gateway.get(`/areas?q=${index}`, from(app))).status).toBe(200);
     const byApp = { first: 1, second: 2, "-b--1": 1 };
-    expect(await admin(gateway, "/budget")).toMatchObject({ api: { windows: [{ byApp }] } });
-    expect(await admin(gateway, "/usage?from=-1h&by=app")).toMatchObject({
+    expect(await gateway.shows("/budget")).toMatchObject({ api: { windows: [{ byApp }] } });
+    expect(await gateway.shows("/usage?from=-1h&by=app")).toMatchObject({
       rows: [
         { app: "-b--1", sends: 1 },
         { app: "first", sends: 1 },
@@ -167,7 +161,7 @@ describe("an app that is not listed", () => {
       ["second", "not listed"],
       ["third", "never seen"],
     ])
-      expect(await admin(gateway, `/quote?app=${app}&url=/areas`)).toMatchObject({ app, appIs });
+      expect(await gateway.shows(`/quote?app=${app}&url=/areas`)).toMatchObject({ app, appIs });
     expect((await gateway.logged('"app":"second"'))["msg"]).toBe("request");
     expect(await gateway.metric('gateway_budget_spent_total{app="first",cause="miss"}')).toBe(1);
     expect(await gateway.metric('gateway_budget_spent_total{app="second",cause="miss"}')).toBe(0);
@@ -180,7 +174,7 @@ describe("operators", () => {
     const gateway = await startGateway({ env: { BUDGET: "3/1h" }, settings: APPS });
     await gateway.get("/areas?q=a", from("web"));
     await gateway.get("/areas?q=b", from("batch"));
-    expect(await admin(gateway, "/budget")).toMatchObject({
+    expect(await gateway.shows("/budget")).toMatchObject({
       mode: "enforce",
       reserve: 0.1,
       api: {
@@ -194,14 +188,14 @@ describe("operators", () => {
     });
     await gateway.get("/areas?q=c");
     // Unlisted apps have had their share: one of three.
-    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "share" } });
-    expect(Object(await admin(gateway, "/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
+    expect(await gateway.shows("/budget")).toMatchObject({ api: { waitsFor: "share" } });
+    expect((await gateway.shows("/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
   });
 
   it("get a quote for a request without an upstream call", async () => {
     const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: APPS });
     const quote = (path: string, app = "web"): Promise<unknown> =>
-      admin(gateway, `/quote?app=${app}&url=${encodeURIComponent(path)}`);
+      gateway.shows(`/quote?app=${app}&url=${encodeURIComponent(path)}`);
     expect(await quote("/areas?q=Nacka")).toMatchObject({
       query: "areas?q=Nacka",
       app: "web",
@@ -225,7 +219,7 @@ describe("operators", () => {
     expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
     // Half of a URL is not quoted as if it were all of it.
     for (const rest of ["/listings?areaId=76&limit=3", "/areas&url=/areas", "/areas&foo=1"])
-      expect(await admin(gateway, `/quote?url=${rest}`)).toMatchObject({
+      expect(await gateway.shows(`/quote?url=${rest}`)).toMatchObject({
         status: 400,
         detail: expect.stringMatching(/parameter/),
       });

@@ -1,12 +1,10 @@
 /** Callers of several apps ask for the same answer while the call is still in the queue. */
 import { describe, expect, it } from "vitest";
 
-import { ask, type Reply } from "../support/ask.ts";
+import { cacheStatus, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway, startShared, type TestGateway } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
-import { cacheStatus } from "../support/reply.ts";
-import { startShared } from "../support/two-gateways.ts";
 
 /** The upstream may be slow: only the wait in the queue passes. */
 const SETTINGS = `upstream:
@@ -55,13 +53,10 @@ async function queued(gateway: TestGateway, calls: number): Promise<void> {
   await expect.poll(length).toBe(calls);
 }
 
-async function spentBy(gateway: TestGateway, app: string): Promise<number | undefined> {
-  return await gateway.metric(`gateway_budget_spent_total{app="${app}",cause="miss"}`);
-}
+const spentBy = ({ metric }: TestGateway, app: string): Promise<number> =>
+  metric(`gateway_budget_spent_total{app="${app}",cause="miss"}`);
 
-async function ledgerOf(gateway: TestGateway): Promise<unknown> {
-  return (await ask(`${gateway.adminUrl}/usage?from=-1h&by=app`)).json();
-}
+const ledgerOf = ({ shows }: TestGateway): Promise<unknown> => shows("/usage?from=-1h&by=app");
 
 describe("a quiet app that asks for an answer that a greedy app waits for", () => {
   it("is answered at once and pays for the call, and the greedy app gets the same answer", async () => {
@@ -134,7 +129,7 @@ describe("with a shared budget", () => {
     });
     const get = (app: string, path: string): Promise<Reply> =>
       gateway.get(path, { headers: { "x-app-id": app } });
-    const budget = async (): Promise<unknown> => (await ask(`${gateway.adminUrl}/budget`)).json();
+    const budget = (): Promise<unknown> => gateway.shows("/budget");
     const spent = await haveHadTurns({ gateway });
     const asked = get("hog", "/areas?q=a");
     await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });

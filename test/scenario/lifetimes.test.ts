@@ -4,12 +4,10 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { ask, post } from "../support/ask.ts";
-import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { ask, cacheStatus, post } from "../support/ask.ts";
+import { expectShared, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
-import { cacheStatus } from "../support/reply.ts";
 import { temporaryDirectory } from "../support/files.ts";
-import { expectShared } from "../support/two-gateways.ts";
 import { createLeapingClock, createSteppingClock } from "../support/stepping-clock.ts";
 
 const [CHANGING, STEADY] = ["/areas?q=Nacka", "/areas?q=Solna"];
@@ -20,7 +18,6 @@ async function start(options: TestGatewayOptions = {}, clock = createSteppingClo
     clock,
     ...options,
     env: { CACHE_LIFETIMES: "learned", ...options.env },
-    sandbox: { now: clock.now },
     settings: `redis: { timeout: 2s }\ncache: { ttl: { areas: 5m }, staleWhileRevalidate: { areas: 0s } }`,
   });
   /**

@@ -2,7 +2,6 @@ import { pathToFileURL } from "node:url";
 
 import { expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
 import { fileWith } from "../support/files.ts";
 import { startFleet } from "../support/fleet.ts";
 
@@ -26,12 +25,11 @@ it("every line of the process is JSON, whatever Node and libraries have to say",
     OTEL_BSP_SCHEDULE_DELAY: "10",
     OTEL_LOG_LEVEL: "debug",
   });
-  const { url, process: gateway } = await fleet.start();
-  await ask(`${url}/areas?q=a`);
-  gateway.child.kill("SIGUSR2");
+  const gateway = await fleet.start();
+  await gateway.get("/areas?q=a");
+  void gateway.kill("SIGUSR2");
   await gateway.says(/"code":"DEP0005"/);
-  gateway.child.kill("SIGTERM");
-  expect(await gateway.ended).toBe(0);
+  expect(await gateway.kill("SIGTERM")).toBe(0);
   const lines = gateway.output().trimEnd().split("\n");
   expect(lines.filter((line) => !/^\{.*\}$/.test(line))).toEqual([]);
   const entries = lines.map((line): Record<string, unknown> => JSON.parse(line));

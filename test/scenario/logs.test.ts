@@ -15,7 +15,6 @@ describe("an outage", () => {
     const clock = createLeapingClock();
     const gateway = await startGateway({
       clock,
-      sandbox: { now: clock.now },
       settings: "cache: { ttl: { listings: 10s } }\nupstream: { retryDelay: 1ms }",
     });
     await gateway.get(PATH);

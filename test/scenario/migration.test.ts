@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { CALLER, LISTING_ID, startGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { cacheStatus, problemCode } from "../support/ask.ts";
 
 const page = readFileSync("docs/migration.md", "utf8");
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
+import { ask, cacheStatus } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
-import { cacheStatus } from "../support/reply.ts";
 import { NO_AREAS, signatureOf, startUpstream } from "../support/upstream.ts";
 
 const HASH = "fedcba9876543210fedcba9876543210fedcba98";

@@ -7,12 +7,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import type { Fault } from "../../src/sandbox/control/faults.ts";
-import type { Reply } from "../support/ask.ts";
-import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode, type Reply } from "../support/ask.ts";
+import { expectShared, LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
 import { type RedisServer, redisForTest } from "../support/redis.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
-import { expectShared } from "../support/two-gateways.ts";
 
 const FRESH = "/listings?areaId=76&limit=5";
 const EXPIRED = "/sold?areaId=76&limit=5";
@@ -117,7 +115,6 @@ describe("the table in docs/runbook.md", () => {
     const clock = createLeapingClock();
     const gateway = await startGateway({
       clock,
-      sandbox: { now: clock.now },
       settings: state.settings ?? settingsWith(),
       ...(redis && { redis }),
       ...(state.budget !== undefined && { env: { BUDGET: state.budget } }),

@@ -1,10 +1,9 @@
 /** Two replicas that share answers through Redis cut pages from the same blocks. */
 import { expect, it } from "vitest";
 
-import { ask, post } from "../support/ask.ts";
+import { ask, cacheStatus, post } from "../support/ask.ts";
 import { redisForTest } from "../support/redis.ts";
-import { cacheStatus } from "../support/reply.ts";
-import { startTwo } from "../support/two-gateways.ts";
+import { startTwo } from "../support/gateway.ts";
 import { pageOf } from "../support/upstream.ts";
 
 const BLOCK = "limit=500&offset=0";

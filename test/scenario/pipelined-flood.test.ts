@@ -4,11 +4,9 @@ import { setTimeout as pause } from "node:timers/promises";
 
 import { expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
 import { listening, startFleet } from "../support/fleet.ts";
 import { runScript } from "../support/process.ts";
 import { startUpstream } from "../support/upstream.ts";
-import { fileWith } from "../support/files.ts";
 
 const MIB = 1024 * 1024;
 const [CONNECTIONS, PIPELINED] = [60, 100];
@@ -43,26 +41,25 @@ function flood(port: number, round: number): net.Socket[] {
 }
 
 it("60 connections with 100 unread answers each fill neither the memory nor lock others out", async () => {
-  const settings = fileWith("cache: { maxBytes: 16MiB }");
-  const env = { CONFIG_FILE: settings, BUDGET: "1000000/1m" };
   const upstream = await startUpstream((response) => response.end(ANSWER));
-  const fleet = await startFleet({ ...env, ...upstream.env });
-  const { url: callers, adminUrl: admin, process: gateway } = await listening(runScript("start", fleet.env));
+  const settings = "cache: { maxBytes: 16MiB }";
+  const { env } = await startFleet({ BUDGET: "1000000/1m", ...upstream.env }, { settings });
+  const gateway = await listening(runScript("start", env));
   const { pid } = gateway.child;
   const idle = memoryOf(pid, "VmRSS");
   for (const round of [0, 1]) {
     const before = upstream.seen.length;
-    const sockets = flood(Number(new URL(callers).port), round);
+    const sockets = flood(Number(new URL(gateway.url).port), round);
     let calls = before;
     // Until the kernel takes no more answers, so that nothing is worked on any more.
     do {
       calls = upstream.seen.length;
       await pause(500);
-      expect((await ask(`${admin}/livez`)).status).toBe(200);
+      expect((await gateway.admin("/livez")).status).toBe(200);
     } while (upstream.seen.length > calls || calls < before + CONNECTIONS);
     expect(calls - before).toBeLessThan(CONNECTIONS * PIPELINED);
     for (const socket of sockets) socket.destroy();
-    expect((await ask(`${callers}/listings?limit=500&minRooms=${round}`)).status).toBe(200);
+    expect((await gateway.get(`/listings?limit=500&minRooms=${round}`)).status).toBe(200);
     // In the second round, the memory of the first one is used again.
     expect((memoryOf(pid, "VmHWM") - idle) / MIB).toBeLessThan(MOST_ABOVE_IDLE / MIB);
   }

@@ -31,11 +31,10 @@ import { parse } from "yaml";
 
 import type { Effects } from "../../src/sandbox/control/faults.ts";
 import type { SandboxSettings } from "../../src/sandbox/types.ts";
-import { ask, post, type Reply } from "../support/ask.ts";
+import { ask, cacheStatus, post, problemCode, type Reply } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { unescaped } from "../support/table.ts";
 import { pageOf } from "../support/upstream.ts";
@@ -151,7 +150,6 @@ async function open(lines: readonly string[]) {
     clock,
     ...(upstreamPort !== undefined && { upstreamPort }),
     ...(isFake && { random: { fraction: () => 0 } }),
-    sandbox: { now: clock.now },
     settings: () => setting.settings,
     env: Object.assign({}, ...linesWith(lines, "env", "failsafe")),
   });

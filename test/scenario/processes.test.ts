@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ask, post } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { listening, startFleet } from "../support/fleet.ts";
+import { clientOf } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
 import { run, runInTerminal, runScript } from "../support/process.ts";
 
@@ -14,27 +15,25 @@ describe("the gateway's process", () => {
   ])("started by %s opens no inspector on SIGUSR1 and keeps running", async (_how, start) => {
     const [port = 0] = await freePorts(1);
     const { env } = await startFleet({ NODE_OPTIONS: `--inspect-port=127.0.0.1:${port}` });
-    const { url, process: gateway } = await listening(start(env));
+    const gateway = await listening(start(env));
     // Node opens it within a few milliseconds: long before so many rounds have passed.
     for (let round = 0; round < 200; round++) {
-      if (round % 50 === 0) gateway.child.kill("SIGUSR1");
-      expect((await ask(`${url}/nowhere`)).status).toBe(404);
+      if (round % 50 === 0) void gateway.kill("SIGUSR1");
+      expect((await gateway.get("/nowhere")).status).toBe(404);
     }
     await expect(ask(`http://127.0.0.1:${port}/json`)).rejects.toThrow("ECONNREFUSED");
     expect(gateway.output()).not.toMatch(/debugger|inspector/i);
-    gateway.child.kill("SIGTERM");
-    expect(await gateway.ended).toBe(0);
+    expect(await gateway.kill("SIGTERM")).toBe(0);
   });
 
   it("stops in order when the reader of its log has gone", async () => {
-    const fleet = await startFleet({ STOP_DELAY: "5s" });
-    const { url, adminUrl, process: gateway } = await fleet.start();
+    const gateway = await (await startFleet({ STOP_DELAY: "5s" })).start();
     gateway.child.stdout?.destroy();
     // Its line in the log is the first one that fails.
-    expect((await ask(`${url}/listings?limit=1`)).status).toBe(200);
-    await expect.poll(async () => (await ask(`${adminUrl}/readyz`)).status).toBe(503);
+    expect((await gateway.get("/listings?limit=1")).status).toBe(200);
+    await expect.poll(async () => (await gateway.admin("/readyz")).status).toBe(503);
     // The stop does not interrupt requests, although every line of the log fails.
-    for (let n = 0; n < 30; n++) expect((await ask(`${url}/listings/${n + 1}`)).status).toBeLessThan(500);
+    for (let n = 0; n < 30; n++) expect((await gateway.get(`/listings/${n + 1}`)).status).toBeLessThan(500);
     expect(await gateway.ended).toBe(1);
   });
 
@@ -51,11 +50,6 @@ describe("the gateway's process", () => {
 
 /** A condition that holds soon, also on a busy machine. */
 const PATIENCE_MS = 30_000;
-
-async function appsAt(adminUrl: string): Promise<string[]> {
-  const { apps }: { apps: { app: string }[] } = JSON.parse((await ask(`${adminUrl}/status`)).text);
-  return apps.map(({ app }) => app);
-}
 
 describe("the demo", () => {
   it("shows addresses and commands to try, which all work, and stops on Ctrl-C", async () => {
@@ -76,8 +70,7 @@ describe("the demo", () => {
     const [[, faults = "", fault = ""] = []] = linesWith(/^ +curl -X POST (http:\S+) -d '(.+)' /gm);
     expect((await post(faults, fault)).status).toBe(200);
     expect((await ask(`${url}/sold?areaId=9`)).status).toBeGreaterThan(500);
-    demo.child.kill("SIGINT");
-    expect(await demo.ended).toBe(0);
+    expect(await demo.kill("SIGINT")).toBe(0);
   });
 
   it("sends the requests of five apps, which keys of a terminal break and heal", async () => {
@@ -85,16 +78,19 @@ describe("the demo", () => {
     await demo.says(/Keys: /);
     const [, url = ""] = await demo.says(/property-gateway +(http:\S+?)\s/);
     const [, adminUrl = ""] = await demo.says(/status page +(http:\S+?)\/\s/);
+    const { get, shows } = clientOf({ url, adminUrl });
     let asked = 0;
     /** Types a key, and waits until a new question of an app ends this way. */
     const press = async (key: string, says: string, status: number): Promise<void> => {
       demo.type(key);
       await demo.says(new RegExp(`${key} {2}${says}`));
-      const answers = async (): Promise<number> => (await ask(`${url}/areas?q=new-${asked++}`)).status;
+      const answers = async (): Promise<number> => (await get(`/areas?q=new-${asked++}`)).status;
       await expect.poll(answers, { timeout: PATIENCE_MS }).toBe(status);
     };
     const appsAre = (...ids: string[]): Promise<void> =>
-      expect.poll(() => appsAt(adminUrl), { timeout: PATIENCE_MS }).toEqual(expect.arrayContaining(ids));
+      expect
+        .poll(async () => (await shows("/status")).apps, { timeout: PATIENCE_MS })
+        .toEqual(expect.arrayContaining(ids.map((app) => expect.objectContaining({ app }))));
 
     await appsAre("web", "ios", "android", "partner", "statistics");
     await press("2", "Wrong key", 502);

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
-import { cacheStatus } from "../support/reply.ts";
+import { cacheStatus } from "../support/ask.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
@@ -10,7 +10,6 @@ it("a refresh that fails is retried after growing pauses", async () => {
   const clock = createSteppingClock();
   const gateway = await startGateway({
     clock,
-    sandbox: { now: clock.now },
     env: EXACT_PAGES,
     settings: "upstream: { retryDelay: 1ms }\ncache: { staleWhileRevalidate: 1h }",
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { problemCode } from "../support/reply.ts";
+import { problemCode } from "../support/ask.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const PADDING = " ".repeat(200_000);

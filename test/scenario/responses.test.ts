@@ -3,10 +3,9 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib"
 
 import { expect, describe, it } from "vitest";
 
-import type { Reply } from "../support/ask.ts";
+import { cacheStatus, problemCode, type Reply } from "../support/ask.ts";
 import { EXACT_PAGES, LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
 import { createExpectDocumented, type OpenApiDocument } from "../support/openapi.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { sectionsOf, unescaped } from "../support/table.ts";
 
@@ -22,7 +21,7 @@ const inFull = (text: string): string =>
 /** The clock does not move, so the remaining lifetime is the whole one. */
 function start(clock = createSteppingClock()): Promise<TestGateway> {
   const settings = "upstream: { retryDelay: 1ms }";
-  return startGateway({ settings, clock, sandbox: { now: clock.now }, env: EXACT_PAGES });
+  return startGateway({ settings, clock, env: EXACT_PAGES });
 }
 
 /** `PUT /sold [accept: x/y]`, by GET unless it says another method. */

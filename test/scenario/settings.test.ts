@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
-import { cacheStatus } from "../support/reply.ts";
+import { cacheStatus } from "../support/ask.ts";
 import { pageOf } from "../support/upstream.ts";
 
 it("the lifetime of an answer ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {

@@ -1,12 +1,10 @@
 /** Several gateways share one budget through Redis. */
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import { problemCode } from "../support/ask.ts";
+import { expectShared, startShared, startTwo, type TestGateway } from "../support/gateway.ts";
 import { redisForTest, startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
-import { problemCode } from "../support/reply.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-import { budgetAt, expectShared, startShared, startTwo } from "../support/two-gateways.ts";
 
 const APPS = "apps: [{ id: web }, { id: batch }]";
 let redis: RedisServer;
@@ -30,7 +28,7 @@ describe("two gateways on one Redis", () => {
     for (const [index, gateway] of [first, second, first, second].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
     for (const gateway of [first, second]) {
-      await expect.poll(async () => (await budgetAt(gateway.adminUrl)).windows[0]?.spent).toBe(4);
+      await expect.poll(async () => (await gateway.budget()).windows[0]?.spent).toBe(4);
       const refused = await gateway.get("/areas?q=more");
       expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
       expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);
@@ -48,12 +46,12 @@ describe("two gateways on one Redis", () => {
     // Two thirds are its share.
     for (let round = 0; round < 5; round++)
       for (const gateway of [first, second]) expect((await askAsWeb(gateway)).status).toBe(200);
-    const quote = async (gateway: TestGateway): Promise<unknown> =>
-      (await ask(`${gateway.adminUrl}/quote?url=/areas?q=e&app=web`)).json();
     for (const gateway of [first, second]) {
       // Each replica lends it one of what others leave; the next one only later.
       await expect
-        .poll(async () => await askAsWeb(gateway).then(() => quote(gateway)), { interval: 300 })
+        .poll(() => askAsWeb(gateway).then(() => gateway.shows("/quote?url=/areas?q=e&app=web")), {
+          interval: 300,
+        })
         .toMatchObject({ refusal: "quota-exceeded" });
       const refused = await askAsWeb(gateway);
       expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
@@ -87,8 +85,7 @@ describe("two gateways on one Redis", () => {
       expect((await gateway.get(`/areas?q=${gateway.port}`)).status).toBe(200);
     const hangUp = new AbortController();
     const waiting = ["a", "b", "c"].map((q) => first.get(`/areas?q=${q}`, { signal: hangUp.signal }));
-    const quoted = async (): Promise<number> =>
-      Object(await (await ask(`${second.adminUrl}/quote?url=/areas?q=d`)).json()).predictedWaitMs;
+    const quoted = async () => (await second.shows("/quote?url=/areas?q=d")).predictedWaitMs;
     // Two of them are sent when the window has passed, the third one and this one a window later.
     await expect.poll(quoted).toBeGreaterThan(100_000);
     const refused = await second.get("/areas?q=d", { headers: { "x-request-deadline-ms": "80000" } });
@@ -133,8 +130,7 @@ describe("two gateways on one Redis", () => {
     for (const q of ["a", "b", "c"]) await first.get(`/areas?q=${q}`, { headers });
     first.sandbox.faults.add({ status: 400, times: 1 });
     await second.get("/areas?q=d", { headers: { "x-app-id": "batch" } });
-    const usage = async (gateway: TestGateway): Promise<unknown> =>
-      (await ask(`${gateway.adminUrl}/usage?from=-1h&by=app`)).json();
+    const usage = ({ shows }: TestGateway): Promise<unknown> => shows("/usage?from=-1h&by=app");
     const expected = {
       rows: [
         { app: "batch", sends: 1, "4xx": 1, uncompleted: 0 },
@@ -167,11 +163,11 @@ describe("two gateways on a Cluster", () => {
     for (const [index, gateway] of [first, second, first].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
     for (const gateway of [first, second])
-      await expect.poll(async () => (await budgetAt(gateway.adminUrl)).windows[0]?.spent).toBe(3);
+      await expect.poll(async () => (await gateway.budget()).windows[0]?.spent).toBe(3);
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
     expect(problemCode(await second.get("/areas?q=slow"))).toBe("upstream-unavailable");
     await expect.poll(() => first.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
-    expect(Object((await ask(`${first.adminUrl}/usage?from=-1h`)).json()).totals.sends).toBe(4);
+    expect((await first.shows("/usage?from=-1h")).totals.sends).toBe(4);
   });
 });
 
@@ -189,7 +185,7 @@ describe("two gateways 70 ms away from their Redis", () => {
         expect((await gateway.get(`/areas?q=${asked++}`)).status).toBe(200);
       }
     }
-    for (const { adminUrl } of [first, second])
-      await expect.poll(async () => (await budgetAt(adminUrl)).windows[0]?.spent).toBe(asked);
+    for (const { budget } of [first, second])
+      await expect.poll(async () => (await budget()).windows[0]?.spent).toBe(asked);
   });
 });

@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
 
 import { readTracing } from "../../src/config/tracing.ts";
-import { ask } from "../support/ask.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startFleet } from "../support/fleet.ts";
 import { serve } from "../support/serve.ts";
@@ -65,15 +64,14 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     });
     const replica = await fleet.start();
     const path = "/listings?areaId=76&limit=5";
-    await ask(replica.url + path, { headers: { traceparent: TRACEPARENT, "x-app-id": "web" } });
-    await ask(replica.url + path, { headers: { traceparent: TRACEPARENT } });
-    await ask(`${replica.url}${path}&key=${CALLER.privateKey}`, {
-      headers: { traceparent: TRACEPARENT, "cache-control": "no-store" },
-    });
-    const spans = await expect
-      .poll(() => spansIn(collector.exports))
-      .toHaveLength(9)
-      .then(() => spansIn(collector.exports));
+    for (const [target, headers] of [
+      [path, { "x-app-id": "web" }],
+      [path, {}],
+      [`${path}&key=${CALLER.privateKey}`, { "cache-control": "no-store" }],
+    ] as const)
+      await replica.get(target, { headers: { traceparent: TRACEPARENT, ...headers } });
+    await expect.poll(() => spansIn(collector.exports)).toHaveLength(9);
+    const spans = spansIn(collector.exports);
 
     const requests = spans.filter(({ name }) => name === "GET /listings");
     expect(requests.map(valuesOf)).toMatchObject([
@@ -96,7 +94,7 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     expect(told).not.toContain(CALLER.privateKey);
     expect(told).not.toMatch(/hash=|unique=/);
 
-    await replica.process.says(new RegExp(`"traceparent":"00-${TRACE}-${requests[0]?.spanId}-01"`));
+    await replica.says(new RegExp(`"traceparent":"00-${TRACE}-${requests[0]?.spanId}-01"`));
     const upstream = fleet.sandbox.requests().map(({ headerNames }) => headerNames);
     expect(upstream).toHaveLength(2);
     expect(upstream.flat()).not.toContain("traceparent");
@@ -106,7 +104,7 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     const collector = await startCollector();
     const fleet = await startFleet({ OTEL_BSP_SCHEDULE_DELAY: "50" });
     const replica = await fleet.start({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/v1/traces` });
-    await ask(`${replica.url}/areas?q=Nacka`);
+    await replica.get("/areas?q=Nacka");
     const told = (): string => collector.exports.map(({ body }) => body.toString("latin1")).join("");
     await expect.poll(told).toContain("GET /areas");
     expect(collector.exports[0]?.type).toBe("application/x-protobuf");
@@ -114,10 +112,9 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://127.0.0.1:9/",
       OTEL_EXPORTER_OTLP_TIMEOUT: "200",
     });
-    expect((await ask(`${cutOff.url}/areas?q=Nacka`)).status).toBe(200);
-    await cutOff.process.says(/"what":"the trace collector".*"Outage began"/);
-    cutOff.process.child.kill("SIGTERM");
-    expect(await cutOff.process.ended).toBe(0);
+    expect((await cutOff.get("/areas?q=Nacka")).status).toBe(200);
+    await cutOff.says(/"what":"the trace collector".*"Outage began"/);
+    expect(await cutOff.kill("SIGTERM")).toBe(0);
   });
 });
 
@@ -125,9 +122,9 @@ describe("without OTEL variables", () => {
   it("no OpenTelemetry module is loaded", async () => {
     const fleet = await startFleet({ NODE_OPTIONS: `--import=${COUNTER}` });
     const replica = await fleet.start();
-    await ask(`${replica.url}/areas?q=Nacka`);
-    replica.process.child.kill("SIGTERM");
-    expect(await replica.process.says(/loaded (\d+)/)).toMatchObject({ 1: "0" });
+    await replica.get("/areas?q=Nacka");
+    void replica.kill("SIGTERM");
+    expect(await replica.says(/loaded (\d+)/)).toMatchObject({ 1: "0" });
   });
 });
 

@@ -2,14 +2,18 @@
 import { describe, expect, it } from "vitest";
 
 import { command } from "../support/command.ts";
-import { ask } from "../support/ask.ts";
-import { gatewayEnv, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { cacheStatus } from "../support/reply.ts";
+import { ask, cacheStatus } from "../support/ask.ts";
+import {
+  gatewayEnv,
+  startGateway,
+  startTwo,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { freePorts } from "../support/ports.ts";
 import { redisForTest } from "../support/redis.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
-import { startTwo } from "../support/two-gateways.ts";
 
 /** The latest that a gateway begins after its start. */
 const BEGINS_MS = 2_000;
@@ -28,7 +32,6 @@ async function startWarm(
   const clock = createFakeClock(startAt);
   const gateway = await startGateway({
     clock,
-    sandbox: { now: clock.now },
     ...options,
     settings: `${settings}\n${LIST}`,
   });

@@ -13,9 +13,8 @@ import { setTimeout as lasting } from "node:timers/promises";
 import type { Fault as UpstreamFault } from "../../src/sandbox/control/faults.ts";
 import { ask } from "../support/ask.ts";
 import { createRandom, type TestRandom } from "../support/random.ts";
-import { CALLER } from "../support/gateway.ts";
+import { CALLER, clientOf } from "../support/gateway.ts";
 import { fillDisk } from "../support/small-disk.ts";
-import { budgetAt } from "../support/two-gateways.ts";
 import type { Member } from "./member.ts";
 import { settingsWith, type Stack } from "./stack.ts";
 import type { Truth } from "./truth.ts";
@@ -192,7 +191,8 @@ function redisFaults({ stack, random }: Context, setWitness: (replica: Member | 
       if (isBusy || calmSince > since || witness === undefined) return undefined;
       setWitness(witness);
       const isShared = (): Promise<boolean> =>
-        budgetAt(witness.admin())
+        clientOf({ url: witness.url(), adminUrl: witness.admin() })
+          .budget()
           .then(({ mode }) => mode === "shared")
           .catch(() => false);
       return whileBusy(async () => {

@@ -1,6 +1,8 @@
 import http from "node:http";
 import net from "node:net";
 
+import { expect } from "vitest";
+
 /** A response, whole; header names are lower case. */
 export interface Reply {
   readonly status: number;
@@ -67,4 +69,57 @@ export function exchangeRaw(port: number, bytes: string | Buffer, { end = false 
   if (end) socket.end(bytes);
   else socket.write(bytes);
   return promise;
+}
+
+/** What a parameter of `Cache-Status` may hold (RFC 9211, section 2), as written (RFC 9651, section 3.3). */
+const PARAMETERS: Readonly<Record<string, RegExp>> = {
+  hit: /^$/,
+  fwd: /^=(bypass|method|uri-miss|vary-miss|miss|request|stale|partial)$/,
+  "fwd-status": /^=[1-5]\d\d$/,
+  ttl: /^=-?\d{1,15}$/,
+  stored: /^$/,
+  collapsed: /^$/,
+  key: /^="[\x20\x21\x23-\x5b\x5d-\x7e]*"$/,
+  detail: /^=[A-Za-z*][\w!#$%&'*+.^`|~:/-]*$/,
+};
+
+/**
+ * `Cache-Status` of this gateway as its parameters, after checking that it is one that RFC 9211 allows; a
+ * parameter without a value is `true`.
+ */
+export function cacheStatus(reply: Reply): Record<string, string | true> {
+  const header = String(reply.headers["cache-status"]);
+  const [name, ...written] = header.split("; ");
+  expect([header, name]).toEqual([header, "property-gateway"]);
+  const parameters = Object.fromEntries(
+    written.map((parameter) => {
+      const [, key = "", value = ""] = /^([a-z-]+)(.*)$/.exec(parameter) ?? [];
+      expect([header, key, value]).toEqual([header, key, expect.stringMatching(PARAMETERS[key] ?? /(?!)/)]);
+      return [key, value === "" ? (true as const) : value.slice(1).replaceAll('"', "")];
+    }),
+  );
+  expect([header, Object.keys(parameters).length]).toEqual([header, written.length]);
+  // A hit was not forwarded. What was not forwarded has no fwd-status, is not stored and not collapsed.
+  if (parameters["hit"]) expect([header, parameters["fwd"]]).toEqual([header, undefined]);
+  if (parameters["fwd"] === undefined) {
+    for (const key of ["fwd-status", "stored", "collapsed"])
+      expect([header, parameters[key]]).toEqual([header, undefined]);
+  }
+  return parameters;
+}
+
+/** The code of a problem, after checking that it is one a caller can use (RFC 9457). */
+export function problemCode(reply: Reply): string {
+  expect(reply.headers["content-type"]).toBe("application/problem+json");
+  const problem = reply.json();
+  expect(problem).toMatchObject({
+    type: expect.stringMatching(
+      /^(urn:property-gateway:problem:|https:\/\/iana\.org\/assignments\/http-problem-types#)[a-z-]+$/,
+    ),
+    title: expect.stringMatching(/^[A-Z].{10,}/),
+    status: reply.status,
+    remedy: expect.stringMatching(/^[A-Z].{10,}/),
+  });
+  expect(reply.headers["x-request-id"]).toMatch(/^[\w.:/+=@-]+$/);
+  return /"type":"[^"]*?([a-z-]+)"/.exec(reply.text)?.[1] ?? "";
 }

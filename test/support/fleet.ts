@@ -6,31 +6,43 @@ import { onTestFinished } from "vitest";
 
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
-import { CALLER, gatewayEnv } from "./gateway.ts";
+import { fileWith } from "./files.ts";
+import { CALLER, clientOf, gatewayEnv, settingsText, type TestGatewayOptions } from "./gateway.ts";
 import { run, type Running } from "./process.ts";
+import { urlOf } from "./redis.ts";
 
+type Env = Readonly<Record<string, string>>;
+type FleetOptions = Pick<TestGatewayOptions, "redis" | "beside"> & { readonly settings?: string };
+
+/** A gateway in a process of its own. */
 export type Replica = Awaited<ReturnType<typeof listening>>;
 
-/** A fleet that ends with the test. @param env with the URL of another upstream, if there is one */
-export async function startFleet(env: Readonly<Record<string, string>> = {}) {
-  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
-  onTestFinished(sandbox.close);
-  const common: Readonly<Record<string, string>> = {
-    ...gatewayEnv((await sandbox.listen()).url),
+/** A fleet that ends with the test. */
+export async function startFleet(env: Env = {}, options: FleetOptions = {}) {
+  const { redis, beside } = options;
+  const sandbox = beside?.sandbox ?? createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
+  if (beside === undefined) onTestFinished(sandbox.close);
+  const settings = settingsText(options);
+  const common: Env = {
+    ...gatewayEnv(beside?.sandboxUrl ?? (await sandbox.listen()).url),
     LOG_LEVEL: "info",
+    ...(settings !== "" && { CONFIG_FILE: fileWith(settings) }),
+    ...(redis && { REDIS_URL: urlOf(redis) }),
     ...env,
   };
   /** Starts a process that may end before it listens. */
-  const begin = (more: Readonly<Record<string, string>> = {}): Running =>
-    run(["gateway"], { ...common, ...more });
+  const begin = (more: Env = {}): Running => run(["gateway"], { ...common, ...more });
+  /** When requests arrived at the upstream so far, in epoch milliseconds. */
+  const arrivals = (): number[] => sandbox.requests().map(({ at }) => at);
   return {
     sandbox,
     /** The environment of every process. */
     env: common,
     begin,
-    start: (more?: Readonly<Record<string, string>>) => listening(begin(more)),
-    /** When requests arrived at the upstream so far, in epoch milliseconds. */
-    arrivals: () => sandbox.requests().map(({ at }) => at),
+    start: (more?: Env) => listening(begin(more)),
+    arrivals,
+    /** Resolves when so many more requests have arrived. */
+    arrive: (count: number): Promise<void> => sandbox.waitForRequests(arrivals().length + count),
   };
 }
 
@@ -38,7 +50,7 @@ export async function startFleet(env: Readonly<Record<string, string>> = {}) {
 export async function listening(process: Running) {
   const ports = /"callers":"(http[^"]+)","admin":"(http[^"]+)"/;
   const [, url = "", adminUrl = ""] = await process.says(ports);
-  return { process, url, adminUrl };
+  return { ...process, ...clientOf({ url, adminUrl }) };
 }
 
 let questions = 0;

@@ -5,7 +5,7 @@ import diagnostics from "node:diagnostics_channel";
 import { readFileSync } from "node:fs";
 import { Server } from "node:net";
 
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 
 import { createGateway } from "../../src/app.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -72,8 +72,9 @@ export interface TestGatewayOptions {
   /** A settings file's text; where it is a function, what it says when the file is read. */
   readonly settings?: string | (() => string);
   readonly sandbox?: Partial<SandboxOptions>;
-  readonly clock?: Clock;
   readonly random?: Partial<Random>;
+  /** The sandbox goes by the same clock. */
+  readonly clock?: Clock;
   /** The port of the sandbox; any free one by default. A restart keeps its answers only if the address is the same. */
   readonly upstreamPort?: number;
   /** The Redis that it shares with others. A busy machine may delay it, so it has time. */
@@ -82,13 +83,50 @@ export interface TestGatewayOptions {
   readonly beside?: { readonly sandbox: Sandbox; readonly sandboxUrl: string };
 }
 
+/** What a test asks of a running gateway, in this process or in one of its own. */
+export function clientOf({ url, adminUrl }: { readonly url: string; readonly adminUrl: string }) {
+  /** Asks the admin port: GET, or POST if there is a body. */
+  const admin = (path: string, body?: string): Promise<Reply> =>
+    body === undefined ? ask(adminUrl + path) : ask(adminUrl + path, { method: "POST", body });
+  /** What the admin port shows, parsed. */
+  const shows = async (path: string) => Object((await admin(path)).json());
+  /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
+  const metric = async (series: string): Promise<number> => valueOf(series, (await admin("/metrics")).text);
+  return {
+    /** Callers' address. */
+    url,
+    adminUrl,
+    adminPort: Number(new URL(adminUrl).port),
+    /** Asks the gateway. */
+    get: (path: string, askOptions?: AskOptions): Promise<Reply> => ask(url + path, askOptions),
+    admin,
+    shows,
+    metric,
+    /** The state of the budget of the API. */
+    budget: async (): Promise<BudgetShown> => (await shows("/budget")).api,
+    /** What is known about the answer of a URL. */
+    entryAt: (path: string) => shows(`/cache/entry?url=${encodeURIComponent(path)}`),
+    reload: (): Promise<Reply> => admin("/config/reload", ""),
+    /** Resolves when no call is under way, and every answer is stored. */
+    landed: (): Promise<void> => expect.poll(() => metric("gateway_flights"), { interval: 5 }).toBe(0),
+  };
+}
+
+interface BudgetShown {
+  readonly mode: string;
+  readonly windows: readonly { readonly spent: number }[];
+  readonly queue: { readonly interactive: number };
+}
+
 /** A busy machine may delay Redis. No gateway may go on without it because of that. */
 const PATIENT = "redis: { timeout: 10s }\n";
 
 /** Starts sandbox and gateway; both stop when the test ends. The budget is ample unless a test sets it. */
 export async function startGateway(options: TestGatewayOptions = {}) {
   const { beside, redis } = options;
-  const sandbox = beside?.sandbox ?? createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
+  const clock = options.clock ?? systemClock;
+  const sandbox =
+    beside?.sandbox ?? createSandbox({ ...CALLER, data: SMALL_DATA, now: clock.now, ...options.sandbox });
   const sandboxUrl = beside?.sandboxUrl ?? (await sandbox.listen(options.upstreamPort)).url;
   const source = openSettings({
     constants: withConstants(settingsText(options)).constants,
@@ -110,11 +148,11 @@ export async function startGateway(options: TestGatewayOptions = {}) {
     secrets: source.keys.known,
     destination: { write },
   });
-  const clock = options.clock ?? systemClock;
   const random = { ...systemRandom, ...options.random };
   const gateway = createGateway({ source, clock, random, log: logger });
   const { callers, admin } = await gateway.start();
 
+  const client = clientOf({ url: callers.url, adminUrl: admin.url });
   const arrivals = countArrivals();
   let sent = 0;
   let stopped: Promise<void> | undefined;
@@ -122,32 +160,50 @@ export async function startGateway(options: TestGatewayOptions = {}) {
     (stopped ??= (beside ? Promise.resolve() : sandbox.close()).then(() => gateway.stop()));
   onTestFinished(stop);
   return {
-    /** Callers' address. */
-    url: callers.url,
+    ...client,
     port: callers.port,
-    adminUrl: admin.url,
     sandbox,
     sandboxUrl,
     log,
     logged,
-    /** Asks the gateway. */
-    get: (path: string, askOptions?: AskOptions): Promise<Reply> => {
+    get: (...request: Parameters<typeof client.get>): Promise<Reply> => {
       sent++;
-      return ask(callers.url + path, askOptions);
+      return client.get(...request);
     },
     /** Resolves when every request of `get` so far has arrived, and is answered from memory or waits. */
     admitted: async (): Promise<void> => {
       await arrivals.reached(callers.port, sent);
       await settled();
     },
-    /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
-    metric: async (series: string): Promise<number> =>
-      valueOf(series, (await ask(`${admin.url}/metrics`)).text),
     stop,
   };
 }
 
-function settingsText({ settings = "", redis }: TestGatewayOptions): string {
+/** Resolves when the gateways have joined those that share the budget. */
+export async function expectShared(...gateways: readonly Pick<TestGateway, "budget">[]): Promise<void> {
+  for (const { budget } of gateways) await expect.poll(async () => (await budget()).mode).toBe("shared");
+}
+
+type SharedOptions = TestGatewayOptions & Required<Pick<TestGatewayOptions, "redis">>;
+
+/** Starts a gateway that has joined those on its Redis. */
+export async function startShared(options: SharedOptions): Promise<TestGateway> {
+  const gateway = await startGateway(options);
+  await expectShared(gateway);
+  return gateway;
+}
+
+/** Two gateways on one Redis, in front of one upstream. */
+export async function startTwo(options: SharedOptions): Promise<readonly [TestGateway, TestGateway]> {
+  const env = { REPLICAS: "2", ...options.env };
+  const first = await startGateway({ ...options, env });
+  const second = await startGateway({ ...options, env, beside: first });
+  await expectShared(first, second);
+  return [first, second];
+}
+
+/** The text of the settings file. */
+export function settingsText({ settings = "", redis }: TestGatewayOptions): string {
   const text = typeof settings === "string" ? settings : settings();
   return redis === undefined || /^redis:/m.test(text) ? text : PATIENT + text;
 }

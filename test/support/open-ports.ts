@@ -6,30 +6,31 @@ import net from "node:net";
 
 import { expect } from "vitest";
 
-import { ask } from "./ask.ts";
-import { startFleet } from "./fleet.ts";
+import { type Replica, startFleet } from "./fleet.ts";
 import { createRandom, type TestRandom } from "./random.ts";
 
 /** Attacks both ports. Only refusals come back, every other caller is answered, and the process goes on. */
 export async function expectToWithstand(forMs: number): Promise<void> {
   const seed = Number(process.env["FUZZ_SEED"] ?? Date.now() % 1_000_000_007);
-  const { url: callers, adminUrl, process: running } = await (await startFleet()).start();
+  const gateway = await (await startFleet()).start();
   let isOver = false;
-  const attacks = [callers, adminUrl].map((url) => attackPort(Number(new URL(url).port), seed, forMs));
+  const attacks = [gateway.url, gateway.adminUrl].map((url) =>
+    attackPort(Number(new URL(url).port), seed, forMs),
+  );
   const answers = await Promise.all([
     Promise.all(attacks).finally(() => (isOver = true)),
-    serve(callers, adminUrl, () => isOver),
+    serve(gateway, () => isOver),
   ]).catch((error: unknown) => {
-    throw new Error(`seed ${seed}: ${running.output()}`, { cause: error });
+    throw new Error(`seed ${seed}: ${gateway.output()}`, { cause: error });
   });
   for (const status of answers[0].flatMap((some) => [...some]))
     expect([seed, status]).toEqual([seed, expect.stringMatching(/^(HTTP\/1\.1 4\d\d |$)/)]);
 }
 
-async function serve(callers: string, adminUrl: string, isOver: () => boolean): Promise<void> {
+async function serve({ get, admin }: Replica, isOver: () => boolean): Promise<void> {
   do {
-    expect((await ask(`${callers}/areas?q=Nacka`)).status).toBe(200);
-    expect((await ask(`${adminUrl}/livez`)).status).toBe(200);
+    expect((await get("/areas?q=Nacka")).status).toBe(200);
+    expect((await admin("/livez")).status).toBe(200);
   } while (!isOver());
 }
 

@@ -47,10 +47,7 @@ export function argumentsOf(name: string): string[] {
 }
 
 function endedWithTest(running: Running): Running {
-  onTestFinished(async () => {
-    running.child.kill("SIGKILL");
-    await running.ended;
-  });
+  onTestFinished(async () => void (await running.kill("SIGKILL")));
   return running;
 }
 
@@ -92,6 +89,11 @@ export function follow(child: ChildProcessByStdio<Writable | null, Readable, Rea
   return {
     child: child as ChildProcess,
     ended,
+    /** Sends a signal. @returns `ended` */
+    kill: (signal: NodeJS.Signals): typeof ended => {
+      child.kill(signal);
+      return ended;
+    },
     /** Everything written so far. */
     output: () => written,
     /** Resolves with the match as soon as the output has it; rejects if the process ends before that. */
