@@ -6,16 +6,20 @@ import { eventually } from "../support/eventually.ts";
 
 import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
-import { Bus } from "../../src/redis/messages.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryWith } from "../support/entries.ts";
-import { proxyOf, redisForFile, replicaOf, SEAL, type WatchedBackend } from "../support/redis-backend.ts";
+import {
+  OUTSIDER,
+  proxyOf,
+  redisForFile,
+  replicaOf,
+  SEAL,
+  type WatchedBackend,
+} from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 const STREAM = `${NAMESPACE}{purged}`;
-/** Writes messages as a further replica. */
-const OUTSIDER = new Bus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL });
 const HARD = true;
 
 const redis = redisForFile();

@@ -7,16 +7,15 @@ import { eventually } from "../support/eventually.ts";
 import { Problem } from "../../src/errors.ts";
 import { type Claim, type ClaimEnd, ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
 import { systemClock } from "../../src/process/clock.ts";
-import { Bus } from "../../src/redis/messages.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import {
   backendOf,
   NEVER,
+  OUTSIDER,
   proxyOf,
   redisForFile,
   replicaOf,
-  SEAL,
   type WatchedBackend,
 } from "../support/redis-backend.ts";
 
@@ -92,14 +91,9 @@ describe("a flight", () => {
     const [one, other] = await replicas();
     const leading = await leader(one);
     const following = await follower(other);
-    const outsider = new Bus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL });
-    const late = outsider.textOf({
-      kind: "flight-ended",
-      key: KEY,
-      holder: "of an earlier flight",
-      end: { kind: "landed" },
-    });
-    await redis().command("PUBLISH", outsider.channel, late);
+    const holder = "of an earlier flight";
+    const late = OUTSIDER.textOf({ kind: "flight-ended", key: KEY, holder, end: { kind: "landed" } });
+    await redis().command("PUBLISH", OUTSIDER.channel, late);
     await leading.release({ kind: "failed", problem: new Problem("upstream-error") });
     expect((await following.ended).kind).toBe("failed");
   });

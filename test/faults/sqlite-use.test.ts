@@ -4,7 +4,7 @@
 import { closeSync, openSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import type { Entry } from "../../src/cache/entry.ts";
@@ -27,6 +27,7 @@ function setup(maxBytes?: number, states: string[] = []) {
     onBreaker: (state) => void states.push(state),
     ...(maxBytes !== undefined && { maxBytes }),
   });
+  onTestFinished(backend.close);
   return {
     backend,
     clock,
@@ -75,7 +76,6 @@ describe("the size limit", () => {
     expect(await store.get(keyOf("cold"))).toBeUndefined();
     expect(await store.get(keyOf("new/299"))).toBeDefined();
     expect(store.stats()?.evictions).toBeGreaterThan(100);
-    await backend.close();
   });
 
   it("does not let one huge entry evict the others", async () => {
@@ -83,7 +83,6 @@ describe("the size limit", () => {
     await backend.set(keyOf("small"), picture(10_000));
     expect(await backend.set(keyOf("giant"), picture(200_000))).toBe("too-large");
     expect(await backend.get(keyOf("small"))).toBeDefined();
-    await backend.close();
   });
 
   it("evicts nothing for an entry that is older than the stored one", async () => {
@@ -99,7 +98,6 @@ describe("the size limit", () => {
       expect(await store.set(keyOf("newest"), older)).toBe("newer-stored");
     }
     expect(store.stats()).toEqual(before);
-    await backend.close();
   });
 
   it("is kept again after some writes when it was lowered", async () => {
@@ -142,7 +140,6 @@ describe("a full disk", () => {
     expect(warnings).toHaveLength(2);
     expect(warnings[1]).toBe("back in order: the cache on disk");
     expect(states).toEqual(["open", "closed"]);
-    await backend.close();
   });
 });
 

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
-import { ask, post, problemCode } from "../support/ask.ts";
+import { post, problemCode } from "../support/ask.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -16,9 +16,7 @@ it("/cache/entry shows the API's own explanation of a failure", async () => {
   await gateway.get(PATH);
   const failure = "the upstream answered 405: FAILURE_METHOD - GET";
   const says = `Not cached (not stored). The latest call failed: ${failure}.`;
-  expect((await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(PATH)}`)).json()).toMatchObject(
-    { says, failure },
-  );
+  expect(await gateway.entryAt(PATH)).toMatchObject({ says, failure });
 });
 
 it("a purge that reaches only a part of its entries says so", async () => {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import manifest from "../../package.json" with { type: "json" };
-import { ask, exchangeRaw, problemCode, type Reply } from "../support/ask.ts";
+import { exchangeRaw, problemCode, type Reply } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { sectionsOf } from "../support/table.ts";
 import { eachOf } from "./play.ts";
@@ -76,7 +76,7 @@ describe.each(sectionsOf(TABLE))("$title", ({ title, rows }) => {
     for (const [written, wanted] of rows) {
       const [kind = "", detail = ""] = wanted.split(" | ");
       for (const given of requestsOf(written)) {
-        const reply = await send(Number(new URL(gateway.adminUrl).port), given);
+        const reply = await send(gateway.adminPort, given);
         const expected = kind.replaceAll(HEADER, "").trim();
         const found = kindOf(reply, given.split(" ")[0] ?? "");
         expect([given, /^\d+$/.test(expected) ? String(reply.status) : found]).toEqual([given, expected]);
@@ -102,12 +102,9 @@ describe.each(sectionsOf(TABLE))("$title", ({ title, rows }) => {
 });
 
 it("/version is the version of the gateway and of Node; a mistake with a long value gets at most a part of it back", async () => {
-  const { adminUrl } = await startGateway();
-  expect((await ask(`${adminUrl}/version`)).json()).toEqual({
-    version: manifest.version,
-    node: process.version,
-  });
-  const reply = await ask(`${adminUrl}/usage?${"x".repeat(5_000)}=1`);
+  const { admin, shows } = await startGateway();
+  expect(await shows("/version")).toEqual({ version: manifest.version, node: process.version });
+  const reply = await admin(`/usage?${"x".repeat(5_000)}=1`);
   expect(problemCode(reply)).toBe("invalid-admin-request");
   expect(reply.text.length).toBeLessThan(600);
 });

@@ -6,14 +6,11 @@ import { ask } from "../support/ask.ts";
 import { startGateway, startTwo, type TestGateway } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
 
-async function statusOf({ adminUrl }: TestGateway, search = ""): Promise<Status> {
-  const status: Status = JSON.parse((await ask(`${adminUrl}/status${search}`)).text);
-  return status;
-}
+const statusOf = ({ shows }: TestGateway, search = ""): Promise<Status> => shows(`/status${search}`);
 
 it("the page loads only its own files, has a strict policy, and is cached by browsers", async () => {
   const gateway = await startGateway();
-  const page = await ask(`${gateway.adminUrl}/`);
+  const page = await gateway.admin("/");
   expect([page.status, page.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
   const policy = String(page.headers["content-security-policy"]);
   expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
@@ -22,11 +19,11 @@ it("the page loads only its own files, has a strict policy, and is cached by bro
   const files = [...page.text.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, path = ""]) => path);
   expect(files).toEqual(["page/uplot.css", "page/status.css", "page/status.js"]);
   for (const path of ["", ...files, "page/uplot.js"]) {
-    const { status, headers } = await ask(`${gateway.adminUrl}/${path}`);
+    const { status, headers } = await gateway.admin(`/${path}`);
     const again = await ask(`${gateway.adminUrl}/${path}`, { headers: { "if-none-match": headers.etag } });
     expect([path, status, again.status]).toEqual([path, 200, 304]);
   }
-  expect((await ask(`${gateway.adminUrl}/page/../guard.ts`)).status).toBe(404);
+  expect((await gateway.admin("/page/../guard.ts")).status).toBe(404);
 });
 
 describe("GET /status", () => {
@@ -89,7 +86,7 @@ it("/budget shows for each app what is left in each window, and when more is fre
   });
   await gateway.get("/areas?q=a", { headers: { "x-app-id": "web" } });
   await gateway.get("/areas?q=b", { headers: { "x-app-id": "stranger" } });
-  const { api } = Object((await ask(`${gateway.adminUrl}/budget`)).json());
+  const { api } = await gateway.shows("/budget");
   const window = { name: "1m", windowSeconds: 60, resetSeconds: expect.any(Number) };
   const today = { name: "per-day", limit: 100, remaining: 99 };
   expect(api.apps).toMatchObject([
@@ -111,14 +108,14 @@ describe("with Redis, GET /status", () => {
     const [first, second] = await startTwo({ redis, settings: "redis: {}" });
     await first.get("/areas?q=Nacka");
     await second.get("/areas?q=Nacka");
-    await expect.poll(async () => (await statusOf(first)).scope).toBe("all");
+    await expect.poll(() => statusOf(first)).toMatchObject({ scope: "all" });
     // What anyone else writes is not shown, even if it is a copy of what a replica has written.
     const key = [await redis.command("KEYS", "*:status")].flat().join();
     const copied = [await redis.command("HVALS", key)].flat().map(String);
     await redis.command("HSET", key, "another", copied[0] ?? "", "third", '{"processes":1e9}');
     for (const gateway of [first, second]) {
       await expect
-        .poll(async () => await statusOf(gateway))
+        .poll(() => statusOf(gateway))
         .toMatchObject({
           scope: "all",
           processes: [{}, {}],
@@ -128,7 +125,7 @@ describe("with Redis, GET /status", () => {
     }
     await redis.kill();
     await expect
-      .poll(async () => await statusOf(first))
+      .poll(() => statusOf(first))
       .toMatchObject({
         scope: "cut-off",
         processes: [{}],

@@ -185,7 +185,7 @@ it("a ledger that cannot be read gives a problem", async () => {
 
 it("usage is shown on the admin port only", async () => {
   const gateway = await startGateway({ env: { BUDGET: "60/1m,10000/1d" } });
-  const reply = await ask(`${gateway.adminUrl}/usage?from=-1h&by=resource`);
-  expect(reply.json()).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });
+  const shown = await gateway.shows("/usage?from=-1h&by=resource");
+  expect(shown).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });
   expect((await gateway.get("/usage")).status).toBe(404);
 });

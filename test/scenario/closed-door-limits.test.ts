@@ -3,7 +3,7 @@ import net from "node:net";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { ask, exchangeRaw } from "../support/ask.ts";
+import { exchangeRaw } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
@@ -53,10 +53,6 @@ function dribble({ socket, closed }: Line, text: string): void {
   void closed.then(() => clearInterval(timer));
 }
 
-function portOf(url: string): number {
-  return Number(new URL(url).port);
-}
-
 /** What `closed` came to: statuses, and the codes of problems. */
 function answersIn(raw: string): string[] {
   const codes = [...raw.matchAll(/urn:property-gateway:problem:([a-z-]+)/g)].map(([, code]) => code);
@@ -84,7 +80,7 @@ describe("a slow caller", () => {
     await gateway.get("/areas?q=Nacka");
     const headers = "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n";
     const late = ["408 request-timeout"];
-    const admin = portOf(gateway.adminUrl);
+    const admin = gateway.adminPort;
     const content = "Host: localhost\r\nContent-Length: 1000\r\n\r\n";
     const cases: [name: string, begin: string, then: string, answers: string[], port?: number][] = [
       ["says nothing", "", "", late],
@@ -172,16 +168,11 @@ describe("connections", () => {
   it("of the admin port have their own limit", async () => {
     const gateway = await startGateway({ settings: "server: { maxConnections: 5 }" });
     await dialAndAsk(gateway.port, 5);
-    const port = portOf(gateway.adminUrl);
-    const raw = await exchangeRaw(
-      port,
-      "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    );
-    expect(answersIn(raw)).toEqual(["200"]);
-    await dialAndAsk(port, 5);
-    expect((await ask(`${gateway.adminUrl}/version`)).status).toBe(503);
+    expect((await gateway.admin("/livez")).status).toBe(200);
+    await dialAndAsk(gateway.adminPort, 5);
+    expect((await gateway.admin("/version")).status).toBe(503);
     // Health checks have room of their own.
-    for (const path of ["/livez", "/readyz"]) expect((await ask(gateway.adminUrl + path)).status).toBe(200);
+    for (const path of ["/livez", "/readyz"]) expect((await gateway.admin(path)).status).toBe(200);
   });
 
   it("with too many pipelined requests are closed", async () => {
@@ -229,7 +220,7 @@ describe("silent connections up to the limit", () => {
 
   it.each([
     ["the callers' port", (gateway: TestGateway) => gateway.port],
-    ["the admin port", (gateway: TestGateway) => portOf(gateway.adminUrl)],
+    ["the admin port", (gateway: TestGateway) => gateway.adminPort],
   ])(
     "do not lock others out of %s, also if each has sent the beginning of a request",
     async (_name, portIn) => {

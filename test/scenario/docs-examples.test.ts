@@ -6,7 +6,6 @@ import { expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 
 import { examineConfig } from "../../src/config/load.ts";
-import { ask } from "../support/ask.ts";
 import { CHART, minimalWith, render, type Values } from "../support/chart.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
@@ -143,11 +142,8 @@ it("the answers of the admin port have the members of the real ones", async () =
   const gateway = await startGateway();
   await gateway.get("/areas?q=Nacka");
   const shown = blocks(({ language }) => language === "json").map(({ text }): unknown => JSON.parse(text));
-  const real = [
-    await ask(`${gateway.adminUrl}/usage?by=app`),
-    await ask(`${gateway.adminUrl}/quote?url=/areas`),
-  ];
-  expect(shown.map(namesIn)).toEqual(real.map((reply) => namesIn(reply.json())));
+  const real = [await gateway.shows("/usage?by=app"), await gateway.shows("/quote?url=/areas")];
+  expect(shown.map(namesIn)).toEqual(real.map(namesIn));
 });
 
 /** @returns the names of all members, at every depth; of a list, those of its first item */

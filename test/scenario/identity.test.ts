@@ -7,7 +7,6 @@ import { beforeAll, describe, expect, it } from "vitest";
 
 import { temporaryDirectory } from "../support/files.ts";
 import { CALLER, gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
-import { post } from "../support/ask.ts";
 import { run } from "../support/process.ts";
 import { startRedis, type RedisServer, urlOf } from "../support/redis.ts";
 
@@ -41,7 +40,7 @@ describe("gateways on one Redis", () => {
       expect(await statusAndCache(gateway, "/areas?q=b")).toBe("200 fwd=miss");
       expect(gateway.sandbox.requests()).toHaveLength(2);
     }
-    await post(`${first.adminUrl}/cache/purge`, '{"all":true,"hard":true}');
+    await first.admin("/cache/purge", '{"all":true,"hard":true}');
     for (const gateway of [second, third])
       expect(await statusAndCache(gateway, "/areas?q=b")).toBe("200 hit");
   });

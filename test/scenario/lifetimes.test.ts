@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { ask, cacheStatus, post } from "../support/ask.ts";
-import { expectShared, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { cacheStatus } from "../support/ask.ts";
+import { expectShared, startGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
 import { temporaryDirectory } from "../support/files.ts";
 import { createLeapingClock, createSteppingClock } from "../support/stepping-clock.ts";
@@ -44,9 +44,6 @@ async function start(options: TestGatewayOptions = {}, clock = createSteppingClo
   return { gateway, clock, pass, ttl };
 }
 
-const entryOf = async ({ gateway }: { readonly gateway: TestGateway }, path: string) =>
-  Object((await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(path)}`)).json());
-
 describe("learned lifetimes", () => {
   it("are cache.ttl at first, then shorter for an answer that changes and longer for one that does not", async () => {
     const { gateway, pass, ttl } = await start();
@@ -57,12 +54,12 @@ describe("learned lifetimes", () => {
     expect(await ttl(CHANGING)).toBeGreaterThanOrEqual(TTL_SECONDS / 3);
     expect(await ttl(STEADY)).toBeGreaterThan(TTL_SECONDS);
     expect(await ttl(STEADY)).toBeLessThanOrEqual(TTL_SECONDS * 3);
-    const { says, entry } = await entryOf({ gateway }, CHANGING);
+    const { says, entry } = await gateway.entryAt(CHANGING);
     expect(says).toMatch(
       / It changes about every .* and is asked for about \d+ times an hour\. Its lifetime is [^:]+: .* out-of-date answers/,
     );
     expect(entry.learned).toMatchObject({ requestsPerHour: expect.closeTo(60, -1.1) });
-    const { freshness } = Object((await ask(`${gateway.adminUrl}/status`)).json());
+    const { freshness } = await gateway.shows("/status");
     expect(freshness).toMatchObject({ lifetimes: "learned", measured: null });
     expect(freshness.expected).toBeLessThan(freshness.expectedFixed);
     expect(freshness.callsForHalf).toBeGreaterThan(1);
@@ -73,12 +70,12 @@ describe("learned lifetimes", () => {
     const env = { DATA_DIR: temporaryDirectory() };
     const before = await start({ env });
     await before.pass(60);
-    const learned = (await entryOf(before, STEADY)).entry.learned;
+    const learned = (await before.gateway.entryAt(STEADY)).entry.learned;
     expect(learned).not.toBeNull();
     const upstreamPort = Number(new URL(before.gateway.sandboxUrl).port);
     await before.gateway.stop();
     const after = await start({ env, upstreamPort }, before.clock);
-    const { entry } = await entryOf(after, STEADY);
+    const { entry } = await after.gateway.entryAt(STEADY);
     // What is assumed about all answers is learned again, so the estimate moves a little.
     expect(entry.learned).toMatchObject({
       requestsPerHour: learned.requestsPerHour,
@@ -96,7 +93,7 @@ describe("learned lifetimes", () => {
     const first = await start(shared, clock);
     const second = await start({ ...shared, beside: first.gateway }, clock);
     const holders = async () => {
-      const { replicas } = Object((await ask(`${first.gateway.adminUrl}/budget/replicas`)).json());
+      const { replicas } = await first.gateway.shows("/budget/replicas");
       return replicas.filter(({ holder }: { readonly holder: string }) => holder !== "").length;
     };
     // After ten minutes in a moment, each replica joins again.
@@ -112,7 +109,7 @@ describe("learned lifetimes", () => {
       for (const { gateway } of [first, second])
         for (let request = 0; request < 10; request++) await gateway.get(STEADY);
     }
-    const { entry } = await entryOf(first, STEADY);
+    const { entry } = await first.gateway.entryAt(STEADY);
     expect(entry.learned.requestsPerHour).toBeGreaterThan(90);
     expect(entry.learned.requestsPerHour).toBeLessThan(150);
   });
@@ -129,23 +126,23 @@ describe("learned lifetimes", () => {
     await gateway.sandbox.waitForRequests(1);
     expect(gateway.sandbox.waiting()).toBe(1);
     gateway.sandbox.release();
-    await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
+    await gateway.landed();
     for (let nth = 0; nth < 300; nth++) await gateway.get(STEADY);
-    await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
+    await gateway.landed();
     expect(gateway.sandbox.requests().length).toBeLessThanOrEqual(calls / 100);
     // The answer was out of date. One check says little about the share.
-    const { freshness } = Object((await ask(`${gateway.adminUrl}/status`)).json());
+    const { freshness } = await gateway.shows("/status");
     expect(freshness.measured).toMatchObject({ checks: 1, share: 1, from: expect.closeTo(0.2, 1), to: 1 });
   });
 
   it.each([false, true])("count a purge as a change, and survive it (hard: %s)", async (hard) => {
     const { gateway, clock, pass } = await start();
     await pass(60);
-    const before = (await entryOf({ gateway }, STEADY)).entry.learned.changesEverySeconds;
+    const before = (await gateway.entryAt(STEADY)).entry.learned.changesEverySeconds;
     clock.pass(60_000);
-    await post(`${gateway.adminUrl}/cache/purge`, JSON.stringify({ all: true, hard }));
+    await gateway.admin("/cache/purge", JSON.stringify({ all: true, hard }));
     gateway.sandbox.reset();
     await gateway.get(STEADY);
-    expect((await entryOf({ gateway }, STEADY)).entry.learned.changesEverySeconds).toBeLessThan(before);
+    expect((await gateway.entryAt(STEADY)).entry.learned.changesEverySeconds).toBeLessThan(before);
   });
 });

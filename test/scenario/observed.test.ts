@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Fault } from "../../src/sandbox/control/faults.ts";
-import { ask, exchangeRaw } from "../support/ask.ts";
+import { exchangeRaw } from "../support/ask.ts";
 import { CALLER, startGateway } from "../support/gateway.ts";
 import { temporaryDirectory } from "../support/files.ts";
 
@@ -65,7 +65,7 @@ describe("no secret", () => {
       }
       outputs.push(await exchangeRaw(gateway.port, `GET /areas?hash=${HASH} HTTP/9\r\nHost: x\r\n\r\n`));
       for (const path of ["/metrics", "/status", `/cache/history?url=${encodeURIComponent(PATH)}`])
-        outputs.push((await ask(gateway.adminUrl + path)).text);
+        outputs.push((await gateway.admin(path)).text);
       await gateway.stop();
       outputs.push(JSON.stringify(gateway.sandbox.requests()), ...gateway.log);
 
@@ -87,7 +87,7 @@ it("the metrics of the disk are shown if there is a data directory", async () =>
     [temporaryDirectory(), 2],
     ["", 0],
   ] as const) {
-    const { adminUrl } = await startGateway({ env: { DATA_DIR } });
-    expect([...(await ask(`${adminUrl}/metrics`)).text.matchAll(own)]).toHaveLength(shown);
+    const { admin } = await startGateway({ env: { DATA_DIR } });
+    expect([...(await admin("/metrics")).text.matchAll(own)]).toHaveLength(shown);
   }
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ask, cacheStatus } from "../support/ask.ts";
+import { cacheStatus } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { NO_AREAS, signatureOf, startUpstream } from "../support/upstream.ts";
 
@@ -43,7 +43,7 @@ describe("a client that still signs its requests", () => {
       expect(cacheStatus(await gateway.get(question))).toMatchObject({ hit: true });
       expect(JSON.stringify(reply.headers)).not.toMatch(TRACES);
     }
-    const { text: metrics } = await ask(`${gateway.adminUrl}/metrics`);
+    const { text: metrics } = await gateway.admin("/metrics");
     await gateway.logged('"outcome":"hit"');
     expect(JSON.stringify([upstream.seen, metrics, gateway.log])).not.toMatch(TRACES);
   });

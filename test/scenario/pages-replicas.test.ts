@@ -1,7 +1,7 @@
 /** Two replicas that share answers through Redis cut pages from the same blocks. */
 import { expect, it } from "vitest";
 
-import { ask, cacheStatus, post } from "../support/ask.ts";
+import { cacheStatus } from "../support/ask.ts";
 import { redisForTest } from "../support/redis.ts";
 import { startTwo } from "../support/gateway.ts";
 import { pageOf } from "../support/upstream.ts";
@@ -32,8 +32,7 @@ it("two replicas share blocks", async () => {
   const further = (offset: number): string => `/listings?areaId=1&limit=20&offset=${offset}`;
   await one.get(further(0));
   // It answers before it has written to Redis.
-  const entry = `${other.adminUrl}/cache/entry?url=${encodeURIComponent(further(0))}`;
-  await expect.poll(async () => (await ask(entry)).json()).toMatchObject({ entry: { tier: "redis" } });
+  await expect.poll(() => other.entryAt(further(0))).toMatchObject({ entry: { tier: "redis" } });
   const found = await other.get(further(40));
   expect(found.text).toBe(pageOf(one.sandbox, further(40)));
   expect(cacheStatus(found)).toMatchObject({ hit: true });
@@ -43,7 +42,7 @@ it("two replicas share blocks", async () => {
   // A purge of a page at one gateway purges its block at both.
   const before = await other.get(page(20));
   one.sandbox.revise();
-  const purge = await post(`${one.adminUrl}/cache/purge`, JSON.stringify({ url: page(0), hard: true }));
+  const purge = await one.admin("/cache/purge", JSON.stringify({ url: page(0), hard: true }));
   expect(purge.status).toBe(200);
   await expect.poll(async () => (await other.get(page(20))).text).not.toBe(before.text);
   expect(blocksAsked()).toEqual([`areaId=2&${BLOCK}`]);

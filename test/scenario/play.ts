@@ -14,7 +14,7 @@
  *     landed              no call is under way, and nothing is refreshed
  *     asked /a | /b       what the upstream was asked since the last such line
  *     metric name 3       a series of the metrics has the value; "unmetered x": none has this text
- *     admin GET /x -> {…} the admin port's answer has these members; "entry A" and "quote A": about a URL
+ *     admin GET /x -> {…} the admin port's answer has these members; "entry A": about a URL
  *     warm [{…}]          what /cache/warm of the admin port shows for each listed answer, now or soon
  *     reload {…} -> …     the settings change, and are read again; what comes back
  *     log one | other     there is a line with all these texts, or it is still to come; "unlogged x": there is none
@@ -31,7 +31,7 @@ import { parse } from "yaml";
 
 import type { Effects } from "../../src/sandbox/control/faults.ts";
 import type { SandboxSettings } from "../../src/sandbox/types.ts";
-import { ask, cacheStatus, post, problemCode, type Reply } from "../support/ask.ts";
+import { ask, cacheStatus, problemCode, type Reply } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
@@ -164,9 +164,8 @@ export async function play({ lines }: Story): Promise<void> {
     const within: string[] = [];
     while (steps[at]?.startsWith("    ")) within.push(steps[at++] ?? "");
     const [, times] = /^ {2}times (\d+)$/.exec(line) ?? [];
-    if (line === "  together") await playTogether(stage, within);
-    else if (times === undefined) for (const one of [line, ...within]) await playLine(stage, one);
-    else for (let nth = 0; nth < Number(times); nth++) for (const one of within) await playLine(stage, one);
+    const played = times === undefined ? [line, ...within] : within;
+    for (let nth = 0; nth < Number(times ?? 1); nth++) for (const one of played) await playLine(stage, one);
   }
 }
 
@@ -179,7 +178,7 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   upstream: setUpstream,
   calls: expectCalls,
   async purge(stage, rest, line) {
-    const reply = await post(`${stage.gateway.adminUrl}/cache/purge`, withCopies(stage, rest));
+    const reply = await stage.gateway.admin("/cache/purge", withCopies(stage, rest));
     expect([line, reply.status]).toEqual([line, 200]);
   },
   start(stage, rest) {
@@ -198,14 +197,14 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   async warm(stage, rest, line) {
     const states = async (): Promise<unknown> => {
       await stage.pass(0);
-      return Object((await ask(`${stage.gateway.adminUrl}/cache/warm`)).json()).urls;
+      return (await stage.gateway.shows("/cache/warm")).urls;
     };
     await expect.poll(states, { message: line }).toMatchObject(parse(rest));
   },
   async reload(stage, rest, line) {
     const [settings = ""] = rest.split(/ ->(?: |$)/);
     stage.settings = JSON.stringify(settingsIn([`  settings ${settings}`]));
-    check(stage, line, await ask(`${stage.gateway.adminUrl}/config/reload`, { method: "POST" }));
+    check(stage, line, await stage.gateway.reload());
   },
   arrived: ({ gateway }) => gateway.admitted(),
   timer(stage, rest) {
@@ -215,7 +214,7 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   back: (stage, rest) => stage.back(Number.parseFloat(rest) * 1_000),
   down: ({ gateway }) => gateway.sandbox.close(),
   up: ({ gateway }) => gateway.sandbox.listen(Number(new URL(gateway.sandboxUrl).port)),
-  landed: ({ gateway }) => expect.poll(() => gateway.metric("gateway_flights")).toBe(0),
+  landed: ({ gateway }) => gateway.landed(),
   async asked(stage, rest, line) {
     const wanted = rest === "nothing" ? [] : rest.split(" | ");
     await expect.poll(() => pathsOf(stage).slice(stage.told), { message: line }).toEqual(wanted);
@@ -227,12 +226,16 @@ const WORDS: Readonly<Record<string, (stage: Stage, rest: string, line: string) 
   },
   forget: (stage) => (stage.told = pathsOf(stage).length),
   admin: expectAdmin,
-  entry: (stage, rest, line) => expectAdmin(stage, withUrl("/cache/entry", rest), line),
-  quote: (stage, rest, line) => expectAdmin(stage, withUrl("/quote", rest), line),
+  entry: (stage, rest, line) =>
+    expectAdmin(
+      stage,
+      rest.replace(/^\S+/, (url) => `GET /cache/entry?url=${encodeURIComponent(url)}`),
+      line,
+    ),
   log: ({ gateway }, rest) => gateway.logged(...rest.split(" | ")),
   unlogged: ({ gateway }, rest, line) => expect(gateway.log.join(""), line).not.toContain(rest),
   async unmetered({ gateway }, rest, line) {
-    expect((await ask(`${gateway.adminUrl}/metrics`)).text, line).not.toContain(rest);
+    expect((await gateway.admin("/metrics")).text, line).not.toContain(rest);
   },
 };
 
@@ -248,40 +251,9 @@ async function playLine(stage: Stage, line: string): Promise<void> {
     const reply = await known.reply;
     stage.replies.set(word, reply);
     check(stage, line, reply);
-  } else if (/^[A-Z]+$/.test(word)) await playAsk(stage, line);
+  } else if (/^[A-Z]+$/.test(word)) check(stage, line, await send(stage, line));
   else if (WORDS[word] === undefined) throw new Error(`nobody knows how to play: ${line}`);
   else await WORDS[word](stage, rest, line);
-}
-
-/** `GET A app=desk [cache-control: no-cache] takes=5 as=first eventually -> hit; ttl=300 | age 0` */
-async function playAsk(stage: Stage, line: string): Promise<void> {
-  const [, takes] = /^[^[]* takes=(\d+)/.exec(line) ?? [];
-  const { sandbox } = stage.gateway;
-  if (/^.* eventually ->/.test(line)) {
-    await expect.poll(async () => told(stage, line, await send(stage, line))).toBe(wanted(stage, line));
-    return;
-  }
-  if (takes !== undefined) sandbox.hold();
-  const reply = send(stage, line);
-  if (takes !== undefined) {
-    await sandbox.waitForRequests(sandbox.counts().total + 1);
-    await stage.pass(Number(takes) * 1_000);
-    sandbox.release();
-  }
-  check(stage, line, await reply);
-}
-
-async function playTogether(stage: Stage, lines: readonly string[]): Promise<void> {
-  const { gateway } = stage;
-  const [first = "", ...others] = lines;
-  gateway.sandbox.hold();
-  const replies = [send(stage, first)];
-  await gateway.sandbox.waitForRequests(gateway.sandbox.counts().total + 1);
-  replies.push(...others.map((line) => send(stage, line)));
-  await gateway.admitted();
-  gateway.sandbox.release();
-  for (const [index, reply] of (await Promise.all(replies)).entries())
-    check(stage, lines[index] ?? "", reply);
 }
 
 /** `GET A app=desk [name: value]` */
@@ -370,9 +342,6 @@ function partOf(stage: Stage, part: string, reply: Reply, line: string): string 
     .map(([name, said]) => (said === true ? name : `${name}=${said}`))
     .join("; ");
 }
-
-const withUrl = (path: string, rest: string): string =>
-  rest.replace(/^\S+/, (url) => `GET ${path}?url=${encodeURIComponent(url)}`);
 
 /** `POST /circuits/try -> {says: …}`. What is read with GET may take a moment to be so. */
 async function expectAdmin(stage: Stage, rest: string, line: string): Promise<void> {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { command } from "../support/command.ts";
-import { ask, cacheStatus } from "../support/ask.ts";
+import { cacheStatus } from "../support/ask.ts";
 import {
   gatewayEnv,
   startGateway,
@@ -44,10 +44,7 @@ interface WarmState {
   readonly last: string | null;
 }
 
-async function warmStates({ adminUrl }: Pick<TestGateway, "adminUrl">): Promise<WarmState[]> {
-  const shown: { readonly urls: WarmState[] } = JSON.parse((await ask(`${adminUrl}/cache/warm`)).text);
-  return shown.urls;
-}
+const warmStates = async ({ shows }: TestGateway): Promise<WarmState[]> => (await shows("/cache/warm")).urls;
 
 /** Lets the clock of a gateway move until none of its answers is due. */
 async function attended({ gateway, clock }: Started): Promise<WarmState[]> {
@@ -124,8 +121,7 @@ describe("an answer that was already fetched", () => {
     // Before it has joined the shared budget, a gateway would be refused its fetches.
     const [first, second] = await startTwo({ redis: await redisForTest(), settings: () => list });
     list = LIST;
-    for (const { adminUrl } of [first, second])
-      expect((await ask(`${adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);
+    for (const { reload } of [first, second]) expect((await reload()).status).toBe(200);
     for (const gateway of [first, second]) {
       await expect
         .poll(async () => (await warmStates(gateway)).filter(({ dueInSeconds }) => dueInSeconds <= 200))

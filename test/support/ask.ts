@@ -71,6 +71,14 @@ export function exchangeRaw(port: number, bytes: string | Buffer, { end = false 
   return promise;
 }
 
+/** Headers of the connection, not of the answer. */
+export const OF_THE_CONNECTION = ["connection", "keep-alive", "transfer-encoding", "date"];
+/** Headers that an answer may have. */
+export const OF_THE_ANSWER = (
+  "x-request-id cache-status age cache-control etag vary content-type content-length last-modified link allow " +
+  "retry-after ratelimit-policy ratelimit"
+).split(" ");
+
 /** What a parameter of `Cache-Status` may hold (RFC 9211, section 2), as written (RFC 9651, section 3.3). */
 const PARAMETERS: Readonly<Record<string, RegExp>> = {
   hit: /^$/,

@@ -4,7 +4,7 @@ import { brotliDecompressSync } from "node:zlib";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect } from "vitest";
 
-import type { Reply } from "./ask.ts";
+import { OF_THE_CONNECTION, type Reply } from "./ask.ts";
 
 interface Media {
   readonly schema?: object;
@@ -33,16 +33,6 @@ export interface OpenApiDocument {
   };
 }
 
-/** Said of the connection or by Node, and not of the answer. */
-const UNDOCUMENTED = [
-  "connection",
-  "keep-alive",
-  "date",
-  "content-length",
-  "content-type",
-  "transfer-encoding",
-];
-
 /** Holds an answer against what the document says of its operation, or, where it names none, of its status. */
 export type ExpectDocumented = (reply: Reply, path: string | undefined) => void;
 
@@ -61,7 +51,12 @@ export function createExpectDocumented(document: OpenApiDocument): ExpectDocumen
       const isFine = value === undefined ? !required : ajv.validate(schema, value);
       expect([where, name, value, isFine]).toEqual([where, name, value, true]);
     }
-    const known = new Set([...UNDOCUMENTED, ...documented.map((name) => name.toLowerCase())]);
+    const known = new Set([
+      ...OF_THE_CONNECTION,
+      "content-length",
+      "content-type",
+      ...documented.map((name) => name.toLowerCase()),
+    ]);
     expect([where, Object.keys(headers).filter((name) => !known.has(name))]).toEqual([where, []]);
   }
 

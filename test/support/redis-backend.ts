@@ -12,6 +12,7 @@ import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
 import { ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
+import { Bus } from "../../src/redis/messages.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
@@ -22,6 +23,9 @@ export type WatchedBackend = ReturnType<typeof openRedisBackend>;
 
 /** The seal of all replicas. */
 export const SEAL = createSeal(() => "the private key");
+
+/** Writes messages as a further replica. */
+export const OUTSIDER = new Bus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL });
 
 type Options = Partial<RedisServiceOptions & { retentionMs: number; commandTimeoutMs: number }>;
 
