@@ -10,7 +10,7 @@ import { SETTINGS } from "../../src/config/settings.ts";
 import { parseQuantity } from "../../src/config/settings/units.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
-import { fileWith } from "../support/files.ts";
+import { type Anything, fileWith } from "../support/files.ts";
 import { startDns, startNginx, startReplicas } from "../support/nginx.ts";
 import { redisForTest } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";
@@ -56,10 +56,10 @@ describe("compose.yaml", () => {
       const isThere = isFile ? existsSync(source) : Object.keys(compose.volumes).includes(source);
       expect([source, isThere, readOnly]).toEqual([source, true, isFile]);
     }
-    for (const [other, { condition }] of Object.entries(one.depends_on ?? {})) {
+    for (const [other, { condition }] of Object.entries<Anything>(one["depends_on"] ?? {})) {
       expect([other, condition]).toEqual([other, "service_healthy"]);
       // The gateway's own check is in the image (image.long.ts).
-      expect(other === "gateway" || service(other).healthcheck !== undefined, other).toBe(true);
+      expect(other === "gateway" || service(other)["healthcheck"] !== undefined, other).toBe(true);
     }
   });
 });

@@ -2,17 +2,8 @@
 import { describe, expect, it } from "vitest";
 
 import { RULE_GROUPS } from "../support/alert-rules.ts";
-import {
-  type Anything,
-  CHART,
-  find,
-  helm,
-  minimalWith,
-  refusal,
-  render,
-  type Values,
-  valuesOf,
-} from "../support/chart.ts";
+import { CHART, find, helm, minimalWith, refusal, render, type Values, valuesOf } from "../support/chart.ts";
+import type { Anything } from "../support/files.ts";
 
 it("the alerts are those of deploy/prometheus, with the changes from the values", () => {
   const rulesWith = (prometheusRule: Values): Map<string, Anything> => {

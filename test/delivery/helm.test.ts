@@ -9,7 +9,6 @@ import { openSettings } from "../../src/config/load.ts";
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import {
-  type Anything,
   CHART,
   containerEnvironment,
   find,
@@ -23,6 +22,7 @@ import {
   type Values,
   valuesOf,
 } from "../support/chart.ts";
+import type { Anything } from "../support/files.ts";
 import { CALLER } from "../support/gateway.ts";
 import { KUBERNETES_VERSIONS } from "../support/tools.ts";
 import { customFaults, isCustom, kubernetesCheck, type Manifest } from "../support/kubernetes-check.ts";

@@ -161,7 +161,7 @@ it("the image with the sandbox of the project runs the sandbox as compose.yaml r
   const anyPorts = command.map((word) => word.replace(/^(--(?:control-)?port=)\d+$/, "$10"));
   const sandbox = image.run([...image.entrypoint, ...anyPorts]);
   const [, port = ""] = await sandbox.says(/control\s+http:\/\/[^:]+:(\d+)/);
-  const check = healthcheck?.test.slice(1).map((word) => word.replace(/:\d+\//, `:${port}/`)) ?? [];
+  const check = healthcheck?.test.slice(1).map((word: string) => word.replace(/:\d+\//, `:${port}/`)) ?? [];
   expect(healthcheck?.test[0]).toBe("CMD");
   expect(await image.run(check).ended).toBe(0);
   sandbox.signal("SIGTERM");

@@ -32,6 +32,9 @@ async function useAll([first, second]: readonly [TestGateway, TestGateway]): Pro
   first.sandbox.release();
   expect((await Promise.all(joined)).map(({ status }) => status)).toEqual([200, 200, 200]);
   const calls = first.sandbox.requests().length;
+  // Each shows what both have spent.
+  for (const { budget } of [first, second])
+    await expect.poll(async () => (await budget()).windows[0]?.spent).toBe(calls);
   expect((await first.admin("/cache/purge", '{"url":"/areas?q=a"}')).status).toBe(200);
   const callsAfter = async (): Promise<number> => {
     await second.get("/areas?q=a", web);
@@ -85,7 +88,7 @@ describe("the user that docs/redis.md describes", () => {
     expect(COMMANDS.filter((name) => !needed.has(name))).toEqual([]);
   });
 
-  it("may do all that gateways do on a Cluster", async () => {
+  it("may do all that two gateways do on a Cluster, where they share the budget and the circuits, too", async () => {
     const cluster = await startRedisCluster();
     onTestFinished(cluster.close);
     await Promise.all(cluster.servers.map(allow));

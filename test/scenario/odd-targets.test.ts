@@ -4,17 +4,7 @@ import { expect, it } from "vitest";
 import { exchangeRaw } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 
-const URLS = [
-  "//",
-  "/",
-  "?",
-  "%25",
-  "http%3A%2F%2Fx%3A99999%2Fareas",
-  "%2F%2F",
-  "%00",
-  "%FF",
-  "http%3A%2F%2F%5B",
-];
+const URLS = "// / ? %25 http%3A%2F%2Fx%3A99999%2Fareas %2F%2F %00 %FF http%3A%2F%2F%5B".split(" ");
 const ODD = String.raw`
   / // /// //x //budget //x:99999/budget /? /?? /?&=& /# /; /. /.. /../.. /% /%zz /%2 /%00 /%ff /%2e%2e/ /%2f%2fx /\\x
   /budget/ /budget// /budget;x /BUDGET? /budget?% /budget?pretty=%ff /page/..%2f..%2fpackage.json /page/

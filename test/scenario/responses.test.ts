@@ -5,7 +5,7 @@ import { expect, describe, it } from "vitest";
 
 import { cacheStatus, OF_THE_ANSWER, OF_THE_CONNECTION, problemCode, type Reply } from "../support/ask.ts";
 import { EXACT_PAGES, LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
-import { createExpectDocumented, type OpenApiDocument } from "../support/openapi.ts";
+import { createExpectDocumented } from "../support/openapi.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { sectionsOf, unescaped } from "../support/table.ts";
 
@@ -59,7 +59,7 @@ function kindOf(reply: Reply): string {
 
 /** Holds a response against what the gateway's OpenAPI document says of the request. */
 async function expectDocumented(gateway: TestGateway, written: string, reply: Reply): Promise<void> {
-  const document: OpenApiDocument = JSON.parse((await gateway.get("/openapi.json")).text);
+  const document = Object((await gateway.get("/openapi.json")).json());
   const [, target = ""] = /(\/[^?\s]*)/.exec(inFull(written)) ?? [];
   const path = target
     .replace(/\/$/, "")

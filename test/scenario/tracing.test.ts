@@ -5,19 +5,12 @@ import { describe, expect, it } from "vitest";
 import { readTracing } from "../../src/config/tracing.ts";
 import { CALLER } from "../support/gateway.ts";
 import { startFleet } from "../support/fleet.ts";
+import type { Anything } from "../support/files.ts";
 import { serve } from "../support/serve.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLERS_SPAN = "b7ad6b7169203331";
 const TRACEPARENT = `00-${TRACE}-${CALLERS_SPAN}-01`;
-
-interface Span {
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly parentSpanId?: string;
-  readonly name: string;
-  readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[];
-}
 
 /** A stand-in for an OpenTelemetry collector: it accepts OTLP over HTTP and stores it. */
 async function startCollector() {
@@ -34,17 +27,15 @@ async function startCollector() {
 }
 
 /** The spans of JSON exports (opentelemetry-proto, trace/v1). */
-function spansIn(exports: readonly { readonly body: Buffer }[]): Span[] {
-  return exports.flatMap(({ body }) => {
-    const { resourceSpans } = JSON.parse(body.toString("utf8"));
-    return resourceSpans.flatMap(({ scopeSpans }: { scopeSpans: { spans: Span[] }[] }) =>
-      scopeSpans.flatMap(({ spans }) => spans),
-    );
-  });
+function spansIn(exports: readonly { readonly body: Buffer }[]): Anything[] {
+  const resources = exports.flatMap(
+    ({ body }): Anything[] => JSON.parse(body.toString("utf8")).resourceSpans,
+  );
+  return resources.flatMap(({ scopeSpans }) => scopeSpans).flatMap(({ spans }) => spans);
 }
 
-function valuesOf({ attributes }: Span): Record<string, unknown> {
-  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+function valuesOf({ attributes }: Anything): Record<string, unknown> {
+  return Object.fromEntries(attributes.map(({ key, value }: Anything) => [key, Object.values(value)[0]]));
 }
 
 /** Counts what is loaded of OpenTelemetry when the process ends. prom-client always loads its interface, `api`. */
@@ -81,7 +72,7 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     ]);
     for (const request of requests)
       expect(request).toMatchObject({ traceId: TRACE, parentSpanId: CALLERS_SPAN });
-    const partsOf = ({ spanId }: Span): string[] =>
+    const partsOf = ({ spanId }: Anything): string[] =>
       spans.filter(({ parentSpanId }) => parentSpanId === spanId).map(({ name }) => name);
     expect(requests.map(partsOf)).toEqual([
       ["cache lookup", "queue wait", "upstream call"],

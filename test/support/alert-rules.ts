@@ -4,51 +4,30 @@ import { join } from "node:path";
 
 import { parse } from "yaml";
 
+import type { Anything } from "./files.ts";
+
 export const RULE_FILE = "deploy/prometheus/rules.yaml";
 const CASES_DIR = "test/delivery/rules";
 
 interface Rule {
-  readonly alert?: string;
-  readonly record?: string;
   readonly expr: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly [field: string]: Anything;
 }
 
-export interface RuleGroup {
-  readonly name: string;
-  readonly rules: readonly Rule[];
-}
+const ruleFile: { groups: { name: string; rules: Rule[] }[] } = parse(readFileSync(RULE_FILE, "utf8"));
+export const RULE_GROUPS = ruleFile.groups;
 
-export interface Alert extends Rule {
-  readonly alert: string;
-}
-
-/** A moment at which an alert fires, or does not. */
-interface Moment {
-  readonly alertname: string;
-  readonly exp_alerts: readonly unknown[];
-}
-
-const ruleFile: { groups: RuleGroup[] } = parse(readFileSync(RULE_FILE, "utf8"));
-export const RULE_GROUPS: readonly RuleGroup[] = ruleFile.groups;
-
-export const ALERTS: readonly Alert[] = RULE_GROUPS.flatMap(({ rules }) =>
-  rules.flatMap((rule) => (rule.alert === undefined ? [] : [{ ...rule, alert: rule.alert }])),
-);
+export const ALERTS = RULE_GROUPS.flatMap(({ rules }) => rules.filter(({ alert }) => alert !== undefined));
 
 /** Files for `promtool test rules`, by the group of alerts they try. */
-export const CASE_FILES: readonly {
-  readonly group: string;
-  readonly file: string;
-  readonly moments: readonly Moment[];
-}[] = readdirSync(CASES_DIR).map((name) => {
+export const CASE_FILES = readdirSync(CASES_DIR).map((name) => {
   const file = join(CASES_DIR, name);
-  const { tests }: { tests: { alert_rule_test: Moment[] }[] } = parse(readFileSync(file, "utf8"));
+  const { tests }: { tests: Record<"alert_rule_test", Anything[]>[] } = parse(readFileSync(file, "utf8"));
   return {
     // A group may have several files, as `answers.yaml` and `answers.day.yaml`: an evaluation interval is for a whole file.
     group: `property-gateway-${name.replace(/\..*$/, "")}`,
     file,
+    /** At each of them an alert fires, or does not. */
     moments: tests.flatMap(({ alert_rule_test }) => alert_rule_test),
   };
 });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { parse, parseAllDocuments } from "yaml";
 
 import { isMapping } from "../../src/config/sources.ts";
-import { temporaryDirectory } from "./files.ts";
+import { type Anything, temporaryDirectory } from "./files.ts";
 import { helmCommand, type HelmMajor } from "./tools.ts";
 import type { Manifest } from "./kubernetes-check.ts";
 
@@ -75,10 +75,6 @@ export function refusal(values: Values): string {
   const { succeeded, stderr } = helm(["template", "gw", CHART], values);
   return succeeded ? "" : stderr;
 }
-
-/** What the test looks at of a resource: anything, because its form is checked elsewhere. */
-// oxlint-disable-next-line typescript/no-explicit-any
-export type Anything = any;
 
 /** The resource of that kind and, where given, component; there must be one. */
 export function find(manifests: readonly Manifest[], kind: string, component?: string): Anything {

@@ -3,30 +3,16 @@ import { readFileSync } from "node:fs";
 
 import { parse } from "yaml";
 
+import type { Anything } from "./files.ts";
+
 export interface Service {
-  readonly image: string;
-  readonly build?: { readonly context: string; readonly args: Readonly<Record<string, string>> };
   readonly command?: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly user?: string;
   readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
-  readonly tmpfs?: readonly string[];
-  readonly healthcheck?: { readonly test: readonly string[] };
-  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
-  readonly read_only?: boolean;
-  readonly cap_drop?: readonly string[];
-  readonly security_opt?: readonly string[];
-  readonly stop_grace_period?: string;
+  readonly [field: string]: Anything;
 }
 
-export interface Compose {
-  readonly services: Readonly<Record<string, Service>>;
-  readonly volumes: Readonly<Record<string, unknown>>;
-}
-
-export function composeFile(): Compose {
+export function composeFile(): Readonly<Record<"services" | "volumes", Record<string, Service>>> {
   const text = readFileSync("compose.yaml", "utf8").replace(/\$\{\w+:-([^}]*)\}/g, "$1");
-  const compose: Compose = parse(text, { merge: true });
-  return compose;
+  return parse(text, { merge: true });
 }

@@ -4,6 +4,10 @@ import { join } from "node:path";
 
 import { onTestFinished } from "vitest";
 
+/** What a test reads of a file or an answer whose form is checked elsewhere. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Anything = any;
+
 /** A directory that is gone when the test is over. */
 export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-"));
