@@ -23,8 +23,6 @@ export interface CallsOptions {
   readonly limiter: Limiter;
   readonly circuits: Circuits;
   readonly apps: Apps;
-  /** Changes when the upstream's credentials do. */
-  readonly keyVersion: () => number;
   readonly clock: Clock;
   /** From 0 up to 1: jitter of `Retry-After`. */
   readonly fraction: () => number;

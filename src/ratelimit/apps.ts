@@ -23,6 +23,8 @@ export interface AppsConfig {
   readonly metrics: Pick<Config["metrics"], "apps">;
 }
 
+type Header = string | readonly string[] | undefined;
+
 const BROWSER_APP = "browser";
 
 /** A new id never replaces an id that was seen this recently. */
@@ -53,11 +55,7 @@ export class Apps {
    * The id of the app that sends a request. Also marks the app as seen.
    * @param appId value of the app id header
    */
-  identify(
-    appId: string | readonly string[] | undefined,
-    userAgent: string | undefined,
-    now: number,
-  ): string {
+  identify(appId: Header, userAgent: string | undefined, now: number): string {
     const app = this.#admit(namedIn(appId, userAgent), now);
     if (!this.#userAgents.has(app)) this.#rememberUserAgent(app, userAgent ?? "");
     return app;
@@ -121,11 +119,11 @@ export class Apps {
   }
 }
 
-function namedIn(appId: string | readonly string[] | undefined, userAgent: string | undefined): string {
+function namedIn(appId: Header, userAgent: string | undefined): string {
   return isName(appId) ? sanitised(appId.trim()) : productIn(userAgent ?? "");
 }
 
-function isName(appId: string | readonly string[] | undefined): appId is string {
+function isName(appId: Header): appId is string {
   return typeof appId === "string" && appId.trim() !== "";
 }
 

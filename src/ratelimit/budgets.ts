@@ -11,7 +11,6 @@ import { keptMs } from "./limits/purse-in-memory.ts";
 import { refusalOf } from "./refusals.ts";
 import type { Readings } from "../telemetry/metric-table.ts";
 import { CIRCUIT_STATES, PRIORITIES } from "../telemetry/events.ts";
-import { topApps } from "./overview.ts";
 
 export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter" | "shared"> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
@@ -83,12 +82,10 @@ export class Budgets {
 
   #describe(budget: Budget): object {
     const overview = budget.overview();
-    const windows = overview.windows.map((window) => ({ ...window, byApp: topApps(window.byApp) }));
-    const spenders = windows.flatMap(({ byApp }) => Object.keys(byApp));
+    const spenders = overview.windows.flatMap(({ byApp }) => Object.keys(byApp));
     const { listed, isListed } = this.#options.apps;
     return {
       ...overview,
-      windows,
       apps: [...new Set([...listed(), ...spenders])].map((app) => ({
         app,
         isListed: isListed(app),

@@ -358,8 +358,8 @@ export class Calls {
 
   /** Sends a call with its permit, and settles the permit in any case. */
   async #send<T>({ request, enteredAt }: Entry, permit: Permit, send: Send<T>): Promise<T> {
-    const { apps, circuits, limiter, observer, keyVersion, clock } = this.#options;
-    const sent = { probeOf: circuits.begin(request), keyVersion: keyVersion() };
+    const { apps, circuits, limiter, observer, clock } = this.#options;
+    const sent = circuits.begin(request);
     const startedAt = this.#now();
     let isSettled = false;
     const settle = (end: SendEnd): void => {

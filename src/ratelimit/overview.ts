@@ -1,5 +1,4 @@
 /** What callers, operators and metrics see of a budget. */
-import { OTHER_APP } from "../telemetry/events.ts";
 import type { WindowState } from "./limiter.ts";
 
 /** An app's share of one window of a budget. */
@@ -15,8 +14,6 @@ export interface ShareOfWindow {
   readonly resetSeconds: number;
 }
 
-/** Apps that an overview names. */
-const MOST_NAMED = 20;
 /** An overview shows when this many spent calls are free again. */
 const COME_BACK = [1, 10, 100];
 
@@ -29,11 +26,9 @@ export function windowOverview(
   { name, limit, windowMs, remaining, freeAt, ...state }: WindowState,
   now: number,
 ) {
-  const byApp = Object.fromEntries([...state.byApp].filter(([, sent]) => sent > 0));
-  const spent = Math.max(
-    state.spent,
-    Object.values(byApp).reduce((sum, sent) => sum + sent, 0),
-  );
+  const byApp = [...state.byApp].filter(([, sent]) => sent > 0).toSorted(([, a], [, b]) => b - a);
+  const named = byApp.reduce((sum, [, sent]) => sum + sent, 0);
+  const spent = Math.max(state.spent, named);
   return {
     name,
     limit,
@@ -47,16 +42,7 @@ export function windowOverview(
       const at = freeAt[calls - 1];
       return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
     }),
-    /** Calls that count now, by app. */
-    byApp,
+    /** Calls that count now, by app, the app with most calls first. */
+    byApp: Object.fromEntries(byApp),
   };
-}
-
-/** The apps that sent most, by name. The rest is `other`. */
-export function topApps(byApp: Readonly<Record<string, number>>, most = MOST_NAMED): Record<string, number> {
-  const sorted = Object.entries(byApp)
-    .filter(([app, sent]) => sent > 0 && app !== OTHER_APP)
-    .toSorted((a, b) => b[1] - a[1]);
-  const rest = sorted.slice(most).reduce((sum, [, sent]) => sum + sent, byApp[OTHER_APP] ?? 0);
-  return Object.fromEntries(rest > 0 ? [...sorted.slice(0, most), [OTHER_APP, rest]] : sorted.slice(0, most));
 }

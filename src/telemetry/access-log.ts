@@ -7,7 +7,16 @@ import { isIP } from "node:net";
 import proxyAddr from "proxy-addr";
 
 import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "./events.ts";
-import type { Logger, LogSettings } from "./log.ts";
+import type { Logger } from "./log.ts";
+
+/** A part of the section `log` of the settings. */
+interface LogSettings {
+  readonly level: string;
+  readonly access: "on" | "off" | "sampled" | "errors";
+  readonly accessSample: number;
+}
+
+const LONGEST_FORWARDED = 256;
 
 /** @param clientOf returns the address of a caller */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
@@ -25,47 +34,39 @@ export function createAccessLog(
     return access === "on" || !isHit || hits++ % accessSample === 0;
   }
 
-  return {
-    request: (record: RequestRecord, caller?: CallerFacts): void => {
-      if (isWanted(record.status >= 400, record.outcome === "hit")) line(fieldsOf(record, caller, clientOf));
-    },
-    upstreamCall: (record: UpstreamCallRecord): void => {
-      const isError = typeof record.status !== "number" || record.status >= 400;
-      if (isWanted(isError, false))
-        line({ ...record, durationMs: rounded(record.durationMs), msg: "upstream call" });
-    },
-  };
-}
+  function request(record: RequestRecord, caller?: CallerFacts): void {
+    if (!isWanted(record.status >= 400, record.outcome === "hit")) return;
+    const { id, app, method, resource, query, status, outcome, tier, problem, bytes, saved } = record;
+    const headers = caller?.headers ?? {};
+    // Undefined fields are omitted.
+    line({
+      id,
+      app,
+      method,
+      resource,
+      query,
+      status,
+      outcome,
+      tier,
+      problem,
+      durationMs: rounded(record.durationMs),
+      bytes,
+      saved,
+      client: caller && clientOf(caller),
+      // What the caller or a proxy claims.
+      forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
+      traceparent: record.traceparent ?? traceparentIn(headers),
+      msg: "request",
+    });
+  }
 
-const LONGEST_FORWARDED = 256;
+  function upstreamCall(record: UpstreamCallRecord): void {
+    const isError = typeof record.status !== "number" || record.status >= 400;
+    if (isWanted(isError, false))
+      line({ ...record, durationMs: rounded(record.durationMs), msg: "upstream call" });
+  }
 
-/** @returns the fields of a request's line, in their order. Undefined ones are omitted. */
-function fieldsOf(
-  record: RequestRecord,
-  caller: CallerFacts | undefined,
-  clientOf: (caller: CallerFacts) => string | undefined,
-): object {
-  const headers = caller?.headers ?? {};
-  const { id, app, method, resource, query, status, outcome, tier, problem, bytes, saved } = record;
-  return {
-    id,
-    app,
-    method,
-    resource,
-    query,
-    status,
-    outcome,
-    tier,
-    problem,
-    durationMs: rounded(record.durationMs),
-    bytes,
-    saved,
-    client: caller && clientOf(caller),
-    // What the caller or a proxy claims.
-    forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
-    traceparent: record.traceparent ?? traceparentIn(headers),
-    msg: "request",
-  };
+  return { request, upstreamCall };
 }
 
 /** Rounds to three decimals. */

@@ -102,10 +102,3 @@ function spellingsOf(secret: string): string[] {
   const spellings = [secret, encodeURIComponent(secret), form];
   return [...new Set(spellings.map((spelling) => JSON.stringify(spelling).slice(1, -1)))];
 }
-
-/** The section `log` of the settings. */
-export interface LogSettings {
-  readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent";
-  readonly access: "on" | "off" | "sampled" | "errors";
-  readonly accessSample: number;
-}

@@ -46,13 +46,13 @@ function failing({ budget, at, upstream, explain }: Situation, why?: string): Ca
   return ORIGINS.flatMap((origin) => {
     const { circuits } = budget[origin];
     const open = circuits.filter(({ cause }) => cause === why);
-    const isStopped = (by: typeof circuits, one: Resource): boolean =>
-      by.some(({ scope }) => scope === "origin" || scope === one);
     const failingSince = (one: Resource): number | null => upstream[one]?.failingSince ?? null;
     const all = resourcesOf(origin);
-    const resources = all.filter((one) =>
-      why === undefined ? failingSince(one) !== null && !isStopped(circuits, one) : isStopped(open, one),
-    );
+    const resources = all.filter((one) => {
+      const stops = circuits.filter(({ scope }) => scope === "origin" || scope === one);
+      if (why === undefined) return failingSince(one) !== null && stops.length === 0;
+      return stops.some(({ cause }) => cause === why);
+    });
     if (resources.length === 0) return [];
     const begins = why === undefined ? resources.map(failingSince) : open.map(({ since }) => since);
     const since = Math.min(...begins.map((one) => one ?? at));
@@ -60,10 +60,8 @@ function failing({ budget, at, upstream, explain }: Situation, why?: string): Ca
     const failures = new Set(resources.flatMap((one) => upstream[one]?.lastFailure ?? []));
     const names = resources.map((one) => (one === "sold" ? "sold records" : one));
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
-    const hurt = explain(
-      (harm) => resources.some((one) => one === harm.resource) && isOfApi(harm, why),
-      since,
-    );
+    const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
+    const hurt = explain((harm) => isOfThese(harm) && isOfApi(harm, why), since);
     const values = {
       api: origin === "images" ? "the image server" : api,
       next: next > at ? `The next try is in ${soon(next - at)}.` : "The next call is a try.",

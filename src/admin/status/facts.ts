@@ -11,6 +11,7 @@ export type Facts = ReturnType<typeof factsOf>;
 export type AppStatus = ReturnType<typeof appsOf>[number];
 
 type Overview = ReturnType<Budget["overview"]>;
+type Window = Overview["windows"][number];
 
 export interface FactsOptions {
   readonly budgets: Readonly<Record<OriginName, Budget>>;
@@ -26,7 +27,7 @@ export interface FactsOptions {
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function factsOf(options: FactsOptions, together: Together, span: Span) {
   const { budgets, clock, mode, replicas, freshness } = options;
-  const { counts, processes, scope, sinceAt, outages, problems, slowest } = together;
+  const { counts, scope, sinceAt, outages, problems, slowest, processes } = together;
   const at = clock.now();
   const recent = seriesOf("15m", together, at).counts;
   const [api, images] = [budgets.api.overview(), budgets.images.overview()];
@@ -123,14 +124,10 @@ export function requestsOf(app: ReturnType<typeof byKind>): number {
   return sum(KINDS.map((kind) => app[kind]));
 }
 
-type Upstream = Partial<Record<Resource, ReturnType<typeof stateOf>>>;
-
 /** @returns the state of the resources that were called */
-export function upstreamOf(together: Together): Upstream {
+export function upstreamOf(together: Together): Partial<Record<Resource, ReturnType<typeof stateOf>>> {
   const states = RESOURCES.map((resource) => [resource, stateOf(resource, together)] as const);
-  return Object.fromEntries(
-    states.filter(([, { lastAnswerAt, lastFailureAt }]) => (lastAnswerAt ?? lastFailureAt) !== null),
-  );
+  return Object.fromEntries(states.filter(([, one]) => (one.lastAnswerAt ?? one.lastFailureAt) !== null));
 }
 
 function stateOf(resource: Resource, { counts, answeredAt, problems }: Together) {
@@ -152,21 +149,17 @@ function stateOf(resource: Resource, { counts, answeredAt, problems }: Together)
 }
 
 /** @param calls per step of the first series, the latest last */
-function originStatus(
-  { mode, windows, predictedWaitMs, waitsFor, circuits }: Overview,
-  calls: readonly number[],
-  now: number,
-) {
+function originStatus({ circuits, ...budget }: Overview, calls: readonly number[], now: number) {
   const counted = circuits.length > 0 ? [] : calls;
   return {
-    mode,
+    mode: budget.mode,
     /** `emptyInMs`: the time until nothing is left at the present rate; `null`: something is always left, or not known. */
-    windows: windows.map(({ windowMs, name, limit, spent, remaining, heldBack, comesBack }) => {
-      const window = { name, limit, spent, remaining, heldBack, comesBack };
-      return { ...window, emptyInMs: emptyInMs({ ...window, windowMs }, counted) };
+    windows: budget.windows.map((window) => {
+      const { name, limit, spent, remaining, heldBack, comesBack } = window;
+      return { name, limit, spent, remaining, heldBack, comesBack, emptyInMs: emptyInMs(window, counted) };
     }),
-    predictedWaitMs,
-    waitsFor,
+    predictedWaitMs: budget.predictedWaitMs,
+    waitsFor: budget.waitsFor,
     circuits: circuits.map(({ sinceMs, forMs, ...circuit }) => ({
       ...circuit,
       since: Math.round(now - sinceMs),
@@ -187,12 +180,7 @@ const LATEST_STEPS = 24;
  * @returns `null`: never, or not known, because the series is shorter than ten minutes or the last two minutes had no calls
  */
 export function emptyInMs(
-  {
-    limit,
-    spent,
-    remaining,
-    windowMs,
-  }: Pick<Overview["windows"][number], "limit" | "spent" | "remaining" | "windowMs">,
+  { limit, spent, remaining, windowMs }: Pick<Window, "limit" | "spent" | "remaining" | "windowMs">,
   calls: readonly number[],
 ): number | null {
   const isKnown = calls.length >= FEWEST_STEPS && sum(calls.slice(-LATEST_STEPS)) > 0;

@@ -129,20 +129,18 @@ export class Circuits {
     return mayProbe ? undefined : { until: now + 1_000, cause, mayWait: false };
   }
 
-  /** A call that no circuit stops departs. @returns the scopes of which it is the probe */
-  begin(call: CircuitCall): readonly CircuitScope[] {
+  /** A call that no circuit stops departs. @returns what `ended` must know: the scopes of which it is the probe, and its key */
+  // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+  begin(call: CircuitCall) {
     const now = this.#now();
-    const scopes = this.#openFor(call).map(([scope]) => scope);
-    for (const scope of scopes) this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
-    return scopes;
+    const probeOf = this.#openFor(call).map(([scope]) => scope);
+    for (const scope of probeOf)
+      this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
+    return { probeOf, keyVersion: this.#options.keyVersion() };
   }
 
-  /** A call has ended. `sent` are facts from its departure. */
-  ended(
-    call: CircuitCall,
-    end: SendEnd,
-    sent: { readonly probeOf: readonly CircuitScope[]; readonly keyVersion: number },
-  ): void {
+  /** A call has ended. */
+  ended(call: CircuitCall, end: SendEnd, sent: ReturnType<Circuits["begin"]>): void {
     const isRefused = kindOf(end) === "credentials";
     const isKeyOld = sent.keyVersion !== this.#options.keyVersion();
     if (isRefused && !isKeyOld) {

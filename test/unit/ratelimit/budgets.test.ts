@@ -1,7 +1,6 @@
 /** The state of a budget, as callers and operators see it. */
 import { expect, it } from "vitest";
 
-import { topApps } from "../../../src/ratelimit/overview.ts";
 import { createScene } from "../../support/calls-scene.ts";
 
 it("an app's share is the same array for half a second, and is computed again after each call", async () => {
@@ -13,10 +12,4 @@ it("an app's share is the same array for half a second, and is computed again af
   expect(after).toMatchObject([{ remaining: 999 }, { name: "per-day", limit: 10, remaining: 9 }]);
   await clock.advance(500);
   expect(budget.shareOf("app")).not.toBe(after);
-});
-
-it("an overview names the apps that spend most and adds up the rest as `other`", () => {
-  const byApp = { a: 1, b: 5, c: 3, other: 2, idle: 0 };
-  expect(topApps(byApp, 2)).toEqual({ b: 5, c: 3, other: 3 });
-  expect(topApps({ a: 1 }, 2)).toEqual({ a: 1 });
 });
