@@ -70,7 +70,7 @@ function openAlone(context: Context) {
   );
   const bounds = { ...config.ledger, clock, onOverflow };
   const store = dataDir === null ? undefined : openSqlite(dataDir, context);
-  const onDisk = store && openLedgerOnDisk({ ...bounds, ...store, ...observer });
+  const onDisk = store && openLedgerOnDisk({ ...bounds, ...store, log: observer });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {

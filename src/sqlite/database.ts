@@ -11,12 +11,6 @@ import { APPLICATION_ID, FILE_NAME, TABLES, VERSION } from "./tables.ts";
 
 export type Database = DatabaseSync;
 
-/** Frees space on a full disk. */
-export interface DatabaseSpace {
-  /** Evicts some cached answers. Their pages stay in the file, for new lines. @returns whether there were any */
-  readonly evict: () => boolean;
-}
-
 type Claim = (database: Database) => void;
 
 type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -64,14 +58,14 @@ function openAlone(file: string, warn: Warn, claim: Claim): Database {
 
 /** A database of the same tables that is lost when the process ends. */
 export function openInMemory(): Database {
-  return open(":memory:", 0, () => undefined);
+  return open(":memory:", 0);
 }
 
-function open(file: string, waitMs: number, claim: Claim): Database {
-  const database = new DatabaseSync(file);
+function open(file: string, waitMs: number, claim?: Claim): Database {
+  const database = new DatabaseSync(file, { timeout: waitMs });
   try {
-    // With the exclusive mode, this connection keeps the file locked from its first transaction until it closes.
-    database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE`);
+    // With the exclusive mode, this connection keeps each lock until it closes. So no other process can write after this read.
+    database.exec("PRAGMA locking_mode = EXCLUSIVE");
     const isNew = isEmpty(database, file);
     // Without this before the first table, free pages could not be returned to the disk.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
@@ -80,14 +74,10 @@ function open(file: string, waitMs: number, claim: Claim): Database {
     );
     if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
       throw new UnusableData(`${file} is damaged. ${beginAnew(file)}`);
-    database.exec("BEGIN IMMEDIATE");
-    // Another process may have created the tables before this one got its lock.
-    if (isEmpty(database, file))
-      database.exec(`${TABLES}; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}`);
-    // No other process can have a lock now, so a wait would only delay all callers.
-    database.exec("COMMIT; PRAGMA busy_timeout = 0");
+    const create = `${TABLES}; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION};`;
+    database.exec(`BEGIN IMMEDIATE; ${isNew ? create : ""} COMMIT`);
     allocateLog(database);
-    claim(database);
+    claim?.(database);
     return database;
   } catch (error) {
     database.close();

@@ -22,56 +22,56 @@ const FILE_NAME = "ledger-unrecorded";
 /** One page of the file system. A process that is killed during a write leaves either the old text or the new one. */
 const FILE_BYTES = 4_096;
 
-export class UnrecordedMark {
-  readonly #options: UnrecordedMarkOptions;
-  readonly #descriptor: number;
-  #content: Content | undefined;
+/** @throws {UnusableData} if the file cannot be written */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function openUnrecordedMark(options: UnrecordedMarkOptions) {
+  const { directory, retentionMs, clock } = options;
+  const { now, machine } = clock;
+  const file = join(directory, FILE_NAME);
+  refuseLink(file);
+  let content: Content | undefined;
+  /** Absent after `close`. */
+  let descriptor: number | undefined;
 
-  /** @throws {UnusableData} if the file cannot be written */
-  constructor(options: UnrecordedMarkOptions) {
-    this.#options = options;
-    const file = join(options.directory, FILE_NAME);
-    refuseLink(file);
-    try {
-      this.#descriptor = openPrivately(file);
-      // Writes the same text again, so that the file has its space.
-      this.#write(contentOf(readFileSync(file, "utf8"), options));
-    } catch (error) {
-      throw new UnusableData(`${file} cannot be written (${String(error)}). Free some space on the disk`);
-    }
-  }
-
-  #write(content: Content | undefined): void {
-    this.#content = content;
-    const text = content === undefined ? "" : JSON.stringify(content);
-    const written = writeSync(this.#descriptor, `${text.padEnd(FILE_BYTES - 1)}\n`, 0);
+  function write(next: Content | undefined): void {
+    content = next;
+    if (descriptor === undefined) return;
+    const text = next === undefined ? "" : JSON.stringify(next);
+    const written = writeSync(descriptor, `${text.padEnd(FILE_BYTES - 1)}\n`, 0);
     if (written < FILE_BYTES) throw new Error("the disk is full");
-    fdatasyncSync(this.#descriptor);
+    fdatasyncSync(descriptor);
   }
 
   /** The instants are on the current clock, like those of `OwnLedger.recent`. */
-  readonly read = (): Unrecorded | undefined => {
-    const { retentionMs, clock } = this.#options;
-    if (this.#content === undefined) return undefined;
-    const { since, until, boot, up } = this.#content;
-    const { now, machine } = clock;
+  function read(): Unrecorded | undefined {
+    if (content === undefined) return undefined;
+    const { since, until, boot, up } = content;
     const ended = Math.min(now(), boot === machine.boot ? now() - machine.up() + up : until);
     return ended < now() - retentionMs ? undefined : { since: Math.min(since, ended), until: ended };
+  }
+
+  try {
+    descriptor = openPrivately(file);
+    // Writes the same text again, so that the file has its space.
+    write(contentOf(readFileSync(file, "utf8"), options));
+  } catch (error) {
+    throw new UnusableData(`${file} cannot be written (${String(error)}). Free some space on the disk`);
+  }
+  return {
+    read,
+    /** A call that is permitted now will not be recorded. Never throws: an unwritten mark is kept in memory. */
+    extend(): void {
+      try {
+        write({ since: read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() });
+      } catch {
+        // The ledger has already reported that the disk does not work.
+      }
+    },
+    close(): void {
+      if (descriptor !== undefined) closeSync(descriptor);
+      descriptor = undefined;
+    },
   };
-
-  /** A call that is permitted now will not be recorded. Never throws: an unwritten mark is kept in memory. */
-  extend(): void {
-    const { now, machine } = this.#options.clock;
-    try {
-      this.#write({ since: this.read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() });
-    } catch {
-      // The ledger has already reported that the disk does not work.
-    }
-  }
-
-  close(): void {
-    closeSync(this.#descriptor);
-  }
 }
 
 /** If the text is not a mark, calls of any time may be missing. */

@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 
 import { openLedgerOnDisk } from "../../src/usage/full-disk.ts";
 import { reportUsage } from "../../src/usage/report.ts";
-import { UnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
+import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
 import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -51,9 +51,11 @@ function start(directory: string, clock: FakeClock) {
     retentionMs: 7 * DAY_MS,
     maxRecords: 10_000,
     clock,
-    warn: (message) => void warnings.push(message),
-    outOfOrder: ({ what }) => void warnings.push(`out of order: ${what}`),
-    backInOrder: (what) => void warnings.push(`back in order: ${what}`),
+    log: {
+      warn: (message) => void warnings.push(message),
+      outOfOrder: ({ what }) => void warnings.push(`out of order: ${what}`),
+      backInOrder: (what) => void warnings.push(`back in order: ${what}`),
+    },
   });
   return {
     backend,
@@ -219,5 +221,5 @@ describe("the ledger on a full disk", () => {
 });
 
 function openMark(directory: string): void {
-  new UnrecordedMark({ directory, retentionMs: DAY_MS, clock: createFakeClock() }).close();
+  openUnrecordedMark({ directory, retentionMs: DAY_MS, clock: createFakeClock() }).close();
 }

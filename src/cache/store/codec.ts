@@ -52,7 +52,7 @@ export function toBlob(key: string, entry: Entry, seal: Seal): Buffer {
   return blob;
 }
 
-/** @returns the entry; `undefined` if the blob is of another version or key, or not written by a gateway with the same seal */
+/** @returns the entry; `undefined` if the blob is of another version, shape or key, or not written by a gateway with the same seal */
 export function fromBlob(key: string, blob: Buffer, seal: Seal): Entry | undefined {
   if (blob.length < HEADER_AT || blob.length > MAX_BLOB_BYTES) return undefined;
   if (!blob.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
@@ -61,14 +61,17 @@ export function fromBlob(key: string, blob: Buffer, seal: Seal): Entry | undefin
   blob.fill(0, CODE_AT, HEADER_LENGTH_AT);
   if (!seal.isValid(key, blob, code)) return undefined;
   const bodyAt = HEADER_AT + blob.readUInt32BE(HEADER_LENGTH_AT);
-  // A gateway wrote it in this version of the format, so its shape is right.
-  const { coding, ...fields }: Header = JSON.parse(blob.toString("utf8", HEADER_AT, bodyAt));
-  const { etag, lastModified } = fields.validators;
-  return {
-    ...fields,
-    // JSON has no `undefined`.
-    validators: { etag, lastModified },
-    bodies: { [coding]: blob.subarray(bodyAt) },
-    served: { count: 0 },
-  };
+  try {
+    // A gateway wrote it in this version of the format, so its shape is right, unless a developer forgot to increase the version.
+    const { coding, validators, ...fields }: Header = JSON.parse(blob.toString("utf8", HEADER_AT, bodyAt));
+    return {
+      ...fields,
+      // JSON has no `undefined`.
+      validators: { etag: validators.etag, lastModified: validators.lastModified },
+      bodies: { [coding]: blob.subarray(bodyAt) },
+      served: { count: 0 },
+    };
+  } catch {
+    return undefined;
+  }
 }

@@ -34,16 +34,26 @@ const MOST_PURGES = 1000;
 export class Purges {
   /** The epoch of the latest known purge; 0 if there is none. */
   epoch = 0;
-  #marks: Purge[] = [];
+  /** The latest purge of each scope, hard and soft apart. */
+  #marks = new Map<string, Purge>();
 
   /** Adds purges, in any order and any number of times. */
   add(purges: readonly Purge[]): void {
     for (const purge of purges) {
-      if (this.#marks.some((mark) => mark.epoch === purge.epoch)) continue;
-      this.#marks = withoutCovered(this.#marks, purge);
+      const of = JSON.stringify([purge.scope, purge.hard]);
+      if (purge.epoch > (this.#marks.get(of)?.epoch ?? 0)) this.#marks.set(of, purge);
+      if (purge.scope.kind === "all") this.#dropCoveredBy(purge);
       this.epoch = Math.max(this.epoch, purge.epoch);
     }
-    if (this.#marks.length > MOST_PURGES) this.#marks = [folded(this.#marks)];
+    if (this.#marks.size <= MOST_PURGES) return;
+    const hard = [...this.#marks.values()].some((mark) => mark.hard);
+    this.#marks = new Map([["folded", { epoch: this.epoch, scope: { kind: "all" }, hard }]]);
+  }
+
+  /** Drops the earlier purges that are not harder than a purge of everything. */
+  #dropCoveredBy({ epoch, hard }: Purge): void {
+    for (const [of, mark] of this.#marks)
+      if (mark.epoch < epoch && (hard || !mark.hard)) this.#marks.delete(of);
   }
 
   /** The effect of the known purges on an entry. */
@@ -51,31 +61,13 @@ export class Purges {
     // The usual case: nothing was purged after its fetch began.
     if (entry.purgeEpoch >= this.epoch) return "kept";
     let verdict: "kept" | "stale" = "kept";
-    for (const { epoch: markedAt, scope, hard } of this.#marks) {
+    for (const { epoch: markedAt, scope, hard } of this.#marks.values()) {
       if (markedAt <= entry.purgeEpoch || !names(scope, key, entry)) continue;
       if (hard) return "gone";
       verdict = "stale";
     }
     return verdict;
   }
-}
-
-/** A later purge of the same scope, or of everything, replaces an earlier one that is not harder. */
-function withoutCovered(marks: readonly Purge[], purge: Purge): Purge[] {
-  const scope = JSON.stringify(purge.scope);
-  const covers = (mark: Purge): boolean =>
-    mark.epoch < purge.epoch &&
-    (purge.hard || !mark.hard) &&
-    (purge.scope.kind === "all" || JSON.stringify(mark.scope) === scope);
-  return [...marks.filter((mark) => !covers(mark)), purge];
-}
-
-function folded(marks: readonly Purge[]): Purge {
-  return {
-    epoch: Math.max(...marks.map((mark) => mark.epoch)),
-    scope: { kind: "all" },
-    hard: marks.some((mark) => mark.hard),
-  };
 }
 
 /** Whether a scope includes an entry. */

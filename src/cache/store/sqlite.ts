@@ -3,7 +3,8 @@
  * only events are past purges. The file is kept within its limit.
  */
 import type { Clock } from "../../process/clock.ts";
-import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
+import { type Database, openDatabase } from "../../sqlite/database.ts";
+import { createDisk } from "../../sqlite/failing-disk.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation } from "../../telemetry/events.ts";
 import { type Entry, isUsable } from "../entry.ts";
@@ -23,7 +24,7 @@ export interface SqliteStoreOptions {
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
-  readonly onOperation: (operation: SqliteOperation, durationMs: number) => void;
+  readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
   /** `open`: an operation failed, and none of its kind has worked since. */
   readonly onBreaker: (state: CircuitState) => void;
 }
@@ -46,12 +47,39 @@ export function createSqliteStore(options: SqliteStoreOptions) {
     /** Where the file is. */
     directory,
     /** For the ledger, which has precedence over cached answers. */
-    space: { evict: room.evictOnFullDisk } satisfies DatabaseSpace,
+    evict: room.evictOnFullDisk,
+    stats: room.stats,
     ...createEntries(database, room, run, options),
     ...createPurges(database, run, options),
     close: async (): Promise<void> => {
       if (database.isOpen) database.close();
     },
+  };
+}
+
+/** Runs an operation on the database and measures its duration. Rejects with `StoreUnavailable` if the operation fails. */
+type Run = <T>(operation: StoreOperation, work: () => T) => Promise<T>;
+
+function createRun(database: Database, { onOperation, ...options }: SqliteStoreOptions): Run {
+  const disk = createDisk({
+    ...options,
+    what: "the cache on disk",
+    meanwhile: "Callers get what is in memory. New answers are kept in memory only.",
+  });
+  return async (operation, work) => {
+    if (!database.isOpen) throw new StoreUnavailable("the database is closed");
+    try {
+      return disk.run(operation === "get" || operation === "purges" ? "read" : "write", () => {
+        const startedAt = performance.now();
+        try {
+          return work();
+        } finally {
+          onOperation(operation, performance.now() - startedAt);
+        }
+      });
+    } catch (error) {
+      throw new StoreUnavailable(`the cache on disk: ${String(error)}`, { cause: error });
+    }
   };
 }
 
@@ -97,11 +125,11 @@ function createEntries(
 
   return {
     tier: "sqlite",
-    stats: room.stats,
     get: (key: string) => run("get", () => read(key)),
     async set(key: string, entry: Entry) {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-      return await run("set", async () => write(key, await inStoredCoding(entry)));
+      const coded = await inStoredCoding(entry);
+      return await run("set", () => write(key, coded));
     },
     remove: (key: string) => run("remove", () => void remove.run(key)),
   } satisfies Partial<Store>;
@@ -156,8 +184,8 @@ const EVICTED_ON_FULL_DISK = [STEP_MOST_ENTRIES, 16, 1];
  * pages in use, so the limit applies to the space that is really used on disk.
  */
 function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions) {
-  const selectPages = database.prepare(
-    `SELECT page_size AS size, page_count AS pages, freelist_count AS free
+  const measure = database.prepare(
+    `SELECT page_size AS perPage, page_size * page_count AS inFile, page_size * (page_count - freelist_count) AS inUse
      FROM pragma_page_size, pragma_page_count, pragma_freelist_count`,
   );
   const count = database.prepare("SELECT entries FROM totals");
@@ -171,50 +199,38 @@ function createRoom(database: Database, { maxBytes, clock }: SqliteStoreOptions)
   );
   let evictions = 0;
 
-  function bytes(): { readonly inFile: number; readonly inUse: number; readonly perPage: number } {
-    const row = selectPages.get();
-    const [size, pages, free] = [Number(row?.["size"]), Number(row?.["pages"]), Number(row?.["free"])];
-    return { inFile: pages * size, inUse: (pages - free) * size, perPage: size };
-  }
-
+  const bytes = (what: "perPage" | "inFile" | "inUse"): number => Number(measure.get()?.[what]);
   const entries = (): number => Number(count.get()?.["entries"]);
-
-  const dropExpired = (most = STEP_MOST_ENTRIES): boolean => expire.run(clock.now(), most).changes > 0;
+  const dropExpired = (most: number): boolean => expire.run(clock.now(), most).changes > 0;
 
   /** @returns whether there was anything to remove */
-  function step(most = STEP_MOST_ENTRIES): boolean {
+  function step(most: number): boolean {
     if (dropExpired(most)) return true;
-    const some = Math.min(most, Math.ceil(entries() * STEP_SHARE));
-    const { changes } = evict.run(some);
+    const { changes } = evict.run(Math.min(most, Math.ceil(entries() * STEP_SHARE)));
     evictions += Number(changes);
     return changes > 0;
   }
 
-  const checkpoint = (): void => database.exec("PRAGMA wal_checkpoint(RESTART)");
-
-  function evictOnFullDisk(): boolean {
-    // Each part may fail for lack of space, and the others free some of it.
-    const evicted = EVICTED_ON_FULL_DISK.some((most) => attempt(() => step(most)));
-    attempt(checkpoint);
-    return evicted;
-  }
-
   return {
-    evictOnFullDisk,
+    evictOnFullDisk: (): boolean => {
+      // Each part may fail for lack of space, and the others free some of it.
+      const hasEvicted = EVICTED_ON_FULL_DISK.some((most) => attempt(() => step(most)));
+      attempt(() => database.exec("PRAGMA wal_checkpoint(RESTART)"));
+      return hasEvicted;
+    },
     /** Evicts entries until this many more bytes fit. */
     make(needed: number): void {
-      const { perPage } = bytes();
       // Two pages may be partly filled, and the indexes may need two more.
-      const limit = maxBytes - needed - 4 * perPage;
-      for (let steps = 0; steps < MOST_STEPS && bytes().inUse > limit; steps++) {
-        if (!step()) break;
+      const limit = maxBytes - needed - 4 * bytes("perPage");
+      for (let steps = 0; steps < MOST_STEPS && bytes("inUse") > limit; steps++) {
+        if (!step(STEP_MOST_ENTRIES)) break;
       }
-      if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
+      if (bytes("inFile") > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
     },
     stats: (): StoreStats | undefined => {
       // So expired entries are not counted for long, and their space is free.
-      attempt(dropExpired);
-      return attempt(() => ({ entries: entries(), bytes: bytes().inUse, evictions }));
+      attempt(() => dropExpired(STEP_MOST_ENTRIES));
+      return attempt(() => ({ entries: entries(), bytes: bytes("inUse"), evictions }));
     },
   };
 }
@@ -226,50 +242,4 @@ function attempt<T>(work: () => T): T | undefined {
   } catch {
     return undefined;
   }
-}
-
-type SqliteOperation = Extract<StoreOperation, "get" | "set" | "remove" | "purge" | "purges">;
-
-/** The pause after a failure, because an operation on a failing disk may block all callers. */
-const REST_MS = 2_000;
-
-const DATABASE = "the cache on disk";
-const MEANWHILE = "Callers get what is in memory. New answers are kept in memory only.";
-
-type Run = ReturnType<typeof createRun>;
-
-/**
- * @returns a function that runs an operation on the database and measures its duration. It rejects with `StoreUnavailable` if
- *   the operation fails. One fault causes one line in the log, and one more when everything works again.
- */
-function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteStoreOptions) {
-  const failedAt = new Map<"read" | "write", number>();
-
-  return async <T>(operation: SqliteOperation, work: () => T | Promise<T>): Promise<T> => {
-    // Reads continue while nothing can be written, for example on a full disk.
-    const kind = operation === "get" || operation === "purges" ? "read" : "write";
-    if (!database.isOpen) throw new StoreUnavailable("the database is closed");
-    if (clock.monotonic() < (failedAt.get(kind) ?? Number.NEGATIVE_INFINITY) + REST_MS)
-      throw new StoreUnavailable("the database has just failed");
-    const startedAt = performance.now();
-    try {
-      const result = await work();
-      if (failedAt.delete(kind) && failedAt.size === 0) {
-        log.backInOrder(DATABASE);
-        onBreaker("closed");
-      }
-      return result;
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (database.isOpen && failedAt.size === 0) {
-        log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });
-        onBreaker("open");
-      }
-      // If the database was closed during the operation, that is not a fault.
-      if (database.isOpen) failedAt.set(kind, clock.monotonic());
-      throw new StoreUnavailable(reason);
-    } finally {
-      onOperation(operation, performance.now() - startedAt);
-    }
-  };
 }

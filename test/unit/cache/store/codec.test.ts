@@ -74,11 +74,14 @@ describe("the stored form of an entry", () => {
     );
   });
 
-  it("reads as nothing under another key, or with another secret", () => {
+  it("reads as nothing under another key, with another secret, or in another shape", () => {
     const original = entryWith("{}");
     expect(fromBlob("another key", toBlob(KEY, original, SEAL), SEAL)).toBeUndefined();
     const guessed = createSeal(() => "a guess");
     expect(fromBlob(KEY, toBlob(KEY, original, guessed), SEAL)).toBeUndefined();
+    // Of another shape, although its version is the same.
+    Reflect.deleteProperty(original, "validators");
+    expect(fromBlob(KEY, toBlob(KEY, original, SEAL), SEAL)).toBeUndefined();
   });
 
   it("reads as nothing where it is larger than any answer", () => {
