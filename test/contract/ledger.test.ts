@@ -36,6 +36,7 @@ async function during<T>(
 }
 
 const byInstant = (one: LedgerLine, other: LedgerLine): number => instantOf(one) - instantOf(other);
+const byId = (one: LedgerLine, other: LedgerLine): number => (one.id < other.id ? -1 : 1);
 const idsOf = (lines: readonly LedgerLine[]): string[] => lines.map(({ id }) => id).toSorted();
 
 describe.each(["in memory", "in a file"])("a ledger %s", (kind) => {
@@ -85,10 +86,6 @@ describe.each(["in memory", "in a file"])("a ledger %s", (kind) => {
     expect(idsOf(pieces.flat())).toEqual([...list.keys()].toSorted());
   });
 });
-
-function byId(one: LedgerLine, other: LedgerLine): number {
-  return one.id < other.id ? -1 : 1;
-}
 
 describe("the age of a call after a restart", () => {
   it.each<[string, number, string, number]>([
@@ -167,24 +164,20 @@ describe("the ledger in a file", () => {
     const start = clock.now();
     let overflows = 0;
     const bounds = { maxRecords: 100, onOverflow: () => void overflows++ };
-    await during(
-      temporaryDirectory(),
-      clock,
-      async (ledger) => {
-        for (let each = 0; each < 800; each++) {
-          await clock.advance(1);
-          ledger.enter(ledgerEntry({ id: String(each), at: clock.now() }));
-        }
-        const held = await linesOf(ledger);
-        expect(held.length).toBeGreaterThanOrEqual(100);
-        expect(held.length).toBeLessThanOrEqual(100 + 256);
-        const since = await ledger.completeSince();
-        expect(since).toBe(Math.min(...held.map(({ at }) => at)));
-        expect(since).toBeGreaterThan(start + 300);
-        expect(overflows).toBeGreaterThan(0);
-      },
-      bounds,
-    );
+    const fill = async (ledger: OwnLedger): Promise<void> => {
+      for (let each = 0; each < 800; each++) {
+        await clock.advance(1);
+        ledger.enter(ledgerEntry({ id: String(each), at: clock.now() }));
+      }
+      const held = await linesOf(ledger);
+      expect(held.length).toBeGreaterThanOrEqual(100);
+      expect(held.length).toBeLessThanOrEqual(100 + 256);
+      const since = await ledger.completeSince();
+      expect(since).toBe(Math.min(...held.map(({ at }) => at)));
+      expect(since).toBeGreaterThan(start + 300);
+      expect(overflows).toBeGreaterThan(0);
+    };
+    await during(temporaryDirectory(), clock, fill, bounds);
   });
 
   it("stores whole milliseconds", async () => {

@@ -31,17 +31,22 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
     });
     afterEach(() => close());
 
+    /** Stores an entry under the name of its key. */
+    const put = (name: string, entry: Entry) => store.set(keyOf(name), entry);
+    const found = (name: string): Promise<Entry | undefined> => store.get(keyOf(name));
     /** The body of what is stored, uncoded. */
-    async function bodyOf(key: string): Promise<Buffer | undefined> {
-      const entry = await store.get(key);
+    async function bodyOf(name = "sold/1"): Promise<Buffer | undefined> {
+      const entry = await found(name);
       return entry && (await transcode(entry, "identity"));
     }
+    const textOf = async (name?: string): Promise<string | undefined> => (await bodyOf(name))?.toString();
 
     it("an entry is returned with every field", async () => {
       const entries = [
         entryWith("{}", clock.now()),
-        entryWith("gone", clock.now(), { status: 404, contentType: "application/problem+json" }),
-        entryWith("wrong", clock.now(), { status: 400, contentType: "application/problem+json" }),
+        ...([400, 404] as const).map((status) =>
+          entryWith("gone", clock.now(), { status, contentType: "application/problem+json" }),
+        ),
         entryWith("x", clock.now(), {
           validators: { etag: 'W/"7"', lastModified: "Thu, 01 Jan 2026 00:00:00 GMT" },
           tags: ["area:76", "record:1"],
@@ -52,10 +57,10 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
         }),
       ];
       for (const [index, entry] of entries.entries()) {
-        expect(await store.set(keyOf(`sold/${index}`), entry)).toBe(true);
+        expect(await put(`sold/${index}`, entry)).toBe(true);
         const { bodies: _given, ...fields } = entry;
-        const { bodies: _found, ...found } = (await store.get(keyOf(`sold/${index}`))) ?? { bodies: {} };
-        expect(found).toEqual(fields);
+        const { bodies: _found, ...kept } = (await found(`sold/${index}`)) ?? { bodies: {} };
+        expect(kept).toEqual(fields);
       }
     });
 
@@ -66,8 +71,8 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       ["noise", randomBytes(150_000)],
     ])("a body of %s is returned byte for byte", async (_name, body) => {
       const type = body.length === 150_000 ? "image/jpeg" : "application/json";
-      await store.set(keyOf("sold/1"), entryWith(body, clock.now(), { contentType: type }));
-      expect((await bodyOf(keyOf("sold/1")))?.equals(body)).toBe(true);
+      await put("sold/1", entryWith(body, clock.now(), { contentType: type }));
+      expect((await bodyOf())?.equals(body)).toBe(true);
     });
 
     it.each<[string, readonly ContentCoding[]]>([
@@ -80,61 +85,56 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       const bodies: Entry["bodies"] = Object.fromEntries(
         await Promise.all(codings.map(async (coding) => [coding, await transcode(entry, coding)] as const)),
       );
-      await store.set(keyOf("sold/1"), {
-        ...entry,
-        bodies: codings.length > 0 ? bodies : { packed: inFrames(body) },
-      });
-      expect((await bodyOf(keyOf("sold/1")))?.equals(body)).toBe(true);
+      await put("sold/1", { ...entry, bodies: codings.length > 0 ? bodies : { packed: inFrames(body) } });
+      expect((await bodyOf())?.equals(body)).toBe(true);
       const { bodyBytes, etag } = entry;
-      expect(await store.get(keyOf("sold/1"))).toMatchObject({ bodyBytes, etag });
+      expect(await found("sold/1")).toMatchObject({ bodyBytes, etag });
     });
 
     it.each(["listings?q=%C3%A5", "räk/smörgås 🦐", "a".repeat(8_000), "listings?areaId=1,76&q=%22%7B%7D*"])(
       "the key %# is kept apart from its neighbours",
       async (text) => {
-        await store.set(keyOf(text), entryWith("this", clock.now()));
-        await store.set(keyOf(`${text}x`), entryWith("that", clock.now()));
-        expect((await bodyOf(keyOf(text)))?.toString()).toBe("this");
+        await put(text, entryWith("this", clock.now()));
+        await put(`${text}x`, entryWith("that", clock.now()));
+        expect(await textOf(text)).toBe("this");
       },
     );
 
     it("a stale entry is returned until keepUntil", async () => {
       const entry = entryWith("{}", clock.now());
-      await store.set(keyOf("sold/1"), entry);
-      clock.set(entry.freshUntil + 1);
-      expect(await store.get(keyOf("sold/1"))).toBeDefined();
-      clock.set(entry.keepUntil - 1);
-      expect(await store.get(keyOf("sold/1"))).toBeDefined();
+      await put("sold/1", entry);
+      for (const at of [entry.freshUntil + 1, entry.keepUntil - 1]) {
+        clock.set(at);
+        expect(await found("sold/1")).toBeDefined();
+      }
       clock.set(entry.keepUntil);
-      expect(await store.get(keyOf("sold/1"))).toBeUndefined();
+      expect(await found("sold/1")).toBeUndefined();
     });
 
     it("only entries past keepUntil are removed when entries are counted", async () => {
       const at = clock.now();
-      const expired = Array.from({ length: 600 }, (_, index) => keyOf(`sold/${index}`));
-      await Promise.all(
-        expired.map((key) => store.set(key, entryWith("{}", at, { keepUntil: at + 60_000 }))),
-      );
-      await store.set(keyOf("listings/1"), entryWith("kept", at, { keepUntil: at + 60_001 }));
+      const brief = entryWith("{}", at, { keepUntil: at + 60_000 });
+      await Promise.all(Array.from({ length: 600 }, (_, index) => put(`sold/${index}`, brief)));
+      await put("listings/1", entryWith("kept", at, { keepUntil: at + 60_001 }));
       // A store may not know the number of its entries.
-      expect([601, undefined]).toContain(store.stats()?.entries);
-      clock.set(at + 59_999);
-      expect([601, undefined]).toContain(store.stats()?.entries);
+      for (const time of [at, at + 59_999]) {
+        clock.set(time);
+        expect([601, undefined]).toContain(store.stats()?.entries);
+      }
       clock.set(at + 60_000);
       // A store may remove some at a time.
       for (let nth = 1; nth <= 3; nth++) store.stats();
       expect([1, undefined]).toContain(store.stats()?.entries);
-      expect((await bodyOf(keyOf("listings/1")))?.toString()).toBe("kept");
-      expect(await store.get(keyOf("sold/0"))).toBeUndefined();
+      expect(await textOf("listings/1")).toBe("kept");
+      expect(await found("sold/0")).toBeUndefined();
     });
 
     it("an entry of 20 MB is refused and evicts nothing", async () => {
-      await store.set(keyOf("sold/1"), entryWith("kept", clock.now()));
+      await put("sold/1", entryWith("kept", clock.now()));
       const giant = entryWith(Buffer.alloc(20_000_000), clock.now() + 1);
-      expect(await store.set(keyOf("sold/2"), giant)).toBe("too-large");
-      expect(await store.set(keyOf("sold/1"), giant)).toBe("too-large");
-      expect(await store.get(keyOf("sold/2"))).toBeUndefined();
-      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("kept");
+      for (const name of ["sold/2", "sold/1"]) expect(await put(name, giant)).toBe("too-large");
+      expect(await found("sold/2")).toBeUndefined();
+      expect(await textOf()).toBe("kept");
     });
 
     it("a newer entry, or one of the same age, replaces the stored one, and never an older one", async () => {
@@ -145,8 +145,8 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
         ["3", 3, true, "3"],
         ["again", 3, true, "again"],
       ] as const) {
-        expect(await store.set(keyOf("sold/1"), entryWith(text, at + age))).toBe(result);
-        expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe(left);
+        expect(await put("sold/1", entryWith(text, at + age))).toBe(result);
+        expect(await textOf()).toBe(left);
       }
     });
 
@@ -158,18 +158,18 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
         const random = createRandom(seed);
         const ages = random.shuffled(Array.from({ length: 60 }, (_, index) => index));
         const bodyOfAge = (age: number): string => `version ${age} `.repeat(age % 3 === 0 ? 20_000 : 1);
-        await Promise.all(ages.map((age) => store.set(keyOf("sold/1"), entryWith(bodyOfAge(age), at + age))));
-        expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe(bodyOfAge(59));
+        await Promise.all(ages.map((age) => put("sold/1", entryWith(bodyOfAge(age), at + age))));
+        expect(await textOf()).toBe(bodyOfAge(59));
       },
     );
 
     it("removing an entry deletes it, and removing an unknown key does nothing", async () => {
-      await store.set(keyOf("sold/1"), entryWith("1", clock.now()));
-      await store.set(keyOf("sold/2"), entryWith("2", clock.now()));
+      await put("sold/1", entryWith("1", clock.now()));
+      await put("sold/2", entryWith("2", clock.now()));
       await store.remove(keyOf("sold/1"));
       await store.remove(keyOf("sold/3"));
-      expect(await store.get(keyOf("sold/1"))).toBeUndefined();
-      expect((await bodyOf(keyOf("sold/2")))?.toString()).toBe("2");
+      expect(await found("sold/1")).toBeUndefined();
+      expect(await textOf("sold/2")).toBe("2");
     });
   });
 }
