@@ -1,6 +1,4 @@
 /** Checks the settings that a start would use, and lists where each value comes from. */
-import { readFileSync } from "node:fs";
-
 import { readWarmItems } from "../cache/warm-list.ts";
 import type { Environment } from "../config/env.ts";
 import { examineConfig, type ExaminedConfig } from "../config/load.ts";
@@ -10,7 +8,7 @@ import { print } from "./print.ts";
 
 /** @returns the settings of a start, and all mistakes in them, those of the warm list, too */
 export function examine(env: Environment): { examined: ExaminedConfig; mistakes: readonly string[] } {
-  const examined = examineConfig({ env, readFile: (path) => readFileSync(path, "utf8") });
+  const examined = examineConfig({ env });
   const warm = examined.usable && readWarmItems(examined.usable.settings);
   return { examined, mistakes: [...examined.problems, ...(warm?.problems ?? [])] };
 }

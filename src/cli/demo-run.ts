@@ -56,17 +56,15 @@ Try these:
     const traffic = createDemoTraffic(callers.url);
     every(systemClock, TICK_MS, traffic.tick);
     print(`Five apps send requests. Watch them at ${admin.url}/`);
-    if (process.stdin.isTTY) followKeys(keysFor(sandbox, traffic, admin.url));
+    if (process.stdin.isTTY) followKeys(sandbox, traffic, admin.url);
     else print("\nCtrl-C stops everything.");
   });
   // `main` ends the process, except if it did not start.
   await sandbox.close();
 }
 
-type Keys = Readonly<Record<string, readonly [says: string, act?: () => void]>>;
-
-/** What each key prints and does. */
-function keysFor(sandbox: Sandbox, traffic: DemoTraffic, adminUrl: string): Keys {
+/** Prints and does what each key stands for. */
+function followKeys(sandbox: Sandbox, traffic: DemoTraffic, adminUrl: string): void {
   function heal(): void {
     sandbox.faults.clear();
     sandbox.setCaller(CALLER);
@@ -74,19 +72,18 @@ function keysFor(sandbox: Sandbox, traffic: DemoTraffic, adminUrl: string): Keys
     // Without this, the gateway tries again only when its pause ends: after seconds, or half a minute for a refused key.
     fetch(`${adminUrl}/circuits/try`, { method: "POST" }).catch(() => undefined);
   }
-  const turn = (): void => sandbox.setCaller({ privateKey: "other" });
   const healed =
     "Healed: the API answers and accepts the key, and the hog has gone. The gateway tries the API at once.";
-  return {
+  const keys: Readonly<Record<string, readonly [says: string, act?: () => void]>> = {
     "1": ["API down: it answers every call with 503.", () => sandbox.faults.add({ status: 503 })],
-    "2": ["Wrong key: the API refuses every call with 403.", turn],
+    "2": [
+      "Wrong key: the API refuses every call with 403.",
+      () => sandbox.setCaller({ privateKey: "other" }),
+    ],
     "3": ["A hog: one more app sends ten new questions a second.", () => traffic.setHog(true)],
     "4": ["Redis away: this demo is one gateway without Redis, so there is nothing to break."],
     "0": [healed, heal],
   };
-}
-
-function followKeys(keys: Keys): void {
   print("Keys: 1 API down, 2 wrong key, 3 a hog, 4 Redis away, 0 heal, q stop");
   const stop = (): void => void process.kill(process.pid, "SIGINT");
   // In raw mode, each key arrives immediately, and Ctrl-C arrives as a character. The demo also stops when the terminal closes.

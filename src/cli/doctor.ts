@@ -11,6 +11,7 @@ import type { Config } from "../config/config.ts";
 import { settingWarnings } from "../config/combinations.ts";
 import type { Environment } from "../config/env.ts";
 import type { ExaminedConfig } from "../config/load.ts";
+import { leavesOf } from "../config/sources.ts";
 import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
@@ -59,17 +60,12 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
 
 /** The settings check has read the files already. */
 function checkSecretFiles(_config: Config, { sources }: ExaminedConfig): Finding {
-  const files = filesIn(sources.merged);
+  const files = leavesOf(sources.merged).flatMap(([path, value]) =>
+    path.at(-1)?.endsWith("File") && typeof value === "string" && existsSync(value) ? [value] : [],
+  );
   const open = files.filter((file) => (statSync(file).mode & 0o004) !== 0);
   if (open.length === 0) return ["ok", files.join(", ") || "none"];
   return ["warning", `every user of this machine can read ${open.join(", ")}: chmod o-r`];
-}
-
-/** @returns the values of all settings whose name ends with `File` */
-function filesIn(written: unknown): string[] {
-  return Object.entries(Object(written)).flatMap(([name, value]) =>
-    typeof value === "string" ? (name.endsWith("File") && existsSync(value) ? [value] : []) : filesIn(value),
-  );
 }
 
 const SOON_DAYS = 14;
@@ -86,11 +82,9 @@ function checkCertificates({ server, admin }: Config): Finding {
 }
 
 function checkDataDir({ dataDir, redis }: Config): Finding {
-  if (dataDir === null) {
-    return redis === null
-      ? ["warning", "not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL"]
-      : ["ok", "not set; Redis keeps the budget"];
-  }
+  if (dataDir === null && redis !== null) return ["ok", "not set; Redis keeps the budget"];
+  if (dataDir === null)
+    return ["warning", "not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL"];
   // The gateway creates the directory.
   const place = existsSync(dataDir) ? dataDir : dirname(dataDir);
   try {
@@ -111,11 +105,10 @@ async function checkRedis({ redis }: Config): Promise<Finding> {
   try {
     await once(client, "ready", soon());
     const policy = await evictionPolicyOf(client);
-    if (policy === undefined)
-      return ["ok", "answers; it does not say whether it may evict the budget (INFO memory)"];
-    if (policy.isSafe) return ["ok", `answers; ${policy.name}`];
-    const remedy = "set its maxmemory-policy to volatile-lru";
-    return ["warning", `may evict the budget (${policy.name}): ${remedy}`];
+    if (policy?.isSafe === false)
+      return ["warning", `may evict the budget (${policy.name}): set its maxmemory-policy to volatile-lru`];
+    const name = policy?.name ?? "it does not say whether it may evict the budget (INFO memory)";
+    return ["ok", `answers; ${name}`];
   } catch (error) {
     return ["problem", `does not answer (${faultText(error)}): check REDIS_URL and the network`];
   } finally {
@@ -156,7 +149,7 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
     systemClock.now,
     systemRandom.unique16,
   );
-  const url = upstream.url.replace(/\/$/, "") + sign(TARGET).target;
+  const url = upstream.url + sign(TARGET).target;
   const headers = outgoingHeaders("json", upstream);
   const status = await statusOf(url, { timeout: CALL_MS, headers }).catch(faultText);
   if (status === 200) return ["ok", "the API answered 200"];

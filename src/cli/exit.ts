@@ -1,3 +1,5 @@
+import { CommanderError } from "commander";
+
 /** Exit codes of every command (docs/admin.md). */
 export const EXIT = {
   done: 0,
@@ -10,12 +12,8 @@ export const EXIT = {
 } as const;
 
 /** Ends a command with a message for people and an exit code. */
-export class CommandFailure extends Error {
-  readonly exitCode: number;
-
+export class CommandFailure extends CommanderError {
   constructor(message: string, exitCode: number = EXIT.failed) {
-    super(message);
-    this.name = "CommandFailure";
-    this.exitCode = exitCode;
+    super(exitCode, "failure", message);
   }
 }

@@ -19,12 +19,11 @@ export async function runCommand(args: readonly string[]): Promise<void> {
   try {
     await createProgram().parseAsync(args, { from: "user" });
   } catch (error) {
-    if (error instanceof CommanderError) {
-      process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    } else if (error instanceof CommandFailure) {
-      process.stderr.write(`${error.message}\n`);
-      process.exitCode = error.exitCode;
-    } else throw error;
+    if (!(error instanceof CommanderError)) throw error;
+    const isFailure = error instanceof CommandFailure;
+    // Commander has printed its own messages.
+    if (isFailure) process.stderr.write(`${error.message}\n`);
+    process.exitCode = isFailure || error.exitCode === 0 ? error.exitCode : EXIT.usage;
   }
 }
 

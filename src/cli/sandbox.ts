@@ -2,7 +2,6 @@ import type { Command } from "commander";
 
 import type * as Sandbox from "../sandbox/sandbox.ts";
 import { onStopSignal } from "../process/signals.ts";
-import { describePortInUse } from "../process/listen.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { PORT, wholeNumber } from "./settings-options.ts";
 
@@ -44,9 +43,7 @@ async function runSandbox(given: SandboxArguments): Promise<void> {
     );
     await stop;
   } catch (error) {
-    const ports = { [port]: "--port", [controlPort]: "--control-port" };
-    const why = describePortInUse(error, ports) ?? (error instanceof Error ? error.message : String(error));
-    throw new CommandFailure(`sandbox: ${why}`);
+    throw new CommandFailure(`sandbox: ${error instanceof Error ? error.message : String(error)}`);
   } finally {
     await sandbox.close();
   }

@@ -2,23 +2,21 @@
  * Checks settings against one another.
  */
 import type { Config } from "./config.ts";
+import type { Environment } from "./env.ts";
 import { formatDuration } from "./settings/units.ts";
 import type { Settings } from "./settings.ts";
 import { formatPath, type Mistake, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
 
-/**
- * @param given the secrets that environment variables hold, by the name of the variable
- * @returns the conflicts between settings. Sections with mistakes are missing, and are not checked.
- */
+/** @returns the conflicts between settings. Sections with mistakes are missing, and are not checked. */
 export function checkCombinations(
   { server, admin, upstream, redis, apps }: Partial<Settings>,
   { merged, set }: SettingSources,
-  given: ReadonlyMap<string, string>,
+  env: Environment,
 ): Mistake[] {
   const mistakes: Mistake[] = [];
   const wrong = (says: string, ...paths: SettingPath[]): void => void mistakes.push({ paths, says });
 
-  if (!given.has("UPSTREAM_PRIVATE_KEY") && !valueAt(merged, ["upstream", "privateKeyFile"]))
+  if (!env["UPSTREAM_PRIVATE_KEY"] && !valueAt(merged, ["upstream", "privateKeyFile"]))
     wrong(
       "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
         "UPSTREAM_PRIVATE_KEY to the key",

@@ -20,16 +20,15 @@ const VARIABLES = SETTINGS.flatMap(({ env: variable, ...setting }) =>
 );
 
 /** The variables that hold a secret, which the settings file cannot hold. */
-const SECRET_VARIABLES = SETTINGS.flatMap(({ secretEnv = [] }) => secretEnv);
+export const SECRET_VARIABLES = SETTINGS.flatMap(({ secretEnv = [] }) => secretEnv);
 
 /** @returns the environment of this process */
 export function processEnvironment(): Environment {
   return process.env;
 }
 
-/** @returns what the environment sets; `given`: the secrets by the names of their variables; one line for each problem */
-// oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function readEnvironment(env: Environment) {
+/** @returns what the environment sets, and one line for each problem */
+export function readEnvironment(env: Environment): { assignments: Assignment[]; problems: string[] } {
   const assignments: Assignment[] = [];
   for (const { variable, path, shape, emptyEnv } of VARIABLES) {
     // Only the names of proxy variables are common in lower case.
@@ -40,11 +39,7 @@ export function readEnvironment(env: Environment) {
     for (const [place, part] of leavesOf(readText(value, shape), path))
       assignments.push({ source, path: place, value: part });
   }
-  const problems = [...unsafe(env), ...removedIn(env), ...misspelled(env)];
-  const given = SECRET_VARIABLES.flatMap((name): [string, string][] =>
-    env[name] ? [[name, env[name]]] : [],
-  );
-  return { assignments, problems, given: new Map(given) };
+  return { assignments, problems: [...unsafe(env), ...removedIn(env), ...misspelled(env)] };
 }
 
 /** @returns the value that the setting needs. If the text is no such value: the text, which the check then refuses */

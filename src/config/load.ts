@@ -20,11 +20,13 @@ import { readSettingsFile } from "./yaml-file.ts";
 /** Where the settings come from. */
 export interface ConfigInput {
   readonly env: Environment;
-  /** Reads a file as UTF-8 text, or throws. */
-  readonly readFile: (path: string) => string;
+  /** Reads a file as UTF-8 text, or throws. Tests and benches pass others. */
+  readonly readFile?: (path: string) => string;
   /** Tests and benches pass others. */
   readonly constants?: Constants;
 }
+
+const readText = (path: string): string => readFileSync(path, "utf8");
 
 export type ExaminedConfig = ReturnType<typeof examineConfig>;
 /** Valid settings. */
@@ -32,26 +34,26 @@ export type UsableSettings = NonNullable<ExaminedConfig["usable"]>;
 
 /** Loads the settings and reports all problems instead of throwing. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigInput) {
-  const { assignments, given, problems: ofEnvironment } = readEnvironment(env);
+export function examineConfig({ env, readFile = readText, constants = CONSTANTS }: ConfigInput) {
+  const { assignments, problems: ofEnvironment } = readEnvironment(env);
   const path = env[CONFIG_FILE];
   const file = path ? readSettingsFile(path, `environment variable ${CONFIG_FILE}`, readFile) : undefined;
   const unreadable = file?.problems ?? [];
   const sources = mergeSources(DEFAULTS, file, assignments);
   const { readable: settings, mistakes } = validateSettings(sources);
-  const { values: secrets, mistakes: ofSecrets } = readSecrets({ settings, given, readFile });
+  const { values: secrets, mistakes: ofSecrets } = readSecrets({ settings, env, readFile });
   // If a file cannot be read, most settings are unknown.
   const reported =
-    unreadable.length > 0 ? [] : [...mistakes, ...ofSecrets, ...checkCombinations(settings, sources, given)];
+    unreadable.length > 0 ? [] : [...mistakes, ...ofSecrets, ...checkCombinations(settings, sources, env)];
   const problems = [
     ...unreadable,
     ...ofEnvironment,
     ...readTracing(env).problems,
     ...reported.map((mistake) => describeMistake(mistake, sources)),
-  ].map((line) => maskSecrets(line, given.values()));
+  ].map((line) => maskSecrets(line, env));
   const usable =
     problems.length === 0 && isComplete(settings)
-      ? { config: toConfig(settings, secrets, constants), settings, constants, secrets, given, sources }
+      ? { config: toConfig(settings, secrets, constants), settings, constants, secrets, env, sources }
       : undefined;
   return {
     /** One line for each problem. */
@@ -59,7 +61,7 @@ export function examineConfig({ env, readFile, constants = CONSTANTS }: ConfigIn
     /** The sections without a mistake; none if the settings file could not be read. */
     readable: unreadable.length > 0 ? {} : settings,
     sources,
-    /** Absent if there are problems. `given`: the secrets that environment variables hold, by the name of the variable. */
+    /** Absent if there are problems. */
     usable,
   };
 }
@@ -86,7 +88,7 @@ export function openSettings(input: ConfigInput) {
     /** Loads the settings again. Never throws: the result contains the problems. */
     reread: (): ExaminedConfig => examineConfig(input),
     /** Reads a file that the settings name as UTF-8 text, or throws. */
-    readFile: input.readFile,
+    readFile: input.readFile ?? readText,
     /** The path of the settings file, if there is one. */
     file: input.env[CONFIG_FILE],
   };
@@ -98,7 +100,7 @@ export function openSettings(input: ConfigInput) {
  */
 export function readSettings(env: Environment = processEnvironment()): SettingsSource | undefined {
   try {
-    return openSettings({ env, readFile: (path) => readFileSync(path, "utf8") });
+    return openSettings({ env });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);

@@ -2,6 +2,7 @@
  * Messages about settings: one line for each mistake, or the source of each setting.
  */
 import { settingWarnings } from "./combinations.ts";
+import { type Environment, SECRET_VARIABLES } from "./env.ts";
 import type { ExaminedConfig } from "./load.ts";
 import { SETTINGS } from "./settings.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
@@ -18,15 +19,15 @@ export function describeMistake({ paths, says }: Mistake, { nameOf, pathOf }: Se
 const SHORTEST_MASKED = 6;
 
 /** Masks the secrets of the environment in a line, because a secret may also be written in the wrong place. */
-export function maskSecrets(line: string, secrets: Iterable<string>): string {
-  return [...secrets]
+export function maskSecrets(line: string, env: Environment): string {
+  return SECRET_VARIABLES.map((name) => env[name] ?? "")
     .filter((secret) => secret.length >= SHORTEST_MASKED)
     .reduce((masked, secret) => masked.replaceAll(secret, SECRET_TEXT), line);
 }
 
 /** @returns what `config:check` prints for valid settings: one line for each setting that is not at its default */
 export function report({ sources, usable }: ExaminedConfig): string[] {
-  const given = [...(usable?.given.keys() ?? [])];
+  const given = SECRET_VARIABLES.filter((name) => usable?.env[name]);
   return [
     "configuration is valid",
     "  All other settings have their defaults, which config/default.yaml shows.",

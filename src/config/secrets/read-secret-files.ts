@@ -4,6 +4,7 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
+import type { Environment } from "../env.ts";
 import type { Settings } from "../settings.ts";
 import { formatPath, type Mistake, type SettingPath, valueAt } from "../sources.ts";
 import { codeOf } from "../yaml-file.ts";
@@ -21,8 +22,7 @@ export type SecretValues = ReadonlyMap<string, Secret>;
 export interface SecretSources {
   /** Sections with mistakes are missing. */
   readonly settings: Partial<Settings>;
-  /** The secrets that environment variables hold, by the name of the variable. */
-  readonly given: ReadonlyMap<string, string>;
+  readonly env: Environment;
   /** Reads a file as UTF-8 text, or throws. */
   readonly readFile: (path: string) => string;
 }
@@ -69,7 +69,7 @@ class Reader {
   /** @param variable the environment variable that can hold the secret itself */
   secret(path: SettingPath, kind: keyof typeof KINDS, variable = "", name = formatPath(path)): void {
     const { pattern, expected } = KINDS[kind];
-    const given = this.#sources.given.get(variable);
+    const given = this.#sources.env[variable] || undefined;
     if (given !== undefined && this.#fileAt(path) !== "")
       return this.#mistake(path, `${variable} is set, too; expected exactly one of the two`);
     if (given !== undefined && !pattern.test(given)) {

@@ -14,9 +14,8 @@ import { secretsIn } from "./secret.ts";
 /** How often files are read. Watching directories is not reliable: network file systems send no events. */
 export const REREAD_EVERY_MS = 1_000;
 
-/** The beginnings of the paths of settings whose values can change while the process runs. */
-const CHANGING = ["upstream.privateKey", "redis", "apps", "server.tls", "admin.tls"] as const;
-type Changing = (typeof CHANGING)[number];
+/** The settings whose files are read at the start only. */
+const FIXED = ["upstream.caFile", "admin.tokenFile"];
 
 export interface LiveSettingsOptions
   extends Pick<SecretSources, "readFile">, Pick<Observer, "info" | "warn"> {
@@ -32,7 +31,7 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
   let secrets: SecretValues = first.secrets;
   let problems: string[] = [];
   let keepPreviousKey = (): void => undefined;
-  const listeners: { readonly name: Changing; readonly apply: (config: Config) => void }[] = [];
+  const listeners: { readonly below: string; readonly apply: (config: Config) => void }[] = [];
 
   /** Reads the files now. An invalid file changes nothing, and is logged once. */
   function check(): void {
@@ -47,7 +46,9 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
   }
 
   function apply(settings: UsableSettings, values: SecretValues): void {
-    const changed = CHANGING.filter((name) => textOf(secrets, name) !== textOf(values, name));
+    const changed = [...values]
+      .filter(([path, secret]) => !FIXED.includes(path) && secret.reveal() !== secrets.get(path)?.reveal())
+      .map(([path]) => path);
     if (changed.length === 0 && settings === inForce) return;
     inForce = settings;
     secrets = values;
@@ -62,14 +63,15 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
     info("Files with secrets or certificates have changed. The new content is in use.", {
       settings: changed,
     });
-    for (const listener of listeners) if (changed.includes(listener.name)) listener.apply(config);
+    for (const { below, apply: renew } of listeners)
+      if (changed.some((path) => path.startsWith(below))) renew(config);
   }
 
   return {
     current: (): Config => config,
-    /** Calls back when the files have changed that these settings name. */
-    onChange: (name: Changing, onChange: (config: Config) => void): void =>
-      void listeners.push({ name, apply: onChange }),
+    /** Calls back when files have changed that the settings below this section name. */
+    onChange: (section: string, renew: (config: Config) => void): void =>
+      void listeners.push({ below: `${section}.`, apply: renew }),
     /** @returns how many problems the files have. Where they have some, the previous content stays in use. */
     refused: (): number => problems.length,
     check,
@@ -77,10 +79,4 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
     use: (settings: UsableSettings): void => apply(settings, settings.secrets),
     close: every(clock, REREAD_EVERY_MS, check),
   };
-}
-
-/** @returns the secrets of some settings as one text, for comparison */
-function textOf(secrets: SecretValues, name: Changing): string {
-  const some = [...secrets].filter(([path]) => path.startsWith(name));
-  return JSON.stringify(some.map(([path, secret]) => [path, secret.reveal()]));
 }

@@ -27,20 +27,17 @@ export function duration({ minMs = 1, maxMs = 24 * DAY_MS } = {}): Shape<number>
 }
 
 /** The kinds of answers that have their own lifetimes. */
-const KINDS = ["listings", "sold", "areas", "records", "images"] as const;
-type Kind = (typeof KINDS)[number];
-
-interface PerKindDeclaration {
-  readonly minMs?: number;
-  readonly default: Readonly<Record<Kind, string>>;
-  readonly env?: string;
-}
+type Kind = "listings" | "sold" | "areas" | "records" | "images";
 
 /** One lifetime for each kind of answer, reloadable. One duration in its place sets all of them. */
 export function perKind({
   minMs = 1,
   ...declaration
-}: PerKindDeclaration): Shape<Record<Kind, number>, Record<Kind, string>> {
+}: {
+  readonly minMs?: number;
+  readonly default: Readonly<Record<Kind, string>>;
+  readonly env?: string;
+}): Shape<Record<Kind, number>, Record<Kind, string>> {
   const each = duration({ minMs, maxMs: 365 * DAY_MS });
   const section = z.strictObject({ listings: each, sold: each, areas: each, records: each, images: each });
   const expected =
