@@ -15,7 +15,7 @@ import { leavesOf } from "../config/sources.ts";
 import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
-import { endOfCertificate } from "../process/tls.ts";
+import { endOfCertificate, verifiedTls } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { RedisFactory } from "../redis/connect.ts";
 import { evictionPolicyOf } from "../redis/eviction.ts";
@@ -151,7 +151,7 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   );
   const url = upstream.url + sign(TARGET).target;
   const headers = outgoingHeaders("json", upstream);
-  const status = await statusOf(url, { timeout: CALL_MS, headers }).catch(faultText);
+  const status = await statusOf(url, { ...verifiedTls(upstream.ca), timeout: CALL_MS, headers }).catch(faultText);
   if (status === 200) return ["ok", "the API answered 200"];
   if (status === 401 || status === 403) {
     const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";

@@ -5,19 +5,16 @@ import type { Constants } from "./constants.ts";
 import type { Settings } from "./settings.ts";
 import type { Secret } from "./secrets/secret.ts";
 import type { CertificatePair, SecretValues } from "./secrets/read-secret-files.ts";
-import { isMapping } from "./sources.ts";
 
-/** The settings and constants, with every value resolved that depends on other settings or on files. Deeply frozen. */
+/** The settings and constants, with every value resolved that depends on other settings or on files. */
 export type Config = ReturnType<typeof toConfig>;
 
 /** The settings are invalid. The message has one line for each problem. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
-  readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
     super(["the configuration is not valid:", ...problems].join("\n  "));
-    this.problems = problems;
   }
 }
 
@@ -31,7 +28,7 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
   if (privateKey === undefined) throw new Error("there is no private key");
   const token = secrets.get("admin.tokenFile") ?? null;
   const { server, admin, upstream, cache, budget, log, apps, redis, warm: _warm, ...rest } = settings;
-  return deepFreeze({
+  return {
     ...rest,
     ledger: constants.ledger,
     cache: { ...constants.cache, ...cache },
@@ -54,7 +51,7 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
     unlistedApps: { ...constants.unlistedApps, share: apps.unlistedShare },
     /** `null`: no Redis. */
     redis: redis.url === null ? null : { ...constants.redis, ...toRedis(redis, redis.url, secrets) },
-  });
+  };
 }
 
 // oxlint-disable-next-line typescript/explicit-function-return-type
@@ -82,12 +79,4 @@ function pairOf(secrets: SecretValues, section: string): CertificatePair | null 
   const cert = textOf(secrets, `${section}.certFile`);
   const key = secrets.get(`${section}.keyFile`);
   return cert === null || key === undefined ? null : { cert, key };
-}
-
-function deepFreeze<T>(value: T): T {
-  if (isMapping(value) || Array.isArray(value)) {
-    for (const inner of Object.values(value)) deepFreeze(inner);
-    Object.freeze(value);
-  }
-  return value;
 }

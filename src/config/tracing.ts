@@ -17,18 +17,16 @@ export function readTracing(env: Environment): {
   readonly protocol?: (typeof PROTOCOLS)[number];
   readonly problems: readonly string[];
 } {
+  const wrong = (name: string, found: string, expected: string): { problems: readonly string[] } => ({
+    problems: [`environment variable ${name}: found ${JSON.stringify(found)}; expected ${expected}`],
+  });
   const exporter = env[EXPORTER]?.trim() ?? "";
-  if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true" || exporter === "none")
-    return { problems: [] };
-  if (exporter !== "" && exporter !== "otlp") {
-    const found = JSON.stringify(exporter);
-    return { problems: [`environment variable ${EXPORTER}: found ${found}; expected otlp or none`] };
-  }
-  if (exporter === "" && !ENDPOINTS.some((name) => env[name])) return { problems: [] };
+  const isDisabled = env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true" || exporter === "none";
+  if (isDisabled || (exporter === "" && !ENDPOINTS.some((name) => env[name]))) return { problems: [] };
+  if (exporter !== "" && exporter !== "otlp") return wrong(EXPORTER, exporter, "otlp or none");
   const name = PROTOCOL_NAMES.find((one) => env[one]) ?? PROTOCOL_NAMES[0];
   const written = env[name]?.trim() || PROTOCOLS[0];
   const protocol = PROTOCOLS.find((one) => one === written);
   if (protocol !== undefined) return { protocol, problems: [] };
-  const expected = `expected ${PROTOCOLS.join(" or ")}, or ${EXPORTER}=none to switch tracing off`;
-  return { problems: [`environment variable ${name}: found ${JSON.stringify(written)}; ${expected}`] };
+  return wrong(name, written, `${PROTOCOLS.join(" or ")}, or ${EXPORTER}=none to switch tracing off`);
 }

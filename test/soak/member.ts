@@ -6,14 +6,6 @@ import { ask } from "../support/ask.ts";
 import { freePorts } from "../support/ports.ts";
 import { start, type Running } from "../support/process.ts";
 
-/** For how long a process could not be expected to answer. */
-interface Absence {
-  readonly kind: "killed" | "frozen";
-  readonly from: number;
-  /** Infinity while it lasts. */
-  to: number;
-}
-
 export type Member = ReturnType<typeof createMember>;
 
 /** The setting `server.stopDelay`: how long a process that stops still takes requests. */
@@ -22,7 +14,8 @@ export const STOP_DELAY_MS = 1_000;
 const NOTICED_MS = 500;
 
 export function createMember(name: string, env: Readonly<Record<string, string>>) {
-  const absences: Absence[] = [];
+  /** When the process was killed or frozen. `to`: Infinity while it lasts. */
+  const absences: { readonly from: number; to: number }[] = [];
   let [port, adminPort] = [0, 0];
   let written = "";
   let running: Running | undefined;
@@ -30,8 +23,8 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
   let calmSince = Number.POSITIVE_INFINITY;
 
   const admin = (): string => `http://127.0.0.1:${adminPort}`;
-  function absent(kind: Absence["kind"]): void {
-    absences.push({ kind, from: Date.now(), to: Number.POSITIVE_INFINITY });
+  function leaves(): void {
+    absences.push({ from: Date.now(), to: Number.POSITIVE_INFINITY });
     calmSince = Number.POSITIVE_INFINITY;
   }
   function isBack(): void {
@@ -71,7 +64,7 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
       isBack();
     },
     async kill() {
-      absent("killed");
+      leaves();
       isListed = false;
       running?.child.kill("SIGKILL");
       await ended();
@@ -84,21 +77,15 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
       await ended();
     },
     async freeze(ms: number) {
-      absent("frozen");
+      leaves();
       running?.child.kill("SIGSTOP");
       await lasting(ms);
       running?.child.kill("SIGCONT");
       isBack();
     },
-    /** Whether connections may have been lost in that time because the process was killed. */
-    wasKilled: (from: number, to: number) =>
-      absences.some((absence) => absence.kind === "killed" && absence.from <= to && absence.to >= from),
-    /** For how much of that time it was frozen. */
-    frozenMs: (from: number, to: number) =>
-      absences
-        .filter(({ kind }) => kind === "frozen")
-        .map((absence) => Math.min(to, absence.to) - Math.max(from, absence.from))
-        .reduce((sum, ms) => sum + Math.max(0, ms), 0),
+    /** Whether it was killed or frozen in that time, so that it may have answered late or not at all. */
+    wasAway: (from: number, to: number) =>
+      absences.some((absence) => absence.from <= to && absence.to >= from),
     /** Resident memory in MiB; `undefined` if it has ended, or if this is not Linux. */
     residentMiB: (): number | undefined => {
       try {

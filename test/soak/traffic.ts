@@ -72,9 +72,9 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
     aged: 0,
     wrong: 0,
     hung: 0,
-    /** Connections that broke because their replica was killed. */
+    /** Connections that broke while their replica was killed or frozen. */
     lost: 0,
-    /** The longest a caller waited, apart from the time in which its replica was frozen. */
+    /** The longest a caller waited for a replica that was neither killed nor frozen. */
     longestWaitMs: 0,
     statuses,
     examples,
@@ -113,12 +113,12 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
   async function send(member: Member, { app, target, canonical }: SoakRequest): Promise<void> {
     const known = random.chance(0.2) ? etags.get(target) : undefined;
     const sentAt = Date.now();
-    const asked = performance.now();
     const headers = { "x-app-id": app, ...(known && { "if-none-match": known.etag }) };
     const asking = ask(member.url() + target, { agent, headers, signal: AbortSignal.timeout(60_000) });
     const reply = await asking.catch((error: unknown) => new Error(String(error)));
     const endedAt = Date.now();
-    const waitedMs = performance.now() - asked - member.frozenMs(sentAt, endedAt);
+    const wasAway = member.wasAway(sentAt, endedAt);
+    const waitedMs = wasAway ? 0 : endedAt - sentAt;
     const status = reply instanceof Error ? 0 : reply.status;
     counts.requests += 1;
     statuses[status] = (statuses[status] ?? 0) + 1;
@@ -134,8 +134,8 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
     else if (!(reply instanceof Error)) {
       const why = faultIn(reply, canonical, known?.body, sentAt, endedAt);
       if (why !== undefined) fail("wrong", why);
-    } else if (member.wasKilled(sentAt, endedAt)) counts.lost += 1;
-    else fail("wrong", "the connection broke, and its replica was not killed");
+    } else if (wasAway) counts.lost += 1;
+    else fail("wrong", "the connection broke, and its replica was neither killed nor frozen");
     if (reply instanceof Error || reply.status !== 200) return;
     const etag = reply.headers.etag;
     if (etag !== undefined) etags.set(target, { etag, body: reply.body });

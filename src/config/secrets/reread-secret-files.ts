@@ -15,7 +15,7 @@ import { secretsIn } from "./secret.ts";
 export const REREAD_EVERY_MS = 1_000;
 
 /** The settings whose files are read at the start only. */
-const FIXED = ["upstream.caFile", "admin.tokenFile"];
+const FIXED: ReadonlySet<string> = new Set(["upstream.caFile", "admin.tokenFile"]);
 
 export interface LiveSettingsOptions
   extends Pick<SecretSources, "readFile">, Pick<Observer, "info" | "warn"> {
@@ -47,7 +47,7 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
 
   function apply(settings: UsableSettings, values: SecretValues): void {
     const changed = [...values]
-      .filter(([path, secret]) => !FIXED.includes(path) && secret.reveal() !== secrets.get(path)?.reveal())
+      .filter(([path, secret]) => !FIXED.has(path) && secret.reveal() !== secrets.get(path)?.reveal())
       .map(([path]) => path);
     if (changed.length === 0 && settings === inForce) return;
     inForce = settings;

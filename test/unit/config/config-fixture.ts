@@ -1,5 +1,5 @@
-import { type Config, ConfigError } from "../../../src/config/config.ts";
-import { openSettings } from "../../../src/config/load.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { examineConfig, type ExaminedConfig } from "../../../src/config/load.ts";
 
 /** The least environment with which the gateway starts. */
 export const MINIMAL = {
@@ -13,26 +13,24 @@ export const MINIMAL = {
   BUDGET: "60/1m,10000/1d",
 };
 
-/** Loads the defaults with these variables and files. No other file can be read. */
-export function load(env: Record<string, string>, files: Record<string, string> = {}): Config {
+function examine(env: Record<string, string>, files: Record<string, string>): ExaminedConfig {
   const readFile = (path: string): string => {
     const content = files[path];
     if (content === undefined) throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
     return content;
   };
-  return openSettings({ env, readFile }).first.config;
+  return examineConfig({ env, readFile });
+}
+
+/** Loads the defaults with these variables and files. No other file can be read. */
+export function load(env: Record<string, string>, files: Record<string, string> = {}): Config {
+  const { usable, problems } = examine(env, files);
+  if (usable === undefined) throw new Error(problems.join("\n"));
+  return usable.config;
 }
 
 /** The lines with which a start is refused; none where it is not. */
-export function problemsOf(
+export const problemsOf = (
   env: Record<string, string>,
   files: Record<string, string> = {},
-): readonly string[] {
-  try {
-    load(env, files);
-    return [];
-  } catch (error) {
-    if (error instanceof ConfigError) return error.problems;
-    throw error;
-  }
-}
+): readonly string[] => examine(env, files).problems;

@@ -98,17 +98,12 @@ it.each(["from-file", "from-file\n", "from-file\r\n"])("the file %j holds the pr
   expect(config.upstream.privateKey.reveal()).toBe("from-file");
 });
 
-it("the configuration is deeply frozen, and no printed form of it shows a secret", () => {
-  const frozen = (value: unknown): boolean =>
-    typeof value !== "object" ||
-    value === null ||
-    (Object.isFrozen(value) && Object.values(value).every((inner) => frozen(inner)));
+it("no printed form of the configuration shows a secret", () => {
   const config = load({
     ...MINIMAL,
     ADMIN_TOKEN: "t0ken-of-operators",
     REDIS_URL: "redis://me:p%40ss@h",
   });
-  expect(frozen(config)).toBe(true);
   expect(secretsIn(config).toSorted()).toEqual([
     "k3y-of-acme",
     "p%40ss",
