@@ -151,7 +151,9 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   );
   const url = upstream.url + sign(TARGET).target;
   const headers = outgoingHeaders("json", upstream);
-  const status = await statusOf(url, { ...verifiedTls(upstream.ca), timeout: CALL_MS, headers }).catch(faultText);
+  const status = await statusOf(url, { ...verifiedTls(upstream.ca), timeout: CALL_MS, headers }).catch(
+    faultText,
+  );
   if (status === 200) return ["ok", "the API answered 200"];
   if (status === 401 || status === 403) {
     const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";
