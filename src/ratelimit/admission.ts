@@ -1,17 +1,17 @@
 /** When a call may go, and which problem a refused caller gets. docs/fairness.md explains the rules. */
 import type { Config } from "../config/config.ts";
-import type { Problem } from "../errors.ts";
+import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Cause, Priority, RefusalReason } from "../telemetry/events.ts";
+import type { Cause, RefusalReason } from "../telemetry/events.ts";
 import type { Apps } from "./apps.ts";
 import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
-import { Calendar, dayFreeAt } from "./fairness/calendar.ts";
+import { Calendar } from "./fairness/calendar.ts";
 import { isOwed, type Placed, Places, type WaitingCall } from "./fairness/places.ts";
-import type { Situation } from "./fairness/shares.ts";
+import { dayFreeAt, type Situation, situationOf } from "./fairness/shares.ts";
 import type { Limiter, LimiterConfig, Permit, WindowState } from "./limiter.ts";
-import { type Expectation, lateRefusalOf, refusalOf } from "./refusals.ts";
-import { type AppCall, appsOf, type UpstreamRequest } from "./throttled.ts";
+import { type Expectation, refusalOf } from "./refusals.ts";
+import { type AppCall, chargesOf, type UpstreamRequest } from "./throttled.ts";
 
 export type CallsConfig = Pick<
   Config["budget"],
@@ -51,7 +51,10 @@ const SLOW = 2;
 /** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
 const ROUNDED_MS = 1_000;
 
-/** An expectation, and the calendar that it was read from, if any. */
+/** Nothing but the calls in flight prevents a call. */
+const IN_FLIGHT: Expectation = { forMs: 0, why: "budget" };
+
+/** An expectation, and the calendar that it was read from. A circuit that refuses a call needs none. */
 interface Expected extends Expectation {
   readonly calendar?: Calendar;
 }
@@ -59,8 +62,8 @@ interface Expected extends Expectation {
 export class Admission {
   readonly places: Places;
   config: CallsConfig;
-  /** No app gets a permit before, as the limiter replied. */
-  blocked = { until: 0, isAway: false };
+  /** No app gets a permit before this instant, as the limiter replied. */
+  blockedUntil = 0;
   readonly #options: CallsOptions;
   readonly #inFlight: ReadonlySet<Permit>;
   readonly #now: () => number;
@@ -94,55 +97,55 @@ export class Admission {
     const now = this.#now();
     this.places.hear(state.newsElsewhere);
     this.#awaySince = isAway(state) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
-    const inFlight = windowOf(this.#inFlight, concurrency);
-    return { state, inFlight, asked: this.places.asked(), apps, reserve, now };
-  }
-
-  /** The calendar for calls of a priority. @param except a call that may get another place */
-  calendar(priority: Priority, except?: UpstreamRequest): Calendar {
-    return new Calendar(this.situation(), this.places.before(priority, except));
+    const facts = { state, asked: this.places.asked(), apps, reserve, now };
+    return situationOf(facts, windowOf(this.#inFlight, concurrency));
   }
 
   /** How long a new call would wait, and for what. */
   expect({ app, priority, resource }: AppCall & { readonly resource: Resource }): Expectation {
-    return this.#expect({ resource, query: "", cause: "miss" }, [app], priority);
-  }
-
-  /** The place of a new call. Throws the problem of a call that circuits stop, or whose permit would come too late. */
-  admit(request: UpstreamRequest): Placed {
-    const promisedAt = this.places.ask(request);
-    const promised = promisedAt === undefined ? undefined : { at: promisedAt, placedAt: 0 };
-    const { expected, place } = this.#plan(request, promised, 0);
-    const problem = place === undefined ? this.#refuse(request, expected) : undefined;
-    if (!this.#isEnforced(expected)) return this.#placedFrom(0);
-    if (place === undefined) throw problem;
-    return place;
+    return this.#expect({ resource, query: "", cause: "miss" }, [{ app, priority }]);
   }
 
   /**
-   * The next place of a waiting call, or the problem if it comes too late.
-   * @param kept the place that it may use in any case
+   * The place of a call, for the app that can send it first, of all apps that wait for it. Or its problem, if a circuit stops
+   * it, or its permit would come too late.
+   * @param kept a place that it may use unless a circuit or `perDay` stops it
    * @param notBefore it gets no permit before this instant
    */
-  again(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
-    const { expected, place } = this.#plan(request, kept, notBefore);
-    if (!this.#isEnforced(expected)) return this.#placedFrom(notBefore);
-    if (place !== undefined) return place;
-    if (kept === undefined || !isOwed(kept) || expected.why === "cool-off")
-      return this.#refuse(request, expected);
-    return this.late(request, { app: request.app, priority: request.waiting.priority() });
+  plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
+    const expected = this.#expect(request, chargesOf(request), request);
+    const { why, forMs, calendar } = expected;
+    const now = this.#now();
+    const mayKeep = kept !== undefined && why !== "cool-off" && why !== "per-day";
+    const at = Math.max(notBefore, Math.min(now + forMs, mayKeep ? kept.at : Number.POSITIVE_INFINITY));
+    const isLate = at > now && at - now + this.#marginMs(at - now, kept) > this.leftMs(request);
+    const isAwayForLong = why === "redis-away" && now >= this.#awaySince + PATIENCE_MS;
+    const isRefused = calendar === undefined || isLate || isAwayForLong;
+    const problem = isRefused ? this.#refuse(request, expected, kept) : undefined;
+    if (!this.#isEnforced(expected)) return { at: Math.max(now, notBefore), placedAt: now };
+    return problem ?? (at === kept?.at ? kept : { at, placedAt: now });
+  }
+
+  /** What a call leaves in each window if it goes now, in the order of `LimiterConfig.windows`. */
+  leave(call: WaitingCall, app: string): number[] {
+    const { request } = call;
+    const priority = request.waiting.priority();
+    const calendar = new Calendar(this.situation(), this.places.before(priority, request), { app, priority });
+    return calendar.leave(isOwed(call));
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
-  late(request: UpstreamRequest, { app, priority }: AppCall): Problem {
+  late(request: UpstreamRequest, caller: AppCall): Problem {
     const { apps, observer, fraction } = this.#options;
+    const { app, priority } = caller;
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
       observer.refused(apps.labelOf(app), "deadline", true);
     // When the caller tries again, this call is not ahead of it.
-    const expected = this.#expect(request, [app], priority, request);
     const isObserving = this.config.mode === "observe";
-    return lateRefusalOf(isObserving ? { ...expected, forMs: 0 } : expected, app, fraction());
+    const why = isObserving ? IN_FLIGHT : this.#expect(request, [caller], request);
+    const { code, details } = refusalOf(why, app, fraction());
+    return new Problem(code, { ...details, late: true });
   }
 
   /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */
@@ -155,23 +158,6 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  /** Plans a call for the app that can send it first, of all apps that wait for it. It has no place if that is too late. */
-  #plan(
-    request: UpstreamRequest,
-    kept: Placed | undefined,
-    notBefore: number,
-  ): { readonly expected: Expected; readonly place?: Placed } {
-    const expected = this.#expect(request, appsOf(request), request.waiting.priority(), request);
-    const { why, forMs, calendar } = expected;
-    const now = this.#now();
-    const mayKeep = kept !== undefined && why !== "cool-off" && why !== "per-day";
-    const at = Math.max(notBefore, Math.min(now + forMs, mayKeep ? kept.at : Number.POSITIVE_INFINITY));
-    const isLate = at > now && at - now + this.#marginMs(at - now, kept) > this.leftMs(request);
-    const isAwayForLong = why === "redis-away" && now >= this.#awaySince + PATIENCE_MS;
-    if (calendar === undefined || isLate || isAwayForLong) return { expected };
-    return { expected, place: at === kept?.at ? kept : { at, placedAt: now } };
-  }
-
   /** Time for the call itself, and for errors of the estimate. */
   #marginMs(waitMs: number, kept: Placed | undefined): number {
     if (kept !== undefined && isOwed(kept)) return this.#latencyMs;
@@ -179,51 +165,50 @@ export class Admission {
     return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
   }
 
-  /** How long a call would wait if the app that can send it first paid for it. A circuit that refuses it needs no calendar. */
-  #expect(
-    call: CircuitCall,
-    apps: readonly string[],
-    priority: Priority,
-    except?: UpstreamRequest,
-  ): Expected {
+  /** How long a call would wait if the app that can send it first paid for it. @param except this call may get another place */
+  #expect(call: CircuitCall, charges: [AppCall, ...AppCall[]], except?: UpstreamRequest): Expected {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
-    const calendar = this.calendar(priority, except);
-    const all = apps.map((app) => this.#expectOf({ app, priority }, calendar, stop));
-    return { ...all.reduce((a, b) => (b.forMs < a.forMs ? b : a)), calendar };
+    const situation = this.situation();
+    const places = this.places.before(charges[0].priority, except);
+    const all = charges.map((charge) => {
+      const calendar = new Calendar(situation, places, charge);
+      return { ...this.#expectOf(charge, calendar, stop), calendar };
+    });
+    return all.reduce((a, b) => (b.forMs < a.forMs ? b : a));
   }
 
-  #expectOf(call: AppCall, calendar: Calendar, stop: Stop | undefined): Expectation {
+  #expectOf({ app }: AppCall, calendar: Calendar, stop: Stop | undefined): Expectation {
     const { situation } = calendar;
-    const now = this.#now();
-    const forMs = calendar.earliest(call, now) - now;
-    const isObserving = this.config.mode === "observe";
-    if (stop !== undefined && (stop.until >= now + forMs || isObserving)) return this.#pauseOf(stop);
-    const blockedMs = this.blocked.until - now;
-    if (this.blocked.isAway && blockedMs > forMs) return { forMs: blockedMs, why: "redis-away" };
-    if (forMs > 0 && isAway(situation.state)) return { forMs: AWAY_MS, why: "redis-away" };
-    const dayMs = dayFreeAt(situation, call.app) - now;
-    if (dayMs > 0 && dayMs >= forMs) return { forMs: dayMs, why: "per-day" };
-    const isOverShare = forMs > 0 && calendar.isHeldBack(call);
-    return { forMs: Math.max(forMs, blockedMs), why: isOverShare ? "share" : "budget" };
+    const { now, state } = situation;
+    const at = Math.max(calendar.earliest(now), this.blockedUntil);
+    const forMs = at - now;
+    if (stop !== undefined && (stop.until >= at || this.config.mode === "observe"))
+      return this.#pauseOf(stop);
+    if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away" };
+    const dayAt = dayFreeAt(app, situation);
+    if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
+    return { forMs, why: forMs > 0 && calendar.isHeldBack() ? "share" : "budget" };
   }
 
   #pauseOf({ until, cause }: Stop): Expectation {
     return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause };
   }
 
-  #refuse(request: UpstreamRequest, expected: Expected): Problem {
+  /** A call that has lost its place is not promised another one. */
+  #refuse(request: UpstreamRequest, expected: Expected, kept: Placed | undefined): Problem {
     const { apps, fraction, observer, circuits } = this.#options;
     const { why, cause, calendar } = expected;
-    const [app = request.app] = appsOf(request);
+    const [charge] = chargesOf(request);
+    const { app } = charge;
     const problem = refusalOf(expected, app, fraction());
     observer.refused(apps.labelOf(app), why, this.#isEnforced(expected));
     if (cause !== undefined) circuits.refused(cause);
-    if (calendar === undefined || (why !== "budget" && why !== "share")) return problem;
+    const hasLost = kept !== undefined && isOwed(kept);
+    if (calendar === undefined || hasLost || (why !== "budget" && why !== "share")) return problem;
     const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
     // `Retry-After` is in whole seconds. At that instant, the permits may belong to other places.
-    const priority = request.waiting.priority();
-    const at = calendar.earliest({ app, priority, isPromise: true }, backAt(problem));
+    const at = calendar.for({ ...charge, isPromise: true }).earliest(backAt(problem));
     const isTaken = at > backAt(problem) + ROUNDED_MS;
     const refusal = isTaken ? refusalOf({ ...expected, forMs: at - this.#now() }, app, 0) : problem;
     this.places.promise(request, backAt(refusal));
@@ -233,11 +218,6 @@ export class Admission {
   /** The API itself asks for pauses, so circuits refuse calls in every mode. */
   #isEnforced({ why }: Expectation): boolean {
     return why === "cool-off" || this.config.mode === "enforce";
-  }
-
-  #placedFrom(notBefore: number): Placed {
-    const now = this.#now();
-    return { at: Math.max(now, notBefore), placedAt: now };
   }
 }
 

@@ -12,9 +12,9 @@ import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission, type CallsConfig, type CallsOptions } from "./admission.ts";
-import { FairOrder, type Head } from "./fairness/order.ts";
-import { isOwed, type WaitingCall } from "./fairness/places.ts";
-import { Shares, type Situation } from "./fairness/shares.ts";
+import { FairOrder } from "./fairness/order.ts";
+import { isOwed, type Placed, type WaitingCall } from "./fairness/places.ts";
+import type { Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
 import type { Expectation } from "./refusals.ts";
 import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./throttled.ts";
@@ -28,12 +28,14 @@ interface Entry extends WaitingCall {
   late?: Problem;
 }
 
-/** How often the waiting calls whose instants come first are looked at again. */
+/** A waiting call that may be charged to this app. */
+interface Head extends AppCall {
+  readonly entry: Entry;
+}
+
+/** How often the waiting calls whose instants come first are planned again. */
 const LOOK_EVERY_MS = 500;
 const MOST_LOOKED_AT = 20;
-/** So many jobs wait to start that Bottleneck, whose timers take 4 ms, is never the limit. */
-const LEAD_MS = 20;
-const MOST_JOBS = 100;
 
 const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
@@ -56,9 +58,9 @@ export class Calls {
   /** Jobs choose one after the other. */
   #choosing: Promise<unknown> = Promise.resolve();
   #cancelNext = (): void => undefined;
-  #isWatching = false;
-  /** Whether jobs start as soon as the present step has ended. */
+  /** Jobs start as soon as the present step has ended. */
   #isStarting = false;
+  #lookAt = 0;
 
   constructor(options: CallsOptions, config: CallsConfig) {
     this.#options = options;
@@ -67,7 +69,7 @@ export class Calls {
     this.#admission = new Admission(options, config, this.#waiting, this.#inFlight);
     this.configure(config);
     options.limiter.onChange(() => {
-      this.#admission.blocked = { until: 0, isAway: false };
+      this.#admission.blockedUntil = 0;
       this.#startJobs();
     });
     options.circuits.onChange(() => {
@@ -89,7 +91,8 @@ export class Calls {
         refusedHere: true,
         internal: "the retry budget is used up",
       });
-    const place = this.#admission.admit(request);
+    const place = this.#admission.plan(request, this.#admission.places.ask(request));
+    if (place instanceof Problem) throw place;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
       request,
@@ -166,7 +169,7 @@ export class Calls {
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
       this.#admission.places.joined(request);
-      this.#placeAgain(entry, entry);
+      if (entry.at > this.#now()) this.#placeAgain(entry, entry);
       if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
     // A caller is refused alone if its deadline passes before those of other callers. The timer above refuses the last one.
@@ -186,7 +189,6 @@ export class Calls {
   #enterQueue(entry: Entry): void {
     this.#waiting.add(entry);
     this.#admission.places.tell();
-    this.#watch();
     const urgency = urgencyOf(entry);
     for (const other of this.#waiting)
       if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now())
@@ -194,29 +196,13 @@ export class Calls {
     this.#startJobs();
   }
 
-  /** Looks at the waiting calls at intervals, until there are none: permits may be free earlier than planned. */
-  #watch(): void {
-    if (this.#isWatching || this.#isObserving()) return;
-    this.#isWatching = true;
-    this.#options.clock.after(LOOK_EVERY_MS, () => {
-      this.#isWatching = false;
-      for (const entry of this.#firstWaiting(MOST_LOOKED_AT)) this.#placeAgain(entry, entry);
-      if (this.#waiting.size > 0) this.#watch();
-      this.#startJobs();
-    });
-  }
-
-  /** The waiting calls whose instants come first. */
-  #firstWaiting(most: number): Entry[] {
-    return [...this.#waiting].toSorted((a, b) => a.at - b.at).slice(0, most);
-  }
-
   /** @param kept the place that it may use in any case @param notBefore it gets no permit before this instant */
-  #placeAgain(entry: Entry, kept?: Entry, notBefore?: number): void {
+  #placeAgain(entry: Entry, kept?: Placed, notBefore?: number): void {
     if (!this.#waiting.has(entry)) return;
-    const place = this.#admission.again(entry.request, kept, notBefore);
+    const place = this.#admission.plan(entry.request, kept, notBefore);
     if (place instanceof Problem) return this.#withdraw(entry, place);
-    Object.assign(entry, place);
+    entry.at = place.at;
+    entry.placedAt = place.placedAt;
   }
 
   #withdrawLate(entry: Entry, app: string): void {
@@ -225,16 +211,11 @@ export class Calls {
     this.#withdraw(entry, entry.late);
   }
 
-  /** Rejects a waiting call, so other calls may go earlier. When many are withdrawn together, jobs are started once. */
+  /** Rejects a waiting call, so other calls may go earlier. */
   #withdraw(entry: Entry, why: Error): void {
     this.#leaveQueue(entry);
     entry.reject(why);
-    if (this.#isStarting) return;
-    this.#isStarting = true;
-    queueMicrotask(() => {
-      this.#isStarting = false;
-      this.#startJobs();
-    });
+    this.#startJobs();
   }
 
   #leaveQueue(entry: Entry): void {
@@ -243,28 +224,45 @@ export class Calls {
 
   // Its instant has come.
 
-  /** Schedules jobs for the calls whose instant has come. With spacing there is one at a time, because each costs a space. */
+  /** Starts jobs at the end of the present step, because many calls may come or leave in one step. */
   #startJobs(): void {
-    if (this.#closedBecause !== undefined) return;
-    const [next] = this.#firstWaiting(1);
-    if (next !== undefined && next.at > this.#now()) this.#placeAgain(next, next);
-    const due = this.#due().length;
-    if (due === 0) this.#wakeAt(Number.POSITIVE_INFINITY);
-    const most = Math.min(MOST_JOBS, Math.max(1, Math.floor(LEAD_MS / Math.max(0.1, this.#spacingMs()))));
-    for (; this.#jobs < Math.min(most, due); this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    queueMicrotask(() => {
+      this.#isStarting = false;
+      if (this.#closedBecause === undefined) this.#schedule();
+    });
+  }
+
+  /** Schedules jobs for the calls whose instant has come. */
+  #schedule(): void {
+    this.#lookAhead();
+    const most = Math.min(this.#admission.config.concurrency, this.#due().length);
+    for (; this.#jobs < most; this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
+    this.#wake();
   }
 
   #due(): Entry[] {
     return [...this.#waiting].filter(({ at }) => at <= this.#now());
   }
 
-  /** Starts jobs again at an instant, or when the instant of a call comes. */
-  #wakeAt(until: number): void {
+  /** Permits may be free earlier than planned: plans the next call again, and at intervals those after it. */
+  #lookAhead(): void {
     const now = this.#now();
-    const instants = [until, this.#admission.blocked.until, ...[...this.#waiting].map(({ at }) => at)];
-    const next = Math.min(...instants.filter((at) => at > now));
+    const isTime = now >= this.#lookAt;
+    if (this.#isObserving() || (!isTime && this.#due().length > 0)) return;
+    if (isTime) this.#lookAt = now + LOOK_EVERY_MS;
+    const sorted = [...this.#waiting].toSorted((a, b) => a.at - b.at);
+    for (const entry of sorted.slice(0, isTime ? MOST_LOOKED_AT : 1)) this.#placeAgain(entry, entry);
+  }
+
+  /** Starts jobs again when the instant of a call comes, or when it is time to look ahead. */
+  #wake(): void {
     this.#cancelNext();
-    if (next === Number.POSITIVE_INFINITY) return;
+    if (this.#waiting.size === 0) return;
+    const now = this.#now();
+    const instants = [this.#admission.blockedUntil, ...Array.from(this.#waiting, ({ at }) => at)];
+    const next = Math.min(this.#lookAt, ...instants.filter((at) => at > now));
     this.#cancelNext = this.#options.clock.after(Math.max(1, Math.ceil(next - now)), () => this.#startJobs());
   }
 
@@ -274,16 +272,15 @@ export class Calls {
     const chosen = this.#choosing.then(() => this.#departNext());
     this.#choosing = chosen.catch(() => undefined);
     const call = await chosen;
-    if (call === undefined) return;
+    if (call === undefined) return this.#wake();
     this.#startJobs();
     await call.ended;
     this.#startJobs();
   }
 
-  /** Sends the next call. Without a permit, it arranges the next job. */
+  /** Sends the next call, if one gets a permit. */
   async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
     const { limiter, clock, circuits } = this.#options;
-    let until = Number.POSITIVE_INFINITY;
     /** Apps that may send nothing now, although others may. */
     const refused = new Set<string>();
     for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
@@ -301,59 +298,50 @@ export class Calls {
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
         if (this.#waiting.has(entry) && circuits.stopOf(entry.request) === undefined) {
-          const situation = this.situation();
-          this.#order.departs(app, new Shares(situation, situation.inFlight));
+          this.#order.departs(app, this.situation().inFlight);
           this.#leaveQueue(entry);
           return { ended: entry.send(acquired.permit) };
         }
         limiter.release(acquired.permit);
         continue;
       }
-      const { reason } = acquired;
-      until = Math.min(until, acquired.until);
+      const { reason, until } = acquired;
       // Another app may have to leave less, or may have calls left today.
       const isOfApp = reason === "reserved" || reason === "per-day";
       if (isOfApp) refused.add(nameOf(next));
-      else this.#admission.blocked = { until: acquired.until, isAway: reason === "redis-away" };
+      else this.#admission.blockedUntil = until;
       if (isOfApp && !chargesOf(entry.request).every((charge) => refused.has(nameOf(charge)))) continue;
       for (const one of reason === "redis-away" ? this.#waiting : [entry])
-        this.#placeAgain(one, isOwed(one) ? one : undefined, acquired.until);
+        this.#placeAgain(one, isOwed(one) ? one : undefined, until);
     }
-    this.#wakeAt(until);
     return undefined;
   }
 
   /** The first of the calls whose instant has come, if one may go now. @param refused the names of calls that may not */
-  #next(refused: ReadonlySet<string>): Head<Entry> | undefined {
-    const heads = new Map<string, Head<Entry>>();
-    for (const entry of this.#due())
-      for (const charge of chargesOf(entry.request)) {
-        const name = nameOf(charge);
-        const first = heads.get(name);
-        if (!refused.has(name) && (first === undefined || entry.at < first.entry.at))
-          heads.set(name, { ...charge, entry });
-      }
-    if (this.#isObserving()) return heads.values().next().value;
-    if (heads.size === 0 || this.#now() < this.#admission.blocked.until) return undefined;
-    const situation = this.situation();
-    const { inFlight } = situation;
-    const shares = new Shares(situation, inFlight);
-    // Background work, and apps beyond their share, leave room for one more call in flight.
-    const leaves = ({ app, priority }: AppCall): number =>
-      priority === "interactive" && (inFlight.byApp.get(app) ?? 0) < shares.of(app)
-        ? 0
-        : Math.min(1, inFlight.limit - 1);
-    return this.#order.of([...heads.values()]).find((head) => inFlight.remaining > leaves(head));
+  #next(refused: ReadonlySet<string>): Head | undefined {
+    const due = this.#due();
+    if (due.length === 0 || this.#now() < this.#admission.blockedUntil) return undefined;
+    const { inFlight } = this.situation();
+    const { limit, remaining } = inFlight.window;
+    const mayGo = (head: AppCall): boolean => {
+      // Background work, and apps beyond their share, leave room for one more call in flight.
+      const isFirst = head.priority === "interactive" && inFlight.usedBy(head.app) < inFlight.of(head.app);
+      const hasRoom = remaining > (isFirst ? 0 : Math.min(1, limit - 1));
+      return (hasRoom || this.#isObserving()) && !refused.has(nameOf(head));
+    };
+    const heads = due.flatMap((entry) => chargesOf(entry.request).map((charge) => ({ ...charge, entry })));
+    const first = (a: Head | undefined, b: Head): Head =>
+      a === undefined || this.#order.compare(b, a) < 0 ? b : a;
+    return heads.filter(mayGo).reduce(first, undefined);
   }
 
-  #acquire({ app, priority, entry }: Head<Entry>): ReturnType<Limiter["acquire"]> {
+  #acquire({ app, priority, entry }: Head): ReturnType<Limiter["acquire"]> {
     const { limiter } = this.#options;
     const { resource, cause, query } = entry.request;
     const request = { app, priority, resource, cause, query: queryHash(query) };
     if (this.#isObserving())
       return limiter.acquireAnyway({ ...request, leave: [] }).then((permit) => ({ kind: "permit", permit }));
-    const calendar = this.#admission.calendar(priority, entry.request);
-    return limiter.acquire({ ...request, leave: calendar.leave({ app, priority }, isOwed(entry)) });
+    return limiter.acquire({ ...request, leave: this.#admission.leave(entry, app) });
   }
 
   /** Sends a call with its permit, and settles the permit in any case. */

@@ -5,7 +5,7 @@ import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
 import type { CallsConfig, CallsOptions } from "./admission.ts";
 import { Calls } from "./calls.ts";
 import { type CircuitRules, Circuits, type CircuitsOptions } from "./circuits/circuits.ts";
-import { Calendar } from "./fairness/calendar.ts";
+import { sharesOf } from "./fairness/shares.ts";
 import type { Limiter, LimiterConfig, WindowState } from "./limiter.ts";
 import { type ShareOfWindow, windowOverview } from "./overview.ts";
 import { retryAfterSeconds } from "./refusals.ts";
@@ -94,7 +94,7 @@ export class Budget {
 
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function viewOf(calls: Calls, now: number) {
-  const calendar = new Calendar(calls.situation(), []);
-  const { windows } = calendar.situation.state;
-  return { until: now + VIEW_MS, windows, sharesOf: memoize((app) => calendar.sharesOf(app)) };
+  const situation = calls.situation();
+  const { windows } = situation.state;
+  return { until: now + VIEW_MS, windows, sharesOf: memoize((app) => sharesOf(app, situation)) };
 }

@@ -24,33 +24,27 @@ const CODES = {
   "cool-off": "upstream-unavailable",
 } as const;
 
-/** @param app whose share or `perDay` may be used up @param fraction from 0 up to 1: jitter */
+const PER_DAY = "This app has used up its requests to the property service for any 24 hours.";
+const IN_FLIGHT =
+  "The call was still in the queue at the request's deadline. Nothing was sent to the property service.";
+
+/**
+ * If nothing but the calls in flight prevents a call, the caller's deadline has passed in the queue.
+ * @param app whose share or `perDay` may be used up
+ * @param fraction from 0 up to 1: jitter
+ */
 export function refusalOf({ forMs, why, cause }: Expectation, app: string, fraction: number): Problem {
   const code = cause === "credentials" ? "upstream-authentication-failed" : CODES[why];
   // The upstream named this time, or the next probe is due then.
   const jitter = why === "cool-off" ? 0 : JITTER * fraction;
+  const isDue = forMs <= 0;
+  const detail = isDue ? IN_FLIGHT : why === "per-day" ? PER_DAY : undefined;
   return new Problem(code, {
-    ...(why === "per-day" && {
-      detail: "This app has used up its requests to the property service for any 24 hours.",
-    }),
+    ...(detail !== undefined && { detail }),
     ...(code === "quota-exceeded" && { ofApp: app }),
     retryAfterSeconds: retryAfterSeconds(forMs * (1 + jitter)),
     refusedHere: true,
-    internal: `no permit before the deadline: ${cause ?? why}`,
-  });
-}
-
-/** The problem of a call whose deadline passes in the queue: the reason why it waits, or too many calls in flight. */
-export function lateRefusalOf(expectation: Expectation, app: string, fraction: number): Problem {
-  const { code, details } = refusalOf(expectation, app, fraction);
-  if (expectation.forMs > 0) return new Problem(code, { ...details, late: true });
-  return new Problem("temporary-reduced-capacity", {
-    detail:
-      "The call was still in the queue at the request's deadline. Nothing was sent to the property service.",
-    retryAfterSeconds: 1,
-    refusedHere: true,
-    late: true,
-    internal: "no permit before the deadline: too many calls in flight",
+    internal: `no permit before the deadline: ${isDue ? "too many calls in flight" : (cause ?? why)}`,
   });
 }
 

@@ -73,14 +73,12 @@ export type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Pro
  */
 export type Throttled = <T>(request: UpstreamRequest, send: Send<T>) => Promise<T>;
 
-/** The apps that wait for a call. It may be charged to any of them. Without a caller: the app that started it. */
-export function appsOf({ app, waiting }: UpstreamRequest): readonly string[] {
-  const apps = waiting.apps();
-  return apps.length === 0 ? [app] : apps;
-}
-
-/** The call as each of these apps may be charged for it. */
-export function chargesOf(request: UpstreamRequest): readonly AppCall[] {
-  const priority = request.waiting.priority();
-  return appsOf(request).map((app) => ({ app, priority }));
+/**
+ * A call as each app may be charged for it that waits for it, the longest waiting first. Without a caller: the app that
+ * started it.
+ */
+export function chargesOf({ app, waiting }: UpstreamRequest): [AppCall, ...AppCall[]] {
+  const priority = waiting.priority();
+  const [first = app, ...others] = waiting.apps();
+  return [{ app: first, priority }, ...others.map((other) => ({ app: other, priority }))];
 }

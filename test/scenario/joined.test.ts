@@ -157,7 +157,7 @@ describe("a call that several apps wait for", () => {
     expect((await get("quiet", "/areas?q=before")).status).toBe(200);
     expect(await spentBy(gateway, "quiet")).toBe(1);
     const asked = get("quiet", "/areas?q=a");
-    await clock.armed(5_001);
+    await queued(gateway, 1);
     // Has had nothing yet: in the fair order it comes first.
     const joined = get("hog", "/areas?q=a");
     await gateway.admitted();

@@ -1,13 +1,11 @@
 /**
- * The calendar of the next calls. A call that waits has a place: the instant of its permit. A caller that was told to come back
- * has one, too. A new call gets the first instant at which the rules let it go and no later place loses its permit. So a
- * place is kept, and later calls cannot push it back. Pure. docs/fairness.md explains the rules.
+ * The calendar of the next calls, as one call sees it. A call that waits has a place: the instant of its permit. A caller that
+ * was told to come back has one, too. A new call gets the first instant at which the rules let it go and no later place loses
+ * its permit. So a place is kept, and later calls cannot push it back. Pure. docs/fairness.md explains the rules.
  */
-import type { Priority } from "../../telemetry/events.ts";
-import { DAY_MS, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
-import type { ShareOfWindow } from "../overview.ts";
+import { MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import type { AppCall } from "../throttled.ts";
-import { isLong, Shares, type Situation } from "./shares.ts";
+import { dayFreeAt, type Shares, type Situation } from "./shares.ts";
 
 export interface Place extends AppCall {
   /** The instant of the permit, monotonic milliseconds. */
@@ -21,250 +19,177 @@ interface PlannedCall extends AppCall {
   readonly isPromise?: boolean;
 }
 
-/** Part of a short window that an app beyond its share leaves free. */
-const HEADROOM = 0.1;
 /** A place may be late by this time: calls leave one after the other, and `Retry-After` is in whole seconds. */
 const TOLERATED_MS = 500;
-/** More than what sums of fractions differ by. */
-const ROUNDING = 1e-6;
-/** A window with more calls than instants is searched in so many steps. */
+/** The time at which permits become free whose instants are not known is divided into so many steps. */
 const STEPS = 50;
 
 export class Calendar {
   readonly situation: Situation;
+  readonly #places: readonly Place[];
+  readonly #call: PlannedCall;
   readonly #windows: readonly WindowPlan[];
 
-  constructor(situation: Situation, places: readonly Place[]) {
-    const { now, state } = situation;
-    // A place in the past is still to be used.
-    const next = places.map((place) => ({ ...place, at: Math.max(now, place.at) }));
-    const sorted = next.toSorted((a, b) => a.at - b.at);
+  /** @param places ascending instants, from now on */
+  constructor(situation: Situation, places: readonly Place[], call: PlannedCall) {
     this.situation = situation;
-    this.#windows = state.windows.map((window) => new WindowPlan(situation, window, sorted));
+    this.#places = places;
+    this.#call = call;
+    this.#windows = situation.windows.map((shares) => new WindowPlan(situation, shares, places, call));
   }
 
-  /** The first instant from an instant on at which a call may go. */
-  earliest(call: PlannedCall, from: number): number {
-    const plans = this.#windows.map((window) => window.for(call));
-    const fits = (at: number): boolean => plans.every((plan) => plan.fits(at));
-    const start = Math.max(from, dayFreeAt(this.situation, call.app));
+  /** The same calendar for another call. */
+  for(call: PlannedCall): Calendar {
+    return new Calendar(this.situation, this.#places, call);
+  }
+
+  /** The first instant from an instant on at which the call may go. */
+  earliest(from: number): number {
+    const fits = (at: number): boolean => this.#windows.every((window) => window.fits(at));
+    const start = Math.max(from, dayFreeAt(this.#call.app, this.situation));
     if (fits(start)) return start;
-    const instants = plans.flatMap(({ instants }) => instants).filter((at) => at > start);
+    const instants = this.#windows.flatMap((window) => window.instants()).filter((at) => at > start);
     const sorted = instants.toSorted((a, b) => a - b);
     return sorted.find(fits) ?? Math.max(start, sorted.at(-1) ?? 0) + 1_000;
   }
 
   /**
-   * Permits that a call leaves in each window if it goes now.
+   * Permits that the call leaves in each window if it goes now.
    * @param isPlanned whether it goes at the instant of its place, which was left free for it
    */
-  leave(call: AppCall, isPlanned: boolean): number[] {
-    return this.#windows.map((window) => {
-      const leave = window.for(call).leaveAt(this.situation.now);
-      return isPlanned ? Math.min(leave, window.reservedFrom(call.priority)) : leave;
-    });
-  }
-
-  /** Whether a call waits because its app has used up its share. */
-  isHeldBack(call: AppCall): boolean {
+  leave(isPlanned: boolean): number[] {
     const { now } = this.situation;
-    return this.#windows.some((window) => {
-      const plan = window.for(call);
-      return !plan.fits(now) && plan.isBeyondAt(now);
-    });
+    return this.#windows.map((window) => (isPlanned ? window.reserved : window.leaveAt(now)));
   }
 
-  /** What an app has left of its share of each window, and of its `perDay`. */
-  sharesOf(app: string): ShareOfWindow[] {
-    const { state, now, apps } = this.situation;
-    const windows = this.#windows.map((window) => window.shareOf(app));
-    const [today, limit] = [state.today.get(app), apps.perDayOf(app)];
-    if (today === undefined || limit === null) return windows;
-    const remaining = Math.max(0, limit - today.spent);
-    const resetSeconds = secondsFrom(now, today.nextFreeAt);
-    return [...windows, { name: "per-day", limit, windowSeconds: DAY_MS / 1000, remaining, resetSeconds }];
+  /** Whether the call waits because its app has used up its share. */
+  isHeldBack(): boolean {
+    return this.#windows.some((window) => window.isHeldBack());
   }
-}
-
-/** When an app's `perDay` allows its next call. */
-export function dayFreeAt({ state, apps, now }: Situation, app: string): number {
-  const today = state.today.get(app);
-  const perDay = apps.perDayOf(app);
-  return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
 }
 
 /** What a window means for one call. */
-interface CallPlan {
-  readonly fits: (at: number) => boolean;
-  readonly leaveAt: (at: number) => number;
-  readonly isBeyondAt: (at: number) => boolean;
-  /** At these instants more may be free than before. */
-  readonly instants: readonly number[];
-}
-
 class WindowPlan {
-  readonly #window: WindowState;
+  /** Permits that are reserved for more urgent calls. */
+  readonly reserved: number;
+  readonly #now: number;
   readonly #shares: Shares;
-  readonly #situation: Situation;
-  readonly #places: readonly Place[];
+  readonly #app: string;
+  /** Permits that the call leaves in any case. */
+  readonly #least: number;
+  readonly #leaveBeyondShare: ReturnType<Shares["leftToOthersOf"]>;
+  /** Calls with which the app, or the group of all unlisted ids, has used up its share. */
+  readonly #share: number;
+  readonly #groupShare: number;
+  readonly #freed: Tally;
   readonly #taken: Tally;
+  readonly #takenByApp: Tally;
   readonly #takenByIds: Tally;
-  readonly #usedByIds: number;
+  /** Places that lose their permit to a call that goes before them. */
+  readonly #lastPermits: readonly number[];
 
-  constructor(situation: Situation, window: WindowState, places: readonly Place[]) {
-    const { isListed } = situation.apps;
-    this.#situation = situation;
-    this.#window = window;
-    this.#shares = new Shares(situation, window);
-    this.#places = places;
-    this.#taken = new Tally(places, () => true);
-    this.#takenByIds = new Tally(places, ({ app }) => !isListed(app));
-    this.#usedByIds = [...window.byApp].reduce((sum, [app, used]) => sum + (isListed(app) ? 0 : used), 0);
-  }
-
-  for(call: PlannedCall): CallPlan {
-    const places = this.#places;
-    const { windowMs } = this.#window;
-    const { leaveAt, isBeyondAt } = this.#leaveOf(call);
-    const isFull = (at: number, toleratedMs = 0): boolean =>
-      this.#freeAt(at + toleratedMs) - this.#taken.within(at + toleratedMs - windowMs, at) < 1 + leaveAt(at);
-    /** Places that would lose their permit to a call that goes before them. */
-    const last: number[] = [];
-    for (const { at } of places) if (at !== last.at(-1) && isFull(at, TOLERATED_MS)) last.push(at);
-    return {
-      fits(at) {
-        const next = last[firstAfter(last, at)] ?? Number.POSITIVE_INFINITY;
-        return next >= at + windowMs && !isFull(at);
-      },
-      leaveAt,
-      isBeyondAt,
-      instants: [...this.#instants(), ...places.map(({ at }) => at + windowMs)],
-    };
-  }
-
-  shareOf(app: string): ShareOfWindow {
-    const { now } = this.#situation;
-    const { name, windowMs, remaining, freeAt, byApp } = this.#window;
-    const used = byApp.get(app) ?? 0;
-    const share = this.#shares.of(app);
-    // In a long window, an app may use more than its share.
-    const most = Math.max(share, used + remaining - this.#leaveBeyond(app, now));
-    const limit = isLong(this.#window) ? most : share;
-    return {
-      name,
-      limit,
-      windowSeconds: Math.ceil(windowMs / 1000),
-      remaining: Math.max(0, Math.min(limit - used, remaining)),
-      resetSeconds: secondsFrom(now, freeAt[0] ?? now + windowMs),
-    };
-  }
-
-  /** Permits that an app beyond its share leaves at an instant. */
-  #leaveBeyond(app: string, at: number): number {
-    const { need, met } = this.#shares.othersOf(app);
-    const least = isLong(this.#window) ? 0 : this.#headroom;
-    return least + Math.max(0, Math.ceil(need - met * this.#leftAt(at) - ROUNDING));
-  }
-
-  /** Permits that a call leaves at an instant. */
-  #leaveOf({ app, priority, isPromise = false }: PlannedCall): Pick<CallPlan, "leaveAt" | "isBeyondAt"> {
-    const { apps } = this.#situation;
-    const { limit, windowMs, byApp, spent } = this.#window;
+  constructor(situation: Situation, shares: Shares, places: readonly Place[], call: PlannedCall) {
+    const { apps, reserve, now } = situation;
+    const { app, priority, isPromise = false } = call;
+    const { window, isLong, headroom } = shares;
+    const [share, group] = [shares.of(app), shares.ofGroup(app)];
+    const isAlone = share >= window.limit;
     const isId = !apps.isListed(app);
     const isBesideListed = isId && apps.listed().length > 0;
-    const reserved = this.reservedFrom(priority);
-    const share = this.#shares.of(app);
-    const leaveBeyond = (at: number): number => this.#leaveBeyond(app, at);
-    const own = new Tally(this.#places, (place) => place.app === app);
-    const usedAt = (at: number): number =>
-      (byApp.get(app) ?? 0) * this.#leftAt(at) + own.within(at - windowMs, at);
-    if (isLong(this.#window)) {
-      const ofListed = isBesideListed ? limit * (1 - apps.unlistedShare()) - (spent - this.#usedByIds) : 0;
-      const leaveAt = (at: number): number =>
-        Math.max(reserved, Math.ceil(ofListed), usedAt(at) < share ? 0 : leaveBeyond(at));
-      return { leaveAt, isBeyondAt: (at) => this.#window.remaining > 0 && leaveAt(at) > 0 };
-    }
-    if (share >= limit) {
-      const leave = Math.max(reserved, isBesideListed || isPromise ? this.#headroom : 0);
-      return { leaveAt: () => leave, isBeyondAt: () => false };
-    }
+    this.#now = now;
+    this.#shares = shares;
+    this.#app = app;
+    this.reserved = priority === "interactive" ? 0 : Math.floor(window.limit * reserve);
+    const keptForListed = isBesideListed ? shares.leftToListed() : 0;
+    const keptForNewcomers = isAlone && (isBesideListed || isPromise) ? headroom : 0;
+    this.#least = Math.max(this.reserved, isLong ? keptForListed : keptForNewcomers);
+    this.#leaveBeyondShare = shares.leftToOthersOf(app);
     // To the next whole call for listed apps, so that they do not lose calls to rounding.
-    const isOwnBeyond = (at: number): boolean =>
-      isId ? usedAt(at) >= share : usedAt(at) + 0.5 >= Math.max(1, share);
-    const ofGroup = this.#shares.ofGroup(app);
-    const kept = this.#shares.isGreedy(app) ? this.#headroom / 2 : 0;
-    const groupShare = Math.max(1, ofGroup - kept);
-    const idsAt = (at: number): number =>
-      this.#usedByIds * this.#leftAt(at) + this.#takenByIds.within(at - windowMs, at);
-    const isGroupBeyond = (at: number): boolean => isId && ofGroup < limit && idsAt(at) + 1 > groupShare;
-    const isBeyondAt = (at: number): boolean => isOwnBeyond(at) || isGroupBeyond(at);
-    return { leaveAt: (at) => Math.max(reserved, isBeyondAt(at) ? leaveBeyond(at) : 0), isBeyondAt };
+    const most = isId || isLong ? share : Math.max(1, share) - 0.5;
+    this.#share = isAlone ? Number.POSITIVE_INFINITY : most;
+    const mostOfGroup = Math.max(1, group - (shares.isGreedy(app) ? headroom / 2 : 0));
+    this.#groupShare = isId && !isLong && group < window.limit ? mostOfGroup : Number.POSITIVE_INFINITY;
+    this.#freed = freedIn(window, now);
+    this.#taken = new Tally(places);
+    this.#takenByApp = new Tally(places.filter((place) => place.app === app));
+    this.#takenByIds = new Tally(places.filter((place) => !apps.isListed(place.app)));
+    const instants = [...new Set(this.#taken.instants)];
+    this.#lastPermits = instants.filter((at) => this.#isFull(at, TOLERATED_MS));
   }
 
-  /** Permits that are reserved for more urgent calls. */
-  reservedFrom(priority: Priority): number {
-    return priority === "interactive" ? 0 : Math.floor(this.#window.limit * this.#situation.reserve);
+  fits(at: number): boolean {
+    const next = this.#lastPermits[firstAfter(this.#lastPermits, at)] ?? Number.POSITIVE_INFINITY;
+    return next >= at + this.#shares.window.windowMs && !this.#isFull(at);
   }
 
-  get #headroom(): number {
-    return Math.round(this.#window.limit * HEADROOM);
+  /** At these instants more may be free than before. */
+  instants(): number[] {
+    return [...this.#freed.instants, ...this.#taken.instants.map((at) => at + this.#shares.window.windowMs)];
   }
 
-  /** Permits that are free at an instant if no more calls are sent until then. */
-  #freeAt(at: number): number {
-    const { limit, reserved, remaining } = this.#window;
-    return Math.min(limit - reserved, remaining + this.#freedAt(at));
+  leaveAt(at: number): number {
+    const beyond = this.#isBeyondShareAt(at) ? this.#leaveBeyondShare(this.#leftAt(at)) : 0;
+    return Math.max(this.#least, beyond);
+  }
+
+  isHeldBack(): boolean {
+    if (this.fits(this.#now)) return false;
+    const { isLong, window } = this.#shares;
+    return isLong ? window.remaining > 0 && this.leaveAt(this.#now) > 0 : this.#isBeyondShareAt(this.#now);
+  }
+
+  #isBeyondShareAt(at: number): boolean {
+    const { usedByIds, window } = this.#shares;
+    const left = this.#leftAt(at);
+    const since = at - window.windowMs;
+    const used = this.#shares.usedBy(this.#app) * left + this.#takenByApp.within(since, at);
+    const usedByGroup = usedByIds * left + this.#takenByIds.within(since, at);
+    return used >= this.#share || usedByGroup + 1 > this.#groupShare;
+  }
+
+  /** @param toleratedMs the call may go later by this time */
+  #isFull(at: number, toleratedMs = 0): boolean {
+    const { limit, reserved, remaining, windowMs } = this.#shares.window;
+    const latest = at + toleratedMs;
+    const free = Math.min(limit - reserved, remaining + this.#freed.until(latest));
+    return free - this.#taken.within(latest - windowMs, at) < 1 + this.leaveAt(at);
   }
 
   /** The part of the calls that count now and still count at an instant. */
   #leftAt(at: number): number {
-    return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.#window.spent));
-  }
-
-  #freedAt(at: number): number {
-    const { freeAt, spent } = this.#window;
-    const known = firstAfter(freeAt, at);
-    if (known < freeAt.length || known < MOST_FREE_INSTANTS) return known;
-    const [last, end] = this.#unknown();
-    return known + Math.max(0, spent - known) * Math.min(1, (at - last) / Math.max(1, end - last));
-  }
-
-  #instants(): readonly number[] {
-    const { freeAt, spent } = this.#window;
-    if (spent <= freeAt.length) return freeAt;
-    const [last, end] = this.#unknown();
-    const step = (end - last) / STEPS;
-    return [...freeAt, ...Array.from({ length: STEPS }, (_, n) => last + (n + 1) * step)];
-  }
-
-  /** The time in which calls leave the window whose instants are not known. */
-  #unknown(): [number, number] {
-    const { freeAt, windowMs } = this.#window;
-    const { now } = this.#situation;
-    return [freeAt.at(-1) ?? now, now + windowMs];
+    return 1 - Math.min(1, this.#freed.until(at) / Math.max(1, this.#shares.window.spent));
   }
 }
 
-function secondsFrom(now: number, at: number): number {
-  return Math.max(1, Math.ceil((at - now) / 1000));
+/** When permits become free if no more calls are sent. If more calls count than instants are known, the others leave evenly. */
+function freedIn({ freeAt, spent, windowMs }: WindowState, now: number): Tally {
+  const known = freeAt.map((at) => ({ at, weight: 1 }));
+  const unknown = Math.max(0, spent - freeAt.length);
+  if (unknown === 0 || freeAt.length < MOST_FREE_INSTANTS) return new Tally(known);
+  const last = freeAt.at(-1) ?? now;
+  const stepMs = (now + windowMs - last) / STEPS;
+  const steps = Array.from({ length: STEPS }, (_, n) => last + (n + 1) * stepMs);
+  return new Tally([...known, ...steps.map((at) => ({ at, weight: unknown / STEPS }))]);
 }
 
-/** How many calls places stand for. */
+/** How many calls there are until an instant. */
 class Tally {
-  readonly #ats: number[] = [];
+  readonly instants: readonly number[];
   readonly #sums = [0];
 
-  constructor(places: readonly Place[], isMeant: (place: Place) => boolean) {
+  /** @param calls ascending instants */
+  constructor(calls: readonly Pick<Place, "at" | "weight">[]) {
     let sum = 0;
-    for (const place of places) {
-      if (!isMeant(place)) continue;
-      this.#ats.push(place.at);
-      this.#sums.push((sum += place.weight));
-    }
+    for (const { weight } of calls) this.#sums.push((sum += weight));
+    this.instants = calls.map(({ at }) => at);
+  }
+
+  until(at: number): number {
+    return this.#sums[firstAfter(this.instants, at)] ?? 0;
   }
 
   within(after: number, until: number): number {
-    return (this.#sums[firstAfter(this.#ats, until)] ?? 0) - (this.#sums[firstAfter(this.#ats, after)] ?? 0);
+    return this.until(until) - this.until(after);
   }
 }
 

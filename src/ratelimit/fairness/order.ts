@@ -1,12 +1,11 @@
 /** Which of the calls goes next whose instant has come. docs/fairness.md explains the rules. */
 import { PRIORITIES } from "../../telemetry/events.ts";
-import type { WaitingCall } from "./places.ts";
 import type { AppCall } from "../throttled.ts";
 import type { Shares } from "./shares.ts";
 
 /** A waiting call that may be charged to this app. */
-export interface Head<C extends WaitingCall> extends AppCall {
-  readonly entry: C;
+interface Head extends AppCall {
+  readonly entry: { readonly at: number };
 }
 
 /** Apps take turns by weight (start-time fair queueing). An app that was away does not catch up. */
@@ -35,13 +34,15 @@ export class FairOrder {
     this.#isListed = isListed;
   }
 
-  /** The calls, the first one first. */
-  of<C extends WaitingCall>(calls: readonly Head<C>[]): Head<C>[] {
-    const ranked = calls.map((call) => {
-      const turn = this.#apps.of(this.#isListed(call.app) ? call.app : GROUP);
-      return { call, rank: [PRIORITIES.indexOf(call.priority), turn, this.#ids.of(call.app), call.entry.at] };
-    });
-    return ranked.toSorted((a, b) => compare(a.rank, b.rank)).map(({ call }) => call);
+  /** Negative if the first of two calls goes first. */
+  readonly compare = (a: Head, b: Head): number =>
+    PRIORITIES.indexOf(a.priority) - PRIORITIES.indexOf(b.priority) ||
+    this.#turnOf(a) - this.#turnOf(b) ||
+    this.#ids.of(a.app) - this.#ids.of(b.app) ||
+    a.entry.at - b.entry.at;
+
+  #turnOf({ app }: Head): number {
+    return this.#apps.of(this.#isListed(app) ? app : GROUP);
   }
 
   /** A call departs. */
@@ -53,8 +54,3 @@ export class FairOrder {
 }
 
 const GROUP = "";
-
-function compare(a: readonly number[], b: readonly number[]): number {
-  const index = a.findIndex((value, at) => value !== b[at]);
-  return index < 0 ? 0 : (a[index] ?? 0) - (b[index] ?? 0);
-}

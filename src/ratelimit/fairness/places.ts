@@ -7,7 +7,7 @@
 import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
 import { queryHash } from "../../usage/ledger-line.ts";
 import type { Limiter, News, Told } from "../limiter.ts";
-import { type AppCall, appsOf, type UpstreamRequest } from "../throttled.ts";
+import { type AppCall, chargesOf, type UpstreamRequest } from "../throttled.ts";
 import { ActiveApps } from "./active-apps.ts";
 import type { Place } from "./calendar.ts";
 
@@ -84,50 +84,55 @@ export class Places {
     this.#replicas = replicas;
   }
 
-  /** A caller asks. @returns the instant of its permit, if one was promised and not taken yet */
-  ask(request: UpstreamRequest): number | undefined {
+  /** A caller asks. @returns the place that it was promised, unless it has taken it */
+  ask(request: UpstreamRequest): Placed | undefined {
     const now = this.#clock.monotonic();
-    for (const app of appsOf(request)) this.#active.see(app, 1, now);
+    for (const { app } of chargesOf(request)) this.#active.see(app, 1, now);
     this.#forget();
     const name = nameOf(request);
     const own = this.#remove(name);
-    if (own !== undefined) return own.at;
-    const other = this.#elsewhere.promised.get(name);
-    if (other === undefined || this.#taken.has(name)) return undefined;
-    this.#taken.set(name, now);
-    return other.at;
+    const elsewhere = this.#taken.has(name) ? undefined : this.#elsewhere.promised.get(name);
+    if (own === undefined && elsewhere !== undefined) this.#taken.set(name, now);
+    const promise = own ?? elsewhere;
+    return promise && { at: promise.at, placedAt: promise.placedAt };
   }
 
   /** A caller is told to come back at an instant. The promises that are due first are kept. */
   promise(request: UpstreamRequest, at: number): void {
     const index = this.#promised.findLastIndex((promise) => promise.at <= at) + 1;
     const placedAt = this.#clock.monotonic();
-    this.#promised.splice(index, 0, { name: nameOf(request), ...callOf(request), at, placedAt });
+    this.#promised.splice(index, 0, { name: nameOf(request), ...chargesOf(request)[0], at, placedAt });
     if (this.#promised.length > MOST_PROMISES) this.#promised.pop();
     this.tell();
   }
 
-  /** The places that a call of a priority leaves to others. @param except a call that may get another place */
+  /**
+   * The places that a call of a priority leaves to others: ascending instants, from now on.
+   * @param except a call that may get another place
+   */
   before(priority: Priority, except?: UpstreamRequest): Place[] {
     this.#forget();
     const now = this.#clock.monotonic();
     const newSince = now - KNOWN_MS;
-    const isUrgent = (place: AppCall): boolean =>
-      PRIORITIES.indexOf(place.priority) <= PRIORITIES.indexOf(priority);
     // Replicas have about the same number of new places, so a new place here stands for those of the other replicas, too.
-    const unknown = (at: number): number => (at > now ? this.#replicas() : this.busyReplicas());
+    const ofNew = this.busyReplicas();
     const places: Place[] = [...this.#elsewhere.waiting];
     for (const { request, at, placedAt } of this.#waiting)
       if (request !== except)
-        places.push({ ...callOf(request), at, weight: placedAt > newSince ? unknown(at) : 1 });
-    if (this.#takenPart < FEW) return places.filter(isUrgent);
-    for (const promise of this.#elsewhere.promised.values())
-      if (!this.#taken.has(promise.name)) places.push({ ...promise, weight: this.#takenPart });
-    for (const [index, promise] of this.#promised.entries()) {
-      const isUntold = promise.placedAt > newSince || index >= MOST_NEWS;
-      places.push({ ...promise, weight: this.#takenPart * (isUntold ? unknown(promise.at) : 1) });
+        places.push({ ...chargesOf(request)[0], at, weight: placedAt > newSince ? ofNew : 1 });
+    if (this.#takenPart >= FEW) {
+      for (const promise of this.#elsewhere.promised.values())
+        if (!this.#taken.has(promise.name)) places.push({ ...promise, weight: this.#takenPart });
+      for (const [index, promise] of this.#promised.entries()) {
+        const isUntold = promise.placedAt > newSince || index >= MOST_NEWS;
+        places.push({ ...promise, weight: this.#takenPart * (isUntold ? ofNew : 1) });
+      }
     }
-    return places.filter(isUrgent);
+    const isUrgent = (place: Place): boolean =>
+      PRIORITIES.indexOf(place.priority) <= PRIORITIES.indexOf(priority);
+    // A place in the past is still to be used.
+    const next = places.filter(isUrgent).map((place) => ({ ...place, at: Math.max(now, place.at) }));
+    return next.toSorted((a, b) => a.at - b.at);
   }
 
   /** How many replicas have calls that wait, as far as this one knows. */
@@ -145,7 +150,7 @@ export class Places {
 
   /** The callers of a waiting call have changed. */
   joined(request: UpstreamRequest): void {
-    for (const app of appsOf(request)) this.#active.see(app, 0, this.#clock.monotonic());
+    for (const { app } of chargesOf(request)) this.#active.see(app, 0, this.#clock.monotonic());
   }
 
   /** Reads what the other replicas told, once: the instants of their places do not move. */
@@ -164,7 +169,7 @@ export class Places {
     const now = this.#clock.monotonic();
     const first = [...this.#waiting].toSorted((a, b) => a.at - b.at).slice(0, MOST_NEWS);
     const news = first.map(({ request, at }): News => {
-      const { app, priority } = callOf(request);
+      const { app, priority } = chargesOf(request)[0];
       return [priority, app, at - now];
     });
     for (const { name, app, priority, at } of this.#promised.slice(0, MOST_NEWS))
@@ -219,13 +224,7 @@ function heard({ at: toldAt, news }: Told) {
   return { waiting, promised, taken, asked, isAnyoneBusy: news.length > 0 };
 }
 
-/** A call counts as one of the app that has waited longest. */
-function callOf(request: UpstreamRequest): AppCall {
-  const [app = request.app] = appsOf(request);
-  return { app, priority: request.waiting.priority() };
-}
-
 /** A caller that comes back is known by its app and its question. */
 function nameOf(request: UpstreamRequest): string {
-  return queryHash(`${callOf(request).app} ${request.resource} ${request.query}`);
+  return queryHash(`${chargesOf(request)[0].app} ${request.resource} ${request.query}`);
 }

@@ -1,12 +1,10 @@
 /** The share of each app in each window, and what it is likely to need of it. Pure. docs/fairness.md explains the rules. */
 import type { Apps } from "../apps.ts";
-import type { LimiterState, WindowState } from "../limiter.ts";
+import { DAY_MS, type LimiterState, type WindowState } from "../limiter.ts";
+import type { ShareOfWindow } from "../overview.ts";
 
-/** What a decision is based on. */
-export interface Situation {
+interface Facts {
   readonly state: LimiterState;
-  /** The calls in flight of this process, as a window. */
-  readonly inFlight: WindowState;
   /** The apps that were seen in the last minute, and how many calls each asks for in a minute, refused ones included. */
   readonly asked: ReadonlyMap<string, number>;
   readonly apps: Pick<Apps, "weightOf" | "isListed" | "listed" | "perDayOf" | "unlistedShare">;
@@ -16,108 +14,162 @@ export interface Situation {
   readonly now: number;
 }
 
-/** Calls that apps are likely to need in a window, and how many of them they have used. */
-interface Need {
-  readonly need: number;
-  readonly met: number;
+/** What a decision is based on. */
+export interface Situation extends Facts {
+  /** In the order of the limiter's windows. */
+  readonly windows: readonly Shares[];
+  /** The calls in flight of this process, as a window. */
+  readonly inFlight: Shares;
 }
 
 /** Windows up to this length are shared by turns. */
 const LONGEST_SHORT_MS = 3_600_000;
+/** Part of a short window that an app beyond its share leaves free. */
+const HEADROOM = 0.1;
 /** Of its share of a long window, a listed app is likely to need at least this part. */
 const LEAST_NEED = 0.25;
 /** Of a long window, an app is likely to need this many times what it used. */
 const GROWTH = 2;
 /** Of a short window, an app is likely to need this many times what it asks. */
 const SWING = 3;
-/** An unlisted id that asks for more than this many times its share is greedy. */
-const GREEDY = 2;
 const ASKED_MS = 60_000;
+/** More than what sums of fractions differ by. */
+const ROUNDING = 1e-6;
 
-export function isLong({ windowMs }: WindowState): boolean {
-  return windowMs > LONGEST_SHORT_MS;
+/** @param inFlight the calls in flight of this process, as a window */
+export function situationOf(facts: Facts, inFlight: WindowState): Situation {
+  const windows = facts.state.windows.map((window) => new Shares(facts, window));
+  return { ...facts, windows, inFlight: new Shares(facts, inFlight) };
 }
 
+/** The shares of a window. */
 export class Shares {
-  readonly #situation: Situation;
-  readonly #window: WindowState;
+  readonly window: WindowState;
+  readonly isLong: boolean;
+  /** Permits of a short window that an app beyond its share leaves free. */
+  readonly headroom: number;
+  /** Calls of all unlisted ids. */
+  readonly usedByIds: number;
+  readonly #facts: Facts;
   readonly #active: ReadonlySet<string>;
   readonly #weights = { listed: 0, ids: 0 };
-  #needOfAll: Need | undefined;
 
-  constructor(situation: Situation, window: WindowState) {
-    const { asked, apps } = situation;
+  constructor(facts: Facts, window: WindowState) {
+    const { asked, apps } = facts;
+    const { byApp, limit, windowMs } = window;
+    this.window = window;
+    this.isLong = windowMs > LONGEST_SHORT_MS;
+    this.headroom = Math.round(limit * HEADROOM);
+    this.#facts = facts;
     const active = new Set(asked.keys());
-    for (const [app, used] of window.byApp) if (used > 0) active.add(app);
+    let usedByIds = 0;
+    for (const [app, used] of byApp) {
+      if (used > 0) active.add(app);
+      if (!apps.isListed(app)) usedByIds += used;
+    }
     // All listed apps are active in a long window, because it cannot be divided again when one of them comes late.
-    if (isLong(window)) for (const app of apps.listed()) active.add(app);
+    if (this.isLong) for (const app of apps.listed()) active.add(app);
     for (const app of active) this.#weights[apps.isListed(app) ? "listed" : "ids"] += apps.weightOf(app);
-    this.#situation = situation;
-    this.#window = window;
+    this.usedByIds = usedByIds;
     this.#active = active;
   }
 
   /** An app's share, in calls. */
   of(app: string): number {
-    const { isListed, weightOf } = this.#situation.apps;
+    const { isListed, weightOf } = this.#facts.apps;
     const { listed, ids, group } = this.#weightsWith(app);
     const weight = isListed(app) ? weightOf(app) : (group * weightOf(app)) / ids;
-    return (this.#window.limit * weight) / (listed + group);
+    return (this.window.limit * weight) / (listed + group);
   }
 
   /** The share of all unlisted ids together, in calls, with this app among the active ones. */
   ofGroup(app: string): number {
     const { listed, group } = this.#weightsWith(app);
-    return (this.#window.limit * group) / (listed + group);
+    return (this.window.limit * group) / (listed + group);
   }
 
-  /** Whether an unlisted id asks for much more than its share, and not much less than the average id. */
+  usedBy(app: string): number {
+    return this.window.byApp.get(app) ?? 0;
+  }
+
+  /** Whether an unlisted id asks at least half as much as the average id. */
   isGreedy(app: string): boolean {
-    const { apps, asked } = this.#situation;
-    if (apps.isListed(app)) return false;
-    const count = asked.get(app) ?? 0;
+    const { apps, asked } = this.#facts;
     const byIds = [...asked].flatMap(([other, calls]) => (apps.isListed(other) ? [] : [calls]));
     const average = byIds.reduce((sum, calls) => sum + calls, 0) / Math.max(1, byIds.length);
-    const wanted = (count * this.#window.windowMs) / ASKED_MS;
-    return count >= average / 2 && wanted > GREEDY * this.of(app);
+    return (asked.get(app) ?? 0) >= average / 2;
   }
 
-  /** What the other apps are likely to need of their shares in a whole window, and how much of that they have used. */
-  othersOf(app: string): Need {
-    this.#needOfAll ??= this.#sumOfNeeds();
-    if (!this.#active.has(app)) return this.#needOfAll;
-    const own = this.#needOf(app);
-    return { need: this.#needOfAll.need - own.need, met: this.#needOfAll.met - own.met };
+  /** Permits of a long window that unlisted ids leave to the listed apps. */
+  leftToListed(): number {
+    const { limit, spent } = this.window;
+    return Math.ceil(limit * (1 - this.#facts.apps.unlistedShare()) - (spent - this.usedByIds));
   }
 
-  #sumOfNeeds(): Need {
-    const sum = { need: 0, met: 0 };
-    for (const app of this.#active) {
-      const { need, met } = this.#needOf(app);
-      sum.need += need;
-      sum.met += met;
+  /**
+   * Permits that an app beyond its share leaves: what the others are likely to need and have not used.
+   * @returns a function of the part of the calls in the window that still counts
+   */
+  leftToOthersOf(app: string): (left: number) => number {
+    let [need, met] = [0, 0];
+    for (const other of this.#active) {
+      if (other === app) continue;
+      const ofOther = this.#needOf(other);
+      need += ofOther;
+      met += Math.min(ofOther, this.usedBy(other));
     }
-    return sum;
+    const least = this.isLong ? 0 : this.headroom;
+    return (left) => least + Math.max(0, Math.ceil(need - met * left - ROUNDING));
   }
 
-  #needOf(app: string): Need {
-    const { asked, apps } = this.#situation;
-    const { byApp, windowMs } = this.#window;
-    const [share, used] = [this.of(app), byApp.get(app) ?? 0];
+  /** What an app is likely to need of its share in a whole window. */
+  #needOf(app: string): number {
+    const { asked, apps } = this.#facts;
+    const share = this.of(app);
     const least = apps.isListed(app) ? share * LEAST_NEED : 0;
-    const likely = isLong(this.#window)
-      ? Math.max(used * GROWTH, least)
-      : ((asked.get(app) ?? 0) * SWING * windowMs) / ASKED_MS;
-    const need = Math.min(share, likely);
-    return { need, met: Math.min(need, used) };
+    const likely = this.isLong
+      ? Math.max(this.usedBy(app) * GROWTH, least)
+      : ((asked.get(app) ?? 0) * SWING * this.window.windowMs) / ASKED_MS;
+    return Math.min(share, likely);
   }
 
   /** @returns the weights of the listed apps, of the unlisted ids, and of their group, with this app among the active ones */
   #weightsWith(app: string): Record<"listed" | "ids" | "group", number> {
-    const { weightOf, isListed } = this.#situation.apps;
+    const { weightOf, isListed } = this.#facts.apps;
     const joins = this.#active.has(app) ? 0 : weightOf(app);
     const listed = this.#weights.listed + (isListed(app) ? joins : 0);
     const ids = this.#weights.ids + (isListed(app) ? 0 : joins);
     return { listed, ids, group: listed > 0 ? Math.min(ids, listed) : ids };
   }
+}
+
+/** What an app has left of its share of each window, and of its `perDay`. */
+export function sharesOf(app: string, { state, now, apps, windows }: Situation): ShareOfWindow[] {
+  const secondsTo = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
+  const shares = windows.map((shared): ShareOfWindow => {
+    const { name, windowMs, remaining, freeAt } = shared.window;
+    const [share, used] = [shared.of(app), shared.usedBy(app)];
+    // In a long window, an app may use more than its share.
+    const most = Math.max(share, used + remaining - shared.leftToOthersOf(app)(1));
+    const limit = shared.isLong ? most : share;
+    return {
+      name,
+      limit,
+      windowSeconds: Math.ceil(windowMs / 1000),
+      remaining: Math.max(0, Math.min(limit - used, remaining)),
+      resetSeconds: secondsTo(freeAt[0] ?? now + windowMs),
+    };
+  });
+  const [today, limit] = [state.today.get(app), apps.perDayOf(app)];
+  if (today === undefined || limit === null) return shares;
+  const remaining = Math.max(0, limit - today.spent);
+  const resetSeconds = secondsTo(today.nextFreeAt);
+  return [...shares, { name: "per-day", limit, windowSeconds: DAY_MS / 1000, remaining, resetSeconds }];
+}
+
+/** When an app's `perDay` allows its next call. */
+export function dayFreeAt(app: string, { state, apps, now }: Situation): number {
+  const today = state.today.get(app);
+  const perDay = apps.perDayOf(app);
+  return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
 }
