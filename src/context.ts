@@ -16,7 +16,7 @@ import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, savingOf } from "./telemetry/metrics.ts";
 import { createAccessLog, createClientAddress } from "./telemetry/access-log.ts";
 import { createMessageLog, createObserver } from "./telemetry/observer.ts";
-import { createOutages } from "./telemetry/outages.ts";
+import { createOutages } from "./telemetry/outage-log.ts";
 import type { Tracing, TracingOptions } from "./telemetry/tracing.ts";
 
 /** What the process passes to the gateway. */

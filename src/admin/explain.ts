@@ -60,7 +60,7 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
     get("/cache/history", ABOUT_URL, ({ url, format }) => {
       const { canonicalQuery } = askedFor(url, format, options);
       const requests = missesOf(canonicalQuery).map((miss) => {
-        const { endedAt: at, app, outcome, status, durationMs } = miss;
+        const { at, app, outcome, status, durationMs } = miss;
         return { at, app, outcome, status, durationMs, why: whyNoHit(miss) };
       });
       const says = "This process remembers no request for this URL that was not a hit.";

@@ -23,6 +23,11 @@ export function originOf(resource: Resource): OriginName {
   return resource === "images" ? "images" : "api";
 }
 
+/** @returns the resources that an address serves */
+export function resourcesOf(origin: OriginName): Resource[] {
+  return RESOURCES.filter((one) => originOf(one) === origin);
+}
+
 /** The largest thumbnail, in pixels (sections 4.5 and 8). */
 export const MAX_IMAGE_WIDTH = 140;
 export const MAX_IMAGE_HEIGHT = 94;

@@ -4,7 +4,7 @@
 import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
 import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
-import { circuitLabel, scopesOf } from "./circuits/outage-text.ts";
+import { circuitLabel, scopesOf } from "./circuits/outage-of-circuit.ts";
 import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { keptMs } from "./limits/purse-in-memory.ts";

@@ -3,7 +3,7 @@
  * sends can become a label value.
  */
 import { PROBLEM_CODES } from "../errors.ts";
-import { ORIGINS, originOf, RESOURCES } from "../interface/resources.ts";
+import { ORIGINS, RESOURCES, resourcesOf } from "../interface/resources.ts";
 import * as events from "./events.ts";
 
 export interface Label<N extends string = string> {
@@ -17,10 +17,9 @@ function label<const N extends string>(name: N, values: readonly string[], meani
   return { name, values, meaning };
 }
 
-const CIRCUITS = ORIGINS.flatMap((origin) => {
-  const scopes = ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)];
-  return scopes.map((scope) => `${origin}/${scope}`);
-});
+const CIRCUITS = ORIGINS.flatMap((origin) =>
+  ["all", ...resourcesOf(origin)].map((scope) => `${origin}/${scope}`),
+);
 const SAVING_MEANING =
   "`collapsed`: the request joined another request's call; `folded`: cut from a stored block; " +
   "`past_end`: a stored block has fewer records; `refused`: the request had a mistake";

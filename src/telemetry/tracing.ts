@@ -69,16 +69,26 @@ function createTracing({ observer, redact }: TracingOptions, exporter: SpanExpor
         const part = tracer.startSpan(name, { kind, attributes: named(values) }, inside);
         return {
           end({ error, ...more } = {}) {
-            if (!part.isRecording()) return;
             if (error !== undefined)
               part.setAttribute("error.type", error).setStatus({ code: SpanStatusCode.ERROR });
             part.setAttributes(named(more)).end();
           },
         };
       };
-      const end = (record: RequestRecord): void => {
-        const { id, app, outcome, tier, query } = record;
-        endRequest(span.setAttributes(named({ id, app, outcome, tier, query })), record);
+      const end = ({ id, app, outcome, tier, query, ...record }: RequestRecord): void => {
+        const { method, resource, status, problem, bytes } = record;
+        const route = resource === "none" ? undefined : `/${resource}`;
+        span.updateName(route === undefined ? method : `${method} ${route}`);
+        span.setAttributes({
+          ...named({ id, app, outcome, tier, query }),
+          "http.request.method": method,
+          "http.route": route,
+          "http.response.status_code": status,
+          "http.response.body.size": bytes,
+          "error.type": problem,
+        });
+        if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+        span.end();
       };
       return { begin, end, traceparent: traceparentOf(span) };
     },
@@ -102,20 +112,6 @@ function contextOf({ headers }: CallerFacts): Context {
 function traceparentOf(span: Span): string {
   const { traceId, spanId, traceFlags } = span.spanContext();
   return `00-${traceId}-${spanId}-0${traceFlags & 1}`;
-}
-
-function endRequest(span: Span, { method, resource, status, problem, bytes }: RequestRecord): void {
-  const route = resource === "none" ? undefined : `/${resource}`;
-  span.updateName(route === undefined ? method : `${method} ${route}`);
-  span.setAttributes({
-    "http.request.method": method,
-    "http.route": route,
-    "http.response.status_code": status,
-    "http.response.body.size": bytes,
-    "error.type": problem,
-  });
-  if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
-  span.end();
 }
 
 const COLLECTOR = "the trace collector";

@@ -1,10 +1,9 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { ORIGINS, type Resource } from "../../interface/resources.ts";
-import { resourcesOf } from "../../ratelimit/circuits/outage-text.ts";
+import { ORIGINS, type Resource, resourcesOf } from "../../interface/resources.ts";
 import { clockText, count, duration, listed, many, percent, soon } from "../page/format.js";
 import { type Facts, requestsOf, sum } from "./facts.ts";
-import { type Harm, isError } from "./harm.ts";
+import { type Harm, isError } from "./hurt-apps.ts";
 
 /** A case in which the sentence of a row is true. */
 interface Case {

@@ -9,7 +9,7 @@ import { createCounters, type Kind } from "./counters.ts";
 import { createProblems } from "./recent-problems.ts";
 
 /** A request that was not a hit, and when it ended. */
-export type Miss = RequestRecord & { readonly endedAt: number };
+export type Miss = RequestRecord & { readonly at: number };
 
 export type Recorder = ReturnType<typeof createRecorder>;
 
@@ -40,7 +40,7 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
     if (saving !== undefined && kind !== "mistakes") add(at, "saved", saving);
     if (query !== undefined) add(at, "asked", query);
     if (outcome === "hit") return;
-    misses.push({ ...record, endedAt: at });
+    misses.push({ ...record, at });
     if (misses.length > MOST_MISSES) misses.shift();
     const why = kind === "stale" ? PROBLEM_CODES.find((code) => code === detail) : problem;
     if (why === undefined || kind === "cached" || kind === "fetched" || kind === "gone") return;
@@ -65,10 +65,8 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
   }
 
   function slowest(): SlowRequest[] {
-    const fetched = misses.filter(({ outcome, endedAt }) => outcome === "miss" && now() - endedAt < HOUR_MS);
-    return slowestOf(
-      fetched.map(({ query = "", app, durationMs, endedAt: at }) => ({ query, app, durationMs, at })),
-    );
+    const fetched = misses.filter(({ outcome, at }) => outcome === "miss" && now() - at < HOUR_MS);
+    return slowestOf(fetched.map(({ query = "", app, durationMs, at }) => ({ query, app, durationMs, at })));
   }
 
   /** What this process saw in the last hour. */
@@ -88,10 +86,7 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
 }
 
 /** A request that waited for the upstream. */
-type SlowRequest = Pick<RequestRecord, "app" | "durationMs"> & {
-  readonly query: string;
-  readonly at: number;
-};
+type SlowRequest = Pick<Miss, "app" | "durationMs" | "at"> & { readonly query: string };
 
 /** @returns the slowest requests, each query once */
 export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {

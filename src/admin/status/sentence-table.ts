@@ -4,7 +4,7 @@
  */
 import { CONDITIONS, RECENT_MS } from "./conditions.ts";
 import type { Facts } from "./facts.ts";
-import { type Harm, harmsIn, hurtText, isError } from "./harm.ts";
+import { type Harm, harmsIn, hurtText, isError } from "./hurt-apps.ts";
 
 const LEVELS = ["bad", "warn", "good"] as const;
 

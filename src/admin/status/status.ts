@@ -2,7 +2,7 @@
 import { type Activity, type Board, createCollect, merge } from "./activity.ts";
 import type { Span } from "./counters.ts";
 import { factsOf, type FactsOptions } from "./facts.ts";
-import { withHarm } from "./harm.ts";
+import { withHarm } from "./hurt-apps.ts";
 import type { Recorder } from "./recorder.ts";
 import { createSentenceLog, type SentenceLogOptions } from "./sentence-log.ts";
 import { sentencesOf, shownOf } from "./sentence-table.ts";

@@ -18,7 +18,7 @@ import type { Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd, UpstreamRequest } from "../throttled.ts";
 import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./opening.ts";
-import { outageName, outageOf } from "./outage-text.ts";
+import { outageName, outageOf } from "./outage-of-circuit.ts";
 import { probeIntervalMs } from "./probes.ts";
 import type { OpenCircuit, SharedCircuits } from "./redis-circuits.ts";
 

@@ -8,7 +8,7 @@ import { emptyInMs, upstreamOf } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createObserver } from "../../../src/telemetry/observer.ts";
-import { createOutages } from "../../../src/telemetry/outages.ts";
+import { createOutages } from "../../../src/telemetry/outage-log.ts";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { CALL, HIT } from "../../support/request-record.ts";

@@ -1,5 +1,5 @@
 /** Describes an open circuit as an outage of the upstream. */
-import { originOf, type Resource, RESOURCES, type OriginName } from "../../interface/resources.ts";
+import { type OriginName, resourcesOf } from "../../interface/resources.ts";
 import type { Outage } from "../../telemetry/events.ts";
 import { CAUSES, type CircuitCause, type CircuitScope } from "./opening.ts";
 
@@ -35,8 +35,4 @@ export function circuitLabel(origin: OriginName, scope: CircuitScope): string {
 /** The scopes of an origin: each may have a circuit. */
 export function scopesOf(origin: OriginName): CircuitScope[] {
   return ["origin", ...resourcesOf(origin)];
-}
-
-export function resourcesOf(origin: OriginName): Resource[] {
-  return RESOURCES.filter((one) => originOf(one) === origin);
 }

@@ -7,7 +7,7 @@ import type { Logger } from "./log.ts";
 
 /** An outage that returns within this time is the same outage. On a full disk, a short write may succeed in between. */
 const SAME_MS = 60_000;
-/** The names of circuit outages begin with this (src/ratelimit/circuits/outage-text.ts). */
+/** The names of circuit outages begin with this (src/ratelimit/circuits/outage-of-circuit.ts). */
 const UPSTREAM = "upstream ";
 
 /** @param onBegin called for each outage that began */
