@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -30,7 +30,7 @@ function service(name: string): Service {
 /** The settings the gateway of compose.yaml would start with. */
 function gatewayConfig(): Config {
   const env = service("gateway").environment ?? {};
-  return openSettings({ env, readFile: (path) => readFileSync(path, "utf8") }).first.config;
+  return openSettings({ env }).first.config;
 }
 
 describe("compose.yaml", () => {
@@ -39,11 +39,8 @@ describe("compose.yaml", () => {
     const wrong = fileWith("services: { a: { image: b, read_onyl: true } }\n", "compose.yaml");
     const schema = ["--builtin-schema", "vendor.compose-spec"];
     const { status, output } = checkJsonschema(...schema, "--output-format", "json", "compose.yaml", wrong);
-    const { errors }: { errors: { filename: string; message: string }[] } = JSON.parse(output);
-    expect(status).toBe(1);
-    expect(errors).toMatchObject([
-      { filename: wrong, message: expect.stringContaining("read_onyl") as unknown },
-    ]);
+    const message: unknown = expect.stringContaining("read_onyl");
+    expect([status, JSON.parse(output)]).toMatchObject([1, { errors: [{ filename: wrong, message }] }]);
   });
 
   it.each(services)("gives %s no more than it needs", (name, one) => {
@@ -88,16 +85,13 @@ describe("the proxy in compose.yaml", () => {
 
   it("has the published ports, and passes each on to that of the gateway", () => {
     const { server, admin } = gatewayConfig();
+    const inside = [server.port, admin.port].map(String);
+    const { ports, volumes } = service("proxy");
+    expect(volumes).toEqual([`./${CONFIG}:/etc/nginx/nginx.conf:ro`]);
+    expect(ports?.map((port) => port.split(":")[2])).toEqual(inside);
     const text = readFileSync(CONFIG, "utf8");
-    expect((service("proxy").volumes ?? []).map(toMount)).toMatchObject([
-      { source: `./${CONFIG}`, target: "/etc/nginx/nginx.conf", readOnly: true },
-    ]);
-    const inside = service("proxy").ports?.map((port) => Number(port.split(":")[2]));
-    expect(inside).toEqual([server.port, admin.port]);
-    const passed = [...text.matchAll(/listen (\d+);\s+server_name[^}]*? gateway:(\d+);/g)].map(
-      ([, from, to]) => [from, to],
-    );
-    expect(passed).toEqual([server.port, admin.port].map((port) => [`${port}`, `${port}`]));
+    const passed = [...text.matchAll(/listen (\d+);\s+server_name[^}]*? gateway:(\d+);/g)];
+    expect(passed.map(([, from, to]) => [from, to])).toEqual(inside.map((port) => [port, port]));
   });
 
   it("spreads requests over all replicas, leaves out one that has stopped, and finds a new one", async () => {
@@ -155,30 +149,20 @@ it("Prometheus in compose.yaml accepts its settings and rules", () => {
   expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
 });
 
-describe("Grafana in compose.yaml", () => {
-  const mounts = (service("grafana").volumes ?? []).map(toMount);
-
-  it("asks the Prometheus that is there", () => {
-    const { datasources }: { datasources: unknown } = parse(
-      readFileSync("deploy/grafana/provisioning/datasources/prometheus.yaml", "utf8"),
-    );
-    expect(datasources).toMatchObject([{ url: "http://prometheus:9090", isDefault: true }]);
-    expect(service("prometheus").ports).toEqual([expect.stringMatching(/:9090$/)]);
+it("Grafana in compose.yaml asks the Prometheus that is there, and finds the dashboard", () => {
+  const provisioned = (path: string): unknown =>
+    parse(readFileSync(`deploy/grafana/provisioning/${path}.yaml`, "utf8"));
+  expect(provisioned("datasources/prometheus")).toMatchObject({
+    datasources: [{ url: "http://prometheus:9090", isDefault: true }],
   });
-
-  it("finds the dashboard where it looks for it", () => {
-    const { providers }: { providers: { options: { path: string } }[] } = parse(
-      readFileSync("deploy/grafana/provisioning/dashboards/property-gateway.yaml", "utf8"),
-    );
-    const dashboard = mounts.find(({ source }) => source.endsWith("dashboard.json"));
-    expect(providers.map(({ options }) => `${options.path}/property-gateway.json`)).toEqual([
-      dashboard?.target,
-    ]);
-    expect(service("grafana").environment).toMatchObject({
-      GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: dashboard?.target,
-    });
-    expect(statSync(dashboard?.source ?? "").isFile()).toBe(true);
-  });
+  expect(service("prometheus").ports).toEqual([expect.stringMatching(/:9090$/)]);
+  const { volumes = [], environment } = service("grafana");
+  const { source = "", target = "" } =
+    volumes.map(toMount).find(({ source: one }) => one.endsWith("dashboard.json")) ?? {};
+  const options = { path: dirname(target) };
+  expect(provisioned("dashboards/property-gateway")).toMatchObject({ providers: [{ options }] });
+  expect(environment).toMatchObject({ GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: target });
+  expect(statSync(source).isFile()).toBe(true);
 });
 
 /** A volume. Its source is a file or directory of this tree, or the name of a volume. */

@@ -59,7 +59,7 @@ describe("the image", () => {
       "org.opencontainers.image.revision": "0123abc",
     });
     expect(image.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
-    const { first } = openSettings({ env: SETTINGS, readFile: (path) => readFileSync(path, "utf8") });
+    const { first } = openSettings({ env: SETTINGS });
     const { server, admin } = first.config;
     expect(image.ports).toEqual([server.port, admin.port]);
   });
