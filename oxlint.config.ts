@@ -131,7 +131,7 @@ const LAYERS: Layer[] = [
   }),
   // Last, because the last override that matches a file is the one that counts.
   layer(
-    ["src/cache/serve-or-fetch.ts", "src/cache/ttl.ts", "src/cache/same-meaning.ts"],
+    ["src/cache/serve-or-fetch.ts", "src/cache/freshness.ts", "src/cache/same-meaning.ts"],
     ["interface", "query"],
     { pure: true, typesOf: ["upstream", "config"] },
   ),

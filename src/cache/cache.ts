@@ -11,7 +11,6 @@ import type { Load, LoadedEntry, LoadOptions } from "./load.ts";
 import type { Refresh } from "./refresh.ts";
 import { decide, type Decision, type Serve } from "./serve-or-fetch.ts";
 import type { Found } from "./store/tiered.ts";
-import { isFresh } from "./ttl.ts";
 
 /** The answer of the cache stage. */
 export interface Answer extends LoadedEntry {
@@ -48,11 +47,9 @@ export class Cache {
     const span = question.request.trace?.begin("cache lookup", { query: question.canonicalQuery });
     const cached = await tiers.lookup(question.key);
     span?.end({ tier: cached?.tier ?? "none" });
-    const now = clock.now();
-    const decision = this.#firstRuling(question, cached, now);
+    const decision = this.#firstRuling(question, cached, clock.now());
     if (decision.kind === "refuse") throw decision.problem;
-    if (cached !== undefined && decision.kind !== "fetch")
-      return this.#serve(question, cached, decision, now);
+    if (cached !== undefined && decision.kind !== "fetch") return this.#serve(question, cached, decision);
     return await this.#fetched(question, cached, decision.kind === "fetch" ? decision.why : "miss");
   };
 
@@ -68,7 +65,7 @@ export class Cache {
     question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
     const decision = this.#firstRuling(question, cached, now);
     if (decision.kind === "refuse" || decision.kind === "fetch") return undefined;
-    return this.#serve(question, cached, decision, now);
+    return this.#serve(question, cached, decision);
   };
 
   /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
@@ -83,14 +80,13 @@ export class Cache {
   }
 
   /** Serves a cached answer, and counts the request. */
-  #serve(question: Question, { entry, tier, isPurged }: Found, { kind, note }: Serve, now: number): Answer {
-    const { rules, checks, refresh } = this.#options;
+  #serve(question: Question, { entry, tier }: Found, { kind, isFresh, note }: Serve): Answer {
+    const { checks, refresh } = this.#options;
     const isUpdating = kind === "serveAndRefresh";
     if (isUpdating) void refresh(question, entry, "refresh");
     entry.served.count++;
-    const isHit = !isPurged && isFresh(entry, rules(), now);
-    if (isHit && checks.isDue("answer", question.query.resource)) this.#check(question, entry);
-    const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
+    if (isFresh && checks.isDue("answer", question.query.resource)) this.#check(question, entry);
+    const outcome = isFresh ? "hit" : isUpdating ? "updating" : "stale";
     return { entry, tier, stored: true, outcome, forwarded: undefined, note };
   }
 
@@ -131,7 +127,7 @@ export class Cache {
     const left = cached && tiers.judge(question.key, cached);
     const decision = decide(left, question, failure, rules(), clock.now());
     if (left === undefined || decision.kind !== "serve") return undefined;
-    return () => this.#serve(question, left, decision, clock.now());
+    return () => this.#serve(question, left, decision);
   }
 
   async #waitForFlight(

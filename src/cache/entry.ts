@@ -4,7 +4,7 @@ import type { Validators } from "../upstream/caching-headers.ts";
 import type { FetchedAnswer, ListPage } from "../upstream/verdict.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Rates } from "./lifetimes/learned-lifetime.ts";
+import type { Rates } from "./lifetimes/lifetimes.ts";
 import type { Query } from "../query/query.ts";
 
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */
@@ -27,21 +27,8 @@ export interface PackedBody {
   readonly tail: Buffer;
 }
 
-/** A cached answer, or one that could be cached. Instants are epoch milliseconds. */
-export interface Entry {
-  readonly status: 200 | 400 | 404;
-  readonly contentType: string;
-  readonly bodies: Bodies;
-  /** The length of the body without coding. */
-  readonly bodyBytes: number;
-  /** The strong entity tag of the body without coding (RFC 9110, section 8.8.3), without quotes. */
-  readonly etag: string;
-  /** The upstream's own validators, for conditional requests. */
-  readonly validators: Validators;
-  /** Absent if the answer is not a page of a list, or if an older version stored the entry. */
-  readonly page?: ListPage | undefined;
-  /** What the answer contains, for purging: `area:76`, `record:123`. */
-  readonly tags: readonly string[];
+/** The parts of an entry that a later answer with the same meaning renews. Instants are epoch milliseconds. */
+export interface Receipt {
   /** The latest purge when the fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
   readonly purgeEpoch: number;
   /** When the answer arrived, or when the upstream last confirmed it. */
@@ -62,11 +49,22 @@ export interface Entry {
   readonly served: { count: number };
 }
 
-/** The parts of an entry that a later answer with the same meaning renews. */
-export type Receipt = Pick<
-  Entry,
-  "purgeEpoch" | "storedAt" | "bornAt" | "freshUntil" | "keepUntil" | "upstreamStale" | "rates" | "served"
->;
+/** A cached answer, or one that could be cached. */
+export interface Entry extends Receipt {
+  readonly status: 200 | 400 | 404;
+  readonly contentType: string;
+  readonly bodies: Bodies;
+  /** The length of the body without coding. */
+  readonly bodyBytes: number;
+  /** The strong entity tag of the body without coding (RFC 9110, section 8.8.3), without quotes. */
+  readonly etag: string;
+  /** The upstream's own validators, for conditional requests. */
+  readonly validators: Validators;
+  /** Absent if the answer is not a page of a list, or if an older version stored the entry. */
+  readonly page?: ListPage | undefined;
+  /** What the answer contains, for purging: `area:76`, `record:123`. */
+  readonly tags: readonly string[];
+}
 
 /** Creates the entry of an answer. */
 export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt): Entry {

@@ -3,25 +3,16 @@ import { NO_DIRECTIVES } from "../query/request.ts";
 import type { Tier } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";
-import { ageMs, type CacheRules, isFresh, ttlMs } from "./ttl.ts";
+import { ageMs, type CacheRules, ttlMs } from "./freshness.ts";
 import { decide } from "./serve-or-fetch.ts";
-import type { LearnedAbout, Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
-
-/** The state of an answer in the cache, for an operator. Times in seconds. */
-export interface Inspection {
-  readonly key: string;
-  /** What a request would do now. `update`: it gets the stale answer, which is refreshed in the background. */
-  readonly next: "hit" | "update" | "fetch";
-  readonly why: "fresh" | "not stored" | "expired" | "purged";
-  /** `learned`: what decides its lifetime; `null` until it was fetched a second time. */
-  readonly entry: (ReturnType<typeof inspected> & { readonly learned: LearnedAbout | null }) | null;
-  /** Why the latest call failed, as in the log; absent if it did not. */
-  readonly failure?: string;
-}
 
 /** Inspects a key. It reads the stores and never calls the upstream. */
 export type Inspect = ReturnType<typeof createInspect>;
+
+/** The state of an answer in the cache, for an operator. Times in seconds. */
+export type Inspection = Awaited<ReturnType<Inspect>>;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createInspect(
@@ -31,20 +22,26 @@ export function createInspect(
   failures: Failures,
   now: () => number,
 ) {
-  return async function inspect(query: Query, key: string): Promise<Inspection> {
+  // oxlint-disable-next-line typescript/explicit-module-boundary-types
+  return async function inspect(query: Query, key: string) {
     const found = await tiers.lookup(key);
     const message = failures.latest(key)?.message;
+    /** Why the latest call failed, as in the log; absent if it did not. */
     const failure = message === undefined ? {} : { failure: message };
-    if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null, ...failure };
+    if (found === undefined)
+      return { key, next: "fetch" as const, why: "not stored" as const, entry: null, ...failure };
     const { entry, tier, isPurged } = found;
     const request = { directives: NO_DIRECTIVES, mayForceRefresh: false };
     const decision = decide(found, { query, request }, undefined, rules(), now());
+    const isFresh = "isFresh" in decision && decision.isFresh;
     return {
       key,
+      /** What a request would do now. `update`: it gets the stale answer, which is refreshed in the background. */
       next: NEXT[decision.kind],
-      why: isPurged ? "purged" : isFresh(entry, rules(), now()) ? "fresh" : "expired",
+      why: isPurged ? ("purged" as const) : isFresh ? ("fresh" as const) : ("expired" as const),
       entry: {
         ...inspected(entry, tier, now()),
+        /** What decides its lifetime; `null` until it was fetched a second time. */
         learned: lifetimes.about(entry, ttlMs(rules(), query, entry.status)),
       },
       ...failure,

@@ -17,10 +17,10 @@ import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./recent-failures.ts";
-import { type CacheRules, isFresh } from "./ttl.ts";
+import { type CacheRules, isFresh } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import { isFailureOfUpstream, wasRefusedHere } from "./serve-or-fetch.ts";
-import { receive } from "./receive.ts";
+import { nextEntry } from "./next-entry.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** An entry, and whether it is stored, or why not. */
@@ -142,11 +142,14 @@ async function fetchAndStore(
     throw isBackground(cause) ? asBackground(error) : error;
   });
   checks.called();
-  const before = cached ?? tiers.purgedHard(key);
-  const wasPurged = cached === undefined || isPurged(tiers, key, cached);
-  const requests = (before?.served.count ?? 0) * replicas + (isBackground(cause) ? 0 : 1);
-  const reception = { query, fetched, now: clock.now(), purgeEpoch, cached, before, wasPurged, requests };
-  const { entry, mayStore, change } = await receive(reception, rules(), lifetimes);
+  const latest = cached ?? tiers.purgedHard(key);
+  const before = latest && {
+    entry: latest,
+    wasPurged: isPurged(tiers, key, latest),
+    requests: latest.served.count * replicas + (isBackground(cause) ? 0 : 1),
+  };
+  const arrived = { query, fetched, now: clock.now(), purgeEpoch, cached, before };
+  const { entry, mayStore, change } = await nextEntry(arrived, rules(), lifetimes);
   if (change !== undefined) observer.refreshed(query.resource, change);
   const loaded = { entry, tier: undefined, forwardedStatus: fetched.status };
   if (!mayStore) {

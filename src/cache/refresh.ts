@@ -32,15 +32,14 @@ const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "
 const QUEUE_DEADLINE_MS = 2_000;
 /** The time for storing the answer, after the longest call. */
 const STORE_MS = 1_000;
-/** After a refresh of an app was refused, the app's next one is tried after this time at the latest. */
+/** After a refresh of an app was refused, the app's next one is tried after this time. */
 const HOLD_OFF_MS = 1_000;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRefresh({ load, failures, totalTimeoutMs, clock, observer }: RefreshOptions) {
   const inFlight = new Set<string>();
-  /** The causes, origins and apps without a permit. All of them are forgotten, and tried again, at `forgetAt` (monotonic). */
-  const heldOff = new Set<string>();
-  let forgetAt = 0;
+  /** When the causes, origins and apps without a permit are tried again. Monotonic. */
+  const heldOffUntil = new Map<string, number>();
   // No caller can hang up.
   const gone = new AbortController().signal;
 
@@ -54,11 +53,10 @@ export function createRefresh({ load, failures, totalTimeoutMs, clock, observer 
     const { app } = request;
     const group = `${cause} ${originOf(query.resource)} ${app}`;
     const now = clock.monotonic();
-    if (now >= forgetAt) heldOff.clear();
     if (inFlight.has(key)) return "skipped";
     // It failed a moment ago, here or in another replica. No caller waits, so it can wait for its next try.
     if (failures.recent(key, now) !== undefined) return "failed";
-    if (heldOff.has(group)) return "refused";
+    if (now < (heldOffUntil.get(group) ?? 0)) return "refused";
     inFlight.add(key);
     try {
       const queueDeadlineAt = clock.now() + QUEUE_DEADLINE_MS;
@@ -75,8 +73,7 @@ export function createRefresh({ load, failures, totalTimeoutMs, clock, observer 
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      if (heldOff.size === 0) forgetAt = clock.monotonic() + HOLD_OFF_MS;
-      heldOff.add(group);
+      heldOffUntil.set(group, clock.monotonic() + HOLD_OFF_MS);
       return "refused";
     } finally {
       inFlight.delete(key);

@@ -8,8 +8,7 @@ import type { CallerDirectives, GatewayRequest, Question } from "../query/reques
 import type { Entry } from "./entry.ts";
 import type { Found } from "./store/tiered.ts";
 import type { Forwarded, ServeNote } from "../telemetry/events.ts";
-import type { Query } from "../query/query.ts";
-import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./ttl.ts";
+import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
 
 /** The cached entry of a key. */
 export type Cached = Pick<Found, "entry" | "isPurged">;
@@ -22,7 +21,8 @@ export interface Asked extends Pick<Question, "query"> {
 /** Serve the cached entry. `serveAndRefresh`: and refresh it in the background. */
 export interface Serve {
   readonly kind: "serve" | "serveAndRefresh";
-  readonly note: ServeNote | undefined;
+  readonly isFresh: boolean;
+  readonly note?: ServeNote;
 }
 
 export type Decision =
@@ -62,13 +62,16 @@ function withFresh(
   const leftMs = entry.freshUntil - now;
   if (isYoungEnough(entry, directives, now) && leftMs >= (directives.minFreshMs ?? 0)) {
     const isDue = entry.status === 200 && failed === undefined && isLastChance(entry, rules, now);
-    return { kind: isDue ? "serveAndRefresh" : "serve", note: undefined };
+    return { kind: isDue ? "serveAndRefresh" : "serve", isFresh: true };
   }
   if (directives.onlyIfCached) return NOT_IN_CACHE;
-  if (!mayForceRefresh) return { kind: "serve", note: "refresh-not-allowed" };
-  if (now - entry.storedAt < rules.minRefreshIntervalMs) return { kind: "serve", note: "refreshed-recently" };
+  if (!mayForceRefresh) return { kind: "serve", isFresh: true, note: "refresh-not-allowed" };
+  if (now - entry.storedAt < rules.minRefreshIntervalMs)
+    return { kind: "serve", isFresh: true, note: "refreshed-recently" };
   if (failed === undefined) return { kind: "fetch", why: "request" };
-  return allowsStale(failed) ? { kind: "serve", note: failed.code } : { kind: "refuse", problem: failed };
+  return allowsStale(failed)
+    ? { kind: "serve", isFresh: true, note: failed.code }
+    : { kind: "refuse", problem: failed };
 }
 
 function withStale(
@@ -78,22 +81,42 @@ function withStale(
   rules: CacheRules,
   now: number,
 ): Decision {
-  const { query, request } = asked;
-  const { directives } = request;
+  const { directives } = asked.request;
   // A purged answer is known to be wrong, and a record that did not exist may exist by now.
   const isGood = !isPurged && entry.status === 200 && isAcceptable(entry, directives, now);
   const staleMs = now - entry.freshUntil;
-  if (isGood && staleMs < whileRevalidateMs(entry, query, rules)) {
-    if (failed !== undefined) return { kind: "serve", note: failed.code };
+  const limits = staleLimits(entry, asked, rules);
+  if (isGood && staleMs < limits.whileRevalidateMs) {
+    if (failed !== undefined) return stale(failed.code);
     const kind = directives.onlyIfCached ? "serve" : "serveAndRefresh";
-    return { kind, note: "stale-while-revalidate" };
+    return { kind, isFresh: false, note: "stale-while-revalidate" };
   }
-  if (isGood && staleMs <= (directives.maxStaleMs ?? -1) && !mustBeRevalidated(entry))
-    return { kind: "serve", note: "max-stale" };
-  if (failed !== undefined && allowsStale(failed) && isWithinError(entry, asked, rules, staleMs))
-    return { kind: "serve", note: failed.code };
+  if (isGood && staleMs <= limits.onRequestMs) return stale("max-stale");
+  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
+  const isWithinError = limits.ifErrorMs > 0 && staleMs <= limits.ifErrorMs;
+  if (failed !== undefined && allowsStale(failed) && isWithinError) return stale(failed.code);
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
+}
+
+const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+/** How stale an answer may be served, in milliseconds. The settings, the upstream and the caller each set limits. */
+function staleLimits({ upstreamStale }: Entry, { query, request: { directives } }: Asked, rules: CacheRules) {
+  const { whileRevalidateMs = NO_LIMIT, ifErrorMs = NO_LIMIT } = upstreamStale;
+  const { maxStaleMs = -1, staleIfErrorMs = NO_LIMIT } = directives;
+  const kind = kindOf(query);
+  // The upstream sent `must-revalidate` or an equivalent.
+  const mustBeRevalidated = whileRevalidateMs === 0 && ifErrorMs === 0;
+  return {
+    whileRevalidateMs: Math.min(rules.staleWhileRevalidateMs[kind], whileRevalidateMs),
+    ifErrorMs: Math.min(rules.staleIfErrorMs[kind], ifErrorMs, staleIfErrorMs),
+    onRequestMs: mustBeRevalidated ? -1 : maxStaleMs,
+  };
+}
+
+function stale(note: ServeNote): Serve {
+  return { kind: "serve", isFresh: false, note };
 }
 
 /** Whether the caller accepts a stale answer. `max-age` excludes one, unless `max-stale` is given too. */
@@ -101,33 +124,6 @@ function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): 
   const { minFreshMs, maxAgeMs, maxStaleMs } = directives;
   const wantsFresh = minFreshMs !== undefined || (maxAgeMs !== undefined && maxStaleMs === undefined);
   return !wantsFresh && isYoungEnough(entry, directives, now);
-}
-
-/** How long an answer may be served while it is refreshed: the setting, or the upstream's limit if that is shorter. */
-function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheRules): number {
-  const upstreamMs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
-  return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], upstreamMs);
-}
-
-/** Whether the setting, the upstream and the caller allow an answer that is this stale instead of a problem. */
-function isWithinError(
-  { upstreamStale }: Entry,
-  { query, request }: Asked,
-  rules: CacheRules,
-  staleMs: number,
-): boolean {
-  const longestMs = Math.min(
-    rules.staleIfErrorMs[kindOf(query)],
-    upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,
-    request.directives.staleIfErrorMs ?? Number.POSITIVE_INFINITY,
-  );
-  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
-  return longestMs > 0 && staleMs <= longestMs;
-}
-
-/** Whether the upstream sent `must-revalidate` or an equivalent. */
-function mustBeRevalidated({ upstreamStale }: Entry): boolean {
-  return upstreamStale.whileRevalidateMs === 0 && upstreamStale.ifErrorMs === 0;
 }
 
 /** The last part of an entry's time in the cache in which `isLastChance` refreshes it. */
@@ -148,7 +144,7 @@ const NOT_IN_CACHE: Decision = { kind: "refuse", problem: new Problem("not-in-ca
 
 /** Whether an entry is young enough for the caller. */
 function isYoungEnough(entry: Entry, { noCache, maxAgeMs }: CallerDirectives, now: number): boolean {
-  return !noCache && ageMs(entry, now) <= (maxAgeMs ?? Number.POSITIVE_INFINITY);
+  return noCache !== true && ageMs(entry, now) <= (maxAgeMs ?? NO_LIMIT);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { CacheRules, Kind } from "../../src/cache/ttl.ts";
+import type { CacheRules, Kind } from "../../src/cache/freshness.ts";
 
 /** One value for each kind of answer. */
 export function each(ms: number): Readonly<Record<Kind, number>> {

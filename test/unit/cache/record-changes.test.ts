@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Entry } from "../../../src/cache/entry.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
-import { receive } from "../../../src/cache/receive.ts";
+import { nextEntry } from "../../../src/cache/next-entry.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { fetchedWith } from "../../support/entries.ts";
 import { rulesWith } from "../../support/rules.ts";
@@ -22,14 +22,11 @@ function start() {
       recordIds: Object.keys(prices),
     });
     const cached = entries.get(name);
-    const before = { cached, before: cached, wasPurged: false, requests: 1 };
+    const before = cached && { entry: cached, wasPurged: false, requests: 1 };
     const page = { extras: [], limit: 500, offset: 0 };
     const query: Query = { kind: "search", resource: "listings", filters: [["q", name]], ...page };
-    const { entry } = await receive(
-      { query, fetched, now, purgeEpoch: 0, ...before },
-      rulesWith(),
-      lifetimes,
-    );
+    const arrived = { query, fetched, now, purgeEpoch: 0, cached, before };
+    const { entry } = await nextEntry(arrived, rulesWith(), lifetimes);
     entries.set(name, entry);
     return entry;
   };

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Entry } from "../../../src/cache/entry.ts";
 import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
-import { receive } from "../../../src/cache/receive.ts";
+import { nextEntry } from "../../../src/cache/next-entry.ts";
 import { fetchedWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { rulesWith } from "../../support/rules.ts";
 
@@ -22,9 +22,9 @@ describe("a learned lifetime", () => {
     for (let nth = 1; nth <= 10; nth++) {
       const now = nth * 20 * ttlMs;
       const fetched = fetchedWith({ caching });
-      const before = { cached, before: cached, wasPurged: false, requests: 1 };
-      const reception = { query: QUERY, fetched, now, purgeEpoch: 0, ...before };
-      ({ entry: cached } = await receive(reception, RULES, lifetimes));
+      const before = cached && { entry: cached, wasPurged: false, requests: 1 };
+      const arrived = { query: QUERY, fetched, now, purgeEpoch: 0, cached, before };
+      ({ entry: cached } = await nextEntry(arrived, RULES, lifetimes));
     }
     if (cached === undefined) expect.unreachable("nothing was received");
     expect(cached.freshUntil - cached.storedAt).toBe(Math.min(freshFor, 3) * ttlMs);

@@ -1,9 +1,8 @@
 /**
- * How long an answer is fresh, and how long it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
+ * Whether an entry is fresh, and whether it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
 import type { Config } from "../config/config.ts";
 import type { Entry } from "./entry.ts";
-import type { CachingHeaders } from "../upstream/caching-headers.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
 
@@ -20,16 +19,6 @@ export function kindOf(query: Query): Kind {
 /** The lifetime of an answer from the settings, in milliseconds. */
 export function ttlMs(rules: CacheRules, query: Query, status: Entry["status"]): number {
   return (status === 200 ? rules.ttlMs : rules.negativeTtlMs)[kindOf(query)];
-}
-
-/**
- * How long an answer is fresh, in milliseconds after it was received: the gateway's own lifetime, or the upstream's if that is
- * shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never promises a caller more than the cache keeps. Below
- * zero: the answer was already stale when it arrived.
- */
-export function freshnessLifetimeMs(rules: CacheRules, caching: CachingHeaders, oursMs: number): number {
-  const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? oursMs) : oursMs;
-  return Math.min(oursMs, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
 }
 
 /** The age of an answer, in milliseconds (RFC 9111, section 4.2.3). */

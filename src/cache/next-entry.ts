@@ -1,34 +1,31 @@
 /**
- * Turns a fetched answer into an entry.
+ * Makes the next entry of a key from a fetched answer: a new entry, or the cached one renewed.
  */
 import { Problem } from "../errors.ts";
+import type { Query } from "../query/query.ts";
 import type { Change } from "../telemetry/events.ts";
 import type { Fetched } from "../upstream/verdict.ts";
-import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
 import { entryOf, type Entry, type Receipt } from "./entry.ts";
-import { type CacheRules, freshnessLifetimeMs, ttlMs } from "./ttl.ts";
+import { type CacheRules, ttlMs } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes/lifetimes.ts";
 import { changesSince, noteChanges } from "./lifetimes/record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
-type Learning = Pick<Lifetimes, "of" | "records">;
-
 /** A fetched answer, and what the gateway knows about its fetch. */
-export interface Reception {
+export interface Arrived {
   readonly query: Query;
   readonly fetched: Fetched;
   /** When the answer was received; epoch milliseconds. */
   readonly now: number;
   /** The latest purge known when the call was sent. */
   readonly purgeEpoch: number;
-  /** The entry cached before, fresh or not, and whether it was purged. */
+  /** The entry cached before, fresh or not. */
   readonly cached: Entry | undefined;
-  /** The version stored before, even if a hard purge removed it. */
-  readonly before: Entry | undefined;
-  readonly wasPurged: boolean;
-  /** The requests for the cached entry, in all replicas. */
-  readonly requests: number;
+  /** The version stored before, even if a hard purge removed it, and the requests for it in all replicas. */
+  readonly before:
+    | { readonly entry: Entry; readonly wasPurged: boolean; readonly requests: number }
+    | undefined;
 }
 
 /**
@@ -36,21 +33,42 @@ export interface Reception {
  * @throws {Problem} `upstream-invalid-response` for a 304 without a cached entry, or an answer older than
  *   `cache.maxAgeEver`
  */
-export async function receive(
-  reception: Reception,
+export async function nextEntry(
+  arrived: Arrived,
   rules: CacheRules,
-  lifetimes: Learning,
+  lifetimes: Pick<Lifetimes, "of" | "records">,
 ): Promise<{ entry: Entry; mayStore: boolean; change: Change | undefined }> {
-  const { fetched, now, purgeEpoch } = reception;
+  const { query, fetched, now, purgeEpoch, cached, before } = arrived;
   const { caching } = fetched;
   if (caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
-  const change = await changeIn(reception, lifetimes.records);
-  const { lifetimeMs, rates } = lifetimeOf(reception, change, rules, lifetimes);
-  const entry = entryFrom(reception, change, {
+  const change = await changeIn(arrived, lifetimes);
+  const bornAt = now - caching.ageMs;
+  // `maxAgeEver` and `retention` are limits, so that `max-age` never promises a caller more than the cache keeps. Below zero, the
+  // answer was already stale when it arrived.
+  const bound = (oursMs: number): number => {
+    const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? oursMs) : oursMs;
+    return Math.min(oursMs, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
+  };
+  const status = fetched.status === 304 ? (cached?.status ?? 200) : fetched.status;
+  const fixedMs = ttlMs(rules, query, status);
+  const observation = before && {
+    sinceMs: bornAt - before.entry.bornAt,
+    changes: Math.max(
+      before.wasPurged || change === "changed" ? 1 : 0,
+      changesSince(lifetimes.records, before.entry),
+    ),
+    requests: before.requests,
+  };
+  // Lifetimes of 404s and 400s are not learned.
+  const { lifetimeMs, rates } =
+    status === 200
+      ? lifetimes.of({ ttlMs: fixedMs, bound, known: before?.entry.rates, observation })
+      : { lifetimeMs: bound(fixedMs), rates: undefined };
+  const entry = entryFrom(arrived, change, {
     purgeEpoch,
     storedAt: now,
-    bornAt: now - caching.ageMs,
+    bornAt,
     freshUntil: now + lifetimeMs,
     keepUntil: now + rules.retentionMs,
     rates,
@@ -62,33 +80,8 @@ export async function receive(
   return { entry, mayStore: caching.mayStore || !rules.honourUpstream, change };
 }
 
-/** Lifetimes of 404s and 400s are not learned. */
-function lifetimeOf(
-  { query, fetched, cached, before, now, wasPurged, requests }: Reception,
-  change: Change | undefined,
-  rules: CacheRules,
-  lifetimes: Learning,
-): ReturnType<Learning["of"]> {
-  const { caching } = fetched;
-  const status = fetched.status === 304 ? (cached?.status ?? 200) : fetched.status;
-  const bound = (ms: number): number => freshnessLifetimeMs(rules, caching, ms);
-  const fixedMs = ttlMs(rules, query, status);
-  if (status !== 200) return { lifetimeMs: bound(fixedMs), rates: undefined };
-  const own = wasPurged || change === "changed" ? 1 : 0;
-  const observation = before && {
-    sinceMs: now - caching.ageMs - before.bornAt,
-    changes: Math.max(own, changesSince(lifetimes.records, before)),
-    requests,
-  };
-  return lifetimes.of({ ttlMs: fixedMs, bound, known: before?.rates, observation });
-}
-
 /** An answer with the same meaning renews the cached entry. The body and its ETag stay, so that callers still get 304. */
-function entryFrom(
-  { query, fetched, cached }: Reception,
-  change: Change | undefined,
-  receipt: Receipt,
-): Entry {
+function entryFrom({ query, fetched, cached }: Arrived, change: Change | undefined, receipt: Receipt): Entry {
   if (fetched.status !== 304) {
     return cached !== undefined && change === "unchanged"
       ? { ...cached, validators: fetched.validators, ...receipt }
@@ -103,8 +96,8 @@ function entryFrom(
 
 /** @returns `undefined` if nothing was cached before */
 async function changeIn(
-  { query: { resource }, fetched, cached, now }: Reception,
-  records: Learning["records"],
+  { query: { resource }, fetched, cached, now }: Arrived,
+  { records }: Pick<Lifetimes, "records">,
 ): Promise<Change | undefined> {
   if (cached === undefined) return undefined;
   if (fetched.status === 304) return "not-modified";
