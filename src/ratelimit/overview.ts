@@ -35,8 +35,6 @@ export function windowOverview(
     windowMs,
     spent,
     remaining,
-    /** The calls that only other processes can make. */
-    heldBack: Math.max(0, limit - spent - remaining),
     /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
     comesBack: COME_BACK.flatMap((calls) => {
       const at = freeAt[calls - 1];
@@ -44,5 +42,7 @@ export function windowOverview(
     }),
     /** Calls that count now, by app, the app with most calls first. */
     byApp: Object.fromEntries(byApp),
+    /** The calls that only other processes can make. */
+    heldBack: Math.max(0, limit - spent - remaining),
   };
 }
