@@ -160,7 +160,7 @@ function sharedLimits(
   const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespace, origin);
   return {
     limiterOf(origin: OriginName, limits: LimiterConfig) {
-      const limiter = new SharedLimiter({
+      return new SharedLimiter({
         ...config.budget,
         ...observer,
         origin,
@@ -168,13 +168,10 @@ function sharedLimits(
         redis: purseOf(origin),
         clock,
         process: replica,
-        timeoutMs: service.timeout.ms,
-        mostTimeoutMs: service.timeout.mostMs,
+        timeout: service.timeout,
         ledger: config.ledger,
         dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });
-      service.on("recovery", limiter.check);
-      return limiter;
     },
     circuitsOf: (origin: OriginName) => createRedisCircuits(service, namespace, origin),
     /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */

@@ -339,8 +339,7 @@ export class Calls {
     const { limiter } = this.#options;
     const { resource, cause, query } = entry.request;
     const request = { app, priority, resource, cause, query: queryHash(query) };
-    if (this.#isObserving())
-      return limiter.acquireAnyway({ ...request, leave: [] }).then((permit) => ({ kind: "permit", permit }));
+    if (this.#isObserving()) return limiter.acquire({ ...request, leave: [], ignoresLimits: true });
     return limiter.acquire({ ...request, leave: this.#admission.leave(entry, app) });
   }
 

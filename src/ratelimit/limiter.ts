@@ -39,6 +39,8 @@ export interface PermitRequest {
    * in one atomic step.
    */
   readonly leave: readonly number[];
+  /** Permitted also beyond the limits (`budget.mode: observe`). */
+  readonly ignoresLimits?: boolean;
 }
 
 /** The right to send one call. It counts from the latest instant at which the call can arrive, until `complete` reports the arrival. */
@@ -50,6 +52,8 @@ export interface Permit {
    * that writes, because the process may have been frozen before it.
    */
   readonly sendBy?: number;
+  /** The slot whose own purse pays (limits/slot.ts). */
+  readonly slot?: number | undefined;
 }
 
 /** Why no permit is free. */
@@ -122,8 +126,6 @@ export interface LimiterState {
 export interface Limiter {
   /** Never rejects. */
   readonly acquire: (request: PermitRequest) => Promise<Acquired>;
-  /** Grants a permit also beyond the limits (`budget.mode: observe`). Never rejects. */
-  readonly acquireAnyway: (request: PermitRequest) => Promise<Permit>;
   /** The call has ended: it counts from its real arrival. */
   readonly complete: (permit: Permit, end: SendEnd) => void;
   /** The call was not sent. The permit is free again. */

@@ -46,15 +46,13 @@ function join({ settings }: RedisServer, options: Partial<typeof DEFAULTS> = {})
     clock: systemClock,
     process: backend.replica,
     degradedReserve: 0.1,
-    timeoutMs: () => timeoutMs,
-    mostTimeoutMs: timeoutMs,
+    timeout: { ms: () => timeoutMs, mostMs: timeoutMs },
     ledger: { retentionMs: 60_000, maxRecords: 10_000 },
     warn: (message) => void reports.push(message),
     outOfOrder: ({ what }) => void reports.push(`${what} is out of order`),
     backInOrder: (what) => void reports.push(`${what} is back in order`),
     dataLost: () => undefined,
   });
-  service.on("recovery", limiter.check);
   onTestFinished(async () => {
     await limiter.close();
     await backend.close();

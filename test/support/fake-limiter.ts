@@ -145,12 +145,11 @@ export function createFakeLimiters(options: FakeLimitersOptions) {
           return refusals;
         },
         async acquire(request): Promise<Acquired> {
-          const why = reasonToWait(request);
+          const why = request.ignoresLimits === true ? undefined : reasonToWait(request);
           if (why === undefined) return { kind: "permit", permit: grant(request) };
           refusals++;
           return { kind: "wait", ...why };
         },
-        acquireAnyway: async (request) => grant(request),
         complete: (_permit, end) => void completed.push(end),
         release({ id }) {
           const index = sends.findIndex((send) => send.id === id);

@@ -5,11 +5,10 @@
 import type { Clock } from "../../process/clock.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
-import { limitsText } from "../../usage/rate-window.ts";
-import type { Acquired, Limiter, LimiterConfig, LimiterState, Permit, PermitRequest } from "../limiter.ts";
-import type { SendEnd } from "../throttled.ts";
-import { dayOf, keptMs, laterOf, OwnPurse, type Wait, windowState } from "./purse-in-memory.ts";
-import { sendByOf } from "./purse-sizes.ts";
+import { limitsText, type RateWindow } from "../../usage/rate-window.ts";
+import type { Acquired, Limiter, LimiterConfig, PermitRequest } from "../limiter.ts";
+import { dayOf, daysOf, keptMs, laterOf, OwnPurse, type Wait, windowState } from "./purse-in-memory.ts";
+import { type PurseWindow, sendByOf } from "./purse-sizes.ts";
 
 export interface LocalLimiterOptions {
   readonly origin: OriginName;
@@ -44,10 +43,8 @@ export class LocalLimiter implements Limiter {
     const { windows, arrivalMs } = this.#config;
     const now = clock.now();
     const monotonicMs = clock.monotonic() - now;
-    for (const { id, app, at, completion } of ledger.recent(
-      origin,
-      now - keptMs(windows) - LONGEST_ARRIVAL_MS,
-    )) {
+    const since = now - keptMs(windows) - LONGEST_ARRIVAL_MS;
+    for (const { id, app, at, completion } of ledger.recent(origin, since)) {
       // A call without an end counts from its latest possible arrival. An instant in the future (the clock was set back)
       // counts as now.
       const arrivedAt = Math.min(completion?.arrivedAt ?? at + arrivalMs, now + arrivalMs);
@@ -61,38 +58,35 @@ export class LocalLimiter implements Limiter {
       .map(({ windowMs: ms, limit }) => ({ ms, count: limit, till: until + monotonicMs + arrivalMs + ms }));
   }
 
-  readonly acquire = async (request: PermitRequest): Promise<Acquired> =>
-    this.#refuse(request) ?? { kind: "permit", permit: this.#permit(request) };
-
-  readonly acquireAnyway = async (request: PermitRequest): Promise<Permit> => this.#permit(request);
+  readonly acquire: Limiter["acquire"] = async (request) =>
+    (request.ignoresLimits === true ? undefined : this.#refuse(request)) ?? this.#permit(request);
 
   /** @returns nothing where a permit is free */
   #refuse({ app, leave }: PermitRequest): Wait | undefined {
     const { windows, perDay } = this.#config;
     const now = this.#options.clock.monotonic();
-    const sizes = windows.map(({ windowMs: ms, limit: size }, i) => ({ ms, size, leave: leave[i] ?? 0 }));
-    const wait = this.#purse.waitFor(sizes, now);
+    const wait = this.#purse.waitFor(windows.map(wholeOf), leave, now);
     const limit = perDay.get(app);
     if (limit === undefined) return wait;
     const { spent, nextFreeAt } = dayOf(this.#purse.log, app, limit, now);
     return spent >= limit ? laterOf(wait, nextFreeAt, "per-day") : wait;
   }
 
-  #permit(request: PermitRequest): Permit {
+  #permit(request: PermitRequest): Acquired {
     const { clock, ledger, origin, process } = this.#options;
     const { windows, arrivalMs } = this.#config;
     const { app, resource, cause, query } = request;
     const now = clock.monotonic();
     const id = `${process}.${origin}.${++this.#calls}`;
+    const limits = limitsText(windows);
     // The ledger has the call before it departs. If the process is killed, the call counts as spent.
-    const entry = { id, origin, at: clock.now(), app, resource, cause, query };
-    ledger.enter({ ...entry, limits: limitsText(windows) });
+    ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query, limits });
     this.#purse.log.enter(id, app, now + arrivalMs);
     this.#purse.log.forget(now - keptMs(windows));
-    return { id, request, sendBy: sendByOf(now, arrivalMs) };
+    return { kind: "permit", permit: { id, request, sendBy: sendByOf(now, arrivalMs) } };
   }
 
-  readonly complete = ({ id, request }: Permit, { status, durationMs, arrivedAfterMs }: SendEnd): void => {
+  readonly complete: Limiter["complete"] = ({ id, request }, { status, durationMs, arrivedAfterMs }) => {
     const { clock, ledger } = this.#options;
     // If the process is frozen between the two readings, the call counts longer here than in the ledger.
     const sinceArrivalMs = durationMs - arrivedAfterMs;
@@ -102,45 +96,44 @@ export class LocalLimiter implements Limiter {
     this.#changed();
   };
 
-  readonly release = ({ id }: Permit): void => {
+  readonly release: Limiter["release"] = ({ id }) => {
     const { clock, ledger } = this.#options;
     this.#purse.log.drop(id);
     ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
     this.#changed();
   };
 
-  readonly state = (): LimiterState => {
+  readonly state: Limiter["state"] = () => {
     const { windows, perDay } = this.#config;
     const { log } = this.#purse;
     const now = this.#options.clock.monotonic();
     return {
       mode: "alone",
       windows: windows.map((window) => {
-        const { limit, windowMs } = window;
-        const spent = this.#purse.spent(windowMs, now);
-        const freeAt = this.#purse.freeInstants(windowMs, limit, now);
-        return windowState(window, {
-          spent,
-          remaining: limit - spent,
-          freeAt,
-          byApp: log.byApp(windowMs, now),
-        });
+        const purse = wholeOf(window);
+        const spent = this.#purse.spent(purse.ms, now);
+        const freeAt = this.#purse.freeInstants(purse, now);
+        const byApp = log.byApp(purse.ms, now);
+        return windowState(window, { spent, remaining: window.limit - spent, freeAt, byApp });
       }),
-      today: new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)])),
+      today: daysOf(log, perDay, now),
       newsElsewhere: { at: 0, news: [] },
     };
   };
 
   readonly announce = (): void => undefined;
 
-  readonly onChange = (listener: () => void): void => {
+  readonly onChange: Limiter["onChange"] = (listener) => {
     this.#changed = listener;
   };
 
-  readonly configure = (next: LimiterConfig): void => {
+  readonly configure: Limiter["configure"] = (next) => {
     this.#config = next;
     this.#changed();
   };
 
   readonly close = async (): Promise<void> => undefined;
 }
+
+/** A window of which the whole limit is in one purse. */
+const wholeOf = ({ windowMs: ms, limit }: RateWindow): PurseWindow => ({ ms, limit, own: limit });

@@ -3,11 +3,20 @@
  * without Redis has one purse with the whole limits. A replica has the purse of its slot.
  */
 import type { RateWindow } from "../../usage/rate-window.ts";
-import { type Acquired, DAY_MS, type LimitReason, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
+import {
+  type Acquired,
+  DAY_MS,
+  type LimiterConfig,
+  type LimiterState,
+  type LimitReason,
+  MOST_FREE_INSTANTS,
+  type WindowState,
+} from "../limiter.ts";
+import type { PurseWindow } from "./purse-sizes.ts";
 import { WindowLog } from "./window-log.ts";
 
 /** Calls that count in one window, and of which no instants are known. */
-interface Debt {
+export interface Debt {
   readonly ms: number;
   readonly count: number;
   /** Monotonic milliseconds. */
@@ -33,19 +42,16 @@ export class OwnPurse {
   }
 
   /**
-   * @param windows in each: the purse's size, and how much it must leave after the call
-   * @returns nothing if the purse may pay for a call now
+   * @param leave how much the purse must leave in each window after the call
+   * @returns nothing if it may pay for a call now
    */
-  waitFor(
-    windows: readonly { readonly ms: number; readonly size: number; readonly leave: number }[],
-    now: number,
-  ): Wait | undefined {
+  waitFor(windows: readonly PurseWindow[], leave: readonly number[], now: number): Wait | undefined {
     let wait: Wait | undefined;
-    for (const { ms, size, leave } of windows) {
-      const left = size - this.spent(ms, now);
-      const missing = 1 + leave - left;
+    for (const [index, { ms, own }] of windows.entries()) {
+      const left = own - this.spent(ms, now);
+      const missing = 1 + (leave[index] ?? 0) - left;
       if (missing <= 0) continue;
-      // No instant is known if `leave` is larger than what the calls in the log can free.
+      // No instant is known if it must leave more than what the calls in the log can free.
       const known = this.log.freeInstants(this.#span(ms), now, missing)[missing - 1];
       const freeAt = known ?? this.#owedIn(ms, now)[0]?.till ?? now + ms;
       wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");
@@ -53,14 +59,12 @@ export class OwnPurse {
     return wait;
   }
 
-  /** The instants at which a purse of this size can pay for one more call, two more calls, … */
-  freeInstants(ms: number, size: number, now: number): number[] {
-    const owed = this.#owedIn(ms, now).flatMap(({ count, till }) =>
-      repeated(till, Math.min(count, MOST_FREE_INSTANTS)),
-    );
+  /** The instants at which the purse can pay for one more call, two more calls, … */
+  freeInstants({ ms, own }: PurseWindow, now: number): number[] {
+    const owed = this.#owedIn(ms, now).flatMap(({ count, till }) => repeated(till, count));
     const instants = firstOf([...this.log.freeInstants(this.#span(ms), now, MOST_FREE_INSTANTS), ...owed]);
     // When more calls count than the purse holds, the first ones that leave the window free nothing.
-    return instants.slice(Math.max(0, this.spent(ms, now) - size));
+    return instants.slice(Math.max(0, this.spent(ms, now) - own));
   }
 
   #owedIn(ms: number, now: number): Debt[] {
@@ -89,8 +93,13 @@ export function dayOf(
   return { spent, nextFreeAt: log.freeInstants(DAY_MS, now, missing, app)[missing - 1] ?? now };
 }
 
+/** `LimiterState.today` */
+export const daysOf = (log: WindowLog, perDay: LimiterConfig["perDay"], now: number): LimiterState["today"] =>
+  new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)]));
+
+/** At most `MOST_FREE_INSTANTS`. */
 export const repeated = (instant: number, times: number): number[] =>
-  Array.from({ length: times }, () => instant);
+  Array.from({ length: Math.min(times, MOST_FREE_INSTANTS) }, () => instant);
 
 export const firstOf = (instants: number[]): number[] =>
   instants.toSorted((a, b) => a - b).slice(0, MOST_FREE_INSTANTS);

@@ -35,6 +35,12 @@ export function pursesOf(
     .toSorted((a, b) => a.ms - b.ms);
 }
 
+/** [3] All that decides the sizes of the own purses. */
+export function purseName(windows: readonly RateWindow[], settings: PurseSettings): string {
+  const sizes = pursesOf(windows, settings).map(({ ms, own }) => `${own}/${ms}`);
+  return `${settings.replicas}:${sizes.join(",")}`;
+}
+
 /** How much two monotonic clocks may differ in speed. */
 export const DRIFT = 0.001;
 /** Clocks are cut to whole milliseconds. */

@@ -4,9 +4,13 @@ import { readFileSync } from "node:fs";
 import type { ClientContext, Result } from "ioredis";
 
 import type { OriginName } from "../../interface/resources.ts";
+import type { CommandTimeout } from "../../redis/command-timeout.ts";
 import type { RunOnRedis } from "../../redis/redis.ts";
-import type { RedisScripts } from "../../redis/connect.ts";
-import type { LimitReason, News, PermitRequest } from "../limiter.ts";
+import type { RedisClient, RedisScripts } from "../../redis/connect.ts";
+import { limitsText } from "../../usage/rate-window.ts";
+import type { LimiterConfig, LimitReason, News } from "../limiter.ts";
+import { type Debt, keptMs } from "./purse-in-memory.ts";
+import { DRIFT, purseName, type PurseSettings, pursesOf, ROUNDING_MS } from "./purse-sizes.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -18,29 +22,55 @@ export const PURSE_SCRIPTS: RedisScripts = {
   sharedPurse: { lua: readFileSync(new URL("./shared-purse.lua", import.meta.url), "utf8") },
 };
 
-/** A request for a permit of the shared purse, with what the ledger records of the call. */
-export interface Take extends Pick<PermitRequest, "app" | "resource" | "cause" | "query"> {
-  readonly id: string;
-  /** Permits that the shared purse must keep after this one, the shortest window first. */
-  readonly leave: readonly number[];
-  readonly perDay: number | undefined;
-  /** The app's calls of the day that this replica knows of. */
-  readonly dayAtLeast: number;
-  /** Granted also beyond the limits (`budget.mode: observe`). */
-  readonly ignoresLimits: boolean;
+/** A replica sends a command at least this often. */
+export const TICK_MS = 250;
+/** [6] A new process watches for this long. Other replicas send a command several times in this time. */
+export const JOIN_MS = 2_000;
+
+/** What decides how the script works. */
+export interface ScriptOptions extends PurseSettings {
+  /** [3] A replica without Redis goes on for this long. */
+  readonly degradedForMs: number;
+  /** The timeout of the next command, and the longest one that any replica can have. */
+  readonly timeout: Pick<CommandTimeout, "ms" | "mostMs">;
+  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
 }
 
-/** All that decides the sizes of own purses. */
-interface PurseSizes {
-  readonly name: string;
-  readonly replicas: number;
-  /** By the length of the window. */
-  readonly own: Readonly<Record<string, number>>;
+/** What each request to the script carries. */
+export function scriptSettings(config: LimiterConfig, options: ScriptOptions): object {
+  const { replicas, degradedForMs, ledger, timeout } = options;
+  const windows = pursesOf(config.windows, options);
+  const [shortest, ...longer] = windows;
+  const shortMs = shortest?.ms ?? 0;
+  const drift = 3 * DRIFT;
+  // From a grant until the latest arrival of its call. The reply to the grant may take the whole timeout.
+  const countMs = config.arrivalMs + timeout.ms();
+  const mostOften = (shortest?.own ?? 0) * (Math.ceil(degradedForMs / shortMs) + 2);
+  const own = Object.fromEntries(windows.map((window) => [String(window.ms), window.own]));
+  return {
+    windows,
+    limits: limitsText(config.windows),
+    purses: { name: purseName(config.windows, options), replicas, own },
+    drift,
+    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
+    slackMs: TICK_MS + 2 * timeout.ms() + 2 * ROUNDING_MS,
+    countMs,
+    // [5] The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
+    unknownMs: 3 * (timeout.mostMs - timeout.ms()),
+    // [3] A slot that was not renewed for this long is free. The script adds the slack.
+    holdMs: Math.ceil((degradedForMs + shortMs + countMs) * (1 + drift)),
+    // [4] The most that its holder can have spent in the longer windows after its last report.
+    most: longer.map((window) => ({ ms: window.ms, count: Math.min(window.own, mostOften) })),
+    joinMs: JOIN_MS,
+    tickMs: TICK_MS,
+    // How long calls are kept. The script adds the slack.
+    keepMs: Math.ceil(keptMs(config.windows) * (1 + 2 * drift)) + countMs,
+    ...ledger,
+  };
 }
 
-export type TakeResult =
-  | { readonly isGranted: true }
-  | { readonly isGranted?: false; readonly reason: LimitReason; readonly waitMs: number };
+/** Entries of the ledger in one reply. */
+const MOST_AT_ONCE = 500;
 
 /** `late`: a later command of this process came first. */
 type Reply = { readonly kind: "late" } | Done;
@@ -56,15 +86,20 @@ export interface Done {
   readonly joinedBy: number;
   /** [6] How far the script's time may be ahead: the largest value of all replicas. */
   readonly slackMs: number;
-  readonly purses?: PurseSizes;
+  /** The sizes of the own purses, for the next request. */
+  readonly purses?: object;
   readonly slot?: number;
   /** [4] What counts in the purse of the slot, if that is new to this process: the calls of all slots, and the debts. */
   readonly inherited?: {
     /** A slot, a blank and an id; the instant; and so on. */
     readonly calls: readonly string[];
-    readonly debts: readonly { readonly ms: number; readonly count: number; readonly till: number }[];
+    readonly debts: readonly Debt[];
   };
-  readonly results: readonly TakeResult[];
+  /** By request for a permit. It was granted, or makes sense again after `waitMs`. */
+  readonly results: readonly (
+    | { isGranted: true }
+    | { isGranted?: false; reason: LimitReason; waitMs: number }
+  )[];
   /** By window: what the shared purse has spent, what it has left, and what own purses have reported. */
   readonly windows: readonly (readonly [spent: number, left: number, own: number])[];
   readonly counts: Readonly<Record<string, number>>;
@@ -74,6 +109,12 @@ export interface Done {
   readonly isOldVersion?: boolean;
   /** What waits at each of the other replicas; in the reply to a tick. */
   readonly waiting?: readonly (readonly News[])[];
+}
+
+/** A reply in time, and by the monotonic clock when it was requested and when it came. */
+export interface Heard extends Done {
+  readonly askedAt: number;
+  readonly at: number;
 }
 
 /** A slot, as operators see it. */
@@ -90,12 +131,13 @@ interface StoredState {
   readonly time: number;
   /** The ledger is complete since this instant. */
   readonly since: number;
-  readonly slots: readonly {
-    readonly holder?: string;
-    readonly isUnknown?: true;
-    readonly renewedAt?: number;
-    readonly holdMs?: number;
-  }[];
+  readonly slots: readonly { holder?: string; isUnknown?: true; renewedAt?: number; holdMs?: number }[];
+}
+
+/** An entry of the ledger: its place, and its fields by name. */
+export interface StreamEntry {
+  readonly at: string;
+  readonly fields: Readonly<Record<string, string | undefined>>;
 }
 
 /** The shared purse of an origin in Redis. Its methods reject when Redis does not answer, or refuses the command. */
@@ -112,18 +154,25 @@ export class RedisPurse {
     this.#keys = names.map((name) => this.#prefix + name);
   }
 
-  /** @param request what `SharedLimiter` has to ask and to report, with `TwoPurses.settings` */
+  /** @param request what `SharedLimiter` has to ask and to report */
   async ask(request: object): Promise<Reply> {
     const text = await this.#play("take", JSON.stringify({ ...request, prefix: this.#prefix }));
     const reply: Reply = JSON.parse(text);
     return reply;
   }
 
-  /** Entries of the ledger, oldest first, at most `most`. The arguments are those of XRANGE. */
-  readonly ledger = (start: string, end: string, most: number): Promise<[id: string, fields: string[]][]> => {
+  /** Reads the ledger in parts, oldest entry first. The arguments are those of XRANGE. */
+  async *ledger(start: string, end: string): AsyncIterable<readonly StreamEntry[]> {
     const key = `${this.#prefix}ledger`;
-    return this.#run("ledger", key, (client) => client.xrange(key, start, end, "COUNT", most));
-  };
+    let from = start;
+    for (let count = MOST_AT_ONCE; count === MOST_AT_ONCE;) {
+      const command = (client: RedisClient) => client.xrange(key, from, end, "COUNT", MOST_AT_ONCE);
+      const entries = await this.#run("ledger", key, command);
+      yield entries.map(([at, flat]) => ({ at, fields: fieldsIn(flat) }));
+      count = entries.length;
+      from = `(${entries.at(-1)?.[0]}`;
+    }
+  }
 
   /** The slots that are not free. */
   readonly slots = async (): Promise<readonly ReplicaSlot[]> => {
@@ -153,4 +202,14 @@ export class RedisPurse {
     // Lua encodes an empty list as an empty object.
     return (reply ?? "null").replaceAll("{}", "[]");
   }
+}
+
+/** Turns the flat list of a stream entry's fields into a record. */
+function fieldsIn(flat: readonly string[]): StreamEntry["fields"] {
+  return Object.fromEntries(flat.flatMap((name, at) => (at % 2 === 0 ? [[name, flat[at + 1]]] : [])));
+}
+
+/** The app at the end of an id. */
+export function appIn(id: string): string {
+  return id.slice(id.lastIndexOf("@") + 1);
 }

@@ -9,7 +9,7 @@
  * | Rule | What                                                                                             | Where        |
  * |------|--------------------------------------------------------------------------------------------------|--------------|
  * | 1    | The script grants a permit only while fewer than S shared permits count in each window.          | lua: take    |
- * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | two-purses   |
+ * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | below        |
  * | 3    | A slot has one holder. The holder stops `degradedForMs` after it sent the last confirmed renewal.| slot         |
  * |      | The slot is free when that time, the shortest window and the latest arrival have passed.         | lua: ownSlot |
  * | 4    | A new holder takes over what counts in the purse, and the most that was not reported.            | lua: ownSlot |
@@ -20,244 +20,407 @@
  * Only one command is under way at a time. It carries everything that there is to report and to request.
  */
 import { RedisRefusal, StoreUnavailable } from "../../errors.ts";
-import { pause } from "../../process/clock.ts";
+import type { OriginName } from "../../interface/resources.ts";
+import { type Clock, pause } from "../../process/clock.ts";
+import type { Observer } from "../../telemetry/events.ts";
+import type { RateWindow } from "../../usage/rate-window.ts";
 import {
   type Acquired,
   DAY_MS,
   type Limiter,
   type LimiterConfig,
+  type LimitReason,
+  MOST_FREE_INSTANTS,
+  type News,
   type Permit,
   type PermitRequest,
-  type News,
+  type Told,
 } from "../limiter.ts";
-import type { SendEnd } from "../throttled.ts";
-import { DRIFT, pursesOf } from "./purse-sizes.ts";
-import type { Done, Take } from "./redis-script.ts";
-import { type SharedLimiterOptions, TICK_MS, TwoPurses } from "./two-purses.ts";
+import { AppCounts } from "./app-counts.ts";
+import { dayOf, daysOf, firstOf, keptMs, repeated, windowState } from "./purse-in-memory.ts";
+import { atLeast, DRIFT, purseName, pursesOf, type PurseWindow, sendByOf } from "./purse-sizes.ts";
+import {
+  type Done,
+  type Heard,
+  JOIN_MS,
+  type RedisPurse,
+  type ScriptOptions,
+  scriptSettings,
+  TICK_MS,
+} from "./redis-script.ts";
+import { Slot } from "./slot.ts";
+
+/** `outOfOrder`: Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
+export interface SharedLimiterOptions
+  extends ScriptOptions, Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> {
+  readonly origin: OriginName;
+  readonly config: LimiterConfig;
+  readonly redis: Pick<RedisPurse, "ask" | "ledger">;
+  readonly clock: Clock;
+  /** A name that no other process has or had. */
+  readonly process: string;
+  /** Redis has lost data of the budget. */
+  readonly dataLost: () => void;
+}
 
 /** A request for a permit of the shared purse. */
 interface Pending {
-  readonly take: Take;
-  readonly request: PermitRequest;
+  /** If the script grants it. */
+  readonly permit: Permit;
   readonly resolve: (acquired: Acquired) => void;
 }
 
 /** Time between two commands while Redis does not answer. */
 const RETRY_MS = 100;
+/** A refusal while Redis is away: it may be back by then. */
+const AWAY_MS = 1_000;
 const MEANWHILE =
   "This replica makes calls to the API within its own purse of the budget, and refuses the rest. Answers are still shared.";
 
+const OLD_VERSION =
+  "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.";
+const DATA_LOST =
+  "Redis has lost data. The shared purse of the budget is closed until the lost calls have left the shortest window. " +
+  "The ledger has lost lines: reports count only what was sent since.";
+
 export class SharedLimiter implements Limiter {
   readonly #options: SharedLimiterOptions;
-  readonly #purses: TwoPurses;
-  #pending: Pending[] = [];
-  /** Calls that wait in this process. */
-  #waiting: readonly News[] = [];
-  #isWaitingReported = true;
-  /** A call was not sent. Its permit is given back at once. */
-  #hasUnsent = false;
+  readonly #slot: Slot;
+  readonly #apps: AppCounts;
+  #config: LimiterConfig;
+  /** The shortest first. */
+  #windows: readonly PurseWindow[];
   /** A configuration with other purses. This replica gives its slot back first. */
   #next: LimiterConfig | undefined;
-  /** The last reply. */
-  #heard: Done | undefined;
+  #pending: Pending[] = [];
+  #calls = 0;
+  /** What this replica tells the others, and what they told last. */
+  #news: readonly News[] = [];
+  #newsElsewhere: Told = { at: 0, news: [] };
+  /** There is something to say that does not wait for the next tick. */
+  #isUrgent = false;
+  /** The last reply, and the last one to a command that could change something. */
+  #heard: Heard | undefined;
+  #last: Heard | undefined;
   /** [6] The script's time in a reply, and when it came. */
   #time: { readonly time: number; readonly at: number } | undefined;
+  #isReachable = true;
+  readonly #startedAt: number;
   #commands = 0;
   #tickAt: number;
-  /** A command is under way. */
-  #isBusy = false;
   #isClosing = false;
   /** Aborted when this process has stopped. */
   readonly #closed = new AbortController();
-  #cancelTimer = (): void => undefined;
+  /** Ends the pause before the next command. */
+  #wake = (): void => undefined;
   /** The listener of the queue. */
   #changed = (): void => undefined;
 
   constructor(options: SharedLimiterOptions) {
     this.#options = options;
-    this.#purses = new TwoPurses(options);
-    this.#tickAt = this.#purses.now();
-    this.#wake();
+    this.#slot = new Slot(options.degradedForMs);
+    this.#apps = new AppCounts(options.redis);
+    this.#config = options.config;
+    this.#windows = pursesOf(options.config.windows, options);
+    this.#startedAt = this.#tickAt = this.#now();
+    void this.#talk();
   }
 
-  readonly acquire = (request: PermitRequest): Promise<Acquired> => this.#acquire(request, false);
+  #now(): number {
+    return this.#options.clock.monotonic();
+  }
 
-  readonly acquireAnyway = async (request: PermitRequest): Promise<Permit> => {
-    const acquired = await this.#acquire(request, true);
-    return acquired.kind === "permit" ? acquired.permit : this.#purses.payFromOwn(request);
-  };
+  // Which purse pays.
 
-  async #acquire(request: PermitRequest, ignoresLimits: boolean): Promise<Acquired> {
-    const purses = this.#purses;
-    if (this.#isClosing) return this.#stopped();
-    if (!purses.canAsk) return purses.decideAlone(request);
-    const own = purses.payIfItMay(request);
+  readonly acquire: Limiter["acquire"] = async (request) => {
+    if (!this.#canAsk() || this.#isClosing) return this.#decideAlone(request);
+    const own = this.#askOwn(request);
     if (own !== undefined) return own;
     return new Promise((resolve) => {
-      this.#pending.push({ take: purses.takeOf(request, ignoresLimits), request, resolve });
+      this.#pending.push({ permit: { id: this.#newId(request), request }, resolve });
       this.#wake();
     });
-  }
-
-  #stopped(): Acquired {
-    return { kind: "wait", until: this.#purses.now() + DAY_MS, reason: "redis-away" };
-  }
-
-  readonly complete = ({ id, request }: Permit, { status, durationMs, arrivedAfterMs }: SendEnd): void => {
-    const arrivedAt = this.#purses.now() - (durationMs - arrivedAfterMs);
-    this.#purses.slot.ended(id, request.app, { arrivedAt, status, durationMs });
   };
 
-  readonly release = ({ id, request }: Permit): void => {
-    this.#giveBack(id, request.app);
-    this.#purses.apps.released(id, request.app);
-    this.#wake();
+  /** Only the own purse may pay. */
+  #decideAlone(request: PermitRequest): Acquired {
+    const at = this.#now();
+    const opensAt = this.#isReachable ? this.#opensAt() : Number.POSITIVE_INFINITY;
+    const until = Math.min(this.#ownFrom(request, at), at + AWAY_MS, opensAt);
+    return this.#askOwn(request) ?? this.#refuse(request, Math.max(at + 1, until), "redis-away");
+  }
+
+  /** [2] @returns nothing if the shared purse must be asked */
+  #askOwn(request: PermitRequest): Acquired | undefined {
+    const at = this.#now();
+    if (this.#ownFrom(request, at) > at) return undefined;
+    const perDay = this.#config.perDay.get(request.app);
+    if (perDay === undefined) return this.#payFromOwn(request);
+    // The script counts the day of an app exactly.
+    if (this.#isReachable) return undefined;
+    const { spent, nextFreeAt } = dayOf(this.#apps.log, request.app, perDay, at);
+    return spent < perDay ? this.#payFromOwn(request) : this.#refuse(request, nextFreeAt, "per-day");
+  }
+
+  #refuse(request: PermitRequest, until: number, reason: LimitReason): Acquired {
+    return request.ignoresLimits === true ? this.#payFromOwn(request) : { kind: "wait", until, reason };
+  }
+
+  #payFromOwn(request: PermitRequest): Acquired {
+    const { app, resource, cause, query, ignoresLimits = false } = request;
+    const { arrivalMs, perDay } = this.#config;
+    const at = this.#now();
+    const [id, latest] = [this.#newId(request), at + arrivalMs];
+    const call = { id, app, resource, cause, query, hasDay: perDay.has(app), sentAt: at, latest };
+    const slot = this.#slot.spend(call);
+    this.#apps.sent(id, app, latest);
+    const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#slot.rightUntil();
+    return {
+      kind: "permit",
+      permit: { id, request, slot, sendBy: Math.min(sendByOf(at, arrivalMs), rightUntil) },
+    };
+  }
+
+  /**
+   * When the own purse may pay for it, at the earliest now. It leaves what the shared purse cannot. While the shared purse is
+   * closed, it leaves its part by size.
+   */
+  #ownFrom(request: PermitRequest, at: number): number {
+    const shared = this.#isShared(at) ? this.#last?.windows : undefined;
+    const leave = this.#leave(request).map((most, index) => {
+      const { own = 0, limit = 1 } = this.#windows[index] ?? {};
+      return shared ? Math.max(0, most - (shared[index]?.[1] ?? 0)) : Math.ceil((most * own) / limit);
+    });
+    return this.#slot.waitFor(this.#windows, leave, at)?.until ?? at;
+  }
+
+  /** What a request must leave in each window, the shortest first. */
+  #leave({ leave }: PermitRequest): number[] {
+    const { windows } = this.#config;
+    return this.#windows.map(({ ms }) => leave[windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0);
+  }
+
+  #newId({ app }: PermitRequest): string {
+    const { process, origin } = this.#options;
+    return `${process}.${origin}.${++this.#calls}@${app}`;
+  }
+
+  /** A request for a permit of the shared purse. */
+  #takeOf({ id, request }: Permit, at: number): object {
+    const leave = this.#leave(request);
+    return {
+      ...request,
+      id,
+      // What the shared purse must keep after this permit.
+      leave: this.#windows.map((one, index) => Math.max(0, (leave[index] ?? 0) - this.#slot.left(one, at))),
+      perDay: this.#config.perDay.get(request.app),
+      // The app's calls of the day that this replica knows of.
+      dayAtLeast: this.#apps.log.spent(DAY_MS, at, request.app),
+    };
+  }
+
+  /** What the script has decided. */
+  #outcome({ id, request }: Permit, result: Done["results"][number] | undefined, at: number): Acquired {
+    const { arrivalMs } = this.#config;
+    if (result?.isGranted === true) {
+      this.#apps.sent(id, request.app, at + arrivalMs + this.#options.timeout.ms());
+      return { kind: "permit", permit: { id, request, sendBy: sendByOf(at, arrivalMs) } };
+    }
+    const { reason = "redis-away", waitMs = TICK_MS } = result ?? {};
+    const until = Math.min(this.#ownFrom(request, at), at + waitMs);
+    return this.#refuse(request, Math.max(at + 1, until), reason);
+  }
+
+  readonly complete: Limiter["complete"] = (permit, { status, durationMs, arrivedAfterMs }) => {
+    const arrivedAt = this.#now() - (durationMs - arrivedAfterMs);
+    this.#slot.ended(permit, { status, durationMs, arrivedAt });
+  };
+
+  readonly release: Limiter["release"] = (permit) => {
+    this.#giveBack(permit);
+    this.#apps.released(permit.id);
+    this.#say();
     this.#changed();
   };
 
-  #giveBack(id: string, app: string): void {
-    const arrivedAt = this.#purses.now();
-    this.#purses.slot.ended(id, app, { arrivedAt, status: "unsent", durationMs: 0 });
-    this.#hasUnsent = true;
+  #giveBack(permit: Permit): void {
+    this.#slot.ended(permit, { status: "unsent", durationMs: 0, arrivedAt: this.#now() });
   }
 
-  readonly state = (): ReturnType<Limiter["state"]> => this.#purses.state();
+  // What the queue sees.
 
-  readonly announce = (waiting: readonly News[]): void => {
-    if (waiting.length === 0 && this.#waiting.length === 0) return;
-    this.#waiting = waiting;
-    this.#isWaitingReported = false;
-    this.#wake();
+  /** Whether Redis decides on requests of this replica. */
+  #canAsk(): boolean {
+    return this.#isReachable && this.#heard?.isWatching === false;
+  }
+
+  /** When the shared purse is likely to be open to this replica. */
+  #opensAt(): number {
+    return this.#heard === undefined ? this.#startedAt + JOIN_MS : this.#heard.at + this.#heard.closedMs;
+  }
+
+  /** Whether the shared purse is open to this replica. */
+  #isShared(at: number): boolean {
+    return this.#canAsk() && this.#last !== undefined && at >= this.#opensAt();
+  }
+
+  readonly state: Limiter["state"] = () => {
+    const at = this.#now();
+    const { windows, perDay } = this.#config;
+    return {
+      mode: this.#isShared(at) ? "shared" : this.#last === undefined ? "joining" : "degraded",
+      hasSlot: this.#slot.rightUntil() > at,
+      windows: windows.map((window) => this.#windowState(window, at)),
+      today: daysOf(this.#apps.log, perDay, at),
+      newsElsewhere: this.#newsElsewhere,
+    };
   };
 
-  readonly onChange = (listener: () => void): void => {
+  #windowState(window: RateWindow, at: number) {
+    const [isShared, isReachable, opensAt] = [this.#isShared(at), this.#isReachable, this.#opensAt()];
+    // Redis grants permits in a moment. Calls wait for it.
+    if (!isShared && isReachable && opensAt <= at + JOIN_MS)
+      return windowState(window, { spent: 0, remaining: window.limit, freeAt: [], byApp: new Map() });
+    const { windowMs, limit } = window;
+    const byApp = this.#apps.byApp(windowMs, at);
+    const index = this.#windows.findIndex(({ ms }) => ms === windowMs);
+    const purse = this.#windows[index] ?? { ms: windowMs, limit, own: 0 };
+    const own = this.#slot.left(purse, at);
+    if (!isShared) {
+      const opening = isReachable ? repeated(opensAt, MOST_FREE_INSTANTS) : [];
+      const freeAt = firstOf([...this.#slot.freeInstants(purse, at), ...opening]);
+      return windowState(window, {
+        spent: this.#slot.log.spent(windowMs, at),
+        remaining: own,
+        freeAt,
+        byApp,
+      });
+    }
+    const [shared = 0, left = 0, reported = 0] = this.#last?.windows[index] ?? [];
+    const spent = shared + reported + this.#slot.unreportedSince(at - windowMs);
+    const known = this.#apps.log.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
+    // Calls that the ledger has lost leave the window after it at the latest.
+    const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
+    const freeAt = [...known, ...repeated(at + windowMs, missing)];
+    return windowState(window, { spent, remaining: own + left, freeAt, byApp });
+  }
+
+  readonly announce: Limiter["announce"] = (news) => {
+    this.#news = news;
+    this.#say();
+  };
+
+  readonly onChange: Limiter["onChange"] = (listener) => {
     this.#changed = listener;
   };
 
-  readonly configure = (config: LimiterConfig): void => {
-    const purses = this.#purses;
+  readonly configure: Limiter["configure"] = (config) => {
+    const nameOf = ({ windows }: LimiterConfig): string => purseName(windows, this.#options);
+    if (this.#next === undefined && nameOf(config) === nameOf(this.#config)) return this.#apply(config);
     // [3] Purses of another size need a new slot.
-    const name = purses.purseName(pursesOf(config.windows, this.#options));
-    if (this.#next === undefined && name === purses.purseName(purses.windows)) purses.configure(config);
-    else this.#next = config;
-    this.#wake();
+    this.#next = config;
+    this.#say();
   };
 
-  /** Sends a command now, because Redis may answer again. */
-  readonly check = (): void => {
-    this.#tickAt = this.#purses.now();
-    this.#wake();
-  };
+  #apply(config: LimiterConfig): void {
+    this.#config = config;
+    this.#windows = pursesOf(config.windows, this.#options);
+  }
 
-  readonly close = async (): Promise<void> => {
-    const { clock, timeoutMs } = this.#options;
+  readonly close: Limiter["close"] = async () => {
+    const { clock, timeout } = this.#options;
     this.#isClosing = true;
-    if (this.#purses.last !== undefined) {
-      this.#wake();
-      await pause(clock, 2 * timeoutMs(), this.#closed.signal);
+    if (this.#last !== undefined) {
+      this.#say();
+      await pause(clock, 2 * timeout.ms(), this.#closed.signal);
     }
     this.#closed.abort();
-    this.#cancelTimer();
-    for (const { resolve } of this.#pending.splice(0)) resolve(this.#stopped());
+    this.#wake();
+    this.#decide(this.#pending.splice(0));
   };
 
-  // Turns: one command at a time.
-
-  /** Takes the next turn now, unless a command is under way. */
-  readonly #wake = (): void => {
-    if (!this.#isBusy && !this.#closed.signal.aborted) void this.#turn();
-  };
-
-  async #turn(): Promise<void> {
-    this.#cancelTimer();
-    this.#isBusy = true;
-    if (this.#isUrgent() || this.#purses.now() >= this.#tickAt)
-      // A rejection: the reply cannot be understood.
-      await this.#command().catch((error: unknown) => this.#failed(error));
-    this.#isBusy = false;
-    if (this.#closed.signal.aborted) return;
-    const delayMs = this.#isUrgent() ? 1 : this.#tickAt - this.#purses.now();
-    this.#cancelTimer = this.#options.clock.after(delayMs, this.#wake);
+  /** Only the own purse may pay for these. */
+  #decide(pending: readonly Pending[]): void {
+    for (const { permit, resolve } of pending) resolve(this.#decideAlone(permit.request));
   }
 
-  /** There is something to say that does not wait for the next tick. */
-  #isUrgent(): boolean {
-    const hasNews = this.#pending.length > 0 || this.#hasUnsent || !this.#isWaitingReported;
-    return this.#purses.canAsk && (hasNews || this.#isLeaving());
+  // Commands: one at a time.
+
+  #say(): void {
+    this.#isUrgent = true;
+    this.#wake();
   }
 
-  #isLeaving(): boolean {
-    return this.#isClosing || this.#next !== undefined;
+  async #talk(): Promise<void> {
+    while (!this.#closed.signal.aborted) {
+      if (this.#isDue() || this.#now() >= this.#tickAt)
+        // A rejection: the reply cannot be understood.
+        await this.#command().catch((error: unknown) => this.#failed(error));
+      const sleep = new AbortController();
+      this.#wake = () => sleep.abort();
+      await pause(this.#options.clock, this.#isDue() ? 1 : this.#tickAt - this.#now(), sleep.signal);
+    }
+  }
+
+  /** There is something to say or to ask that does not wait for the next tick. */
+  #isDue(): boolean {
+    return this.#canAsk() && (this.#isUrgent || this.#pending.length > 0);
   }
 
   async #command(): Promise<void> {
-    const purses = this.#purses;
-    const { slot } = purses;
-    const askedAt = purses.now();
-    const isLeaving = this.#isLeaving();
+    const askedAt = this.#now();
     const isTick = askedAt >= this.#tickAt;
     if (isTick) this.#tickAt = askedAt + TICK_MS;
-    const waiting = this.#waiting;
-    const taken = isLeaving || !purses.isReachable ? [] : this.#pending.splice(0);
-    const { fields, confirm } = slot.report(askedAt);
-    this.#hasUnsent = false;
+    const isLeaving = this.#isClosing || this.#next !== undefined;
+    const news = this.#isClosing ? [] : this.#news;
+    const taken = isLeaving ? [] : this.#pending.splice(0);
+    const { fields, confirm } = this.#slot.report(askedAt);
+    this.#isUrgent = false;
     // The slot may be free from now on, also when the reply is lost.
-    if (isLeaving) slot.stopUsing();
-    const reply = await this.#ask(askedAt, {
-      ...purses.settings(),
-      ...this.#known(askedAt, isTick),
+    if (isLeaving) this.#slot.stopUsing();
+    const request = {
+      ...this.#about(askedAt),
       ...fields,
       isLeaving,
       // The reply says what waits at other replicas, and the script tidies up.
       isTick,
-      takes: taken.map(({ take }) => take),
-    });
-    const at = purses.now();
-    const wasShared = purses.isShared(at);
-    if (reply !== undefined) this.#hear(reply, askedAt, at);
+      // Each tick repeats it, because the script forgets it after a second.
+      waiting: isTick && news.length === 0 ? undefined : news,
+      takes: taken.map(({ permit }) => this.#takeOf(permit, askedAt)),
+    };
+    const reply = await this.#ask(request, askedAt).catch((error: unknown) => this.#failed(error));
     // Redis may have granted permits whose reply was lost.
-    else for (const { take } of taken) this.#giveBack(take.id, take.app);
-    if (reply === undefined || reply.isWatching) return this.#refuse(taken);
+    if (reply === undefined) for (const { permit } of taken) this.#giveBack(permit);
+    if (reply?.isWatching !== false) return this.#decide(taken);
     confirm();
-    purses.last = { ...reply, askedAt };
-    if (this.#waiting === waiting) this.#isWaitingReported = true;
-    this.#answer(taken, reply, at);
+    for (const [index, { permit, resolve }] of taken.entries())
+      resolve(this.#outcome(permit, reply.results[index], reply.at));
     if (isLeaving) this.#left();
-    if (isTick) this.#tidy(reply, at);
-    if ((isTick && waiting.length > 0) || wasShared !== purses.isShared(at)) this.#changed();
-  }
-
-  #answer(taken: readonly Pending[], { results }: Done, at: number): void {
-    for (const [index, { take, request, resolve }] of taken.entries()) {
-      const result = results[index] ?? { reason: "redis-away", waitMs: TICK_MS };
-      resolve(this.#purses.outcome(take, request, result, at));
-    }
+    if (isTick && news.length > 0) this.#changed();
   }
 
   /** What each command tells the script about this process. */
-  #known(askedAt: number, isTick: boolean) {
+  #about(askedAt: number): object {
     const { process, clock } = this.#options;
-    const { last } = this.#purses;
-    const hasNews = isTick ? this.#waiting.length > 0 : !this.#isWaitingReported;
+    const [heard, last] = [this.#heard, this.#last];
     return {
+      ...scriptSettings(this.#config, this.#options),
       process,
       // Numbers the commands of this process.
       number: ++this.#commands,
       // [5] The sequence number in the last reply.
-      seen: this.#heard?.seq ?? 0,
+      seen: heard?.seq ?? 0,
       // [5] What counted in the shared purse then, by window, and how long ago that was.
       counts: last?.counts ?? {},
       countsMs: last === undefined ? 0 : askedAt - last.askedAt,
       // [5] The sizes of the own purses in the last reply.
-      knownPurses: this.#heard?.purses,
+      knownPurses: heard?.purses,
       // [6] Absent before the first reply.
       time: this.#timeAt(askedAt),
       // [6] The command with which this process has joined, as far as it knows.
-      joinedBy: this.#heard?.joinedBy ?? 0,
+      joinedBy: heard?.joinedBy ?? 0,
       // The time of day of this machine.
       wall: clock.now(),
-      // Absent if that has not changed. The script forgets the calls that wait here after a second, so each tick repeats them.
-      waiting: hasNews ? this.#waiting : undefined,
     };
   }
 
@@ -269,59 +432,43 @@ export class SharedLimiter implements Limiter {
     return this.#time && Math.floor(this.#time.time + (now - this.#time.at) * (1 - DRIFT));
   }
 
-  /** Sends a command. @returns nothing when there was no reply in time. A later reply is ignored */
-  async #ask(askedAt: number, request: object): Promise<Done | undefined> {
-    const { clock, redis } = this.#options;
-    const timeoutMs = this.#options.timeoutMs();
-    const late = new Error(`no answer within ${timeoutMs} ms`);
-    const { promise: isLate, reject } = Promise.withResolvers<never>();
-    const cancel = clock.after(timeoutMs, () => reject(late));
-    try {
-      const reply = await Promise.race([redis.ask(request), isLate]);
-      if (reply.kind === "late" || this.#purses.now() > askedAt + timeoutMs) throw late;
-      return reply;
-    } catch (error) {
-      this.#failed(error);
-      return undefined;
-    } finally {
-      cancel();
-    }
+  /** Sends a command, and takes over what every reply says. Rejects when there was no reply in time. */
+  async #ask(request: object, askedAt: number): Promise<Heard> {
+    const timeoutMs = this.#options.timeout.ms();
+    const reply = await this.#options.redis.ask(request);
+    const at = this.#now();
+    if (reply.kind === "late" || at > askedAt + timeoutMs)
+      throw new Error(`no answer within ${timeoutMs} ms`);
+    const heard = { ...reply, askedAt, at };
+    const wasShared = this.#isShared(at);
+    this.#hear(heard);
+    if (wasShared !== this.#isShared(at)) this.#changed();
+    return heard;
   }
 
-  /** Takes over what every reply says. */
-  #hear(reply: Done, askedAt: number, at: number): void {
-    const { origin, backInOrder, warn } = this.#options;
-    const purses = this.#purses;
+  #hear(reply: Heard): void {
+    const { joinedBy, time, at, isWatching, closedMs, waiting } = reply;
     const before = this.#heard;
     this.#heard = reply;
-    if (!purses.isReachable) backInOrder(this.#outage());
-    purses.isReachable = true;
-    purses.isWatching = reply.isWatching;
-    purses.opensAt = reply.closedMs > 0 ? at + reply.closedMs : 0;
+    if (!this.#isReachable) this.#options.backInOrder(this.#outage());
+    this.#isReachable = true;
     // A process that joins again drops its earlier time, because the script no longer knows it.
-    if (reply.joinedBy !== before?.joinedBy || reply.time > (this.#timeAt(at) ?? 0))
-      this.#time = { time: reply.time, at };
-    if (!reply.isWatching) purses.slot.renewed(reply, askedAt, at);
-    if (before !== undefined && before.epoch !== reply.epoch) this.#noticeLoss();
-    if (purses.opensAt > at) this.#tickAt = Math.min(this.#tickAt, purses.opensAt);
-    if (reply.isOldVersion === true && before?.isOldVersion !== true)
-      warn(
-        "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.",
-        { origin },
-      );
+    if (joinedBy !== before?.joinedBy || time > (this.#timeAt(at) ?? 0)) this.#time = { time, at };
+    if (!isWatching) this.#slot.renewed(reply);
+    if (!isWatching) this.#last = reply;
+    if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
+    if (waiting !== undefined) this.#tidy(waiting.flat(), reply);
+    this.#reportChange(reply, before);
   }
 
   /** [5] */
-  #noticeLoss(): void {
-    this.#purses.apps.restart();
+  #reportChange(reply: Heard, before: Heard | undefined): void {
+    const { origin, dataLost, warn } = this.#options;
+    if (reply.isOldVersion === true && before?.isOldVersion !== true) warn(OLD_VERSION, { origin });
     // Both origins lose their data at once. One report is enough.
-    if (this.#options.origin !== "api") return;
-    this.#options.dataLost();
-    this.#options.warn(
-      "Redis has lost data. The shared purse of the budget is closed until the lost calls have left the shortest window. " +
-        "The ledger has lost lines: reports count only what was sent since.",
-      {},
-    );
+    if (before === undefined || before.epoch === reply.epoch || origin !== "api") return;
+    dataLost();
+    warn(DATA_LOST, {});
   }
 
   /** The name in the log of an outage that only the budget has. */
@@ -329,42 +476,35 @@ export class SharedLimiter implements Limiter {
     return `the shared budget (${this.#options.origin})`;
   }
 
-  #failed(error: unknown): void {
-    const purses = this.#purses;
-    const wasReachable = purses.isReachable;
+  #failed(error: unknown): undefined {
+    const wasReachable = this.#isReachable;
     // An outage of Redis has its own line in the log. The first failure may be the beginning of one, so it is not reported.
     const isOfRedis = error instanceof StoreUnavailable && !(error instanceof RedisRefusal);
-    if (!wasReachable && purses.last !== undefined && !isOfRedis) {
+    if (!wasReachable && this.#last !== undefined && !isOfRedis) {
       const cause = error instanceof Error ? error.message : String(error);
       this.#options.outOfOrder({ what: this.#outage(), cause, meanwhile: MEANWHILE });
     }
-    purses.isReachable = false;
-    this.#tickAt = purses.now() + RETRY_MS;
-    this.#refuse(this.#pending.splice(0));
+    this.#isReachable = false;
+    this.#tickAt = this.#now() + RETRY_MS;
+    this.#decide(this.#pending.splice(0));
     if (wasReachable) this.#changed();
   }
 
-  /** Only the own purse may pay for these. */
-  #refuse(pending: readonly Pending[]): void {
-    for (const { request, resolve } of pending) resolve(this.#purses.decideAlone(request));
-  }
-
   /** Keeps what waits elsewhere, forgets old calls, and reads on in the ledger which apps sent how many. */
-  #tidy({ waiting, time }: Done, at: number): void {
-    const { slot, apps } = this.#purses;
-    const keptMs = this.#purses.keptMs();
-    if (waiting !== undefined) this.#purses.newsElsewhere = { at, news: waiting.flat() };
-    slot.forget(at - keptMs);
-    void apps.follow(time - at, at, keptMs);
+  #tidy(news: readonly News[], { time, at }: Heard): void {
+    const { arrivalMs, windows } = this.#config;
+    const rememberedMs = atLeast(keptMs(windows)) + arrivalMs + this.#options.timeout.mostMs;
+    this.#newsElsewhere = { at, news };
+    this.#slot.log.forget(at - rememberedMs);
+    void this.#apps.follow(time - at, at, rememberedMs);
   }
 
   /** Redis has confirmed that the slot is free. This process stops, or goes on with another configuration. */
   #left(): void {
-    const purses = this.#purses;
     if (this.#isClosing) this.#closed.abort();
     if (this.#next === undefined) return;
-    purses.configure(this.#next);
+    this.#apply(this.#next);
     this.#next = undefined;
-    purses.last = purses.last && { ...purses.last, windows: [] };
+    this.#last = this.#last && { ...this.#last, windows: [] };
   }
 }

@@ -104,14 +104,13 @@ export function start(world: World, place: number): Replica {
   const limiter = new SharedLimiter({
     origin: "api",
     config: world.config,
-    redis: new RedisPurse(networkTo(world, replica), world.server.data.namespace, "api"),
+    redis: new RedisPurse(networkTo(world, replica, own), world.server.data.namespace, "api"),
     clock: own,
     process: name,
     replicas: world.slots,
     degradedReserve: plan.reserve,
     degradedForMs: plan.degradedForMs,
-    timeoutMs: () => timeoutOf(world, place),
-    mostTimeoutMs: plan.timeoutMs,
+    timeout: { ms: () => timeoutOf(world, place), mostMs: plan.timeoutMs },
     ledger: { retentionMs: 1_000_000, maxRecords: 1_000_000 },
     warn: (message) => note(world, `${name}: ${message}`),
     outOfOrder: ({ what, cause }) => note(world, `${name}: ${what} is out of order: ${cause}`),
@@ -171,7 +170,8 @@ function delay({ random, server, isHealed }: World, isWitness: boolean): number 
   );
 }
 
-function networkTo(world: World, replica: Replica): RunOnRedis {
+/** A network that loses and delays messages. A command without a reply rejects after the timeout. */
+function networkTo(world: World, replica: Replica, own: Clock): RunOnRedis {
   const { clock, server, random, plan } = world;
   const redisTime = (): number => clock.monotonic() * plan.redisRate + server.skewMs;
   const sharedPurse = (count: number, ...words: string[]): Promise<string> =>
@@ -200,6 +200,7 @@ function networkTo(world: World, replica: Replica): RunOnRedis {
           deliver(world, replica, () => resolve(reply));
         });
       }
+      own.after(timeoutOf(world, replica.place), () => reject(new Error("no answer in time")));
       if (!replica.isPartitioned) clock.after(delay(world, replica.isWitness), () => void arrive());
     });
   const xrange = async (): Promise<never[]> => [];
