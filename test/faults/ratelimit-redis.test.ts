@@ -88,6 +88,14 @@ it("limiters share a limit but for their own purses, and a slot that is given ba
   expect(await takeAll(next.limiter)).toBe(0);
 });
 
+it("a call that ignores the limits may be sent at once, also by a replica without a slot", async () => {
+  const { limiter } = join(await redisForTest());
+  expect(limiter.state()).toMatchObject({ mode: "joining", hasSlot: false });
+  const acquired = await limiter.acquire({ ...request, ignoresLimits: true });
+  expect(acquired).toMatchObject({ permit: { slot: 0 } });
+  expect(acquired.kind === "permit" && acquired.permit.sendBy).toBeGreaterThan(systemClock.monotonic());
+});
+
 it("a released permit is free at once, replicas exchange counts and waiting apps, and the ledger has the calls of both purses", async () => {
   const server = await redisForTest();
   const [one, two] = [join(server), join(server)];

@@ -9,7 +9,7 @@
  * | Rule | What                                                                                             | Where        |
  * |------|--------------------------------------------------------------------------------------------------|--------------|
  * | 1    | The script grants a permit only while fewer than S shared permits count in each window.          | lua: take    |
- * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | below        |
+ * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | ownFrom      |
  * | 3    | A slot has one holder. The holder stops `degradedForMs` after it sent the last confirmed renewal.| slot         |
  * |      | The slot is free when that time, the shortest window and the latest arrival have passed.         | lua: ownSlot |
  * | 4    | A new holder takes over what counts in the purse, and the most that was not reported.            | lua: ownSlot |
