@@ -14,8 +14,8 @@ import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
 import { createMemoryStore } from "./cache/store/memory.ts";
 import { Tiers } from "./cache/store/tiered.ts";
 import type { Context } from "./context.ts";
-import { createRedisStore, ENTRY_SCRIPTS } from "./cache/store/redis.ts";
-import { createSqliteStore, type SqliteStore } from "./cache/store/sqlite.ts";
+import { ENTRY_SCRIPTS, RedisStore } from "./cache/store/redis.ts";
+import { SqliteStore } from "./cache/store/sqlite.ts";
 import { createStatusTexts } from "./redis/replica-status.ts";
 import { createCommandTimeout } from "./redis/command-timeout.ts";
 import { watchEvictionPolicy } from "./redis/eviction.ts";
@@ -69,8 +69,19 @@ function openAlone(context: Context) {
     observer.warn(LEDGER_FULL, {}),
   );
   const bounds = { ...config.ledger, clock, onOverflow };
-  const store = dataDir === null ? undefined : openSqlite(dataDir, context);
-  const onDisk = store && openLedgerOnDisk({ ...bounds, ...store, log: observer });
+  const store =
+    dataDir === null
+      ? undefined
+      : new SqliteStore({
+          ...config.cache,
+          dataDir,
+          owner: dataOwnerOf(config.upstream),
+          maxBytes: config.cache.maxDiskBytes,
+          clock,
+          log: observer,
+          ...measured("sqlite", context),
+        });
+  const onDisk = store && openLedgerOnDisk(store, { ...bounds, log: observer });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
@@ -102,14 +113,12 @@ const WARN_EVERY_MS = 60_000;
 
 function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures) {
   const { config, clock, random, observer, settings } = context;
-  const replica = random.unique16();
-  const namespaces = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
-  const seal = createSeal(context.keys.newest);
+  const { budget, cache } = redisNamespaces(dataOwnerOf(config.upstream), redis.keyPrefix);
   const service = new RedisService({
-    namespace: namespaces.budget,
-    cache: namespaces.cache,
-    replica,
-    seal,
+    namespace: budget,
+    cache,
+    replica: random.unique16(),
+    seal: createSeal(context.keys.newest),
     connect: () => settings.current().redis ?? redis,
     scripts: { ...ENTRY_SCRIPTS, ...PURSE_SCRIPTS },
     clock,
@@ -119,44 +128,32 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     ...measured("redis", context),
   });
   settings.onChange("redis", service.renew);
-  const eviction = watchEvictionPolicy(service, namespaces.budget, clock, observer.warn);
-  const common = { redis: service, namespace: namespaces.cache, clock, replica, seal };
-  const store = createRedisStore({
-    ...common,
-    retentionMs: config.cache.retentionMs,
-    onUnreadable: atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
-      observer.warn(UNREADABLE, { times }),
-    ),
-  });
-  const claims = new ReplicaLeases({
-    ...common,
-    newHolder: random.unique16,
-    onFailed(key, problem) {
-      if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
-    },
+  const eviction = watchEvictionPolicy(service);
+  const onUnreadable = atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
+    observer.warn(UNREADABLE, { times }),
+  );
+  const store = new RedisStore(service, config.cache.retentionMs, onUnreadable);
+  const claims = new ReplicaLeases(service, random.unique16, (key, problem) => {
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
   });
   return {
-    ...sharedLimits(service, replica, namespaces.budget, context),
+    ...sharedLimits(service, context),
     store,
-    ledger: createLimiterLedger(service.run, namespaces.budget),
+    ledger: createLimiterLedger(service.run, budget),
     ledgers: (): LedgersDurable => [[{ store: "redis" }, Number(service.isUp())]],
     withCopy: undefined,
     async close() {
       for (const part of [eviction, claims, store, service]) part.close();
     },
     claims,
-    statusTexts: createStatusTexts(service, clock, namespaces.cache, replica),
+    statusTexts: createStatusTexts(service),
     evictionPolicy: eviction.current,
   };
 }
 
 /** The limits and circuits that all replicas share. */
-function sharedLimits(
-  service: RedisService,
-  replica: string,
-  namespace: string,
-  { config, clock, observer, metrics }: Context,
-) {
+function sharedLimits(service: RedisService, { config, clock, observer, metrics }: Context) {
+  const { namespace, replica } = service.options;
   const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespace, origin);
   return {
     limiterOf(origin: OriginName, limits: LimiterConfig) {
@@ -177,19 +174,6 @@ function sharedLimits(
     /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
     replicas: purseOf("api").slots,
   };
-}
-
-function openSqlite(dataDir: string, context: Context): SqliteStore {
-  const { config, clock, observer } = context;
-  return createSqliteStore({
-    dataDir,
-    owner: dataOwnerOf(config.upstream),
-    maxBytes: config.cache.maxDiskBytes,
-    retentionMs: config.cache.retentionMs,
-    clock,
-    log: observer,
-    ...measured("sqlite", context),
-  });
 }
 
 /** @throws {ConfigError} if the data directory cannot be used */

@@ -28,22 +28,15 @@ export interface RedisSettings extends Partial<Pick<RedisConfig, "password" | "s
 export type RedisScripts = Record<string, { readonly lua: string; readonly numberOfKeys?: number }>;
 
 const DEFAULT_PORT = 6379;
-const FIRST_RETRY_MS = 10;
-const LONGEST_RETRY_MS = 500;
 /** The limit for connecting, without TLS. */
 const CONNECT_TIMEOUT_MS = 1_000;
-/** The gateway destroys a connection if the server does not close its side within this time. */
-const DISCONNECT_TIMEOUT_MS = 100;
-/** The pause before a Cluster client retries a node that it has just lost. */
-const CLUSTER_RETRY_MS = 20;
-/** If a node of a Cluster does not send the slot table within this time, the client asks the next node. */
-const CLUSTER_MAP_TIMEOUT_MS = 300;
 
 const EVERY_CONNECTION = {
   connectionName: "property-gateway",
   disableClientInfo: true,
   connectTimeout: CONNECT_TIMEOUT_MS,
-  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+  // The gateway destroys a connection if the server does not close its side within these milliseconds.
+  disconnectTimeout: 100,
   autoResendUnfulfilledCommands: false,
   // src/redis/subscriber.ts subscribes again itself, because ioredis does not report when it has subscribed again.
   autoResubscribe: false,
@@ -51,11 +44,13 @@ const EVERY_CONNECTION = {
 
 const CLUSTER: ClusterOptions = {
   clusterRetryStrategy: retryStrategy,
-  retryDelayOnFailover: CLUSTER_RETRY_MS,
-  retryDelayOnTryAgain: CLUSTER_RETRY_MS,
+  // The pause in milliseconds before the client retries a node that it has just lost.
+  retryDelayOnFailover: 20,
+  retryDelayOnTryAgain: 20,
   // Commands fail immediately when the Cluster is down.
   retryDelayOnClusterDown: 0,
-  slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
+  // If a node does not send the slot table within these milliseconds, the client asks the next node.
+  slotsRefreshTimeout: 300,
   // Keeps host names. By default ioredis connects to IP addresses, but the certificates of managed Clusters name hosts.
   dnsLookup: (host, done) => done(null, host),
   // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
@@ -63,8 +58,9 @@ const CLUSTER: ClusterOptions = {
   enableOfflineQueue: true,
 };
 
+/** @returns the pause before the next attempt to connect, in milliseconds */
 function retryStrategy(attempt: number): number {
-  return Math.min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS);
+  return Math.min(10 * 2 ** (attempt - 1), 500);
 }
 
 /**
@@ -108,12 +104,14 @@ export class RedisFactory {
 
   /**
    * A client for subscriptions. On a Cluster it uses one node, and emits `end` when it loses that node.
-   * @param nodes the known nodes of a Cluster. Any of them works, because a published message reaches every node.
+   * @param commands knows the nodes of a Cluster. Any of them works, because a published message reaches every node.
    * @param attempt a counter, so that each attempt uses the next node
    */
-  subscriber(nodes: readonly RedisAddress[], attempt: number): Redis {
+  subscriber(commands: RedisClient, attempt: number): Redis {
     const { mode, seeds, server, options } = planOf(this.#current());
     if (mode !== "cluster") return this.#single({ ...options, ...server });
+    const known = commands instanceof Cluster ? commands.nodes() : [];
+    const nodes = known.map(({ options: { host = "", port = DEFAULT_PORT } }) => ({ host, port }));
     const candidates = nodes.length > 0 ? nodes : seeds;
     const node = candidates[attempt % candidates.length];
     return this.#single({ ...options, ...node, retryStrategy: () => null });
@@ -125,12 +123,6 @@ export class RedisFactory {
       .on("error", (error) => (this.lastError = error))
       .on("ready", () => (this.lastError = undefined));
   }
-}
-
-/** @returns the nodes of a Cluster that a client knows */
-export function knownNodes(client: RedisClient): RedisAddress[] {
-  const nodes = client instanceof Cluster ? client.nodes() : [];
-  return nodes.map(({ options: { host = "", port = DEFAULT_PORT } }) => ({ host, port }));
 }
 
 /** @returns the options of every connection, and where it goes: to `seeds` with a Cluster, else to `server` */

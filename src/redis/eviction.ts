@@ -2,8 +2,7 @@
  * Checks whether Redis may evict the budget when its memory is full. The policy is in `INFO memory`, which managed services allow
  * more often than `CONFIG GET`.
  */
-import { type Clock, every } from "../process/clock.ts";
-import type { Observer } from "../telemetry/events.ts";
+import { every } from "../process/clock.ts";
 import type { RedisClient } from "./connect.ts";
 import { isReply, type RedisService } from "./redis.ts";
 
@@ -25,19 +24,17 @@ export async function evictionPolicyOf(client: RedisClient) {
   return name === undefined ? undefined : { name, isSafe: SAFE.has(name) };
 }
 
-/**
- * Reads the policy at the start, after each outage, and every minute. Warns when an unsafe policy appears.
- * @param key a key of the budget
- */
+/** Reads the policy at the start, after each outage, and every minute. Warns when an unsafe policy appears. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function watchEvictionPolicy(redis: RedisService, key: string, clock: Clock, warn: Observer["warn"]) {
+export function watchEvictionPolicy(redis: RedisService) {
+  const { clock, namespace, observer } = redis.options;
   let current: EvictionPolicy;
   async function read(): Promise<void> {
     const before = current?.name;
     // Outages have their own line in the log.
-    current = await redis.run("look", key, evictionPolicyOf).catch(() => current);
+    current = await redis.run("look", namespace, evictionPolicyOf).catch(() => current);
     if (current === undefined || current.isSafe || current.name === before) return;
-    warn(
+    observer.warn(
       "Redis may evict the budget when its memory is full; then no calls are possible for a window. Set its " +
         "maxmemory-policy to volatile-lru.",
       { policy: current.name },

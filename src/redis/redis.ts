@@ -21,13 +21,7 @@ import type { Clock } from "../process/clock.ts";
 import { RedisRefusal, StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
-import {
-  knownNodes,
-  type RedisClient,
-  RedisFactory,
-  type RedisScripts,
-  type RedisSettings,
-} from "./connect.ts";
+import { type RedisClient, RedisFactory, type RedisScripts, type RedisSettings } from "./connect.ts";
 import { Bus, type BusOptions, type Message } from "./messages.ts";
 import { type RedisEvents, RedisSubscriber } from "./subscriber.ts";
 
@@ -58,15 +52,7 @@ export interface RedisServiceOptions extends BusOptions {
 }
 
 /** Error replies that mean an outage of the server or of the Cluster. */
-const OUTAGES: ReadonlySet<string> = new Set([
-  "LOADING",
-  "READONLY",
-  "MASTERDOWN",
-  "CLUSTERDOWN",
-  "NOAUTH",
-  "WRONGPASS",
-  "NOPERM",
-]);
+const OUTAGE = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM)\b/;
 
 const REDIS = "Redis";
 const MEANWHILE =
@@ -77,7 +63,7 @@ const MEANWHILE =
 export class RedisService extends EventEmitter<RedisEvents> {
   readonly bus: Bus;
   readonly timeout: CommandTimeout;
-  readonly #options: RedisServiceOptions;
+  readonly options: RedisServiceOptions;
   readonly #factory: RedisFactory;
   readonly #subscriber: RedisSubscriber;
   /** What rejects the commands under way. */
@@ -95,7 +81,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
 
   constructor(options: RedisServiceOptions) {
     super();
-    this.#options = options;
+    this.options = options;
     this.timeout = options.timeout;
     this.bus = new Bus(options);
     this.#factory = new RedisFactory(options.connect, options.scripts);
@@ -103,7 +89,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
     this.#subscriber = new RedisSubscriber({
       ...options,
       bus: this.bus,
-      connect: (attempt) => this.#factory.subscriber(knownNodes(this.#client), attempt),
+      connect: (attempt) => this.#factory.subscriber(this.#client, attempt),
       events: this,
     });
     this.on("recovery", () => this.#subscriber.check());
@@ -154,13 +140,13 @@ export class RedisService extends EventEmitter<RedisEvents> {
     } catch (error) {
       throw error instanceof StoreUnavailable ? error : this.#refusal(operation, error);
     } finally {
-      this.#options.onOperation(operation, performance.now() - startedAt);
+      this.options.onOperation(operation, performance.now() - startedAt);
     }
   };
 
   /** Settles with the command, or rejects with `StoreUnavailable` when the breaker opens. */
   async #attempt<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const timeoutMs = this.timeout.ms();
     const late = (): void => this.#fail(new Error(`no answer within ${timeoutMs} ms`), key);
@@ -190,7 +176,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
 
   /** Opens the breaker. */
   #fail(cause: Error, key: string): void {
-    const { clock, observer, probeIntervalMs } = this.#options;
+    const { clock, observer, probeIntervalMs } = this.options;
     this.#hasProbeFailed = this.#state === "half-open";
     this.#outage = new StoreUnavailable(messageOf(cause, this.#factory.lastError), { cause });
     this.#suspect = key;
@@ -216,13 +202,13 @@ export class RedisService extends EventEmitter<RedisEvents> {
       // Another error shows that the server works.
     }
     this.#become("closed");
-    this.#options.observer.backInOrder(REDIS);
+    this.options.observer.backInOrder(REDIS);
     this.emit("recovery");
   }
 
   #become(state: CircuitState): void {
     this.#state = state;
-    this.#options.onBreaker(state);
+    this.options.onBreaker(state);
   }
 
   #releaseAll(): void {
@@ -233,9 +219,9 @@ export class RedisService extends EventEmitter<RedisEvents> {
   /** Logs each kind of refusal once. */
   #refusal(operation: StoreOperation, error: unknown): RedisRefusal {
     const cause = error instanceof Error ? error : new Error(String(error));
-    const kind = `${operation} ${codeOf(cause)}`;
+    const kind = `${operation} ${/^[A-Z]*/.exec(cause.message)?.[0]}`;
     const message = "Redis refused a command; further refusals of this kind are not logged";
-    if (!this.#refusals.has(kind)) this.#options.observer.warn(message, { operation, cause: cause.message });
+    if (!this.#refusals.has(kind)) this.options.observer.warn(message, { operation, cause: cause.message });
     this.#refusals.add(kind);
     return new RedisRefusal(cause.message, { cause });
   }
@@ -251,16 +237,12 @@ export class RedisService extends EventEmitter<RedisEvents> {
 }
 
 function isFault(error: unknown): error is Error {
-  return error instanceof Error && (!isReply(error) || OUTAGES.has(codeOf(error)));
+  return error instanceof Error && (!isReply(error) || OUTAGE.test(error.message));
 }
 
 /** @returns whether Redis itself replied the error */
 export function isReply({ name }: Error): boolean {
   return name === "ReplyError";
-}
-
-function codeOf({ message }: Error): string {
-  return /^[A-Z]+/.exec(message)?.[0] ?? "";
 }
 
 /** @param lastError why the last connection failed. The messages of ioredis about lost commands do not say it. */

@@ -4,7 +4,7 @@
  *
  * `<ns>status` is a hash with one field for each replica. It expires.
  */
-import { type Clock, pause } from "../process/clock.ts";
+import { pause } from "../process/clock.ts";
 import type { RedisService } from "./redis.ts";
 
 /** The texts expire if no replica has read them for this long. */
@@ -18,10 +18,10 @@ const OTHERS_MS = 200;
 /** The shortest time between two writes for other readers. */
 const WRITE_EVERY_MS = 500;
 
-/** @param replica the name of this replica */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createStatusTexts(redis: RedisService, clock: Clock, namespace: string, replica: string) {
-  const key = `${namespace}status`;
+export function createStatusTexts(redis: RedisService) {
+  const { clock, cache, replica } = redis.options;
+  const key = `${cache}status`;
   /** By replica: its last text, and when it was new. */
   const seen = new Map<string, { readonly text: string; readonly at: number }>();
   let write = (): string => "";

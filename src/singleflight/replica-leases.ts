@@ -9,7 +9,7 @@
  * The commands are not one atomic step. If a lease expires between two of them, two replicas may fetch the same key.
  */
 import { Problem } from "../errors.ts";
-import { type Clock, every, pause } from "../process/clock.ts";
+import { every, pause } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import type { RedisService } from "../redis/redis.ts";
 import type { MessageOf } from "../redis/messages.ts";
@@ -37,23 +37,13 @@ export type Claim =
   /** Claims do not work now, so each replica fetches for itself. */
   | { readonly kind: "unavailable" };
 
-export interface ReplicaLeasesOptions {
-  readonly redis: RedisService;
-  readonly clock: Clock;
-  /** The prefix of all keys. */
-  readonly namespace: string;
-  /** @returns a unique name for a holder */
-  readonly newHolder: () => string;
-  /** Called when a flight of another replica failed. */
-  readonly onFailed: (key: string, problem: Problem) => void;
-}
-
 const VACANT: ClaimEnd = { kind: "vacant" };
 /** How many ends are remembered for followers whose claim has not been answered yet. */
 const MOST_ENDED = 1_000;
 
 export class ReplicaLeases {
-  readonly #options: ReplicaLeasesOptions;
+  readonly #redis: RedisService;
+  readonly #newHolder: () => string;
   /** How the latest flights ended, by holder, the oldest first. */
   readonly #ended = new Map<string, ClaimEnd>();
   /** What ends the wait of each follower, with the holder that it waits for. */
@@ -64,9 +54,17 @@ export class ReplicaLeases {
   /** How often messages may have been lost. */
   #losses = 0;
 
-  constructor(options: ReplicaLeasesOptions) {
-    const { redis, clock, onFailed } = options;
-    this.#options = options;
+  /**
+   * @param newHolder returns a unique name for a holder
+   * @param onFailed called when a flight of another replica failed
+   */
+  constructor(
+    redis: RedisService,
+    newHolder: () => string,
+    onFailed: (key: string, problem: Problem) => void,
+  ) {
+    this.#redis = redis;
+    this.#newHolder = newHolder;
     redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
       const end = received(sent);
       this.#ended.set(holder, end);
@@ -75,7 +73,7 @@ export class ReplicaLeases {
       if (end.kind === "failed") onFailed(key, end.problem);
     });
     redis.on("down", () => this.#lost()).on("gap", () => this.#lost());
-    this.#stopRenewing = every(clock, RENEW_MS, () => {
+    this.#stopRenewing = every(redis.options.clock, RENEW_MS, () => {
       for (const claim of this.#held)
         // If it fails, the next renewal tries again.
         redis.run("renew", claim, (client) => client.pexpire(claim, LEASE_MS)).catch(() => undefined);
@@ -93,12 +91,11 @@ export class ReplicaLeases {
    * @param abandoned ends the wait of a follower, as `vacant`
    */
   async claim(key: string, abandoned: AbortSignal): Promise<Claim> {
-    const { redis, namespace, newHolder } = this.#options;
-    const claim = `${keyIn(namespace, key)}:flight`;
-    const claimant = newHolder();
+    const claim = `${keyIn(this.#redis.options.cache, key)}:flight`;
+    const claimant = this.#newHolder();
     const losses = this.#losses;
     try {
-      const holder = await redis.run("claim", claim, async (client) => {
+      const holder = await this.#redis.run("claim", claim, async (client) => {
         const isSet = await client.set(claim, claimant, "PX", LEASE_MS, "NX");
         return isSet === "OK" ? claimant : await client.get(claim);
       });
@@ -106,7 +103,7 @@ export class ReplicaLeases {
       // It was released between the two commands, or the message that it was released may be lost.
       if (holder === null || losses !== this.#losses) return await this.claim(key, abandoned);
       // Without messages, this replica would notice the end only when the lease expires.
-      if (!redis.isListening()) return { kind: "unavailable" };
+      if (!this.#redis.isListening()) return { kind: "unavailable" };
       return { kind: "follower", ended: this.#follow(holder, abandoned) };
     } catch {
       return { kind: "unavailable" };
@@ -115,7 +112,7 @@ export class ReplicaLeases {
 
   /** The lease is renewed until the claim is released. */
   #lead(key: string, claim: string, holder: string): Claim {
-    const { redis } = this.#options;
+    const redis = this.#redis;
     this.#held.add(claim);
     const release = async (end: ClaimEnd): Promise<void> => {
       this.#held.delete(claim);
@@ -141,7 +138,11 @@ export class ReplicaLeases {
     this.#followers.set(end, holder);
     const known = this.#ended.get(holder);
     if (known !== undefined) end(known);
-    await pause(this.#options.clock, LEASE_MS + LEASE_SLACK_MS, AbortSignal.any([abandoned, over.signal]));
+    await pause(
+      this.#redis.options.clock,
+      LEASE_MS + LEASE_SLACK_MS,
+      AbortSignal.any([abandoned, over.signal]),
+    );
     this.#followers.delete(end);
     return how;
   }

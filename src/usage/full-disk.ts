@@ -9,14 +9,17 @@ import type { LedgerBounds, LedgerCompletion, LedgerEntry } from "./ledger-line.
 import { createSqliteLedger } from "./sqlite-ledger.ts";
 import { openUnrecordedMark } from "./unrecorded-mark.ts";
 
-export interface LedgerOnDiskOptions extends LedgerBounds {
-  readonly clock: Clock;
-  readonly log: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
+/** The file of the ledger, which has cached answers, too. */
+interface LedgerFile {
   readonly database: Database;
-  /** The directory of the database. */
   readonly directory: string;
   /** Evicts some cached answers. Their pages stay in the file, for new lines. @returns whether there were any */
   readonly evict: () => boolean;
+}
+
+export interface LedgerOnDiskOptions extends LedgerBounds {
+  readonly clock: Clock;
+  readonly log: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
 }
 
 /** Limited, because each eviction blocks all callers. */
@@ -35,17 +38,17 @@ const MEANWHILE =
  * @throws {UnusableData} if the mark cannot be written at the start
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function openLedgerOnDisk(options: LedgerOnDiskOptions) {
-  const { database, evict, log } = options;
-  const mark = openUnrecordedMark(options);
-  const ledger = createSqliteLedger(database, options);
+export function openLedgerOnDisk(file: LedgerFile, options: LedgerOnDiskOptions) {
+  const { log } = options;
+  const mark = openUnrecordedMark({ ...options, directory: file.directory });
+  const ledger = createSqliteLedger(file.database, options);
   const disk = createDisk({ ...options, what: "the ledger on disk", meanwhile: MEANWHILE });
 
   function makingRoom(work: () => void): void {
     try {
       work();
     } catch (error) {
-      if (!isDiskFull(error) || !evict()) throw error;
+      if (!isDiskFull(error) || !file.evict()) throw error;
       work();
     }
   }
@@ -69,7 +72,7 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions) {
     ...ledger,
     enter(entry: LedgerEntry): void {
       const isRecorded = attempt(() => {
-        keepRoom(options);
+        keepRoom(file);
         ledger.enter(entry);
       });
       if (!isRecorded) mark.extend();
@@ -89,7 +92,7 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions) {
  * Evicts answers as soon as the disk is almost full, and keeps their pages in the file for the ledger. Later would be too
  * late: if the file cannot grow, its write-ahead log cannot be emptied, and an eviction needs space in the log.
  */
-function keepRoom({ database, directory, evict }: LedgerOnDiskOptions): void {
+function keepRoom({ database, directory, evict }: LedgerFile): void {
   const { bavail, bsize } = statfsSync(directory);
   if (bavail * bsize >= LEAST_FREE_BYTES) return;
   const pages = database.prepare("PRAGMA freelist_count");

@@ -46,8 +46,7 @@ async function sendUntilFull(
 function start(directory: string, clock: FakeClock) {
   const warnings: string[] = [];
   const backend = openSqliteStore(directory, { clock });
-  const ledger = openLedgerOnDisk({
-    ...backend,
+  const ledger = openLedgerOnDisk(backend, {
     retentionMs: 7 * DAY_MS,
     maxRecords: 10_000,
     clock,

@@ -6,8 +6,7 @@ import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
 import { type Claim, type ClaimEnd, ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
-import { systemClock } from "../../src/process/clock.ts";
-import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
+import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import {
   backendOf,
@@ -160,8 +159,7 @@ describe("a flight", () => {
     await leader(one);
     let claims = 0;
     const newHolder = (): string => `claim ${++claims}`;
-    const options = { redis: other.service, clock: systemClock, namespace: NAMESPACE, newHolder };
-    const leases = new ReplicaLeases({ ...options, onFailed: () => undefined });
+    const leases = new ReplicaLeases(other.service, newHolder, () => undefined);
     onTestFinished(() => leases.close());
     const claiming = leases.claim(KEY, new AbortController().signal);
     other.service.emit("gap");

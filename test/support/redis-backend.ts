@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest";
 
-import type { StoreEvent } from "../../src/cache/store/port.ts";
-import { createRedisStore, ENTRY_SCRIPTS } from "../../src/cache/store/redis.ts";
+import type { Store, StoreEvent } from "../../src/cache/store/port.ts";
+import { ENTRY_SCRIPTS, RedisStore } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createSeal } from "../../src/process/seal.ts";
@@ -41,10 +41,11 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
   const states: CircuitState[] = [];
   const [warnings, infos]: [string[], string[]] = [[], []];
   const replica = systemRandom.unique16();
-  const common = { namespace: NAMESPACE, clock, seal: SEAL };
   const service = new RedisService({
-    ...common,
+    namespace: NAMESPACE,
     cache: NAMESPACE,
+    seal: SEAL,
+    clock,
     replica,
     connect: () => connect,
     scripts: { ...ENTRY_SCRIPTS, ...PURSE_SCRIPTS },
@@ -60,17 +61,19 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
     ...options,
   });
   const onUnreadable = (): void => void warnings.push("unreadable");
-  const store = createRedisStore({ ...common, redis: service, retentionMs, onUnreadable });
+  const store = new RedisStore(service, retentionMs, onUnreadable);
   const onFailed = (key: string, problem: Problem): void => void failed.push({ key, problem });
-  const claims = new ReplicaLeases({
-    ...common,
-    redis: service,
-    newHolder: systemRandom.unique16,
-    onFailed,
-  });
-  store.onEvent((event) => void events.push(event));
+  const claims = new ReplicaLeases(service, systemRandom.unique16, onFailed);
+  const { tier, get, set, remove, purge, onEvent, stats }: Store = store;
+  onEvent((event) => void events.push(event));
   return {
-    ...store,
+    tier,
+    get,
+    set,
+    remove,
+    purge,
+    onEvent,
+    stats,
     events,
     failed,
     states,

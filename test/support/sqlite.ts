@@ -1,8 +1,4 @@
-import {
-  createSqliteStore,
-  type SqliteStore,
-  type SqliteStoreOptions,
-} from "../../src/cache/store/sqlite.ts";
+import { SqliteStore, type SqliteStoreOptions } from "../../src/cache/store/sqlite.ts";
 import { systemClock } from "../../src/process/clock.ts";
 
 export const SQLITE_FILE = "property-gateway.sqlite";
@@ -11,7 +7,7 @@ type Options = Partial<SqliteStoreOptions> & { readonly warnings?: string[] };
 
 /** A backend; what it logs goes to `warnings`. */
 export function openSqliteStore(dataDir: string, options: Options = {}): SqliteStore {
-  return createSqliteStore({
+  return new SqliteStore({
     dataDir,
     owner: { account: "account", upstream: "upstream" },
     maxBytes: 256 * 1024 * 1024,

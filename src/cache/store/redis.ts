@@ -11,10 +11,9 @@ import { readFileSync } from "node:fs";
 
 import type { ClientContext, Result } from "ioredis";
 
-import { type Clock, every } from "../../process/clock.ts";
+import { every } from "../../process/clock.ts";
 import type { RedisScripts } from "../../redis/connect.ts";
 import type { RedisService } from "../../redis/redis.ts";
-import type { Seal } from "../../process/seal.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import type { WhyNotStored } from "../../telemetry/events.ts";
@@ -26,13 +25,7 @@ import type { Purge, PurgeScope } from "./purges.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
-    setEntry(
-      key: string,
-      blob: Buffer,
-      keptForMs: number,
-      channel: string,
-      message: string,
-    ): Result<number, Context>;
+    setEntry(key: string, ...argv: (Buffer | number | string)[]): Result<number, Context>;
   }
 }
 
@@ -41,42 +34,6 @@ export const ENTRY_SCRIPTS: RedisScripts = {
   setEntry: { lua: readFileSync(new URL("./lua/set-entry.lua", import.meta.url), "utf8"), numberOfKeys: 1 },
 };
 
-export interface RedisStoreOptions {
-  readonly redis: RedisService;
-  /** The prefix of all keys. */
-  readonly namespace: string;
-  readonly clock: Clock;
-  /** The longest time that any entry is kept, in milliseconds. Purges are kept at least as long. */
-  readonly retentionMs: number;
-  /** Authenticates entries, because others may write to Redis, too. */
-  readonly seal: Seal;
-  /** Called for each value that is not an entry of this gateway. */
-  readonly onUnreadable: () => void;
-}
-
-/** `close` stops reading purges; the Redis service stays open. */
-export function createRedisStore(options: RedisStoreOptions): Store & { readonly close: () => void } {
-  const { redis } = options;
-  let listener = (_event: StoreEvent): void => undefined;
-  const purges = createPurgeStream(options, (news) => listener({ kind: "purged", purges: news }));
-  const onGap = (): void => {
-    listener({ kind: "gap" });
-    purges.readAll();
-  };
-  redis.bus.on("stored", (stored) => listener(stored));
-  redis.bus.on("purged", purges.readNew);
-  redis.on("gap", onGap).on("recovery", purges.readNew);
-  return {
-    ...createEntries(options),
-    purge: purges.declare,
-    onEvent(listen) {
-      listener = listen;
-      if (redis.isListening()) onGap();
-    },
-    close: purges.close,
-  };
-}
-
 /** The length of the stream. */
 const MOST_PURGES = 1_000;
 /** How often purges are read without a message. */
@@ -84,62 +41,126 @@ const REREAD_MS = 10_000;
 /** No fetch takes longer. Purges outlive entries by this time, because a fetch may begin before a purge and end after it. */
 const LONGEST_FETCH_MS = 10 * 60_000;
 
-function createPurgeStream(
-  { redis, namespace, clock, retentionMs }: RedisStoreOptions,
-  onPurges: (purges: readonly Purge[]) => void,
-) {
-  const key = `${namespace}{purged}`;
-  /** Where the next read begins. */
-  let from = "-";
-  let latestEpoch = 0;
+export class RedisStore implements Store {
+  readonly tier = "redis";
+  readonly #redis: RedisService;
+  readonly #retentionMs: number;
+  readonly #onUnreadable: () => void;
+  /** The key of the stream. */
+  readonly #stream: string;
+  /** Stops reading purges; the Redis service stays open. */
+  readonly close: () => void;
+  #listener = (_event: StoreEvent): void => undefined;
+  /** Where the next read of purges begins. */
+  #from = "-";
+  #latestEpoch = 0;
+  /** One read after the other. */
+  #reading: Promise<void> = Promise.resolve();
 
-  async function readOnce(): Promise<void> {
-    const rows = await redis.run("purges", key, (client) =>
-      client.xrange(key, from, "+", "COUNT", MOST_PURGES),
+  /**
+   * @param retentionMs the longest time that any entry is kept. Purges are kept at least as long
+   * @param onUnreadable called for each value that is not an entry of this gateway
+   */
+  constructor(redis: RedisService, retentionMs: number, onUnreadable: () => void) {
+    this.#redis = redis;
+    this.#retentionMs = retentionMs;
+    this.#onUnreadable = onUnreadable;
+    this.#stream = `${redis.options.cache}{purged}`;
+    redis.bus.on("stored", (stored) => this.#listener(stored));
+    redis.bus.on("purged", this.#readNew);
+    redis.on("gap", this.#onGap).on("recovery", this.#readNew);
+    this.close = every(redis.options.clock, REREAD_MS, this.#readNew);
+  }
+
+  readonly onEvent: Store["onEvent"] = (listener) => {
+    this.#listener = listener;
+    if (this.#redis.isListening()) this.#onGap();
+  };
+
+  readonly #onGap = (): void => {
+    this.#listener({ kind: "gap" });
+    this.#from = "-";
+    this.#readNew();
+  };
+
+  /** A read that fails is made up for by the next one. */
+  readonly #readNew = (): void => {
+    this.#reading = this.#reading.then(() => this.#readOnce()).catch(() => undefined);
+  };
+
+  async #readOnce(): Promise<void> {
+    const rows = await this.#redis.run("purges", this.#stream, (client) =>
+      client.xrange(this.#stream, this.#from, "+", "COUNT", MOST_PURGES),
     );
     const last = rows.at(-1)?.[0];
     if (last === undefined) return;
-    from = `(${last}`;
-    latestEpoch = Math.max(latestEpoch, epochOf(last));
+    this.#from = `(${last}`;
+    this.#latestEpoch = Math.max(this.#latestEpoch, epochOf(last));
     const purges = rows.flatMap(([id, [, text = ""]]) => purgeIn(id, text));
     const first = rows.length < MOST_PURGES ? undefined : rows[0]?.[0];
     // The stream may have dropped older ones. To purge everything is safe.
     if (first !== undefined) purges.unshift({ epoch: epochOf(first), scope: { kind: "all" }, hard: true });
-    onPurges(purges);
+    this.#listener({ kind: "purged", purges });
   }
 
-  /** One read after the other. A read that fails is made up for by the next one. */
-  let reading: Promise<void> = Promise.resolve();
-  const readNew = (): void => void (reading = reading.then(readOnce).catch(() => undefined));
+  readonly purge = async (scope: PurgeScope, hard: boolean): Promise<Purge> => {
+    const text = JSON.stringify({ scope, hard });
+    const knownEpoch = this.#latestEpoch;
+    let epoch = await this.#addPurge("*", text);
+    // Redis has lost its data, and its clock was set back. Entries remember later purges than this one.
+    if (epoch <= knownEpoch) epoch = await this.#addPurge(idOf(knownEpoch + 1), text);
+    this.#latestEpoch = Math.max(this.#latestEpoch, epoch);
+    const keptForMs = this.#retentionMs + LONGEST_FETCH_MS;
+    await this.#redis.run("purge", this.#stream, (client) => client.pexpire(this.#stream, keptForMs));
+    await this.#redis.publish("purge", { kind: "purged" });
+    return { epoch, scope, hard };
+  };
 
-  async function add(id: string, text: string): Promise<number> {
-    const added = await redis.run("purge", key, (client) =>
-      client.xadd(key, "MAXLEN", MOST_PURGES, id, "purge", text),
+  async #addPurge(id: string, text: string): Promise<number> {
+    const added = await this.#redis.run("purge", this.#stream, (client) =>
+      client.xadd(this.#stream, "MAXLEN", MOST_PURGES, id, "purge", text),
     );
     return epochOf(added ?? "");
   }
 
-  async function declare(scope: PurgeScope, hard: boolean): Promise<Purge> {
-    const text = JSON.stringify({ scope, hard });
-    const knownEpoch = latestEpoch;
-    let epoch = await add("*", text);
-    // Redis has lost its data, and its clock was set back. Entries remember later purges than this one.
-    if (epoch <= knownEpoch) epoch = await add(idOf(knownEpoch + 1), text);
-    latestEpoch = Math.max(latestEpoch, epoch);
-    await redis.run("purge", key, (client) => client.pexpire(key, retentionMs + LONGEST_FETCH_MS));
-    await redis.publish("purge", { kind: "purged" });
-    return { epoch, scope, hard };
-  }
+  readonly stats = (): undefined => undefined;
 
-  return {
-    declare,
-    readNew,
-    readAll() {
-      from = "-";
-      readNew();
-    },
-    close: every(clock, REREAD_MS, readNew),
+  readonly get = async (key: string): Promise<Entry | undefined> => {
+    const { clock, seal } = this.#redis.options;
+    const stored = this.#keyOf(key);
+    const blob = await this.#redis.run("get", stored, (client) =>
+      client.getrangeBuffer(stored, 0, MAX_BLOB_BYTES),
+    );
+    if (blob.length === 0) return undefined;
+    const entry = fromBlob(key, inOwnMemory(blob), seal);
+    if (entry !== undefined && isUsable(entry, clock.now())) return entry;
+    if (entry === undefined) this.#onUnreadable();
+    // It is removed, because its `storedAt` could look newer than that of any entry.
+    void this.remove(key).catch(() => undefined);
+    return undefined;
   };
+
+  readonly set = async (key: string, entry: Entry): Promise<true | WhyNotStored> => {
+    if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
+    const { bus, options } = this.#redis;
+    const stored = this.#keyOf(key);
+    const blob = toBlob(key, await inStoredCoding(entry), options.seal);
+    const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - options.clock.now()));
+    const message = bus.textOf({ kind: "stored", key, storedAt: entry.storedAt });
+    const isSet = await this.#redis.run("set", stored, (client) =>
+      client.setEntry(stored, blob, keptForMs, bus.channel, message),
+    );
+    return isSet === 1 ? true : "newer-stored";
+  };
+
+  readonly remove = async (key: string): Promise<void> => {
+    const stored = this.#keyOf(key);
+    await this.#redis.run("remove", stored, (client) => client.unlink(stored));
+  };
+
+  #keyOf(key: string): string {
+    return keyIn(this.#redis.options.cache, key);
+  }
 }
 
 /** Ids of a stream are `<milliseconds>-<number>`. */
@@ -164,40 +185,4 @@ function purgeIn(id: string, text: string): Purge[] {
   } catch {
     return [];
   }
-}
-
-function createEntries({ redis, namespace, clock, seal, onUnreadable }: RedisStoreOptions) {
-  const stored = (key: string): string => keyIn(namespace, key);
-
-  async function remove(key: string): Promise<void> {
-    await redis.run("remove", stored(key), (client) => client.unlink(stored(key)));
-  }
-
-  return {
-    tier: "redis" as const,
-    stats: () => undefined,
-    async get(key: string): Promise<Entry | undefined> {
-      const blob = await redis.run("get", stored(key), (client) =>
-        client.getrangeBuffer(stored(key), 0, MAX_BLOB_BYTES),
-      );
-      if (blob.length === 0) return undefined;
-      const entry = fromBlob(key, inOwnMemory(blob), seal);
-      if (entry !== undefined && isUsable(entry, clock.now())) return entry;
-      if (entry === undefined) onUnreadable();
-      // It is removed, because its `storedAt` could look newer than that of any entry.
-      void remove(key).catch(() => undefined);
-      return undefined;
-    },
-    async set(key: string, entry: Entry): Promise<true | WhyNotStored> {
-      if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-      const blob = toBlob(key, await inStoredCoding(entry), seal);
-      const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
-      const message = redis.bus.textOf({ kind: "stored", key, storedAt: entry.storedAt });
-      const isSet = await redis.run("set", stored(key), (client) =>
-        client.setEntry(stored(key), blob, keptForMs, redis.bus.channel, message),
-      );
-      return isSet === 1 ? true : "newer-stored";
-    },
-    remove,
-  };
 }
