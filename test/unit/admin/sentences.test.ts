@@ -133,11 +133,8 @@ it("the worst three come first: those that hurt apps, then other problems, then 
     budget: apiWith({ circuits: [circuit("unavailable", "sold")] }),
     problems: [harmWith("web", { what: "internal-error", status: 500 })],
   });
-  expect(shownOf(sentencesOf(facts)).map(({ id }) => id)).toEqual([
-    "errors",
-    "api-unavailable",
-    "calls-not-recorded",
-  ]);
+  const ids = shownOf(sentencesOf(facts)).map(({ id }) => id);
+  expect(ids).toEqual(["errors", "api-unavailable", "calls-not-recorded"]);
 });
 
 /** The rows of the table in docs/runbook.md. */

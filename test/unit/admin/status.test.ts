@@ -60,22 +60,27 @@ describe("the recorder", () => {
     expect([counts["requests"], counts["app web"]]).toEqual([{ [kind]: 1 }, { [kind]: 1 }]);
   });
 
-  it("counts queries, savings and the causes of failures, for an hour", async () => {
+  it("counts queries, savings, the causes of failures, and each kind of problem, for an hour", async () => {
     const { clock, request, activity } = record();
     for (let at = 0; at < 10; at++) request();
     request({ outcome: "miss", tier: undefined, app: "feed", durationMs: 300 });
-    request({ outcome: "failed", status: 502, problem: "upstream-error", app: "feed" });
-    await clock.advance(5_000);
-    const now = activity();
-    expect(now).toMatchObject({
+    for (const app of ["feed", "web", "feed"]) {
+      await clock.advance(MINUTE);
+      request({ outcome: "failed", status: 502, problem: "upstream-error", app });
+    }
+    const problem = { from: "caller", what: "upstream-error", ended: "failed", status: 502 };
+    expect(activity()).toMatchObject({
       sinceAt: NOON,
       counts: {
         saved: { hit: 10 },
-        asked: { "listings?offset=0": 12 },
-        "failures feed": { "upstream-error": 1 },
+        asked: { "listings?offset=0": 14 },
+        "failures feed": { "upstream-error": 2 },
       },
       slowest: [{ query: "listings?offset=0", app: "feed", durationMs: 300 }],
-      problems: [{ from: "caller", what: "upstream-error", count: 1, app: "feed" }],
+      problems: [
+        { ...problem, app: "feed", count: 2, firstAt: NOON + MINUTE, lastAt: NOON + 3 * MINUTE },
+        { ...problem, app: "web", count: 1 },
+      ],
     });
     await clock.advance(70 * MINUTE);
     const { counts, problems, slowest } = activity();
@@ -103,18 +108,6 @@ describe("the recorder", () => {
     });
     call({ status: 404 });
     expect(upstream().sold).toMatchObject({ failingSince: null });
-  });
-
-  it("counts a problem once for each kind", async () => {
-    const { clock, request, activity } = record();
-    for (const app of ["feed", "web", "feed"]) {
-      request({ outcome: "failed", status: 502, problem: "upstream-error", app });
-      await clock.advance(MINUTE);
-    }
-    expect(activity().problems).toMatchObject([
-      { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + 2 * MINUTE, app: "feed" },
-      { what: "upstream-error", count: 1, app: "web", ended: "failed", status: 502 },
-    ]);
   });
 
   it("says since when, without what was over: an outage that returns within a minute has not ended", async () => {

@@ -22,10 +22,6 @@ describe("a secret", () => {
     ["a line of the access log", (log) => log.line({ query: `listings?apikey=${KEY}` })],
     ["a field's name", (log) => log.info({ [`header ${KEY}`]: 1 }, "request")],
     ["an error's cause", (log) => log.error({ err: new Error("bad", { cause: new Error(KEY) }) }, "failed")],
-    [
-      "a property of an error",
-      (log) => log.error({ err: Object.assign(new Error("x"), { config: KEY }) }, "x"),
-    ],
     ["a child's bindings", (log) => log.child({ key: KEY }).info("request")],
     ["text glued to others", (log) => log.info(`x${KEY}y${KEY}${KEY}`)],
   ])("is not written if it is in %s", (_name, use) => {
@@ -40,18 +36,13 @@ describe("a secret", () => {
     const secrets = fc.string({ unit: "grapheme", minLength: 12, maxLength: 30 });
     fc.assert(
       fc.property(secrets, fc.string(), fc.string(), (secret, before, after) => {
-        const spellings = [
-          secret,
-          encodeURIComponent(secret),
-          new URLSearchParams([["", secret]]).toString(),
-        ];
-        const lines = written(
-          (log) => {
-            log.info({ text: before + secret + after, deep: [{ spellings }] }, secret);
-            log.error({ err: new Error(before + secret) }, "failed");
-          },
-          [secret],
-        );
+        const form = new URLSearchParams([["", secret]]).toString();
+        const spellings = [secret, encodeURIComponent(secret), form];
+        const use = (log: Logger): void => {
+          log.info({ text: before + secret + after, deep: [{ spellings }] }, secret);
+          log.error({ err: Object.assign(new Error(before + secret), { secret }) }, "failed");
+        };
+        const lines = written(use, [secret]);
         for (const line of lines)
           for (const spelling of spellings)
             expect(JSON.stringify(JSON.parse(line))).not.toContain(JSON.stringify(spelling).slice(1, -1));
@@ -77,9 +68,7 @@ describe("a signature", () => {
   });
 
   it("does not hide the rest of the line", () => {
-    const text = `areas?q=x%26hash%3D${HASH}&limit=5`;
-    expect(parsed(written((log) => log.info({ text }, "request")))).toMatchObject([
-      { text: "areas?q=x%26hash:[redacted]&limit=5" },
-    ]);
+    const lines = written((log) => log.info({ text: `areas?q=x%26hash%3D${HASH}&limit=5` }, "request"));
+    expect(parsed(lines)).toMatchObject([{ text: "areas?q=x%26hash:[redacted]&limit=5" }]);
   });
 });
