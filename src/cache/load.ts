@@ -7,14 +7,14 @@
  * before this caller's request. The caller then joins the next flight, or starts it.
  */
 import { Problem } from "../errors.ts";
-import type { Cause, Observer, Tier, WhyNotStored } from "../telemetry/events.ts";
+import type { Context } from "../context.ts";
+import type { Cause, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
 import type { AskUpstream } from "../upstream/retry.ts";
 import type { Flights, Waiter } from "../singleflight/flight.ts";
 import type { FlightResult, LeadOrFollow } from "../singleflight/lead-or-follow.ts";
 import type { Question } from "../query/request.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
-import type { Clock } from "../process/clock.ts";
 import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./recent-failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
@@ -36,7 +36,7 @@ export interface LoadedEntry {
 /** The result of a flight; `undefined`: the flight ended without one, and the remaining waiters try again. */
 type Result = FlightResult<LoadedEntry> | undefined;
 
-export interface LoadOptions {
+export interface LoadOptions extends Pick<Context, "clock" | "observer"> {
   readonly tiers: Tiers;
   /** Waits for the one flight of a key in this process, and starts it if there is none. */
   readonly joinFlight: Flights<Result>["join"];
@@ -50,8 +50,6 @@ export interface LoadOptions {
   /** The most replicas that serve requests at once (`budget.replicas`). */
   readonly replicas: number;
   readonly checks: Pick<Checks, "called">;
-  readonly clock: Clock;
-  readonly observer: Pick<Observer, "refreshed">;
 }
 
 interface LoadRequest {

@@ -3,11 +3,11 @@
  * the budget. A refresh that gets no permit soon is given up.
  */
 import { Problem } from "../errors.ts";
+import type { Context } from "../context.ts";
 import type { Entry } from "./entry.ts";
-import type { Observer, Priority, RefreshEnd } from "../telemetry/events.ts";
+import type { Priority, RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/request.ts";
 import { originOf } from "../interface/resources.ts";
-import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./recent-failures.ts";
 import type { Load } from "./load.ts";
 import { wasRefusedHere } from "./serve-or-fetch.ts";
@@ -17,13 +17,11 @@ type RefreshCause = "refresh" | "warm";
 
 export type Refresh = ReturnType<typeof createRefresh>;
 
-export interface RefreshOptions {
+export interface RefreshOptions extends Pick<Context, "clock" | "observer"> {
   readonly load: Load;
   readonly failures: Pick<Failures, "recent">;
   /** The longest time that a call takes after it was sent, retries included. */
   readonly totalTimeoutMs: number;
-  readonly clock: Clock;
-  readonly observer: Pick<Observer, "error">;
 }
 
 const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "prefetch" };

@@ -5,16 +5,16 @@
  * see those in a shared store. So an answer that was fetched elsewhere, or before a restart, is not fetched again.
  */
 import type { Settings } from "../config/settings.ts";
+import type { Context } from "../context.ts";
 import { Problem } from "../errors.ts";
 import type { Format } from "../interface/media-types.ts";
-import { type Clock, pause } from "../process/clock.ts";
-import type { Random } from "../process/random.ts";
+import { pause } from "../process/clock.ts";
 import { cacheableQueryAt } from "../query/parse.ts";
 import type { ParsedQuery } from "../query/query.ts";
 import { NO_DIRECTIVES, type Question } from "../query/request.ts";
 import { createRouter } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
-import { type Observer, OTHER_APP, type RefreshEnd } from "../telemetry/events.ts";
+import { OTHER_APP, type RefreshEnd } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
 import { type CacheRules, isWithinBounds } from "./freshness.ts";
 import type { Refresh } from "./refresh.ts";
@@ -27,16 +27,13 @@ export interface WarmItem {
   readonly everyMs: number | null;
 }
 
-export interface WarmOptions {
+export interface WarmOptions extends Pick<Context, "clock" | "random" | "observer"> {
   readonly items: readonly WarmItem[];
   readonly tiers: Pick<Tiers, "lookup">;
   /** Returns the question to fetch for an item: the item's own, or that of the block that contains its page. */
   readonly sourceOf: (question: Question, format: Format) => Promise<ParsedQuery>;
   readonly refresh: Refresh;
   readonly rules: () => CacheRules;
-  readonly clock: Clock;
-  readonly random: Pick<Random, "fraction">;
-  readonly observer: Pick<Observer, "warmed">;
 }
 
 /** A fetch that was refused or failed is tried again after about this time. */

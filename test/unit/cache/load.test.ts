@@ -15,6 +15,7 @@ import type { Entry } from "../../../src/cache/entry.ts";
 import type { Fetched } from "../../../src/upstream/verdict.ts";
 import { entryWith, fetchedWith } from "../../support/entries.ts";
 import { storeIn } from "../../support/store.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { rulesWith } from "../../support/rules.ts";
@@ -41,7 +42,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
     checks: { called: () => undefined },
     replicas: 1,
     clock,
-    observer: { refreshed: () => undefined },
+    observer: SILENT,
   });
   return {
     clock,

@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { Problem } from "../../../src/errors.ts";
 import { entryWith } from "../../support/entries.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 
@@ -17,7 +18,7 @@ it("a refresh without a permit pauses the refreshes of its app for a second, and
     failures: { recent: () => undefined },
     totalTimeoutMs: 30_000,
     clock,
-    observer: { error: expect.unreachable },
+    observer: { ...SILENT, error: expect.unreachable },
   });
   const loadsAfter = async (app: string, text?: string, cause: "refresh" | "warm" = "refresh") => {
     const question = questionWith(requestWith(clock.now(), { app }), text);

@@ -2,6 +2,8 @@ import { expect, it } from "vitest";
 
 import { Warm } from "../../../src/cache/warm.ts";
 import { pause } from "../../../src/process/clock.ts";
+import { systemRandom } from "../../../src/process/random.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { rulesWith } from "../../support/rules.ts";
@@ -23,8 +25,8 @@ it("if a warm list is too long to be fetched in time, each of its answers is fet
     },
     rules: () => rulesWith({}),
     clock,
-    random: { fraction: () => 0.5 },
-    observer: { warmed: () => undefined },
+    random: { ...systemRandom, fraction: () => 0.5 },
+    observer: SILENT,
   });
   warm.start();
   await clock.advance(3_600_000);
