@@ -123,29 +123,27 @@ describe("a value cannot be mistaken for anything else", () => {
   });
 });
 
-describe("a caller's signature", () => {
-  const spelling = fc
-    .tuple(
-      fc.constantFrom("callerId", "time", "unique", "hash"),
-      fc.constantFrom("", " ", "\t", "[]", "[a]", "[\n]", "\0", "\0x"),
-      fc.constantFrom("", " ", "\n"),
-      fc.nat(),
-    )
-    .map(([name, after, before, bits]) => {
-      const mixed = lettersOf(name).map((letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter));
-      return encodeHere(before + mixed.join("") + after, bits);
-    });
-
-  it("is never in a key or sent upstream, in any spelling", () => {
-    fc.assert(
-      fc.property(target, spelling, fc.stringMatching(/^[0-9a-f]{40}(%FF)?$/), (asked, credential, value) => {
-        const signed = queryOf(`${asked}&${credential}=${value}`);
-        expect(signed).toEqual(queryOf(asked));
-        expect(upstreamTarget(signed, RECORD_PATH)).not.toContain(value.slice(0, 40));
-      }),
-      { numRuns: 200 },
-    );
+const spelling = fc
+  .tuple(
+    fc.constantFrom("callerId", "time", "unique", "hash"),
+    fc.constantFrom("", " ", "\t", "[]", "[a]", "[\n]", "\0", "\0x"),
+    fc.constantFrom("", " ", "\n"),
+    fc.nat(),
+  )
+  .map(([name, after, before, bits]) => {
+    const mixed = lettersOf(name).map((letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter));
+    return encodeHere(before + mixed.join("") + after, bits);
   });
+
+it("a caller's signature is never in a key or sent upstream, in any spelling", () => {
+  fc.assert(
+    fc.property(target, spelling, fc.stringMatching(/^[0-9a-f]{40}(%FF)?$/), (asked, credential, value) => {
+      const signed = queryOf(`${asked}&${credential}=${value}`);
+      expect(signed).toEqual(queryOf(asked));
+      expect(upstreamTarget(signed, RECORD_PATH)).not.toContain(value.slice(0, 40));
+    }),
+    { numRuns: 200 },
+  );
 });
 
 /** Percent-encodes the letters that the bits choose, and all that is not a letter. */
@@ -159,47 +157,45 @@ function encodeHere(text: string, bits: number): string {
     .join("");
 }
 
-describe("any request target", () => {
-  const junk = fc.string({ unit: "binary", maxLength: 40 });
-  const bytes = fc
-    .uint8Array({ maxLength: 12 })
-    .map((codes) => [...codes].map((code) => `%${code.toString(16).padStart(2, "0")}`).join(""));
-  // Two halves of a surrogate pair among them: neither is a character.
-  const unit = fc.constantFrom(...lettersOf("%&=?+,/.[]0aE4"), "\ud83c", "\udfe0");
-  const broken = fc.string({ unit, maxLength: 20 });
-  const start = fc.constantFrom(
-    "",
-    "/",
-    "/listings?",
-    "/areas?q=",
-    "/sold/",
-    "/sold/7?",
-    "/areas?lat=",
-    "/cache/",
-  );
+const junk = fc.string({ unit: "binary", maxLength: 40 });
+const bytes = fc
+  .uint8Array({ maxLength: 12 })
+  .map((codes) => [...codes].map((code) => `%${code.toString(16).padStart(2, "0")}`).join(""));
+// Two halves of a surrogate pair among them: neither is a character.
+const unit = fc.constantFrom(...lettersOf("%&=?+,/.[]0aE4"), "\ud83c", "\udfe0");
+const broken = fc.string({ unit, maxLength: 20 });
+const start = fc.constantFrom(
+  "",
+  "/",
+  "/listings?",
+  "/areas?q=",
+  "/sold/",
+  "/sold/7?",
+  "/areas?lat=",
+  "/cache/",
+);
 
-  it("is parsed and can be sent on, or has at least one fault, and never throws", () => {
-    const oddity = fc.oneof(junk, bytes, broken);
-    const spoilt = fc.tuple(meaning, seed, oddity, fc.nat()).map(([meant, spelling, what, where]) => {
-      const proper = spell(meant, spelling);
-      const at = where % (proper.length + 1);
-      return proper.slice(0, at) + what + proper.slice(at);
-    });
-    const anything = fc.oneof(
-      fc.tuple(start, oddity).map((parts) => parts.join("")),
-      spoilt,
-    );
-    fc.assert(
-      fc.property(anything, fc.constantFrom("forward", "reject"), (asked, unknown) => {
-        const { query, faults } = parsedTarget(asked, { ...options, unknown }) ?? {};
-        expect(faults).not.toEqual([]);
-        if (query !== undefined) {
-          const sent = upstreamTarget(query, RECORD_PATH);
-          expect(sent).toMatch(/^\/[\w/?&=%,.~!()-]+$/);
-          expect(queryOf(sent, { ...options, unknown })).toEqual(query);
-        }
-      }),
-      { numRuns: 1_400 },
-    );
+it("any request target is parsed and can be sent on, or has at least one fault, and never throws", () => {
+  const oddity = fc.oneof(junk, bytes, broken);
+  const spoilt = fc.tuple(meaning, seed, oddity, fc.nat()).map(([meant, spelling, what, where]) => {
+    const proper = spell(meant, spelling);
+    const at = where % (proper.length + 1);
+    return proper.slice(0, at) + what + proper.slice(at);
   });
+  const anything = fc.oneof(
+    fc.tuple(start, oddity).map((parts) => parts.join("")),
+    spoilt,
+  );
+  fc.assert(
+    fc.property(anything, fc.constantFrom("forward", "reject"), (asked, unknown) => {
+      const { query, faults } = parsedTarget(asked, { ...options, unknown }) ?? {};
+      expect(faults).not.toEqual([]);
+      if (query !== undefined) {
+        const sent = upstreamTarget(query, RECORD_PATH);
+        expect(sent).toMatch(/^\/[\w/?&=%,.~!()-]+$/);
+        expect(queryOf(sent, { ...options, unknown })).toEqual(query);
+      }
+    }),
+    { numRuns: 1_400 },
+  );
 });

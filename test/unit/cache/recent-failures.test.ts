@@ -40,15 +40,3 @@ it("a key that took too long is not fetched again for a fixed time", () => {
     expect([failures.recent("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
   }
 });
-
-it("the oldest of more than ten thousand failed keys are forgotten", () => {
-  const failures = new Failures();
-  for (let nth = 0; nth < 10_000; nth++) failures.failed(`key ${nth}`, FAILED, 0);
-  // It is the newest again.
-  failures.failed("key 0", FAILED, 1_000);
-  failures.failed("one more", FAILED, 1_000);
-  const revised = ["key 0", "key 1", "key 2", "one more"].map(
-    (key) => failures.recent(key, 1_000) !== undefined,
-  );
-  expect(revised).toEqual([true, false, true, true]);
-});

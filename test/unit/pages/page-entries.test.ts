@@ -1,5 +1,4 @@
 /** When a page has been cut from a block, memory keeps the block packed. Later pages are cut from the packed block. */
-import { setImmediate } from "node:timers/promises";
 import type * as zlib from "node:zlib";
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
@@ -7,10 +6,9 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { isCompressible, transcode } from "../../../src/cache/encoder.ts";
 import { sizeOf, type Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
-import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
+import { type BlockIndex, type Stretch } from "../../../src/pages/block-index.ts";
 import { cutPage } from "../../../src/pages/cut-page.ts";
 import { type Page, PageEntries } from "../../../src/pages/page-entries.ts";
-import { packBlock } from "../../../src/pages/packed-block.ts";
 import type { PagedQuery } from "../../../src/pages/search.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../../src/sandbox/envelope.ts";
@@ -95,46 +93,31 @@ describe("a block that pages were cut from", () => {
     expect(sizeOf(ASKED.key, block)).toBeLessThan(sizeOf(ASKED.key, raw()) / 5);
   });
 
-  it("is neither decompressed as a whole nor indexed again for more pages", async () => {
-    const { index, block } = await packedBlock(raw());
-    expect(await indexOf(block)).toBe(index);
-    for (const stretch of [
-      { offset: 0, limit: 1 },
-      { offset: 25, limit: 25 },
-      { offset: 490, limit: 25 },
-      { offset: 100, limit: 400 },
-      { offset: 500, limit: 25 },
-    ])
-      expect(await page(block, index, stretch)).toBe(upstreamSends(stretch));
-    expect(spiedTranscode).not.toHaveBeenCalled();
-  });
-
-  it("gives the same pages and the same body on Node 24, which decompresses one frame at a time", async () => {
-    node.stopsAfterFrame = true;
-    const { index, block } = await packedBlock(raw());
-    for (const stretch of [
-      { offset: 0, limit: 100 },
-      { offset: 250, limit: 1 },
-      { offset: 1, limit: 498 },
-    ])
-      expect(await page(block, index, stretch)).toBe(upstreamSends(stretch));
-    expect((await transcode(block, "identity")).toString()).toBe(upstreamSends(BLOCK));
-  });
+  it.each([false, true])(
+    "gives the same pages packed; on Node 24, which stops after a frame: %s",
+    async (stops) => {
+      node.stopsAfterFrame = stops;
+      const { index, block } = await packedBlock(raw());
+      // It is not indexed again.
+      expect(await indexOf(block)).toBe(index);
+      for (const [offset, limit] of [
+        [0, 1],
+        [25, 25],
+        [490, 25],
+        [100, 400],
+        [500, 25],
+        [1, 498],
+      ] as const)
+        expect(await page(block, index, { offset, limit })).toBe(upstreamSends({ offset, limit }));
+      // It is not decompressed as a whole.
+      expect(spiedTranscode).not.toHaveBeenCalled();
+      expect((await transcode(block, "identity")).toString()).toBe(upstreamSends(BLOCK));
+    },
+  );
 
   it("gives no page if some of its bytes are missing", async () => {
     const index = await indexOf(raw());
     const lost = { length: raw().bodyBytes, copy: () => 0 };
     expect(() => cutPage(lost, index, { offset: 0, limit: 25 })).toThrow("not complete");
-  });
-
-  it("is packed in small steps, so that other work can run in between", async () => {
-    const body = Buffer.from(upstreamSends(BLOCK));
-    const index = indexBlock(body, "listings", BLOCK);
-    if (typeof index === "string") throw new Error(index);
-    const packed = packBlock(body, index).then(() => "packed");
-    let turns = 0;
-    while ((await Promise.race([packed, setImmediate("turn")])) === "turn") turns += 1;
-    // The block has 18 frames. After every eight of them, other work gets a turn.
-    expect(turns).toBeGreaterThanOrEqual(2);
   });
 });
