@@ -3,30 +3,18 @@
  * certificates.
  */
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createAuthority } from "../support/certificates.ts";
-import { temporaryDirectory } from "../support/files.ts";
+import { fileWith } from "../support/files.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway, startShared, type TestGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
 import { redisForFile } from "../support/redis-backend.ts";
-import { redisForTest, urlOf } from "../support/redis.ts";
+import { redisForTest, tlsOptions, urlOf } from "../support/redis.ts";
 
 const SECRETS = ["first-pass", "second-pass"];
-
-/** Files in a directory of their own, which may change. */
-function writeFiles(files: Readonly<Record<string, string>>): (name: string, content?: string) => string {
-  const directory = temporaryDirectory();
-  const write = (name: string, content?: string): string => {
-    if (content !== undefined) writeFileSync(join(directory, name), content);
-    return join(directory, name);
-  };
-  for (const [name, content] of Object.entries(files)) write(name, content);
-  return write;
-}
 
 /** Starts a gateway. No secret may be in its log. */
 async function start(env: Readonly<Record<string, string>>): Promise<TestGateway> {
@@ -60,17 +48,17 @@ describe("a Redis user with a password in a file", () => {
     const redis = await redisForTest();
     await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all");
     await redis.command("ACL", "SETUSER", "default", "off");
-    const file = writeFiles({ password: "first-pass\n" });
+    const file = fileWith("first-pass\n", "password");
     const gateway = await start({
       REDIS_URL: `redis://gateway@127.0.0.1:${redis.port}`,
-      REDIS_PASSWORD_FILE: file("password"),
+      REDIS_PASSWORD_FILE: file,
     });
     await expectStored(gateway, "first", (...words) => redis.as("gateway", "first-pass", ...words));
 
     // Redis closes the connections of a user that it deletes, as when a password is withdrawn.
     await redis.as("gateway", "first-pass", "ACL", "SETUSER", "gateway", "resetpass", ">second-pass");
     await redis.as("gateway", "second-pass", "CLIENT", "KILL", "TYPE", "normal");
-    file("password", "second-pass\n");
+    writeFileSync(file, "second-pass\n");
     await gateway.logged("The new content is in use.");
     await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
   });
@@ -79,24 +67,15 @@ describe("a Redis user with a password in a file", () => {
 describe("a Redis that requires a client certificate", () => {
   it("gets the gateway's certificate", async () => {
     const authority = createAuthority();
-    const [server, client] = [authority.issue(), authority.issue()];
-    const file = writeFiles({
-      "ca.pem": authority.cert,
-      "server.pem": server.cert,
-      "server-key.pem": server.key,
-      "client.pem": client.cert,
-      "client-key.pem": client.key,
-    });
+    const client = authority.issue();
     const [port = 0] = await freePorts(1);
-    const redis = await redisForTest(
-      ...`--tls-port ${port} --tls-auth-clients yes --tls-ca-cert-file ${file("ca.pem")}`.split(" "),
-      ...`--tls-cert-file ${file("server.pem")} --tls-key-file ${file("server-key.pem")}`.split(" "),
-    );
+    const tls = tlsOptions(port, authority, authority.issue());
+    const redis = await redisForTest(...tls, "--tls-auth-clients", "yes");
     const gateway = await start({
       REDIS_URL: `rediss://127.0.0.1:${port}`,
-      REDIS_CA_FILE: file("ca.pem"),
-      REDIS_CERT_FILE: file("client.pem"),
-      REDIS_KEY_FILE: file("client-key.pem"),
+      REDIS_CA_FILE: fileWith(authority.cert),
+      REDIS_CERT_FILE: fileWith(client.cert),
+      REDIS_KEY_FILE: fileWith(client.key),
     });
     await expectStored(gateway, "secured", redis.command);
   });

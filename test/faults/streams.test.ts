@@ -1,12 +1,18 @@
-import { ClientRequest, type ServerResponse } from "node:http";
-import { queryObjects } from "node:v8";
+import diagnostics from "node:diagnostics_channel";
+import type { ServerResponse } from "node:http";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { gzipSync } from "node:zlib";
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
+import { settled } from "../support/fake-clock.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/ask.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = runInNewContext("gc");
 
 const NO_STORE = { "cache-control": "no-store" };
 const PATH = "/listings?areaId=76&limit=5";
@@ -139,11 +145,18 @@ describe("a stream", () => {
   it("leaves nothing in memory", async () => {
     const upstream = await startUpstream((response) => void response.end(NO_AREAS));
     const gateway = await startGateway({ env: { ...upstream.env, BUDGET: "100000/1m" } });
-    const before = queryObjects(ClientRequest, { format: "count" });
+    const requests: WeakRef<object>[] = [];
+    const keep = (message: unknown): void =>
+      void requests.push(new WeakRef(Object(Reflect.get(Object(message), "request"))));
+    diagnostics.subscribe("http.client.request.start", keep);
+    onTestFinished(() => void diagnostics.unsubscribe("http.client.request.start", keep));
     for (let number = 0; number < 30; number++)
       expect((await gateway.get("/areas?q=x", { headers: NO_STORE })).status).toBe(200);
+    expect(requests.length).toBeGreaterThanOrEqual(60);
+    await settled();
+    collectGarbage();
     // The latest ones may still be in use.
-    expect(queryObjects(ClientRequest, { format: "count" }) - before).toBeLessThan(15);
+    expect(requests.filter((request) => request.deref() !== undefined).length).toBeLessThan(15);
   });
 
   it("of a thumbnail is the picture itself, requested unsigned and not cached", async () => {

@@ -87,9 +87,8 @@ describe("commands that ask the admin port", () => {
     expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
     const budget = await tell(gateway, "budget");
     expect(budget.output).toMatch(/^1m +60 +1 min +2 +58 +calls 1, in \d+ s +other 2/m);
-    expect(JSON.parse((await tell(gateway, "budget", "--json")).output)).toMatchObject({
-      mode: "enforce",
-    });
+    const asJson = await tell(gateway, "budget", "--json");
+    expect(JSON.parse(asJson.output)).toMatchObject({ mode: "enforce" });
     const status = await tell(gateway, "status");
     expect(status.output).toMatch(/^GOOD: All is well:/);
     expect(status.output).toMatch(/^other +is answered +- +1 +0 +2 +0 +0 +0 +0 +- +1m 2/m);
@@ -103,11 +102,10 @@ describe("commands that ask the admin port", () => {
       code: 0,
       output: expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m),
     });
+    const purged = /^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m;
     expect(await tell(gateway, "purge", "/areas?q=Nacka", "--hard")).toEqual({
       code: 0,
-      output: expect.stringMatching(
-        /^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m,
-      ),
+      output: expect.stringMatching(purged),
     });
     const explained = await tell(gateway, "explain", "/areas?q=Nacka", "--json");
     expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });
@@ -130,8 +128,7 @@ describe("commands that ask the admin port", () => {
     const gateway = await startGateway();
     gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
     expect((await gateway.get("/areas?q=a")).status).toBe(503);
-    const { output } = await command(["try", "--admin-url", gateway.adminUrl]);
-    expect(output).toContain("The next call tries api/all.");
+    expect((await tell(gateway, "try")).output).toContain("The next call tries api/all.");
     expect((await gateway.get("/areas?q=a")).status).toBe(200);
   });
 
@@ -151,14 +148,11 @@ describe("commands that ask the admin port", () => {
     const authority = createAuthority();
     const pairOf = (hosts: readonly string[]): Record<string, string> => {
       const { cert, key } = authority.issue({ hosts });
-      return {
-        ADMIN_TLS_CERT_FILE: fileWith(cert, "cert.pem"),
-        ADMIN_TLS_KEY_FILE: fileWith(key, "key.pem"),
-      };
+      return { ADMIN_TLS_CERT_FILE: fileWith(cert), ADMIN_TLS_KEY_FILE: fileWith(key) };
     };
     const pair = pairOf(["gateway.example.com"]);
     const gateway = await startGateway({ env: pair });
-    const settings = { ...gatewayEnv(), ADMIN_PORT: new URL(gateway.adminUrl).port };
+    const settings = { ...gatewayEnv(), ADMIN_PORT: String(gateway.adminPort) };
     expect(await command(["health"], { ...settings, ...pair })).toEqual({ code: 0, output: "" });
     expect(await command(["budget"], { ...settings, ...pair })).toMatchObject({ code: 0 });
     const another = pairOf(["127.0.0.1"]);

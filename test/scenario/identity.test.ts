@@ -3,12 +3,13 @@
  * it: channels ignore the number) got the first one's answers and spent its budget, and a restart on the same DATA_DIR
  * with another upstream served the old one's answers.
  */
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { temporaryDirectory } from "../support/files.ts";
 import { CALLER, gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
-import { startRedis, type RedisServer, urlOf } from "../support/redis.ts";
+import { redisForFile } from "../support/redis-backend.ts";
+import { urlOf } from "../support/redis.ts";
 
 const ANOTHER = { ...CALLER, callerId: "another-caller" };
 const AS_ANOTHER = { UPSTREAM_CALLER_ID: ANOTHER.callerId };
@@ -19,14 +20,10 @@ async function statusAndCache(gateway: TestGateway, path: string): Promise<strin
 }
 
 describe("gateways on one Redis", () => {
-  let redis: RedisServer;
-
-  beforeAll(async () => {
-    redis = await startRedis();
-    return redis.close;
-  });
+  const redisOfFile = redisForFile();
 
   it("with different accounts share no answers, budget or purges", async () => {
+    const redis = redisOfFile();
     const env = { BUDGET: "2/1h", ...AS_ANOTHER };
     const first = await startGateway({ redis, env: { BUDGET: "2/1h" } });
     const second = await startGateway({ redis, env, sandbox: ANOTHER });
@@ -46,6 +43,7 @@ describe("gateways on one Redis", () => {
   });
 
   it("with one account and different upstreams share the budget, but no answers", async () => {
+    const redis = redisOfFile();
     const env = { BUDGET: "2/1h", UPSTREAM_SERVICE: "moved" };
     const sandbox = { service: "moved" };
     const first = await startGateway({ redis, env, sandbox });
@@ -56,7 +54,7 @@ describe("gateways on one Redis", () => {
   });
 
   it("put redis.keyPrefix in front of every key", async () => {
-    await redis.command("flushall");
+    const redis = redisOfFile();
     const gateway = await startGateway({ redis, env: { REDIS_KEY_PREFIX: "team-a:" } });
     await expect.poll(async () => await statusAndCache(gateway, "/areas?q=a")).toMatch(/^200/);
     const keys = String(await redis.command("keys", "*")).split(",");

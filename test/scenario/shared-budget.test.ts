@@ -1,26 +1,16 @@
 /** Several gateways share one budget through Redis. */
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { problemCode } from "../support/ask.ts";
 import { expectShared, startShared, startTwo, type TestGateway } from "../support/gateway.ts";
-import { redisForTest, startRedis, type RedisServer } from "../support/redis.ts";
+import { redisForFile } from "../support/redis-backend.ts";
+import { redisForTest } from "../support/redis.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const APPS = "apps: [{ id: web }, { id: batch }]";
-let redis: RedisServer;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  return redis.close;
-});
-
-async function startSharing(
-  env: Record<string, string>,
-  settings = APPS,
-): Promise<readonly [TestGateway, TestGateway]> {
-  await redis.command("FLUSHALL");
-  return await startTwo({ redis, env, settings });
-}
+const redis = redisForFile();
+const startSharing = (env: Record<string, string>, settings = APPS) =>
+  startTwo({ redis: redis(), env, settings });
 
 describe("two gateways on one Redis", () => {
   it("spend one budget, and each shows what both have spent", async () => {
@@ -101,7 +91,7 @@ describe("two gateways on one Redis", () => {
     const lost = async (): Promise<number[]> =>
       await Promise.all(gateways.map(({ metric }) => metric("gateway_budget_data_lost_total")));
     expect(await lost()).toEqual([0, 0]);
-    await redis.command("FLUSHALL");
+    await redis().command("FLUSHALL");
     await expect.poll(lost).toEqual([1, 1]);
   });
 
@@ -141,7 +131,12 @@ describe("two gateways on one Redis", () => {
     await expect.poll(() => usage(first)).toMatchObject(expected);
     expect(await usage(second)).toMatchObject(expected);
 
-    const third = await startShared({ redis, beside: first, env: { BUDGET: "3/1h" }, settings: APPS });
+    const third = await startShared({
+      redis: redis(),
+      beside: first,
+      env: { BUDGET: "3/1h" },
+      settings: APPS,
+    });
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
     // Four calls were allowed under the limit of the first two gateways.
     expect(await usage(third)).toMatchObject({
