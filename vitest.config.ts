@@ -9,7 +9,7 @@ const ALONE = ["test/unit/upstream/answers.test.ts"];
 
 /** Files that wait long: for Redis, for windows to pass, for other processes. Those of the first row wait longest. */
 const LONGEST = [
-  /faults\/(ratelimit|life|replicas|redis-cluster)|budget|ratelimit\/scenes|processes|browser\/|stories|helm\.test|pipelined/,
+  /faults\/(ratelimit|life|restarts|replicas|redis-topologies)|budget|ratelimit\/scenes|processes|browser\/|stories|helm\.test|pipelined/,
   /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|clients|pages)|property\/hostile/,
 ];
 

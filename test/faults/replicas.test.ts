@@ -1,9 +1,10 @@
-/** Gateways on one Redis, as in production: what one of them refreshes, and what happens when it fails or is killed. */
+/** Gateways on one Redis, as in production: refreshes, circuits, and what happens when one of them fails or is killed. */
+
 import { expect, it } from "vitest";
 
 import { cacheStatus, type Reply } from "../support/ask.ts";
 import { startFleet } from "../support/fleet.ts";
-import { EXACT_PAGES, expectShared, startTwo } from "../support/gateway.ts";
+import { EXACT_PAGES, expectShared, startGateway, startShared, startTwo } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
 
 // Each page is fetched by itself, so the page expires and is refreshed, not a block.
@@ -102,4 +103,24 @@ it("when a gateway is killed that fetches one answer and refreshes another, the 
   // The message about the new answer may not have arrived everywhere.
   for (const { get } of both) await expect.poll(async () => (await get(PATH)).text).not.toBe(stale);
   expect(sandbox.requests()).toHaveLength(4);
+});
+
+it("a short circuit does not shorten the memory of a long one: a new replica knows both", async () => {
+  const redis = await redisForTest();
+  const first = await startShared({ redis });
+  first.sandbox.faults.add({ pathPrefix: "/sold", status: 503, retryAfter: "200", times: 1 });
+  await first.get("/sold?areaId=1");
+  first.sandbox.faults.add({ pathPrefix: "/areas", status: 503, retryAfter: "1", times: 1 });
+  await first.get("/areas?q=a");
+  const ttls = async (): Promise<number[]> => {
+    const keys = await redis.command("KEYS", "*{circuits:api}*");
+    const all = Array.isArray(keys) ? keys.map((key) => redis.command("PTTL", String(key))) : [];
+    return (await Promise.all(all)).map(Number);
+  };
+  await expect.poll(async () => (await ttls()).length).toBe(2);
+  const [short = 0, long = 0] = (await ttls()).toSorted((a, b) => a - b);
+  expect(short).toBeLessThan(100_000);
+  expect(long).toBeGreaterThan(200_000);
+  const second = await startGateway({ redis, beside: first });
+  await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/sold"}')).toBe(2);
 });

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/ask.ts";
+import { command } from "../support/command.ts";
+import { fileWith } from "../support/files.ts";
+import { EXACT_PAGES, gatewayEnv, startGateway } from "../support/gateway.ts";
 import { pageOf } from "../support/upstream.ts";
 
 it("the lifetime of an answer ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {
@@ -30,4 +32,32 @@ describe("the interface's two spellings of the offset", () => {
     expect(reply.text).toContain(`"${offsetSpelling}":4`);
     expect(reply.text).toBe(pageOf(gateway.sandbox, "/sold?limit=2&offset=4", offsetSpelling));
   });
+});
+
+it("settings are read when the file has changed, with watchSettings; mistakes in it change nothing", async () => {
+  const env = { BUDGET: "", WATCH_SETTINGS: "true" };
+  let settings = "budget: { limit: 1000000/1m }";
+  const gateway = await startGateway({ settings: () => settings, env });
+  settings = "budget: { limit: 10/1m }";
+  expect(await gateway.logged("are in force")).toMatchObject({ by: "file" });
+  expect((await gateway.get("/areas?q=b")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+  settings = "budget: { limit: many }";
+  expect(await gateway.logged("Reload failed")).toMatchObject({ by: "file", result: "invalid" });
+  expect((await gateway.get("/areas?q=c")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+  expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
+});
+
+/** unit/config/settings.txt has every message. */
+it.each(["gateway", "config-check"])("%s refuses wrong settings with one line for each", async (name) => {
+  const file = fileWith("cache:\n  ttl: { listings: 5 minutes }\nsever: { port: 80 }\n", "mine.yaml");
+  const { code, output } = await command([name], { ...gatewayEnv(), CONFIG_FILE: file, BUDGET: "many" });
+  const lines = output.split("\n").filter((line) => !/^$|^the configuration is not valid:$/.test(line));
+  expect([code, lines]).toEqual([
+    1,
+    [
+      expect.stringContaining(`${file}:3: sever: unknown setting; did you mean server?`),
+      expect.stringContaining(`${file}:2: cache.ttl.listings: found "5 minutes"; expected `),
+      expect.stringMatching(/^ *environment variable BUDGET: budget\.limit: .*60\/1m/),
+    ],
+  ]);
 });

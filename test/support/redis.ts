@@ -133,12 +133,10 @@ export async function startRedisCluster(options: () => Promise<string[]> = async
   };
 }
 
-export type RedisSentinel = Awaited<ReturnType<typeof startRedisSentinel>>;
-
 const MASTER_NAME = "the-master";
 
-/** A master with a replica, and a Sentinel with a password that watches over them. */
-export async function startRedisSentinel() {
+/** A master with a replica, and a Sentinel with a password that watches over them. They end with the test. */
+export async function sentinelForTest() {
   const password = "of-the-sentinel";
   const first = await startRedis("--repl-diskless-sync-delay", "0");
   const second = await startRedis("--replicaof", "127.0.0.1", String(first.port));
@@ -146,19 +144,15 @@ export async function startRedisSentinel() {
   const dir = mkdtempSync(join(tmpdir(), "redis-sentinel-"));
   const [port = 0] = await freePorts(1);
   const file = join(dir, "sentinel.conf");
-  writeFileSync(
-    file,
-    [
-      `port ${port}`,
-      "bind 127.0.0.1",
-      `dir ${dir}`,
-      `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${first.port} 1`,
-      `sentinel down-after-milliseconds ${MASTER_NAME} 500`,
-      `sentinel failover-timeout ${MASTER_NAME} 2000`,
-      `requirepass ${password}`,
-      "",
-    ].join("\n"),
-  );
+  const config = `port ${port}
+bind 127.0.0.1
+dir ${dir}
+sentinel monitor ${MASTER_NAME} 127.0.0.1 ${first.port} 1
+sentinel down-after-milliseconds ${MASTER_NAME} 500
+sentinel failover-timeout ${MASTER_NAME} 2000
+requirepass ${password}
+`;
+  writeFileSync(file, config);
   const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
   const ask = (...words: string[]): Promise<unknown> =>
     call({ port, password, enableReadyCheck: false }, ["SENTINEL", ...words]);
@@ -171,6 +165,12 @@ export async function startRedisSentinel() {
     return replicas.includes('"master-link-status","ok"');
   });
 
+  const close = async (): Promise<void> => {
+    await killed(sentinel);
+    await Promise.all(servers.map((server) => server.close()));
+    rmSync(dir, { recursive: true, force: true });
+  };
+  onTestFinished(close);
   const nodes: RedisAddress[] = [{ host: "127.0.0.1", port }];
   const settings: RedisSettings = {
     url: "redis://127.0.0.1",
@@ -187,11 +187,7 @@ export async function startRedisSentinel() {
       const master = await masterPort();
       await servers.find((server) => server.port === master)?.kill();
     },
-    async close() {
-      await killed(sentinel);
-      await Promise.all(servers.map((server) => server.close()));
-      rmSync(dir, { recursive: true, force: true });
-    },
+    close,
   };
 }
 

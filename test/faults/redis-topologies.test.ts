@@ -1,33 +1,31 @@
-/**
- * A Cluster of three masters: keys lie anywhere, replicas listen at different nodes, and it may break in part.
- */
+/** A Cluster, and Sentinel with a password: keys lie anywhere, nodes fail, and the master changes while there is traffic. */
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { eventually } from "../support/eventually.ts";
 
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryWith } from "../support/entries.ts";
-import { gapsOf, replicaOf, type WatchedBackend } from "../support/redis-backend.ts";
-import { type RedisCluster, startRedisCluster } from "../support/redis.ts";
+import { eventually } from "../support/eventually.ts";
+import { backendOf, gapsOf, replicaOf, type WatchedBackend } from "../support/redis-backend.ts";
+import { type RedisCluster, sentinelForTest, startRedisCluster } from "../support/redis.ts";
 
 const KEYS = Array.from({ length: 60 }, (_, index) => cacheKey("json", `listings?areaId=${index}&offset=0`));
 
-let cluster: RedisCluster;
-// One for all tests; the last test stops a node of it.
-beforeAll(async () => {
-  cluster = await startRedisCluster();
-  return cluster.close;
-});
-beforeEach(() => Promise.all(cluster.servers.map(({ command }) => command("FLUSHALL"))));
-
-/** @param listensAt which node it subscribes at first */
-function replica(listensAt = 0): Promise<WatchedBackend> {
-  const { settings } = cluster;
-  const nodes = [...settings.nodes.slice(listensAt), ...settings.nodes.slice(0, listensAt)];
-  return replicaOf({ ...settings, nodes });
-}
-
 describe("a Cluster", () => {
+  let cluster: RedisCluster;
+  // One for all tests; the last test stops a node of it.
+  beforeAll(async () => {
+    cluster = await startRedisCluster();
+    return cluster.close;
+  });
+  beforeEach(() => Promise.all(cluster.servers.map(({ command }) => command("FLUSHALL"))));
+
+  /** @param listensAt which node it subscribes at first */
+  function replica(listensAt = 0): Promise<WatchedBackend> {
+    const { settings } = cluster;
+    const nodes = [...settings.nodes.slice(listensAt), ...settings.nodes.slice(0, listensAt)];
+    return replicaOf({ ...settings, nodes });
+  }
+
   it("delivers events, purges and flights to replicas that are subscribed at different nodes", async () => {
     const replicas = [await replica(0), await replica(1), await replica(2)] as const;
     for (const [index, key] of KEYS.slice(0, 12).entries()) {
@@ -97,5 +95,67 @@ describe("a Cluster", () => {
       for (const key of KEYS) expect(await store.set(key, entryWith("after", Date.now()))).toBe(true);
     });
     expect(warnings.length).toBe(infos.length);
+  });
+});
+
+/** Reads and writes without a pause until stopped. */
+function traffic(store: WatchedBackend): { stop: () => Promise<{ errors: unknown[]; writes: number }> } {
+  const stopping = new AbortController();
+  const errors: unknown[] = [];
+  let writes = 0;
+  async function caller(first: number): Promise<void> {
+    for (let turn = first; !stopping.signal.aborted; turn++) {
+      const key = KEYS[turn % KEYS.length] ?? "";
+      try {
+        await store.get(key);
+        if ((await store.set(key, entryWith("body", Date.now()))) === true) writes++;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) errors.push(error);
+        // What is refused is refused at once: let the rest of the process live.
+        await new Promise((resolve) => void setTimeout(resolve, 5));
+      }
+    }
+  }
+  const callers = [0, 5, 10, 15].map(caller);
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(callers);
+      return { errors, writes };
+    },
+  };
+}
+
+describe("a failover", () => {
+  it("because the master was killed: replicas recover without help", async () => {
+    const sentinel = await sentinelForTest();
+    const [one, other] = [await replicaOf(sentinel.settings), await replicaOf(sentinel.settings)];
+    const before = await sentinel.masterPort();
+    const running = [traffic(one), traffic(other)];
+    await sentinel.killMaster();
+    await eventually(async () => expect(await sentinel.masterPort()).not.toBe(before));
+    // Commands and messages work again at both: one writes, the other reads it and gets the announcement.
+    const key = cacheKey("json", "sold?areaId=1");
+    await eventually(async () => {
+      const entry = entryWith("after", Date.now() + 1_000);
+      expect(await one.set(key, entry)).toBe(true);
+      expect((await other.get(key))?.storedAt).toBe(entry.storedAt);
+      expect(other.events).toContainEqual({ kind: "stored", key, storedAt: expect.any(Number) });
+    });
+    for (const { stop } of running) {
+      const { errors, writes } = await stop();
+      expect(errors).toEqual([]);
+      expect(writes).toBeGreaterThan(0);
+    }
+    expect((await one.purge({ kind: "all" }, true)).epoch).toBeGreaterThan(0);
+    for (const { warnings, infos } of [one, other]) expect(infos.length).toBe(warnings.length);
+  });
+
+  it("without a Sentinel does not prevent the gateway from starting", async () => {
+    const sentinel = await sentinelForTest();
+    await sentinel.close();
+    const backend = backendOf(sentinel.settings);
+    await expect(backend.get(KEYS[0] ?? "")).rejects.toBeInstanceOf(StoreUnavailable);
+    await eventually(() => expect(backend.warnings).toHaveLength(1));
   });
 });
