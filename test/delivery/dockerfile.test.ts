@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { ignoredBy, parseDockerfile } from "../support/dockerfile.ts";
+import { ignoredBy, parseDockerfile } from "../support/image.ts";
 import { argumentsOf } from "../support/process.ts";
 import { fileWith } from "../support/files.ts";
 import { hadolint } from "../support/tools.ts";

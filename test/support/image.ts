@@ -19,16 +19,8 @@ import { dirname, join, relative } from "node:path";
 
 import { onTestFinished } from "vitest";
 
-import {
-  assignments,
-  execForm,
-  ignoredBy,
-  type Instruction,
-  parseDockerfile,
-  substitute,
-} from "./dockerfile.ts";
 import { runMark } from "./leftovers.ts";
-import { follow, type Running } from "./process.ts";
+import { follow } from "./process.ts";
 
 /** Only root can become the image's user, and make a process the first one of a namespace, as in a container. */
 export const IS_ROOT = process.getuid?.() === 0;
@@ -39,33 +31,11 @@ export const HAS_NAMESPACES =
 type Texts = Record<string, string>;
 
 /** What is there once the instructions so far are carried out. */
-interface Built {
-  /** Stands for the image's `/`. */
-  readonly root: string;
-  readonly args: Texts;
-  readonly env: Texts;
-  readonly labels: Texts;
-  workdir: string;
-  user: string;
-  ports: readonly number[];
-  entrypoint: readonly string[];
-  command: readonly string[];
-  healthCheck: readonly string[];
-}
-
-export interface Image extends Readonly<Built> {
-  /** Runs a command as the image's user and as process 1 where that can be (as root). */
-  readonly run: (command: readonly string[], env?: Readonly<Texts>) => Contained;
-  readonly remove: () => void;
-}
-
-interface Contained extends Running {
-  /** To the process itself, not to its parent. */
-  readonly signal: (signal: NodeJS.Signals) => void;
-}
+type Built = ReturnType<typeof emptyAt>;
+export type Image = ReturnType<typeof buildImage>;
 
 /** Carries the Dockerfile of the working directory out. @param buildArgs as with `--build-arg` */
-export function buildImage(buildArgs: Readonly<Texts> = {}): Image {
+export function buildImage(buildArgs: Readonly<Texts> = {}) {
   const parent = mkdtempSync(join(tmpdir(), "property-gateway-image-"));
   const remove = (): void => rmSync(parent, { recursive: true });
   chmodSync(parent, 0o755);
@@ -81,17 +51,25 @@ export function buildImage(buildArgs: Readonly<Texts> = {}): Image {
     // The part of the base image that is used.
     mkdirSync(join(last.root, "usr/local/bin"), { recursive: true });
     cpSync(process.execPath, join(last.root, "usr/local/bin/node"));
-    return { ...last, remove, run: (command, env = {}) => contain(last, command, env) };
+    return {
+      ...last,
+      remove,
+      /** Runs a command as the image's user and as process 1 where that can be (as root). */
+      run: (command: readonly string[], env: Readonly<Texts> = {}) => contain(last, command, env),
+    };
   } catch (error) {
     remove();
     throw error;
   }
 }
 
-function emptyAt(root: string): Built {
+/** @param root stands for the image's `/` */
+function emptyAt(root: string) {
   mkdirSync(root);
-  const lists = { ports: [], entrypoint: [], command: [], healthCheck: [] };
-  return { root, args: {}, env: {}, labels: {}, workdir: "/", user: "0:0", ...lists };
+  const [args, env, labels]: [Texts, Texts, Texts] = [{}, {}, {}];
+  const [entrypoint, command, healthCheck]: [string[], string[], string[]] = [[], [], []];
+  const ports: number[] = [];
+  return { root, args, env, labels, workdir: "/", user: "0:0", ports, entrypoint, command, healthCheck };
 }
 
 function carryOut(
@@ -162,7 +140,7 @@ function copy(
 }
 
 /** As `docker run` with a dropped user, `cap_drop: ALL`, `no-new-privileges` and no init. */
-function contain(image: Built, command: readonly string[], env: Readonly<Texts>): Contained {
+function contain(image: Built, command: readonly string[], env: Readonly<Texts>) {
   const [uid = "", gid = ""] = image.user.split(":");
   const asUser = ["setpriv", `--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--bounding-set=-all"];
   const [program = "", ...args] = [
@@ -187,5 +165,78 @@ function contain(image: Built, command: readonly string[], env: Readonly<Texts>)
     if (inner) process.kill(inner, signal);
   };
   onTestFinished(() => signal("SIGKILL"));
+  /** `signal`: to the process itself, not to its parent. */
   return { ...follow(child), signal };
+}
+
+interface Instruction {
+  /** In capitals, e.g. `COPY`. */
+  readonly name: string;
+  /** `--from=dependencies` as `from: "dependencies"`. */
+  readonly flags: Readonly<Record<string, string>>;
+  /** What follows the flags, on one line. */
+  readonly text: string;
+}
+
+export function parseDockerfile(text: string) {
+  const joined = text.replace(/^\s*#.*\n/gm, "").replace(/\\\n/g, " ");
+  const instructions = joined
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map(toInstruction);
+  /** Arguments with their defaults, from before the first stage. */
+  const globals: Record<string, string> = {};
+  const stages: { base: string; name: string | undefined; instructions: Instruction[] }[] = [];
+  for (const instruction of instructions) {
+    const stage = stages.at(-1);
+    if (instruction.name === "FROM") {
+      const [, base = "", name] =
+        /^(\S+)(?:\s+AS\s+(\S+))?$/.exec(substitute(instruction.text, globals)) ?? [];
+      stages.push({ base, name, instructions: [] });
+    } else if (stage) stage.instructions.push(instruction);
+    else Object.assign(globals, assignments(instruction.text));
+  }
+  return { arguments: globals, stages };
+}
+
+function toInstruction(line: string): Instruction {
+  const [, name = "", flags = "", text = ""] =
+    /^\s*([A-Za-z]+)\s+((?:--[a-z-]+=\S+\s+)*)(.*?)\s*$/.exec(line) ?? [];
+  return { name: name.toUpperCase(), flags: assignments(flags.replaceAll("--", "")), text };
+}
+
+/** `A=1 B="two words"` as an object. */
+function assignments(text: string): Record<string, string> {
+  const pairs = [...text.matchAll(/([\w.-]+)=(?:"([^"]*)"|(\S*))/g)];
+  return Object.fromEntries(pairs.map(([, name = "", quoted, plain = ""]) => [name, quoted ?? plain]));
+}
+
+/** Puts values in the place of `${NAME}`. */
+function substitute(text: string, values: Readonly<Record<string, string>>): string {
+  return text.replace(/\$\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`\${${name}} is not set in the Dockerfile`);
+    return value;
+  });
+}
+
+/** A command in exec form: a JSON array. @throws where it is one for a shell, through which no signal comes */
+function execForm(text: string): string[] {
+  if (!/^\[.*\]$/.test(text)) throw new Error(`not in exec form: ${text}`);
+  const words: string[] = JSON.parse(text);
+  return words;
+}
+
+/** @returns whether a path, relative to the context, is kept out of it. The last pattern that fits decides. */
+export function ignoredBy(dockerignore: string): (path: string) => boolean {
+  const patterns = dockerignore.split("\n").filter((line) => /^[^#\s]/.test(line));
+  if (patterns.some((pattern) => /.\*|[?[]/.test(pattern))) throw new Error("a glob is not known here");
+  return (path) => {
+    const last = patterns.findLast((pattern) => {
+      const name = pattern.replace("!", "");
+      // A pattern that fits a directory fits all that is in it.
+      return name === "*" || `${path}/`.startsWith(`${name}/`);
+    });
+    return last !== undefined && !last.startsWith("!");
+  };
 }
