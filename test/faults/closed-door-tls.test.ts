@@ -23,9 +23,13 @@ const STRANGER = createAuthority("Somebody else's authority");
 const UNTRUSTED = /no trusted authority has signed its certificate/;
 /** Certificates that must be refused, and the reason in the log. */
 const BAD: readonly (readonly [name: string, make: () => Certificate, reason: RegExp])[] = [
-  ["for another host", () => AUTHORITY.issue({ hosts: ["other.example"] }), /is for another host name/],
-  ["that has expired", () => AUTHORITY.issue({ until: Date.now() - HOUR_MS / 2 }), /has expired/],
-  ["that is not valid yet", () => AUTHORITY.issue({ from: Date.now() + HOUR_MS / 2 }), /is not valid yet/],
+  ["for another host", () => AUTHORITY.issue(["other.example"]), /is for another host name/],
+  ["that has expired", () => AUTHORITY.issue(undefined, { until: Date.now() - HOUR_MS / 2 }), /has expired/],
+  [
+    "that is not valid yet",
+    () => AUTHORITY.issue(undefined, { from: Date.now() + HOUR_MS / 2 }),
+    /is not valid yet/,
+  ],
   ["of another authority", () => STRANGER.issue(), UNTRUSTED],
 ];
 
@@ -141,7 +145,7 @@ describe("Redis over TLS", () => {
 
   it("is used as a Cluster whose certificates name hosts, not addresses; errors name the cause", async () => {
     const ports: number[] = [];
-    const named = AUTHORITY.issue({ hosts: ["localhost"] });
+    const named = AUTHORITY.issue(["localhost"]);
     const cluster = await startRedisCluster(async () => {
       const [port = 0] = await freePorts(1);
       ports.push(port);

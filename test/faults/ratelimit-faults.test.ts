@@ -4,110 +4,108 @@ import { expect, it } from "vitest";
 import { expectKept } from "../support/arrivals.ts";
 import { crowd } from "../support/fleet.ts";
 import { expectShared, startGateway, type TestGateway } from "../support/gateway.ts";
-import { redisForTest, type RedisServer } from "../support/redis.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { redisForTest } from "../support/redis.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const LIMIT = 40;
 const env = { BUDGET: `${LIMIT}/1s`, BUDGET_MAX_WAIT: "60s", REPLICAS: "3" };
 /** The limiter counts calls for longer if a command may take longer. */
 const settings = "redis: { timeout: 250ms }\nbudget: { degradedReserve: 0.3 }";
 
-interface Busy {
-  readonly redis: RedisServer;
-  /** Between Redis and the first gateway. */
-  readonly proxy: TcpProxy;
-  readonly gateways: readonly TestGateway[];
-  /** Resolves when so many more calls have arrived. */
-  readonly arrive: (count: number) => Promise<void>;
-}
-
 async function expectDegraded(...gateways: readonly TestGateway[]): Promise<void> {
   for (const { budget } of gateways) await expect.poll(async () => (await budget()).mode).toBe("degraded");
 }
 
-/** What happens to three busy replicas. They exceed no limit meanwhile, and continue after it. */
-async function playFault(fault: (busy: Busy) => Promise<void>): Promise<void> {
+/** Three busy replicas. `proxy` is between Redis and the first one. */
+async function startBusy() {
   const redis = await redisForTest();
   const proxy = await startTcpProxy(redis.port);
   const options = { redis, env, settings };
   const first = await startGateway({ ...options, redis: proxy });
   const gateways = [first];
   for (const _ of [2, 3]) gateways.push(await startGateway({ ...options, beside: first }));
-  const { sandbox } = first;
-  const arrive = (count: number): Promise<void> => sandbox.waitForRequests(sandbox.requests().length + count);
+  const { requests, waitForRequests } = first.sandbox;
+  /** Resolves when so many more calls have arrived. */
+  const arrive = (count: number): Promise<void> => waitForRequests(requests().length + count);
+  /** They continue, and have exceeded no limit. */
+  async function expectAllKept(): Promise<void> {
+    await arrive(LIMIT);
+    expectKept(
+      requests().map(({ at }) => at),
+      { limit: LIMIT, windowMs: 1_000 },
+    );
+  }
   crowd(() => gateways, 6);
   await arrive(LIMIT);
-  await fault({ redis, proxy, gateways, arrive });
-  await arrive(LIMIT);
-  expectKept(
-    sandbox.requests().map(({ at }) => at),
-    { limit: LIMIT, windowMs: 1_000 },
-  );
+  return { redis, proxy, gateways, arrive, expectAllKept };
 }
 
 it(
   "no limit is exceeded when Redis is frozen, emptied, or killed and started again empty",
   { timeout: 120_000 },
-  () =>
-    playFault(async ({ redis, gateways, arrive }) => {
-      redis.freeze();
-      await expectDegraded(...gateways);
-      // Each replica goes on with its own purse.
-      await arrive(6);
-      redis.thaw();
-      await expectShared(...gateways);
-      await arrive(LIMIT);
-      await redis.command("FLUSHALL");
-      await arrive(LIMIT);
-      await redis.kill();
-      await arrive(6);
-      await redis.restart();
-    }),
+  async () => {
+    const { redis, gateways, arrive, expectAllKept } = await startBusy();
+    redis.freeze();
+    await expectDegraded(...gateways);
+    // Each replica goes on with its own purse.
+    await arrive(6);
+    redis.thaw();
+    await expectShared(...gateways);
+    await arrive(LIMIT);
+    await redis.command("FLUSHALL");
+    await arrive(LIMIT);
+    await redis.kill();
+    await arrive(6);
+    await redis.restart();
+    await expectAllKept();
+  },
 );
 
 it(
   "no limit is exceeded when Redis, which refuses INFO, has older data, takes over those of another server, or evicts the calls",
   { timeout: 120_000 },
-  () =>
-    playFault(async ({ redis, arrive }) => {
-      const refuseInfo = (): Promise<unknown> => redis.command("ACL", "SETUSER", "default", "-info");
-      await refuseInfo();
-      await redis.command("SAVE");
-      await arrive(LIMIT / 2);
-      await redis.kill();
-      await redis.restart();
-      await refuseInfo();
-      await arrive(LIMIT);
+  async () => {
+    const { redis, arrive, expectAllKept } = await startBusy();
+    const refuseInfo = (): Promise<unknown> => redis.command("ACL", "SETUSER", "default", "-info");
+    await refuseInfo();
+    await redis.command("SAVE");
+    await arrive(LIMIT / 2);
+    await redis.kill();
+    await redis.restart();
+    await refuseInfo();
+    await arrive(LIMIT);
 
-      const other = await redisForTest();
-      await other.command("REPLICAOF", "127.0.0.1", redis.port);
-      await expect.poll(() => other.command("DBSIZE")).toBeGreaterThan(0);
-      await other.command("REPLICAOF", "NO", "ONE");
-      await arrive(LIMIT);
-      await redis.command("REPLICAOF", "127.0.0.1", other.port);
-      const role = async (): Promise<string> => String(await redis.command("ROLE"));
-      await expect.poll(role).toContain("connected");
-      await redis.command("REPLICAOF", "NO", "ONE");
-      await arrive(LIMIT);
+    const other = await redisForTest();
+    await other.command("REPLICAOF", "127.0.0.1", redis.port);
+    await expect.poll(() => other.command("DBSIZE")).toBeGreaterThan(0);
+    await other.command("REPLICAOF", "NO", "ONE");
+    await arrive(LIMIT);
+    await redis.command("REPLICAOF", "127.0.0.1", other.port);
+    const role = async (): Promise<string> => String(await redis.command("ROLE"));
+    await expect.poll(role).toContain("connected");
+    await redis.command("REPLICAOF", "NO", "ONE");
+    await arrive(LIMIT);
 
-      // The key is absent while only own purses pay.
-      const evict = async (): Promise<unknown> => {
-        const [calls] = [await redis.command("KEYS", "*{limiter:api}:shared")].flat();
-        return await redis.command("DEL", String(calls));
-      };
-      await expect.poll(evict).toBe(1);
-    }),
+    // The key is absent while only own purses pay.
+    const evict = async (): Promise<unknown> => {
+      const [calls] = [await redis.command("KEYS", "*{limiter:api}:shared")].flat();
+      return await redis.command("DEL", String(calls));
+    };
+    await expect.poll(evict).toBe(1);
+    await expectAllKept();
+  },
 );
 
-it("a replica that is cut off from Redis continues beside the others, exceeds no limit, and joins again", () =>
-  playFault(async ({ proxy, gateways: [cutOff, ...others], arrive }) => {
-    if (cutOff === undefined) throw new Error("there is no gateway");
-    await expectShared(cutOff);
-    proxy.blackHole();
-    await expectDegraded(cutOff);
-    // Long enough for the replica to spend its part beside the others.
-    await arrive(2 * LIMIT);
-    proxy.heal();
-    proxy.cut();
-    await expectShared(cutOff, ...others);
-  }));
+it("a replica that is cut off from Redis continues beside the others, exceeds no limit, and joins again", async () => {
+  const { proxy, gateways, arrive, expectAllKept } = await startBusy();
+  const [cutOff = expect.unreachable(), ...others] = gateways;
+  await expectShared(cutOff);
+  proxy.blackHole();
+  await expectDegraded(cutOff);
+  // Long enough for the replica to spend its part beside the others.
+  await arrive(2 * LIMIT);
+  proxy.heal();
+  proxy.cut();
+  await expectShared(cutOff, ...others);
+  await expectAllKept();
+});

@@ -2,8 +2,6 @@
  * The messages of replicas through one Redis, and what a disconnected replica misses.
  */
 import { describe, expect, it } from "vitest";
-import { eventually } from "../support/eventually.ts";
-
 import type { StoreEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
@@ -43,7 +41,7 @@ describe("an entry stored by one replica", () => {
     for (const backend of [one, other]) await backend.purge({ kind: "all" }, HARD);
     const announced = ({ events }: WatchedBackend): StoreEvent[] =>
       events.filter(({ kind }) => kind === "stored");
-    for (const { events } of [one, other]) await eventually(() => expect(purgesIn(events)).toHaveLength(2));
+    for (const { events } of [one, other]) await expect.poll(() => purgesIn(events)).toHaveLength(2);
     expect([announced(one), announced(other)]).toEqual([[], [{ kind: "stored", key: KEY, storedAt }]]);
   });
 });
@@ -57,7 +55,7 @@ describe("a purge", () => {
       declared.push(await backend.purge({ kind: "tag", tag: 'area:"76"' }, !HARD));
       declared.push(await backend.purge({ kind: "key", key: KEY }, HARD));
     }
-    for (const { events } of [one, third]) await eventually(() => expect(purgesIn(events)).toEqual(declared));
+    for (const { events } of [one, third]) await expect.poll(() => purgesIn(events)).toEqual(declared);
     const epochs = declared.map(({ epoch }) => epoch);
     expect(epochs).toEqual([...new Set(epochs)].toSorted((a, b) => a - b));
   });
@@ -67,13 +65,13 @@ describe("a purge", () => {
     const { proxy, settings } = await proxyOf(redis());
     const remote = await replicaOf(settings);
     const before = await one.purge({ kind: "tag", tag: "area:1" }, HARD);
-    await eventually(() => expect(purgesIn(remote.events)).toEqual([before]));
+    await expect.poll(() => purgesIn(remote.events)).toEqual([before]);
     proxy.blackHole();
     const missed = await one.purge({ kind: "tag", tag: "area:2" }, HARD);
     remote.events.length = 0;
     proxy.cut();
     proxy.heal();
-    await eventually(() => expect(purgesIn(remote.events)).toContainEqual(missed));
+    await expect.poll(() => purgesIn(remote.events)).toContainEqual(missed);
     expect(remote.events[0]).toEqual({ kind: "gap" });
     expect(purgesIn(remote.events)).toEqual([before, missed]);
   });
@@ -87,11 +85,11 @@ describe("a purge", () => {
     expect(purgesIn(listening.events)).toEqual([]);
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
     const known = [{ epoch: 1_700_000_000_000_007, ...lost }];
-    await eventually(() => expect(purgesIn(listening.events)).not.toEqual([]));
+    await expect.poll(() => purgesIn(listening.events)).not.toEqual([]);
     // Once is enough. Only after a gap in the messages, all purges are reported again.
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
     const gap = listening.events.findLastIndex(({ kind }) => kind === "gap");
-    await eventually(() => expect(purgesIn(listening.events.slice(gap + 1))).toEqual(known));
+    await expect.poll(() => purgesIn(listening.events.slice(gap + 1))).toEqual(known);
   });
 
   it("is ignored if it is longer than any that the admin port accepts", async () => {
@@ -99,7 +97,7 @@ describe("a purge", () => {
     const scope = { kind: "key", key: "k".repeat(30_000) };
     await redis().command("XADD", STREAM, "*", "purge", JSON.stringify({ scope, hard: true }));
     const next = await one.purge({ kind: "all" }, HARD);
-    await eventually(() => expect(purgesIn(other.events)).toEqual([next]));
+    await expect.poll(() => purgesIn(other.events)).toEqual([next]);
   });
 
   it("has a later epoch than all that its replica knows, even if Redis is empty and its clock is behind", async () => {
@@ -107,7 +105,7 @@ describe("a purge", () => {
     const aheadMs = Date.now() + 3_600_000;
     await redis().command("XADD", STREAM, `${aheadMs}-0`, "purge", '{"scope":{"kind":"all"},"hard":false}');
     await redis().command("PUBLISH", OUTSIDER.channel, OUTSIDER.textOf({ kind: "purged" }));
-    await eventually(() => expect(purgesIn(one.events)).toHaveLength(1));
+    await expect.poll(() => purgesIn(one.events)).toHaveLength(1);
     await redis().command("DEL", STREAM);
     expect((await one.purge({ kind: "all" }, HARD)).epoch).toBe(aheadMs * 1_000 + 1);
   });
@@ -117,7 +115,7 @@ describe("a purge", () => {
     const areas = Array.from({ length: 1_010 }, (_, area) => `area:${area}`);
     await Promise.all(areas.map((tag) => one.purge({ kind: "tag", tag }, !HARD)));
     const late = await replica();
-    await eventually(() => expect(purgesIn(late.events)).toHaveLength(1_001));
+    await expect.poll(() => purgesIn(late.events)).toHaveLength(1_001);
     const [everything, oldest] = purgesIn(late.events);
     expect(oldest?.scope).toEqual({ kind: "tag", tag: "area:10" });
     expect(everything).toEqual({ epoch: oldest?.epoch, scope: { kind: "all" }, hard: true });
@@ -138,7 +136,7 @@ describe("a message on the channel", () => {
     const entry = entryWith("new", Date.now());
     await other.set(KEY, entry);
     const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
-    await eventually(() => expect(one.events).toContainEqual(stored));
+    await expect.poll(() => one.events).toContainEqual(stored);
     expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
     expect(purgesIn(one.events)).toEqual([]);
   });

@@ -4,7 +4,6 @@ import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryWith } from "../support/entries.ts";
-import { eventually } from "../support/eventually.ts";
 import { backendOf, gapsOf, replicaOf, type WatchedBackend } from "../support/redis-backend.ts";
 import { type RedisCluster, sentinelForTest, startRedisCluster } from "../support/redis.ts";
 
@@ -39,13 +38,13 @@ describe("a Cluster", () => {
       await leading.set(key, entry);
       await lead.release({ kind: "landed" });
       expect(await follow.ended).toEqual({ kind: "landed" });
-      await eventually(() =>
-        expect(following.events).toContainEqual({ kind: "stored", key, storedAt: entry.storedAt }),
-      );
+      await expect
+        .poll(() => following.events)
+        .toContainEqual({ kind: "stored", key, storedAt: entry.storedAt });
     }
     const purge = await replicas[0].purge({ kind: "all" }, true);
     for (const { events } of replicas) {
-      await eventually(() => expect(events).toContainEqual({ kind: "purged", purges: [purge] }));
+      await expect.poll(() => events).toContainEqual({ kind: "purged", purges: [purge] });
     }
   });
 
@@ -86,14 +85,14 @@ describe("a Cluster", () => {
     for (const attempt of attempts) {
       if (attempt.status === "rejected") expect(attempt.reason).toBeInstanceOf(StoreUnavailable);
     }
-    await eventually(() => expect(states).toContain("open"));
+    await expect.poll(() => states).toContain("open");
     // It subscribes at another node by itself.
-    await eventually(() => expect(gapsOf(backend)).toBeGreaterThan(gapsBefore));
+    await expect.poll(() => gapsOf(backend)).toBeGreaterThan(gapsBefore);
     await cluster.servers[2]?.restart();
-    await eventually(() => expect(states.at(-1)).toBe("closed"));
-    await eventually(async () => {
-      for (const key of KEYS) expect(await store.set(key, entryWith("after", Date.now()))).toBe(true);
-    });
+    await expect.poll(() => states.at(-1)).toBe("closed");
+    await expect
+      .poll(() => Promise.all(KEYS.map((key) => store.set(key, entryWith("after", Date.now())))))
+      .toEqual(KEYS.map(() => true));
     expect(warnings.length).toBe(infos.length);
   });
 });
@@ -133,15 +132,16 @@ describe("a failover", () => {
     const before = await sentinel.masterPort();
     const running = [traffic(one), traffic(other)];
     await sentinel.killMaster();
-    await eventually(async () => expect(await sentinel.masterPort()).not.toBe(before));
+    await expect.poll(() => sentinel.masterPort()).not.toBe(before);
     // Commands and messages work again at both: one writes, the other reads it and gets the announcement.
     const key = cacheKey("json", "sold?areaId=1");
-    await eventually(async () => {
+    const works = async (): Promise<unknown[]> => {
       const entry = entryWith("after", Date.now() + 1_000);
-      expect(await one.set(key, entry)).toBe(true);
-      expect((await other.get(key))?.storedAt).toBe(entry.storedAt);
-      expect(other.events).toContainEqual({ kind: "stored", key, storedAt: expect.any(Number) });
-    });
+      const isStored = await one.set(key, entry);
+      return [isStored, (await other.get(key))?.storedAt === entry.storedAt, other.events];
+    };
+    const announced = expect.arrayContaining([{ kind: "stored", key, storedAt: expect.any(Number) }]);
+    await expect.poll(works).toEqual([true, true, announced]);
     for (const { stop } of running) {
       const { errors, writes } = await stop();
       expect(errors).toEqual([]);
@@ -156,6 +156,6 @@ describe("a failover", () => {
     await sentinel.close();
     const backend = backendOf(sentinel.settings);
     await expect(backend.get(KEYS[0] ?? "")).rejects.toBeInstanceOf(StoreUnavailable);
-    await eventually(() => expect(backend.warnings).toHaveLength(1));
+    await expect.poll(() => backend.warnings).toHaveLength(1);
   });
 });

@@ -5,8 +5,6 @@
 import { zstdCompressSync } from "node:zlib";
 
 import { describe, expect, it } from "vitest";
-import { eventually } from "../support/eventually.ts";
-
 import { toBlob } from "../../src/cache/store/codec.ts";
 import { createSeal } from "../../src/process/seal.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
@@ -38,7 +36,7 @@ async function expectUnavailable({ get, set, remove, purge, claims }: WatchedBac
 }
 
 async function expectRecovery({ states, warnings, infos, get, set }: WatchedBackend): Promise<void> {
-  await eventually(() => expect(states.at(-1)).toBe("closed"));
+  await expect.poll(() => states.at(-1)).toBe("closed");
   expect(warnings).toHaveLength(1);
   expect(infos).toEqual(["Redis"]);
   expect(await set(KEY, entryOf("after"))).toBe(true);
@@ -102,11 +100,12 @@ const FAILURES: Readonly<Record<string, Failure>> = {
 
 /** Fails calls until the breaker has noticed. */
 async function untilOpen({ get, set, states }: WatchedBackend): Promise<void> {
-  await eventually(async () => {
+  const fail = async (): Promise<unknown> => {
     await get(KEY).catch(() => undefined);
     await set(KEY, entryOf("new")).catch(() => undefined);
-    expect(states).toContain("open");
-  });
+    return states;
+  };
+  await expect.poll(fail).toContain("open");
 }
 
 describe("Redis", () => {
@@ -122,10 +121,10 @@ describe("Redis", () => {
     await expectUnavailable(backend);
     expect(backend.warnings[0]).toContain(says);
     await mendIt({ server, proxy });
-    await eventually(() => expect(backend.states.at(-1)).toBe("closed"));
+    await expect.poll(() => backend.states.at(-1)).toBe("closed");
     expect((await backend.get(KEY))?.bodyBytes).toBe(failure.isEmptied ? undefined : "before".length);
     await expectRecovery(backend);
-    if (failure.isCut) await eventually(() => expect(gapsOf(backend)).toBeGreaterThan(gaps));
+    if (failure.isCut) await expect.poll(() => gapsOf(backend)).toBeGreaterThan(gaps);
   });
 
   it.each<[string, string, (server: RedisServer) => unknown, (server: RedisServer) => unknown]>([
@@ -148,7 +147,7 @@ describe("Redis", () => {
     expect(backend.warnings[0]).not.toContain("urs@");
     await mendIt(server);
     await expectRecovery(backend);
-    await eventually(() => expect(gapsOf(backend)).toBeGreaterThan(0));
+    await expect.poll(() => gapsOf(backend)).toBeGreaterThan(0);
   });
 
   it("killed with a thousand lookups in flight", async () => {
@@ -183,11 +182,12 @@ describe("Redis", () => {
     await expectUnavailable(backend);
 
     server.thaw();
-    await eventually(async () => {
+    const advanced = async (): Promise<unknown> => {
       // While it is asking, only Redis' own time passes.
       if (backend.states.at(-1) === "open") await clock.advance(1000);
-      expect(backend.states.at(-1)).toBe("closed");
-    });
+      return backend.states.at(-1);
+    };
+    await expect.poll(advanced).toBe("closed");
     expect(await backend.get(KEY)).toMatchObject({ bodyBytes: "before".length });
     expect(backend.infos).toEqual(["Redis"]);
   });
@@ -212,7 +212,7 @@ describe("Redis", () => {
   it("slow only because this process was busy: no fault", async () => {
     const server = await redisForTest();
     const { states, ...store } = backendOf(server.settings, { commandTimeoutMs: 100 });
-    await eventually(async () => expect(await store.set(KEY, entryOf("before"))).toBe(true));
+    await expect.poll(() => store.set(KEY, entryOf("before"))).toBe(true);
     const faultsBefore = states.length;
     for (const isSent of [false, true]) {
       const lookup = store.get(KEY);
@@ -264,7 +264,7 @@ describe("Redis", () => {
     const server = await redisForTest();
     const clock = createFakeClock(Date.now());
     const backend = backendOf(server.settings, { clock });
-    await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    await expect.poll(() => backend.events).toContainEqual({ kind: "gap" });
     await backend.set(KEY, entryOf("one"));
     expect((await backend.claims.claim(KEY))?.kind).toBe("leader");
     const following = await backend.claims.claim(KEY);
@@ -272,9 +272,7 @@ describe("Redis", () => {
     await backend.close();
     expect(await (following?.kind === "follower" && following.ended)).toEqual({ kind: "vacant" });
     expect(clock.pending).toBe(0);
-    await eventually(async () =>
-      expect(await server.command("CLIENT", "LIST")).not.toContain("name=property-gateway"),
-    );
+    await expect.poll(() => server.command("CLIENT", "LIST")).not.toContain("name=property-gateway");
     await expectUnavailable(backend);
   });
 });

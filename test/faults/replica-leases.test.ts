@@ -2,8 +2,6 @@
  * Flights among replicas, with real leases in a real Redis.
  */
 import { describe, expect, it, onTestFinished } from "vitest";
-import { eventually } from "../support/eventually.ts";
-
 import { Problem } from "../../src/errors.ts";
 import { type Claim, type ClaimEnd, ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
 import { cacheKey } from "../../src/query/key.ts";
@@ -71,7 +69,7 @@ describe("a flight", () => {
       expect(end.problem.details.refusedHere).toBe(refused.refusedHere);
       // Every other replica learns of it, whether or not it waits.
       for (const { failed } of [other, third])
-        await eventually(() => expect(failed.map(({ key }) => key)).toEqual([KEY]));
+        await expect.poll(() => failed.map(({ key }) => key)).toEqual([KEY]);
     },
   );
 

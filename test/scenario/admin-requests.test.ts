@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
-import { exchangeRaw, post, problemCode, type Reply } from "../support/ask.ts";
+import { exchangeRaw, post, problemCode, type Reply, replyOf } from "../support/ask.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { sectionsOf } from "../support/table.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -53,8 +53,7 @@ async function send(port: number, written: string): Promise<Reply> {
     value,
   ]);
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(top)?.[1]);
-  const json = (): unknown => JSON.parse(text);
-  return { status, headers: Object.fromEntries(got), text, json, body: Buffer.from(text) };
+  return replyOf(status, Object.fromEntries(got), Buffer.from(text));
 }
 
 /** @returns `404 unknown-path readable`, as much of it as a line says */

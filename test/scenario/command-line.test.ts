@@ -146,8 +146,8 @@ describe("commands that ask the admin port", () => {
 
   it("use TLS if the settings have a certificate for the admin port, and trust no other one", async () => {
     const authority = createAuthority();
-    const pairOf = (hosts: readonly string[]): Record<string, string> => {
-      const { cert, key } = authority.issue({ hosts });
+    const pairOf = (hosts: string[]): Record<string, string> => {
+      const { cert, key } = authority.issue(hosts);
       return { ADMIN_TLS_CERT_FILE: fileWith(cert), ADMIN_TLS_KEY_FILE: fileWith(key) };
     };
     const pair = pairOf(["gateway.example.com"]);

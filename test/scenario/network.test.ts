@@ -120,7 +120,7 @@ describe("an HTTP proxy", () => {
   it("is used as a tunnel for an upstream with TLS, whose certificate is checked", async () => {
     const upstream = await startUpstream((response) => void response.end(NO_AREAS));
     const upstreamPort = Number(new URL(upstream.env.UPSTREAM_URL).port);
-    const front = await startTlsFront(upstreamPort, AUTHORITY.issue({ hosts: [UPSTREAM_HOST] }));
+    const front = await startTlsFront(upstreamPort, AUTHORITY.issue([UPSTREAM_HOST]));
     const proxy = await startProxy(front.port);
     const files = certificateFiles(AUTHORITY.issue());
     const gateway = await startGateway({

@@ -3,14 +3,12 @@ import net from "node:net";
 
 import { expect } from "vitest";
 
-/** A response, whole; header names are lower case. */
-export interface Reply {
-  readonly status: number;
-  readonly headers: http.IncomingHttpHeaders;
-  readonly body: Buffer;
-  readonly text: string;
-  /** The body parsed as JSON. */
-  readonly json: () => unknown;
+/** A response, whole; header names are lower case. `json` parses the body. */
+export type Reply = Readonly<ReturnType<typeof replyOf>>;
+
+export function replyOf(status: number, headers: http.IncomingHttpHeaders, body: Buffer) {
+  const text = body.toString("utf8");
+  return { status, headers, body, text, json: (): unknown => JSON.parse(text) };
 }
 
 export interface AskOptions {
@@ -34,17 +32,9 @@ export function ask(
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
       response.on("error", reject);
-      response.on("end", () => {
-        const body = Buffer.concat(chunks);
-        const text = body.toString("utf8");
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          body,
-          text,
-          json: () => JSON.parse(text) as unknown,
-        });
-      });
+      response.on("end", () =>
+        resolve(replyOf(response.statusCode ?? 0, response.headers, Buffer.concat(chunks))),
+      );
     },
   );
   request.on("error", reject);

@@ -141,7 +141,7 @@ export function createScene(options: SceneOptions = {}): Scene {
 
 /** A fake clock that Bottleneck uses, too: until the test ends, it is the clock of the whole process. */
 export function fakeTime(): FakeClock {
-  const clock = createFakeClock(undefined, { letRun: promisesSettled });
+  const clock = createFakeClock(undefined, promisesSettled);
   const { setTimeout, clearTimeout, Date: RealDate } = globalThis;
   const isCancel = (value: unknown): value is () => void => typeof value === "function";
   Object.assign(globalThis, {

@@ -11,29 +11,23 @@ export interface Certificate {
   readonly key: string;
 }
 
-export interface Authority extends Certificate {
-  /** Makes a certificate for a server. */
-  readonly issue: (options?: IssueOptions) => Certificate;
-}
-
-interface IssueOptions {
-  /** Names and IPv4 addresses it is for. Default: 127.0.0.1 and localhost. */
-  readonly hosts?: readonly string[];
-  /** Epoch milliseconds. Default: from an hour ago to in an hour. */
-  readonly from?: number;
-  readonly until?: number;
-}
+export type Authority = ReturnType<typeof createAuthority>;
 
 const HOUR_MS = 3_600_000;
 
-export function createAuthority(name = "A test's authority"): Authority {
+export function createAuthority(name = "A test's authority") {
   const keys = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const times = { from: Date.now() - HOUR_MS, until: Date.now() + HOUR_MS };
   const own = { subject: name, issuer: name, publicKey: keys.publicKey, signWith: keys.privateKey, ...times };
   return {
     cert: certificate({ ...own, extensions: [extension(BASIC_CONSTRAINTS, sequence(boolean(true)))] }),
     key: pemOf(keys.privateKey),
-    issue({ hosts = ["127.0.0.1", "localhost"], ...validity } = {}) {
+    /**
+     * Makes a certificate for a server.
+     * @param hosts names and IPv4 addresses it is for
+     * @param validity in epoch milliseconds; by default from an hour ago to in an hour
+     */
+    issue(hosts = ["127.0.0.1", "localhost"], validity: Partial<typeof times> = {}): Certificate {
       const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
       const names = extension(SUBJECT_ALT_NAME, sequence(...hosts.map(generalName)));
       const issued = { ...own, subject: "A test's server", publicKey, ...validity };

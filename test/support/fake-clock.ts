@@ -1,33 +1,9 @@
-import type { Clock } from "../../src/process/clock.ts";
-
 /** A clock that moves only when the test says so. */
-export interface FakeClock extends Clock {
-  /** Callbacks that are still to come. */
-  readonly pending: number;
-  /**
-   * Lets time pass: calls back what falls due, each at its own instant and in order, what is armed on
-   * the way included, and lets what follows from it run.
-   */
-  advance(ms: number): Promise<void>;
-  /** Sets the time, as an operator or a time service does: nothing is called back. */
-  set(epochMs: number): void;
-  /**
-   * Resolves once callbacks have been armed with this delay so many times in all: a test waits for the
-   * code under test to be waiting.
-   */
-  armed(delayMs: number, times?: number): Promise<void>;
-}
+export type FakeClock = ReturnType<typeof createFakeClock>;
 
 interface Timer {
   readonly dueAt: number;
   readonly callback: () => void;
-}
-
-export interface FakeClockOptions {
-  /** Which goes first of those due at one instant: real timers promise nothing about that. */
-  readonly ties?: "first-armed" | "last-armed";
-  /** Lets what follows from a callback run, before the next one. */
-  readonly letRun?: () => Promise<void>;
 }
 
 /** How long the machine has been up when a test begins. */
@@ -36,8 +12,9 @@ const UP_AT_START_MS = 3_600_000;
 /** @param startAt epoch milliseconds */
 export function createFakeClock(
   startAt = Date.UTC(2026, 0, 15, 12),
-  { ties = "first-armed", letRun = settled }: FakeClockOptions = {},
-): FakeClock {
+  /** Lets what follows from a callback run, before the next one. */
+  letRun = settled,
+) {
   let now = startAt;
   /** By how much the time of day was set in total. */
   let setBy = 0;
@@ -47,9 +24,7 @@ export function createFakeClock(
 
   function arm(timer: Timer): void {
     let index = timers.length;
-    const isLater = (dueAt: number): boolean =>
-      ties === "last-armed" ? timer.dueAt > dueAt : timer.dueAt >= dueAt;
-    while (index > 0 && isLater(timers[index - 1]?.dueAt ?? 0)) index--;
+    while (index > 0 && timer.dueAt >= (timers[index - 1]?.dueAt ?? 0)) index--;
     timers.splice(index, 0, timer);
   }
 
@@ -62,17 +37,22 @@ export function createFakeClock(
     now: () => Math.floor(now),
     monotonic: () => Math.floor(now - setBy),
     precise: () => now - setBy,
-    after(delayMs, callback) {
+    after: (delayMs: number, callback: () => void) => {
       // As with a real timer, the time has come for whoever looks at the clock in the callback.
       const timer: Timer = { dueAt: now + Math.max(0, Math.ceil(delayMs)), callback };
       arm(timer);
       armings.add(delayMs);
       return () => cancel(timer);
     },
+    /** Callbacks that are still to come. */
     get pending() {
       return timers.length;
     },
-    async advance(ms) {
+    /**
+     * Lets time pass: calls back what falls due, each at its own instant and in order, what is armed on
+     * the way included, and lets what follows from it run.
+     */
+    async advance(ms: number) {
       const until = now + ms;
       await letRun();
       for (let timer = timers.at(-1); timer !== undefined && timer.dueAt <= until; timer = timers.at(-1)) {
@@ -83,7 +63,8 @@ export function createFakeClock(
       }
       now = Math.max(now, until);
     },
-    set(epochMs) {
+    /** Sets the time, as an operator or a time service does: nothing is called back. */
+    set(epochMs: number) {
       setBy += epochMs - now;
       now = epochMs;
     },
@@ -91,7 +72,11 @@ export function createFakeClock(
       boot: "the one start of the machine",
       up: () => Math.floor(now - setBy) - startAt + UP_AT_START_MS,
     },
-    armed: (delayMs, times = 1) => armings.reached(delayMs, times),
+    /**
+     * Resolves once callbacks have been armed with this delay so many times in all: a test waits for the
+     * code under test to be waiting.
+     */
+    armed: (delayMs: number, times = 1) => armings.reached(delayMs, times),
   };
 }
 

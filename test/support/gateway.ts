@@ -17,6 +17,7 @@ import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { withConstants } from "./constants.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
 import { type Counter, createCounter, settled } from "./fake-clock.ts";
+import type { Anything } from "./files.ts";
 import { portOf } from "./ports.ts";
 
 /** The account that the sandbox accepts. The key occurs nowhere else, so tests can search for it. */
@@ -57,13 +58,6 @@ const SMALL_DATA = generateData({ seed: 1, listings: 1500, sold: 1500, service: 
 /** A listing that the sandbox has. */
 export const LISTING_ID = String([...SMALL_DATA.listingById.keys()][0]);
 
-/** A line of the log, parsed. */
-export interface LogLine {
-  readonly level: string;
-  readonly msg: string;
-  readonly [field: string]: unknown;
-}
-
 export type TestGateway = Awaited<ReturnType<typeof startGateway>>;
 
 export interface TestGatewayOptions {
@@ -103,19 +97,13 @@ export function clientOf({ url, adminUrl }: { readonly url: string; readonly adm
     shows,
     metric,
     /** The state of the budget of the API. */
-    budget: async (): Promise<BudgetShown> => (await shows("/budget")).api,
+    budget: async () => (await shows("/budget")).api,
     /** What is known about the answer of a URL. */
     entryAt: (path: string) => shows(`/cache/entry?url=${encodeURIComponent(path)}`),
     reload: (): Promise<Reply> => admin("/config/reload", ""),
     /** Resolves when no call is under way, and every answer is stored. */
     landed: (): Promise<void> => expect.poll(() => metric("gateway_flights"), { interval: 5 }).toBe(0),
   };
-}
-
-interface BudgetShown {
-  readonly mode: string;
-  readonly windows: readonly { readonly spent: number }[];
-  readonly queue: { readonly interactive: number };
 }
 
 /** A busy machine may delay Redis. No gateway may go on without it because of that. */
@@ -232,13 +220,12 @@ function createLogKeeper() {
       for (const tell of awaited) tell(line);
     },
     /** Resolves with a line, written or still to come, that has these texts in it. */
-    logged: (...texts: string[]): Promise<LogLine> => {
-      const { promise, resolve } = Promise.withResolvers<LogLine>();
+    logged: (...texts: string[]): Promise<Anything> => {
+      const { promise, resolve } = Promise.withResolvers<Anything>();
       const look = (line: string): void => {
         if (!texts.every((text) => line.includes(text))) return;
         awaited.delete(look);
-        const parsed: LogLine = JSON.parse(line);
-        resolve(parsed);
+        resolve(JSON.parse(line));
       };
       awaited.add(look);
       log.forEach(look);

@@ -3,13 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { ask } from "./ask.ts";
-import { temporaryDirectory } from "./files.ts";
+import { type Anything, temporaryDirectory } from "./files.ts";
 import { runProgram } from "./process.ts";
-
-interface Result {
-  readonly metric: Readonly<Record<string, string>>;
-  readonly value: number;
-}
 
 const SCRAPE_INTERVAL = "250ms";
 
@@ -39,18 +34,12 @@ export async function startPrometheus(target: string, ruleFile: string) {
 
   return {
     /** The series that an expression gives now. Rejects with Prometheus' message if the expression is invalid. */
-    async query(expression: string): Promise<readonly Result[]> {
+    async query(expression: string): Promise<readonly { readonly value: number }[]> {
       const path = `query?query=${encodeURIComponent(expression)}`;
       const reply = await ask(`http://127.0.0.1:${port}/api/v1/${path}`);
-      const answer: { status: "success"; data: QueryData } | { status: "error"; error: string } = JSON.parse(
-        reply.text,
-      );
-      if (answer.status === "error") throw new Error(answer.error);
-      return answer.data.result.map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }));
+      const { status, data, error } = Object(reply.json());
+      if (status === "error") throw new Error(error);
+      return data.result.map(({ value: [, value] }: Anything) => ({ value: Number(value) }));
     },
   };
-}
-
-interface QueryData {
-  readonly result: readonly { metric: Record<string, string>; value: [at: number, value: string] }[];
 }

@@ -14,7 +14,6 @@ import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts
 import { ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
 import { Bus } from "../../src/redis/messages.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
-import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
@@ -101,7 +100,7 @@ export function backendOf(...parameters: Parameters<typeof openRedisBackend>): W
 /** The same. Resolves when it is subscribed to the messages of the others. */
 export async function replicaOf(...parameters: Parameters<typeof openRedisBackend>): Promise<WatchedBackend> {
   const backend = backendOf(...parameters);
-  await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  await expect.poll(() => backend.events).toContainEqual({ kind: "gap" });
   return backend;
 }
 

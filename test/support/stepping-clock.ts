@@ -1,11 +1,9 @@
-import { systemClock, type Clock } from "../../src/process/clock.ts";
+import { systemClock } from "../../src/process/clock.ts";
+
+export type SteppingClock = ReturnType<typeof createSteppingClock>;
 
 /** A clock whose time changes only by `pass`. Timers run by the system's clock. */
-export interface SteppingClock extends Clock {
-  readonly pass: (ms: number) => void;
-}
-
-export function createSteppingClock(): SteppingClock {
+export function createSteppingClock() {
   let now = Date.now();
   return {
     now: () => now,
@@ -13,12 +11,12 @@ export function createSteppingClock(): SteppingClock {
     precise: () => now,
     after: systemClock.after,
     machine: systemClock.machine,
-    pass: (ms) => void (now += ms),
+    pass: (ms: number) => void (now += ms),
   };
 }
 
 /** The system's clock, but `leap` moves it forward. */
-export function createLeapingClock(): Clock & { readonly leap: (ms: number) => void } {
+export function createLeapingClock() {
   let ahead = 0;
   return {
     now: () => systemClock.now() + ahead,
@@ -26,6 +24,6 @@ export function createLeapingClock(): Clock & { readonly leap: (ms: number) => v
     precise: () => systemClock.precise() + ahead,
     after: systemClock.after,
     machine: systemClock.machine,
-    leap: (ms) => void (ahead += ms),
+    leap: (ms: number) => void (ahead += ms),
   };
 }

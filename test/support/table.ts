@@ -1,20 +1,14 @@
 /** Text tables beside tests. A section begins with `# title`. A row is a line with an arrow: `what is given -> what comes of it`. */
 import { readFileSync } from "node:fs";
 
-export interface Section {
-  readonly title: string;
-  readonly text: string;
-  readonly rows: readonly (readonly [given: string, outcome: string])[];
-}
-
 /** @param url of the table */
-export function sectionsOf(url: URL): Section[] {
+export function sectionsOf(url: URL) {
   const sections = readFileSync(url, "utf8").split(/^# /m).slice(1);
   return sections.map((text) => {
     const rows = [...text.matchAll(/^(\S.*) -> (.*)$/gm)];
     if (rows.length === 0) throw new Error(`there are no rows in ${text}`);
     const [title = ""] = text.split("\n", 1);
-    return { title, text, rows: rows.map(([, given = "", outcome = ""]) => [given, outcome]) };
+    return { title, text, rows: rows.map(([, given = "", outcome = ""]) => [given, outcome] as const) };
   });
 }
 

@@ -58,17 +58,11 @@ export function pageOf(sandbox: Sandbox, target: string, offset: "offset" | "off
   return listBody(resource, search(sandbox.data, resource, searchParams), offset);
 }
 
-/** A signature as it was sent. */
-export interface Signature {
-  /** The target before the signature. */
-  readonly question: string;
-  /** Seconds. */
-  readonly time: number;
-  readonly unique: string;
-}
-
-/** @returns the signature in a target, after checking it against the interface's rule (section 5) */
-export function signatureOf({ target }: Seen): Signature {
+/**
+ * @returns the signature in a target, after checking it against the interface's rule (section 5): the target before it, the
+ * time in seconds, and the unique text
+ */
+export function signatureOf({ target }: Seen) {
   const [, question = "", time = "", unique = "", hash = ""] =
     /^(.*)[?&]callerId=test-caller&time=(\d+)&unique=([^&]+)&hash=([^&]+)$/.exec(target) ?? [];
   expect(target).not.toMatch(/(callerId|time|unique|hash)=.*[?&]\1=/i);

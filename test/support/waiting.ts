@@ -1,17 +1,13 @@
 import type { Priority } from "../../src/telemetry/events.ts";
 import type { Waiting } from "../../src/ratelimit/throttled.ts";
 
-export interface WaitingOptions {
-  /** Epoch milliseconds. */
-  readonly deadlineAt?: number;
-  readonly abandoned?: AbortSignal;
-  readonly priority?: Priority;
-}
-
 /** The waiters of an upstream call: by default without a deadline, with a fixed priority and no further waiters. */
-export function waitingOf(options: WaitingOptions = {}): Waiting {
-  const { deadlineAt = Number.POSITIVE_INFINITY, abandoned = new AbortController().signal } = options;
-  const { priority = "interactive" } = options;
+export function waitingOf({
+  /** Epoch milliseconds. */
+  deadlineAt = Number.POSITIVE_INFINITY,
+  abandoned = new AbortController().signal,
+  priority = "interactive",
+}: { deadlineAt?: number; abandoned?: AbortSignal; priority?: Priority } = {}): Waiting {
   return {
     deadlineAt: () => deadlineAt,
     abandoned,

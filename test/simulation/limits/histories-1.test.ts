@@ -1,3 +1,3 @@
 import { playPart } from "./play.ts";
 
-playPart(0, { parts: 2, histories: 6 });
+playPart(0, { parts: 2, histories: 3 });

@@ -1,3 +1,3 @@
 import { playPart } from "./play.ts";
 
-playPart(1, { parts: 2, histories: 6 });
+playPart(1, { parts: 2, histories: 3 });

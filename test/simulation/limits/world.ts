@@ -63,7 +63,7 @@ export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, l
       await promisesSettled();
     }
   };
-  const clock = createFakeClock(STARTED_AT, { letRun });
+  const clock = createFakeClock(STARTED_AT, letRun);
   return {
     plan,
     random,
