@@ -46,13 +46,6 @@ function dialAndAsk(port: number, count: number): Promise<Line[]> {
   );
 }
 
-/** Sends a byte at a time until the other side has closed. */
-function dribble({ socket, closed }: Line, text: string): void {
-  let at = 0;
-  const timer = setInterval(() => void socket.write(text[at++ % text.length] ?? ""), 10);
-  void closed.then(() => clearInterval(timer));
-}
-
 /** What `closed` came to: statuses, and the codes of problems. */
 function answersIn(raw: string): string[] {
   const codes = [...raw.matchAll(/urn:property-gateway:problem:([a-z-]+)/g)].map(([, code]) => code);
@@ -67,10 +60,11 @@ async function expectServed(gateway: TestGateway): Promise<void> {
 
 /** Sends some bytes, and more one by one until the other side has closed. @returns all that was received */
 async function saySlowly(port: number, begin: string, then: string): Promise<string> {
-  const line = await dial(port);
-  line.socket.write(begin);
-  if (then !== "") dribble(line, then);
-  return line.closed;
+  const { socket, closed } = await dial(port);
+  socket.write(begin);
+  let at = 0;
+  const timer = setInterval(() => void socket.write(then[at++ % then.length] ?? ""), 10);
+  return closed.finally(() => clearInterval(timer));
 }
 
 describe("a slow caller", () => {

@@ -16,12 +16,12 @@ export type Authority = ReturnType<typeof createAuthority>;
 const HOUR_MS = 3_600_000;
 
 export function createAuthority(name = "A test's authority") {
-  const keys = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const own = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const times = { from: Date.now() - HOUR_MS, until: Date.now() + HOUR_MS };
-  const own = { subject: name, issuer: name, publicKey: keys.publicKey, signWith: keys.privateKey, ...times };
+  const sign = certificate(name, own.privateKey);
   return {
-    cert: certificate({ ...own, extensions: [extension(BASIC_CONSTRAINTS, sequence(boolean(true)))] }),
-    key: pemOf(keys.privateKey),
+    cert: sign(name, own.publicKey, times, extension(BASIC_CONSTRAINTS, sequence(boolean(true)))),
+    key: pemOf(own.privateKey),
     /**
      * Makes a certificate for a server.
      * @param hosts names and IPv4 addresses it is for
@@ -30,20 +30,10 @@ export function createAuthority(name = "A test's authority") {
     issue(hosts = ["127.0.0.1", "localhost"], validity: Partial<typeof times> = {}): Certificate {
       const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
       const names = extension(SUBJECT_ALT_NAME, sequence(...hosts.map(generalName)));
-      const issued = { ...own, subject: "A test's server", publicKey, ...validity };
-      return { cert: certificate({ ...issued, extensions: [names] }), key: pemOf(privateKey) };
+      const cert = sign("A test's server", publicKey, { ...times, ...validity }, names);
+      return { cert, key: pemOf(privateKey) };
     },
   };
-}
-
-interface Content {
-  readonly subject: string;
-  readonly issuer: string;
-  readonly publicKey: KeyObject;
-  readonly signWith: KeyObject;
-  readonly from: number;
-  readonly until: number;
-  readonly extensions: readonly Buffer[];
 }
 
 const COMMON_NAME = "2.5.4.3";
@@ -51,23 +41,25 @@ const SUBJECT_ALT_NAME = "2.5.29.17";
 const BASIC_CONSTRAINTS = "2.5.29.19";
 const ECDSA_WITH_SHA256 = "1.2.840.10045.4.3.2";
 
-/** RFC 5280, section 4.1, as PEM. */
-function certificate({ subject, issuer, publicKey, signWith, from, until, extensions }: Content): string {
-  const algorithm = sequence(objectId(ECDSA_WITH_SHA256));
-  const toBeSigned = sequence(
-    tagged(0xa0, integer(Buffer.of(2))),
-    integer(Buffer.concat([Buffer.of(1), randomBytes(8)])),
-    algorithm,
-    distinguishedName(issuer),
-    sequence(time(from), time(until)),
-    distinguishedName(subject),
-    publicKey.export({ type: "spki", format: "der" }),
-    tagged(0xa3, sequence(...extensions)),
-  );
-  const signature = createSign("sha256").update(toBeSigned).sign(signWith);
-  const whole = sequence(toBeSigned, algorithm, bits(signature)).toString("base64");
-  return `-----BEGIN CERTIFICATE-----\n${whole.match(/.{1,64}/g)?.join("\n")}\n-----END CERTIFICATE-----\n`;
-}
+/** @returns what makes certificates of an issuer (RFC 5280, section 4.1), as PEM */
+const certificate =
+  (issuer: string, signWith: KeyObject) =>
+  (subject: string, publicKey: KeyObject, times: { from: number; until: number }, more: Buffer): string => {
+    const algorithm = sequence(objectId(ECDSA_WITH_SHA256));
+    const toBeSigned = sequence(
+      tagged(0xa0, integer(Buffer.of(2))),
+      integer(Buffer.concat([Buffer.of(1), randomBytes(8)])),
+      algorithm,
+      distinguishedName(issuer),
+      sequence(time(times.from), time(times.until)),
+      distinguishedName(subject),
+      publicKey.export({ type: "spki", format: "der" }),
+      tagged(0xa3, sequence(more)),
+    );
+    const signature = createSign("sha256").update(toBeSigned).sign(signWith);
+    const whole = sequence(toBeSigned, algorithm, bits(signature)).toString("base64");
+    return `-----BEGIN CERTIFICATE-----\n${whole.match(/.{1,64}/g)?.join("\n")}\n-----END CERTIFICATE-----\n`;
+  };
 
 function pemOf(key: KeyObject): string {
   return key.export({ type: "pkcs8", format: "pem" });

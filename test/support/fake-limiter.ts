@@ -15,26 +15,17 @@ import type {
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { SendEnd } from "../../src/ratelimit/throttled.ts";
 
-export interface FakeLimitersOptions {
-  readonly windows: readonly (Omit<RateWindow, "name"> & { readonly name?: string })[];
-  readonly perDay?: ReadonlyMap<string, number>;
-  readonly now: () => number;
-  /** How old the news of other replicas is. */
-  readonly newsAfterMs?: number;
-}
-
-interface FakeLimiter extends Limiter {
-  /** Makes the queue ask again. */
-  readonly change: () => void;
-  /** What was asked for and not let go. */
-  readonly refusals: number;
-}
-
 export type FakeLimiters = ReturnType<typeof createFakeLimiters>;
 
 const DAY_MS = 86_400_000;
 
-export function createFakeLimiters(options: FakeLimitersOptions) {
+/** @param options `newsAfterMs`: how old the news of other replicas is */
+export function createFakeLimiters(options: {
+  windows: readonly (Omit<RateWindow, "name"> & { readonly name?: string })[];
+  perDay?: ReadonlyMap<string, number>;
+  now: () => number;
+  newsAfterMs?: number;
+}) {
   const { now, perDay = new Map<string, number>(), newsAfterMs = 0 } = options;
   const windows = options.windows.map((window) => ({ name: `${window.windowMs}ms`, ...window }));
   /** What was let go, in order. */
@@ -109,10 +100,9 @@ export function createFakeLimiters(options: FakeLimitersOptions) {
   return {
     sends,
     completed,
-    join(): FakeLimiter {
+    join(): Limiter {
       const me = { told: [] as Told[], listener: (): void => undefined };
       replicas.push(me);
-      let refusals = 0;
       const known = (): Told[] =>
         replicas.flatMap((other) => {
           const last = other.told.findLast(({ at }) => at <= now() - newsAfterMs);
@@ -141,13 +131,9 @@ export function createFakeLimiters(options: FakeLimitersOptions) {
         newsElsewhere: hear(),
       });
       return {
-        get refusals() {
-          return refusals;
-        },
         async acquire(request): Promise<Acquired> {
           const why = request.ignoresLimits === true ? undefined : reasonToWait(request);
           if (why === undefined) return { kind: "permit", permit: grant(request) };
-          refusals++;
           return { kind: "wait", ...why };
         },
         complete: (_permit, end) => void completed.push(end),
@@ -166,7 +152,6 @@ export function createFakeLimiters(options: FakeLimitersOptions) {
           while ((me.told[1]?.at ?? Number.POSITIVE_INFINITY) <= now() - newsAfterMs) me.told.shift();
         },
         onChange: (listener) => void (me.listener = listener),
-        change: () => me.listener(),
         configure: () => undefined,
         close: async () => undefined,
       };

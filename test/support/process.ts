@@ -9,34 +9,30 @@ import { runMark } from "./leftovers.ts";
 
 export type Running = ReturnType<typeof follow>;
 
+type Env = Readonly<Record<string, string>>;
+
 /**
  * Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. The process ends with
  * the test.
  */
-export function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  return endedWithTest(start(args, env));
-}
+export const run = (...parameters: Parameters<typeof start>): Running => endedWithTest(start(...parameters));
 
 /** The same for several tests: the hook that starts the process ends it too. */
-export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  return runNode(["src/start.mjs", ...args], env);
+export function start(args: readonly string[], env: Env = {}): Running {
+  return spawnAndFollow(process.execPath, ["src/start.mjs", ...args], { ...runMark(), ...env });
 }
 
 /** The same in a terminal of its own. @returns also what types keys there */
-export function runInTerminal(
-  args: readonly string[],
-  env: Readonly<Record<string, string>>,
-): Running & { readonly type: (keys: string) => void } {
+export function runInTerminal(args: readonly string[], env: Env) {
   const line = [process.execPath, "src/start.mjs", ...args].join(" ");
   const stdio: ["pipe", "pipe", "pipe"] = ["pipe", "pipe", "pipe"];
   const child = spawn("script", ["-qefc", line, "/dev/null"], { env: { ...runMark(), ...env }, stdio });
-  return { ...endedWithTest(follow(child)), type: (keys) => void child.stdin.write(keys) };
+  return { ...endedWithTest(follow(child)), type: (keys: string) => void child.stdin.write(keys) };
 }
 
 /** Runs what a script of package.json runs. */
-export function runScript(name: string, env: Readonly<Record<string, string>>): Running {
-  return endedWithTest(runNode(argumentsOf(name), env));
-}
+export const runScript = (name: string, env: Env): Running =>
+  runProgram(process.execPath, argumentsOf(name), { ...runMark(), ...env });
 
 /** @returns Node's arguments in a script of package.json */
 export function argumentsOf(name: string): string[] {
@@ -51,25 +47,13 @@ function endedWithTest(running: Running): Running {
   return running;
 }
 
-function runNode(args: readonly string[], env: Readonly<Record<string, string>>): Running {
-  return spawnAndFollow(process.execPath, args, { ...runMark(), ...env });
-}
-
 /** Runs another program, by default with the environment of this process. It ends with the test. */
 export function runProgram(...parameters: Parameters<typeof spawnAndFollow>): Running {
   return endedWithTest(spawnAndFollow(...parameters));
 }
 
-function spawnAndFollow(
-  program: string,
-  args: readonly string[],
-  env?: Readonly<Record<string, string>>,
-): Running {
-  const child = spawn(program, args, {
-    ...(env && { env }),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  return follow(child);
+function spawnAndFollow(program: string, args: readonly string[], env?: Env): Running {
+  return follow(spawn(program, args, { ...(env && { env }), stdio: ["ignore", "pipe", "pipe"] }));
 }
 
 /** Collects the piped output of a process. The caller ends the process. */

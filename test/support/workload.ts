@@ -15,18 +15,7 @@ export interface WorkloadRequest {
   readonly app: string;
 }
 
-export interface WorkloadOptions {
-  readonly seed: number;
-  readonly requests: number;
-  /** How many different searches there are. */
-  readonly searches: number;
-  readonly areaIds: readonly number[];
-}
-
-interface Search {
-  readonly resource: "listings" | "sold";
-  readonly filters: Readonly<Record<string, string>>;
-}
+type Search = Pick<WorkloadRequest, "resource" | "filters">;
 
 const PAGE_SIZES = [10, 20, 25, 30, 35, 50, 100, 125, 250, 500];
 const TYPES = ["villa", "lägenhet", "radhus", "fritidshus", "tomt-mark"];
@@ -42,16 +31,10 @@ function search(random: TestRandom, areaIds: readonly number[]): Search {
   return { resource, filters };
 }
 
-/** An app, and how it writes URLs. */
-interface App {
-  readonly id: string;
-  readonly write: (search: Search, limit: number, offset: number, random: TestRandom) => string;
-  readonly sizes: readonly number[];
-}
-
 type Pair = readonly [string, string];
 
-function apps(random: TestRandom): App[] {
+/** Apps, and how each writes URLs. */
+function apps(random: TestRandom) {
   return Array.from({ length: 12 }, (_, index) => {
     const isShuffling = index % 3 === 0;
     const isPadding = index % 4 === 1;
@@ -61,7 +44,7 @@ function apps(random: TestRandom): App[] {
     return {
       id: `app-${index}`,
       sizes: random.some(PAGE_SIZES),
-      write({ resource, filters }, limit, offset, random) {
+      write({ resource, filters }: Search, limit: number, offset: number, random: TestRandom): string {
         const given: Pair[] = Object.entries(filters);
         const pairs: Pair[] = [...given, ["limit", String(limit)]];
         if (offset > 0 || alwaysSaysOffset) pairs.push(["offset", String(offset)]);
@@ -94,7 +77,13 @@ function zipf(count: number): (random: TestRandom) => number {
 const WALKS = 0.25;
 const LONGEST_WALK = 30;
 
-export function createWorkload({ seed, requests, searches, areaIds }: WorkloadOptions): WorkloadRequest[] {
+/** @param options `searches`: how many different searches there are */
+export function createWorkload(
+  options: Readonly<Record<"seed" | "requests" | "searches", number>> & {
+    readonly areaIds: readonly number[];
+  },
+): WorkloadRequest[] {
+  const { seed, requests, searches, areaIds } = options;
   const random = createRandom(seed);
   const known = Array.from({ length: searches }, () => search(random, areaIds));
   const callers = apps(random);
