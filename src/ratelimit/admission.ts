@@ -227,7 +227,7 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
   const spent = inFlight.size;
   const remaining = limit - spent;
-  return { name: "in flight", windowMs: 0, limit, spent, reserved: 0, remaining, freeAt: [], byApp };
+  return { name: "in flight", windowMs: 0, limit, spent, remaining, freeAt: [], byApp };
 }
 
 function isAway({ mode }: Situation["state"]): boolean {

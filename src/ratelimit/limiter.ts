@@ -98,9 +98,7 @@ export interface Told {
 export interface WindowState extends RateWindow {
   /** Calls that count now, of all replicas. */
   readonly spent: number;
-  /** Own purses of other replicas. They are not free for this process. */
-  readonly reserved: number;
-  /** max(0, limit - spent - reserved). */
+  /** Calls that this process may still make. The rest is kept for the own purses of other replicas. */
   readonly remaining: number;
   /** The next instants at which permits become free, ascending. At the n-th, n more are free. */
   readonly freeAt: readonly number[];

@@ -65,7 +65,6 @@ export function createFakeLimiters(options: {
     return {
       ...window,
       spent,
-      reserved: 0,
       remaining: Math.max(0, window.limit - spent),
       freeAt: sends.slice(from, from + 100).map(({ at }) => at + window.windowMs),
       byApp: new Map(byApp),

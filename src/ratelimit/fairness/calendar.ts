@@ -149,9 +149,9 @@ class WindowPlan {
 
   /** @param toleratedMs the call may go later by this time */
   #isFull(at: number, toleratedMs = 0): boolean {
-    const { limit, reserved, remaining, windowMs } = this.#shares.window;
+    const { limit, spent, remaining, windowMs } = this.#shares.window;
     const latest = at + toleratedMs;
-    const free = Math.min(limit - reserved, remaining + this.#freed.until(latest));
+    const free = Math.min(limit, spent + remaining, remaining + this.#freed.until(latest));
     return free - this.#taken.within(latest - windowMs, at) < 1 + this.leaveAt(at);
   }
 

@@ -7,7 +7,7 @@ import type { OriginName } from "../../interface/resources.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
 import { limitsText, type RateWindow } from "../../usage/rate-window.ts";
 import type { Acquired, Limiter, LimiterConfig, PermitRequest } from "../limiter.ts";
-import { dayOf, daysOf, keptMs, laterOf, OwnPurse, type Wait, windowState } from "./purse-in-memory.ts";
+import { dayOf, daysOf, keptMs, laterOf, OwnPurse, type Wait } from "./purse-in-memory.ts";
 import { type PurseWindow, sendByOf } from "./purse-sizes.ts";
 
 export interface LocalLimiterOptions {
@@ -114,7 +114,7 @@ export class LocalLimiter implements Limiter {
         const spent = this.#purse.spent(purse.ms, now);
         const freeAt = this.#purse.freeInstants(purse, now);
         const byApp = log.byApp(purse.ms, now);
-        return windowState(window, { spent, remaining: window.limit - spent, freeAt, byApp });
+        return { ...window, spent, remaining: Math.max(0, window.limit - spent), freeAt, byApp };
       }),
       today: daysOf(log, perDay, now),
       newsElsewhere: { at: 0, news: [] },

@@ -6,11 +6,9 @@ import type { RateWindow } from "../../usage/rate-window.ts";
 import {
   type Acquired,
   DAY_MS,
-  type LimiterConfig,
   type LimiterState,
   type LimitReason,
   MOST_FREE_INSTANTS,
-  type WindowState,
 } from "../limiter.ts";
 import type { PurseWindow } from "./purse-sizes.ts";
 import { WindowLog } from "./window-log.ts";
@@ -94,8 +92,11 @@ export function dayOf(
 }
 
 /** `LimiterState.today` */
-export const daysOf = (log: WindowLog, perDay: LimiterConfig["perDay"], now: number): LimiterState["today"] =>
-  new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)]));
+export const daysOf = (
+  log: WindowLog,
+  perDay: ReadonlyMap<string, number>,
+  now: number,
+): LimiterState["today"] => new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)]));
 
 /** At most `MOST_FREE_INSTANTS`. */
 export const repeated = (instant: number, times: number): number[] =>
@@ -103,12 +104,3 @@ export const repeated = (instant: number, times: number): number[] =>
 
 export const firstOf = (instants: number[]): number[] =>
   instants.toSorted((a, b) => a - b).slice(0, MOST_FREE_INSTANTS);
-
-/** The state of a window, of which `remaining` are free to this process. */
-export function windowState(
-  window: RateWindow,
-  state: Pick<WindowState, "spent" | "remaining" | "freeAt" | "byApp">,
-): WindowState {
-  const remaining = Math.max(0, Math.min(state.remaining, window.limit - state.spent));
-  return { ...window, ...state, remaining, reserved: Math.max(0, window.limit - state.spent - remaining) };
-}

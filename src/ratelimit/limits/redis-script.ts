@@ -95,11 +95,8 @@ export interface Done {
     readonly calls: readonly string[];
     readonly debts: readonly Debt[];
   };
-  /** By request for a permit. It was granted, or makes sense again after `waitMs`. */
-  readonly results: readonly (
-    | { isGranted: true }
-    | { isGranted?: false; reason: LimitReason; waitMs: number }
-  )[];
+  /** By request for a permit. If it was not granted, a new request makes sense after `waitMs`. */
+  readonly results: readonly { isGranted?: true; reason?: LimitReason; waitMs?: number }[];
   /** By window: what the shared purse has spent, what it has left, and what own purses have reported. */
   readonly windows: readonly (readonly [spent: number, left: number, own: number])[];
   readonly counts: Readonly<Record<string, number>>;

@@ -35,9 +35,10 @@ import {
   type Permit,
   type PermitRequest,
   type Told,
+  type WindowState,
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
-import { dayOf, daysOf, firstOf, keptMs, repeated, windowState } from "./purse-in-memory.ts";
+import { dayOf, daysOf, firstOf, keptMs, repeated } from "./purse-in-memory.ts";
 import { atLeast, DRIFT, purseName, pursesOf, type PurseWindow, sendByOf } from "./purse-sizes.ts";
 import {
   type Done,
@@ -105,9 +106,9 @@ export class SharedLimiter implements Limiter {
   /** [6] The script's time in a reply, and when it came. */
   #time: { readonly time: number; readonly at: number } | undefined;
   #isReachable = true;
-  readonly #startedAt: number;
   #commands = 0;
-  #tickAt: number;
+  /** The next command is due at the latest. */
+  #tickAt = Number.NEGATIVE_INFINITY;
   #isClosing = false;
   /** Aborted when this process has stopped. */
   readonly #closed = new AbortController();
@@ -122,7 +123,6 @@ export class SharedLimiter implements Limiter {
     this.#apps = new AppCounts(options.redis);
     this.#config = options.config;
     this.#windows = pursesOf(options.config.windows, options);
-    this.#startedAt = this.#tickAt = this.#now();
     void this.#talk();
   }
 
@@ -145,7 +145,7 @@ export class SharedLimiter implements Limiter {
   /** Only the own purse may pay. */
   #decideAlone(request: PermitRequest): Acquired {
     const at = this.#now();
-    const opensAt = this.#isReachable ? this.#opensAt() : Number.POSITIVE_INFINITY;
+    const opensAt = this.#isReachable ? this.#opensAt(at) : Number.POSITIVE_INFINITY;
     const until = Math.min(this.#ownFrom(request, at), at + AWAY_MS, opensAt);
     return this.#askOwn(request) ?? this.#refuse(request, Math.max(at + 1, until), "redis-away");
   }
@@ -170,15 +170,14 @@ export class SharedLimiter implements Limiter {
     const { app, resource, cause, query, ignoresLimits = false } = request;
     const { arrivalMs, perDay } = this.#config;
     const at = this.#now();
-    const [id, latest] = [this.#newId(request), at + arrivalMs];
+    const id = this.#newId(request);
+    const latest = at + arrivalMs;
     const call = { id, app, resource, cause, query, hasDay: perDay.has(app), sentAt: at, latest };
     const slot = this.#slot.spend(call);
     this.#apps.sent(id, app, latest);
     const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#slot.rightUntil();
-    return {
-      kind: "permit",
-      permit: { id, request, slot, sendBy: Math.min(sendByOf(at, arrivalMs), rightUntil) },
-    };
+    const sendBy = Math.min(sendByOf(at, arrivalMs), rightUntil);
+    return { kind: "permit", permit: { id, request, slot, sendBy } };
   }
 
   /**
@@ -255,13 +254,13 @@ export class SharedLimiter implements Limiter {
   }
 
   /** When the shared purse is likely to be open to this replica. */
-  #opensAt(): number {
-    return this.#heard === undefined ? this.#startedAt + JOIN_MS : this.#heard.at + this.#heard.closedMs;
+  #opensAt(now: number): number {
+    return this.#heard === undefined ? now + JOIN_MS : this.#heard.at + this.#heard.closedMs;
   }
 
   /** Whether the shared purse is open to this replica. */
   #isShared(at: number): boolean {
-    return this.#canAsk() && this.#last !== undefined && at >= this.#opensAt();
+    return this.#canAsk() && this.#last !== undefined && at >= this.#opensAt(at);
   }
 
   readonly state: Limiter["state"] = () => {
@@ -276,33 +275,30 @@ export class SharedLimiter implements Limiter {
     };
   };
 
-  #windowState(window: RateWindow, at: number) {
-    const [isShared, isReachable, opensAt] = [this.#isShared(at), this.#isReachable, this.#opensAt()];
-    // Redis grants permits in a moment. Calls wait for it.
-    if (!isShared && isReachable && opensAt <= at + JOIN_MS)
-      return windowState(window, { spent: 0, remaining: window.limit, freeAt: [], byApp: new Map() });
+  #windowState(window: RateWindow, at: number): WindowState {
     const { windowMs, limit } = window;
-    const byApp = this.#apps.byApp(windowMs, at);
+    const [isReachable, opensAt, isShared] = [this.#isReachable, this.#opensAt(at), this.#isShared(at)];
+    // Redis grants permits in a moment. Calls wait for it.
+    if (isReachable && !isShared && opensAt <= at + JOIN_MS)
+      return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map() };
     const index = this.#windows.findIndex(({ ms }) => ms === windowMs);
     const purse = this.#windows[index] ?? { ms: windowMs, limit, own: 0 };
     const own = this.#slot.left(purse, at);
+    const state = (spent: number, left: number, freeAt: number[]): WindowState => {
+      const remaining = Math.max(0, Math.min(left, limit - spent));
+      return { ...window, spent, remaining, freeAt, byApp: this.#apps.byApp(windowMs, at) };
+    };
     if (!isShared) {
       const opening = isReachable ? repeated(opensAt, MOST_FREE_INSTANTS) : [];
       const freeAt = firstOf([...this.#slot.freeInstants(purse, at), ...opening]);
-      return windowState(window, {
-        spent: this.#slot.log.spent(windowMs, at),
-        remaining: own,
-        freeAt,
-        byApp,
-      });
+      return state(this.#slot.log.spent(windowMs, at), own, freeAt);
     }
     const [shared = 0, left = 0, reported = 0] = this.#last?.windows[index] ?? [];
     const spent = shared + reported + this.#slot.unreportedSince(at - windowMs);
     const known = this.#apps.log.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
     // Calls that the ledger has lost leave the window after it at the latest.
     const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
-    const freeAt = [...known, ...repeated(at + windowMs, missing)];
-    return windowState(window, { spent, remaining: own + left, freeAt, byApp });
+    return state(spent, own + left, [...known, ...repeated(at + windowMs, missing)]);
   }
 
   readonly announce: Limiter["announce"] = (news) => {
