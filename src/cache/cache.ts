@@ -124,7 +124,7 @@ export class Cache {
   /** @returns what serves the cached answer, if the rules allow that after this failure. It may have been purged meanwhile. */
   #instead(question: Question, cached: Found | undefined, failure: Problem): (() => Answer) | undefined {
     const { tiers, rules, clock } = this.#options;
-    const left = cached && tiers.judge(question.key, cached);
+    const left = cached && tiers.judge(question.key, cached.entry, cached.tier);
     const decision = decide(left, question, failure, rules(), clock.now());
     if (left === undefined || decision.kind !== "serve") return undefined;
     return () => this.#serve(question, left, decision);

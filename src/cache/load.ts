@@ -166,7 +166,7 @@ function validatorsOf({ validators }: Entry): Entry["validators"] | undefined {
 }
 
 function isPurged(tiers: Tiers, key: string, entry: Entry): boolean {
-  return tiers.judge(key, { entry, tier: "memory" })?.isPurged !== false;
+  return tiers.judge(key, entry, "memory")?.isPurged !== false;
 }
 
 function isBackground(cause: Cause): boolean {

@@ -7,10 +7,10 @@ import { createFakeClock } from "../support/fake-clock.ts";
 import { storeIn } from "../support/store.ts";
 import { storeContract } from "./store-contract.ts";
 
-storeContract("memory", async (clock) => {
-  const store = storeIn(createMemoryStore(256 * 1024 * 1024, clock));
-  return { store, close: async () => undefined };
-});
+storeContract("memory", async (clock) => ({
+  ...storeIn(createMemoryStore(256 * 1024 * 1024, clock)),
+  close: async () => undefined,
+}));
 
 describe("memory", () => {
   it("never holds more than its maximum, and drops the least recently used entry", () => {

@@ -16,12 +16,10 @@ afterAll(async () => {
 
 storeContract("Redis, a single server", async (clock) => {
   await single.command("FLUSHALL");
-  const store = openRedisBackend(single.settings, { clock, ...NEVER });
-  return { store, close: store.close };
+  return openRedisBackend(single.settings, { clock, ...NEVER });
 });
 
 storeContract("Redis, a Cluster", async (clock) => {
   await Promise.all(cluster.servers.map((server) => server.command("FLUSHALL")));
-  const store = openRedisBackend(cluster.settings, { clock, ...NEVER });
-  return { store, close: store.close };
+  return openRedisBackend(cluster.settings, { clock, ...NEVER });
 });

@@ -11,25 +11,21 @@ import { createRandom } from "../support/random.ts";
 import { entryWith, inFrames, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 
-/** A store that is empty, and how to be rid of it. */
-export interface StoreUnderTest {
-  readonly store: Store;
-  readonly close: () => Promise<void>;
-}
+/** An empty store. */
+type StoreUnderTest = Store & { readonly close: () => Promise<void> };
 
 /** The contract of every store. */
 export function storeContract(name: string, create: (clock: Clock) => Promise<StoreUnderTest>): void {
   describe(`${name} keeps to the contract of stores:`, () => {
     let clock: FakeClock;
-    let store: Store;
-    let close: () => Promise<void>;
+    let store: StoreUnderTest;
 
     beforeEach(async () => {
       // Stores with a clock of their own, such as Redis, count from now: the tests' time begins there.
       clock = createFakeClock(Date.now());
-      ({ store, close } = await create(clock));
+      store = await create(clock);
     });
-    afterEach(() => close());
+    afterEach(() => store.close());
 
     /** Stores an entry under the name of its key. */
     const put = (name: string, entry: Entry) => store.set(keyOf(name), entry);

@@ -2,7 +2,7 @@
  * The ledger on a full disk: calls that were sent still count after a restart, and the report does not claim more than
  * the ledger knows.
  */
-import { mkdirSync, rmdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
@@ -219,6 +219,20 @@ describe("the ledger on a full disk", () => {
   });
 });
 
-function openMark(directory: string): void {
-  openUnrecordedMark({ directory, retentionMs: DAY_MS, clock: createFakeClock() }).close();
+it("a mark that is closed is kept in memory, and writes to no file that was opened since", () => {
+  const directory = temporaryDirectory();
+  const mark = openMark(directory);
+  mark.close();
+  const [other, text] = [join(directory, "other"), "of another"];
+  const descriptor = openSync(other, "w+");
+  writeFileSync(other, text);
+  mark.extend();
+  mark.close();
+  expect(mark.read()).toBeDefined();
+  expect(readFileSync(other, "utf8")).toBe(text);
+  closeSync(descriptor);
+});
+
+function openMark(directory: string): ReturnType<typeof openUnrecordedMark> {
+  return openUnrecordedMark({ directory, retentionMs: DAY_MS, clock: createFakeClock() });
 }

@@ -50,14 +50,14 @@ export class Tiers {
     const now = this.#clock.now();
     const cached = this.#memory.find(key, now);
     const isEnough = cached !== undefined && this.#confirmed.has(cached) && cached.storedAt > since;
-    if (this.#store === undefined || isEnough) return this.#judged(key, cached, "memory");
+    if (this.#store === undefined || isEnough) return this.judge(key, cached, "memory");
     const before = this.#events;
     const stored = await orUnavailable(this.#store.get(key));
-    if (stored === UNAVAILABLE) return this.#judged(key, cached, "memory");
+    if (stored === UNAVAILABLE) return this.judge(key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
       // The store has lost the entry, or did not work when the entry was stored. Store it again.
       this.#confirmed.add(cached);
-      const found = this.#judged(key, cached, "memory");
+      const found = this.judge(key, cached, "memory");
       if (found?.isPurged === false) void orUnavailable(this.#store.set(key, cached));
       return found;
     }
@@ -65,19 +65,14 @@ export class Tiers {
       this.#confirmed.add(stored);
       this.#memory.put(key, stored);
     }
-    return this.#judged(key, stored, this.#store.tier);
+    return this.judge(key, stored, this.#store.tier);
   }
 
   /** The entry in memory, if it is known without waiting that no newer one exists. */
   peek(key: string, now: number): Found | undefined {
     const cached = this.#memory.find(key, now);
     const isNewest = cached !== undefined && (this.#store === undefined || this.#confirmed.has(cached));
-    return isNewest ? this.#judged(key, cached, "memory") : undefined;
-  }
-
-  /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
-  judge(key: string, { entry, tier }: Pick<Found, "entry" | "tier">): Found | undefined {
-    return this.#judged(key, entry, tier);
+    return isNewest ? this.judge(key, cached, "memory") : undefined;
   }
 
   /** An entry that a lookup did not return because of a hard purge. Never serve it; use only what was learned about it. */
@@ -144,7 +139,8 @@ export class Tiers {
     }
   }
 
-  #judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
+  /** Applies the purges known now to an entry that was found in a tier; `undefined` if it is gone. */
+  judge(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
     const verdict = entry && this.#purges.verdict(key, entry);
     return entry === undefined || verdict === "gone"
       ? undefined
