@@ -8,7 +8,7 @@
  *   cache        lookup, policy, single flight, refresh
  *   pages        pages cut from cached blocks
  *   warm         refreshes of the warm list
- *   callers      arrive, admit, understand, cache, respond
+ *   callers      arrive, admit, cache, respond
  *   lifecycle    start, drain, stop, reload
  *   admin        the operators' port
  *

@@ -21,14 +21,14 @@ import type { Question } from "../query/request.ts";
 import { type Address, normalisedPath, unknownRoute } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { PassThrough } from "../upstream/pass-through.ts";
+import { type AdmitOptions, type AnyQuestion, createAdmit } from "./admit.ts";
 import { type Arrival, type ArrivalOptions, Arrivals } from "./arrive.ts";
 import { createServeDocument } from "./document.ts";
 import { checkHead, type HeadLimits } from "./edge/request-validation.ts";
 import { Respond, type RespondOptions } from "./respond.ts";
-import { type AnyQuestion, createUnderstand, type UnderstandOptions } from "./understand.ts";
 
 /** What the stages need, and the stages that follow. */
-export interface CallersAppOptions extends ArrivalOptions, UnderstandOptions, RespondOptions {
+export interface CallersAppOptions extends ArrivalOptions, AdmitOptions, RespondOptions {
   /** The addresses that lead to the upstream. */
   readonly addresses: readonly Address[];
   readonly headLimits: HeadLimits;
@@ -47,12 +47,12 @@ export type CallersApp = ReturnType<typeof createCallersApp>;
 export function createCallersApp(options: CallersAppOptions) {
   const { knownTargets, headLimits } = options;
   const arrivals = new Arrivals(options);
-  const understand = createUnderstand(options);
+  const admit = createAdmit(options);
   const respond = new Respond(options);
   const app = createApp(options, answer, respond.refuse);
 
   async function answer(arrival: Arrival, found: KnownTarget): Promise<void> {
-    const question = understand(arrival, found);
+    const question = admit(arrival, found);
     if (!isCacheable(question))
       return await options.passThrough(question, arrival.message, respond.stream(arrival, question));
     const cached = arrival.cached ?? options.answerAtOnce(question);
@@ -65,7 +65,7 @@ export function createCallersApp(options: CallersAppOptions) {
     if (known === undefined || (message.method !== "GET" && message.method !== "HEAD")) return false;
     try {
       checkHead(message, headLimits, target);
-      const question = understand(arrival, known);
+      const question = admit(arrival, known);
       if (!isCacheable(question)) return false;
       const cached = options.answerAtOnce(question);
       arrival.cached = cached;

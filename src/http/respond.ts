@@ -25,7 +25,7 @@ import {
   type Sending,
   withNothingLeft,
 } from "./response-headers.ts";
-import type { AnyQuestion } from "./understand.ts";
+import type { AnyQuestion } from "./admit.ts";
 
 export interface RespondOptions extends Pick<Context, "clock" | "observer"> {
   readonly encode: Encode;

@@ -10,7 +10,7 @@ import { canonicalForm } from "../query/canonical.ts";
 import type { Question } from "../query/request.ts";
 import type { ShareOfWindow } from "../ratelimit/overview.ts";
 import { CACHE_NAME } from "./problem-response.ts";
-import type { AnyQuestion } from "./understand.ts";
+import type { AnyQuestion } from "./admit.ts";
 
 /** Alternating names and values, as `writeHead` takes them. One array is cheaper than one call per header. */
 export type Head = string[];

@@ -13,14 +13,7 @@ export type Format = "json" | "v2" | "jpeg";
  * @param service the service's neutral media-type name (`<service>` in section 9)
  */
 export function mediaTypeOf(format: Format, service: string): string {
-  switch (format) {
-    case "json":
-      return "application/json";
-    case "v2":
-      return `application/vnd.${service}-v2+json`;
-    case "jpeg":
-      return "image/jpeg";
-  }
+  return { json: "application/json", v2: `application/vnd.${service}-v2+json`, jpeg: "image/jpeg" }[format];
 }
 
 /** A document in one media type, ready to be sent. */

@@ -79,25 +79,16 @@ const date: Shape = { kind: "date" };
 const onOff: Shape = { kind: "switch" };
 const year: Shape = { kind: "integer", min: 0, max: 9999 };
 const tuple = (...parts: readonly TuplePart[]): Shape => ({ kind: "tuple", parts });
+const coordinate = tuple({ name: "lat", ...LATITUDE }, { name: "lng", ...LONGITUDE });
+const lengths = tuple({ name: "a", min: 0 }, { name: "b", min: 0 });
 
 const q = row("q", "Search string", "Nacka", text);
 
 /** Location and free text: the first part of both property searches. */
 const place: readonly Parameter[] = [
   q,
-  row(
-    "center",
-    "A coordinate",
-    "59.31,18.16",
-    tuple({ name: "lat", ...LATITUDE }, { name: "lng", ...LONGITUDE }),
-  ),
-  row(
-    "dim",
-    "Size of a rectangle around `center`, in metres",
-    "2000,2000",
-    tuple({ name: "a", min: 0 }, { name: "b", min: 0 }),
-    { onlyWith: "center" },
-  ),
+  row("center", "A coordinate", "59.31,18.16", coordinate),
+  row("dim", "Size of a rectangle around `center`, in metres", "2000,2000", lengths, { onlyWith: "center" }),
   row(
     "bbox",
     "Rectangular area: south-west corner, then north-east corner",

@@ -1,5 +1,5 @@
 /**
- * Pages from blocks: the stage between understanding a request and the cache.
+ * Pages from blocks: the stage between admitting a request and the cache.
  *
  * A page of a search is cut from a block: a larger part of the same search's results, which contains many pages. To
  * the cache stage, a block is a question like any other. So flights, budget, stores, purges, freshness and the

@@ -1,8 +1,6 @@
 /**
- * admit: reads everything in a request except path and parameters: method, format, deadline and the app's rights. It
- * refuses requests that the gateway cannot serve, before any upstream call.
- *
- * understand: turns the query string into the canonical query and its cache key, or reports every mistake in it.
+ * admit: reads method, format, deadline and the app's rights, and turns the query string into the canonical query and its cache
+ * key. It refuses requests that the gateway cannot serve, before any upstream call, and reports every mistake in a query.
  */
 import { Problem } from "../errors.ts";
 import type { Format } from "../interface/media-types.ts";
@@ -10,14 +8,14 @@ import { memoize } from "../process/memoize.ts";
 import type { KnownTarget, KnownTargets } from "../query/known-targets.ts";
 import { type ParseOptions, parseQuery } from "../query/parse.ts";
 import type { AnyQuery, ParsedQuery } from "../query/query.ts";
-import type { GatewayRequest, Question } from "../query/request.ts";
+import type { Question } from "../query/request.ts";
 import type { KnownRoute } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
 import type { Identify } from "./identify-app.ts";
 import { deadlineOf, directivesOf, negotiateCoding, negotiateFormat } from "./request-headers.ts";
 
-export interface UnderstandOptions {
+export interface AdmitOptions {
   /** The service's neutral media-type name (`upstream.service`). */
   readonly service: string;
   /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
@@ -30,13 +28,20 @@ export interface UnderstandOptions {
 export type AnyQuestion = Question<AnyQuery>;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createUnderstand(options: UnderstandOptions) {
-  const jsonFormat = memoize((accept) => negotiateFormat(accept, false, options.service));
-  const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));
+export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets }: AdmitOptions) {
+  const jsonFormat = memoize((accept) => negotiateFormat(accept, false, service));
+  const imageFormat = memoize((accept) => negotiateFormat(accept, true, service));
   const coding = memoize(negotiateCoding);
 
-  function admit(arrival: Arrival, { route }: KnownTarget): GatewayRequest {
-    const { record } = arrival;
+  function parseAndRemember(target: string, route: KnownRoute, format: Format): ParsedQuery<AnyQuery> {
+    const parsed = parseQuery(route, splitTarget(target).search, format, parse);
+    knownTargets.remember(target, route, format, parsed);
+    return parsed;
+  }
+
+  /** @throws {Problem} for a request that the gateway refuses */
+  return function admit(arrival: Arrival, { route, parsed }: KnownTarget): AnyQuestion {
+    const { record, target } = arrival;
     const { method, headers } = arrival.message;
     record.resource = route.resource;
 
@@ -45,12 +50,16 @@ export function createUnderstand(options: UnderstandOptions) {
     }
     const format = (route.resource === "images" ? imageFormat : jsonFormat)(headers.accept ?? "");
     if (format === undefined) throw new Problem("not-acceptable");
-    const { waitMs, preferenceApplied } = deadlineOf(headers, options.maxWaitMs());
+    const { waitMs, preferenceApplied } = deadlineOf(headers, maxWaitMs());
     arrival.preferenceApplied = preferenceApplied;
-    const { priority, mayForceRefresh } = options.identify.rightsOf(record.app);
+    const directives = directivesOf(headers);
+    // A known target is not parsed again.
+    const { query, canonicalQuery, key } = parsed[format] ?? parseAndRemember(target, route, format);
+    record.query = canonicalQuery;
 
+    const { priority, mayForceRefresh } = identify.rightsOf(record.app);
     const acceptEncoding = headers["accept-encoding"];
-    return {
+    const request = {
       id: record.id,
       method,
       app: record.app,
@@ -60,28 +69,12 @@ export function createUnderstand(options: UnderstandOptions) {
       coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
       ifNoneMatch: headers["if-none-match"],
       ifModifiedSince: headers["if-modified-since"],
-      directives: directivesOf(headers),
+      directives,
       receivedAt: record.receivedAt,
       deadlineAt: record.receivedAt + waitMs,
       gone: arrival.gone,
       trace: arrival.trace,
-    };
-  }
-
-  function parseAndRemember(target: string, route: KnownRoute, format: Format): ParsedQuery<AnyQuery> {
-    const parsed = parseQuery(route, splitTarget(target).search, format, options.parse);
-    options.knownTargets.remember(target, route, format, parsed);
-    return parsed;
-  }
-
-  /** @throws {Problem} for a request that the gateway refuses */
-  return function understand(arrival: Arrival, found: KnownTarget): AnyQuestion {
-    const request = admit(arrival, found);
-    const { target } = arrival;
-    // A known target is not parsed again.
-    const { query, canonicalQuery, key } =
-      found.parsed[request.format] ?? parseAndRemember(target, found.route, request.format);
-    arrival.record.query = canonicalQuery;
+    } as const;
     return { request, query, canonicalQuery, key };
   };
 }
