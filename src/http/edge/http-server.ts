@@ -219,14 +219,9 @@ const LINGER_MS = 1_000;
 
 /** Writes a refusal to the bare socket and closes it. A response in progress is finished first. */
 function refuseOn(socket: Duplex, earlier: ServerResponse | undefined, refusal: Buffer, clock: Clock): void {
-  if (earlier !== undefined && !earlier.writableFinished && !earlier.destroyed) {
-    earlier.once("close", () => refuseOn(socket, undefined, refusal, clock));
-    return;
-  }
-  if (!socket.writable || socket.destroyed) {
-    socket.destroy();
-    return;
-  }
+  if (earlier !== undefined && !earlier.writableFinished && !earlier.destroyed)
+    return void earlier.once("close", () => refuseOn(socket, undefined, refusal, clock));
+  if (!socket.writable) return void socket.destroy();
   socket.resume();
   socket.once(
     "close",
