@@ -115,11 +115,10 @@ function sentenceOf(issue: z.core.$ZodIssue, word: string, known: readonly strin
     return `Unknown ${word} ${unknown}. Known: ${known.join(", ")}.${hint}`;
   }
   if (issue.path.length === 0) return issue.message;
-  if (issue.code === "invalid_value")
-    return `The ${name} must be ${listed(
-      issue.values.map((value) => String(value) || "empty"),
-      "or",
-    )}.`;
+  if (issue.code === "invalid_value") {
+    const allowed = issue.values.map((value) => String(value) || "empty");
+    return `The ${name} must be ${listed(allowed, "or")}.`;
+  }
   if (issue.code !== "invalid_type") return `The ${name} ${issue.message}.`;
   const isMissing = issue.message.endsWith("received undefined");
   return isMissing ? `Give the ${name}.` : `The ${name} must be a ${issue.expected}.`;

@@ -13,23 +13,10 @@ export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | 
 export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
 
+const CACHE_OPERATIONS = ["get", "set", "remove", "purge", "purges", "claim", "release", "renew"] as const;
+const BUDGET_OPERATIONS = ["take", "settle", "look", "join", "ledger"] as const;
 /** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
-export const STORE_OPERATIONS = [
-  "get",
-  "set",
-  "remove",
-  "purge",
-  "purges",
-  "claim",
-  "release",
-  "renew",
-  "take",
-  "settle",
-  "look",
-  "join",
-  "ledger",
-  "status",
-] as const;
+export const STORE_OPERATIONS = [...CACHE_OPERATIONS, ...BUDGET_OPERATIONS, "status"] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /**
@@ -106,23 +93,14 @@ export interface UpstreamCallRecord {
   readonly note?: string;
 }
 
-/** The faults that leave an upstream call without a complete answer. */
-export const UPSTREAM_FAULTS = [
-  "connect-timeout",
-  "header-timeout",
-  "body-timeout",
-  "total-timeout",
-  "unreachable",
-  "no-descriptor",
-  "reset",
-  "malformed",
-  "stale-connection",
-  "cut-body",
-  "too-large",
-  "bad-encoding",
-  /** Its caller hung up, or could not wait any longer. This says nothing about the upstream. */
-  "given-up",
-] as const;
+const NETWORK_FAULTS = ["unreachable", "no-descriptor", "reset", "stale-connection"] as const;
+const TIMEOUTS = ["connect-timeout", "header-timeout", "body-timeout", "total-timeout"] as const;
+const UNUSABLE_ANSWERS = ["malformed", "cut-body", "too-large", "bad-encoding"] as const;
+/**
+ * The faults that leave an upstream call without a complete answer. `given-up`: its caller hung up, or could not wait any longer.
+ * This says nothing about the upstream.
+ */
+export const UPSTREAM_FAULTS = [...TIMEOUTS, ...NETWORK_FAULTS, ...UNUSABLE_ANSWERS, "given-up"] as const;
 export type UpstreamFaultKind = (typeof UPSTREAM_FAULTS)[number];
 
 /** One caller's request, for the log and the metrics. */

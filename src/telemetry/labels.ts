@@ -38,11 +38,7 @@ export const LABELS = {
   problem: label("problem", PROBLEM_CODES, "as in [problems.md](../problems.md)"),
   resource: label("resource", RESOURCES),
   /** Of requests that may name none. */
-  asked: label(
-    "resource",
-    [...RESOURCES, "none"],
-    "`none` if a request was refused before its path was known",
-  ),
+  asked: label("resource", [...RESOURCES, "none"], "`none`: refused before its path was known"),
   outcome: label("outcome", events.OUTCOMES, "how a request ended"),
   status: label("status", [], "HTTP status; 499 if the caller hung up"),
   ended: label("status", events.UPSTREAM_FAULTS, "HTTP status, or the kind of failure"),

@@ -39,20 +39,12 @@ const COUNTED = {
   },
   gateway_upstream_credentials_refused_total: metric("Calls that the upstream answered with 401 or 403."),
   gateway_upstream_calls_saved_total: metric("Requests that needed no call of their own.", L.saving),
-  gateway_pages_checked_total: metric(
-    "Cut pages that were compared with the API's own.",
-    L.resource,
-    L.check,
-  ),
+  gateway_pages_checked_total: metric("Cut pages compared with the API's own.", L.resource, L.check),
 
   // The budget
   gateway_budget_spent_total: metric("Calls, by the app that pays.", L.app, L.cause),
   gateway_refused_total: metric("Requests refused because of the budget.", L.app, L.reason),
-  gateway_would_be_refused_total: metric(
-    "Requests that the budget would refuse if it were enforced.",
-    L.app,
-    L.reason,
-  ),
+  gateway_would_be_refused_total: metric("Requests that an enforced budget would refuse.", L.app, L.reason),
   gateway_budget_data_lost_total: metric("How often Redis lost data of the budget, as this process noticed."),
   gateway_throttle_wait_seconds: {
     ...metric("Time that calls waited for a permit."),
@@ -106,9 +98,7 @@ const SAMPLED = {
   gateway_cache_bytes: metric("Bytes of cached answers.", L.tier),
   gateway_cache_evictions_total: metric("Answers evicted to make room.", L.tier),
   gateway_ledger_durable: metric("Whether a call is in the ledger before it is sent: 1 yes, 0 no.", L.store),
-  gateway_redis_may_evict_budget: metric(
-    "Whether Redis may evict the budget: 1 yes, 0 no; absent if unknown.",
-  ),
+  gateway_redis_may_evict_budget: metric("Whether Redis may evict the budget: 1 yes, 0 no, absent: unknown."),
 
   // Freshness
   gateway_out_of_date_expected_ratio: metric("Expected share of cached answers that are out of date."),
@@ -128,11 +118,7 @@ const OF_PROCESS = {
 };
 
 /** In alphabetical order. */
-export const METRICS: readonly Metric[] = Object.entries({
-  ...COUNTED,
-  ...SAMPLED,
-  ...OF_PROCESS,
-})
+export const METRICS: readonly Metric[] = Object.entries({ ...COUNTED, ...SAMPLED, ...OF_PROCESS })
   .map(([name, one]) => ({ name, type: typeOf(name, one), isSampled: !Object.hasOwn(COUNTED, name), ...one }))
   .toSorted((one, other) => one.name.localeCompare(other.name));
 

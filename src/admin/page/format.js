@@ -36,12 +36,7 @@ export const many = (number, word) => `${count(number)} ${word}${number === 1 ? 
  */
 export const listed = (names, word) => names.join(", ").replace(/, ([^,]*)$/, ` ${word} $1`);
 
-const UNITS = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["min", 60_000],
-  ["s", 1_000],
-];
+const UNITS = Object.entries({ d: 86_400_000, h: 3_600_000, min: 60_000, s: 1_000 });
 
 /**
  * @param {number} ms
