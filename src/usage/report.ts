@@ -78,15 +78,6 @@ export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
     }
   }
 
-  /** Missing calls cannot turn a violated limit into a kept one. */
-  function usageOf(origin: OriginName, prefix: string, unrecorded: Unrecorded | undefined): WindowUsage[] {
-    return instants[origin].measure(windows[origin], options).map((usage, index) => {
-      const reach = { from: from - (windows[origin][index]?.windowMs ?? 0), to };
-      const kept = usage.kept === true && isWithin(unrecorded, reach) ? "unknown" : usage.kept;
-      return { ...usage, name: prefix + usage.name, kept };
-    });
-  }
-
   const lengths = [...windows.api, ...windows.images].map(({ windowMs }) => windowMs);
   const longestMs = Math.max(0, ...lengths);
   // The windows must be full when the period begins, and a call counts from its arrival.
@@ -98,22 +89,29 @@ export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
   // Read after the lines, because lines may have been dropped meanwhile.
   const completeSince = await ledger.completeSince();
   const unrecorded = ledger.unrecorded?.();
+  /** Whether calls may be missing of the period, or of so many milliseconds before it. */
+  const mayMiss = (beforeMs: number): boolean =>
+    unrecorded !== undefined &&
+    unrecorded.since < to &&
+    unrecorded.until + LONGEST_ARRIVAL_MS > from - beforeMs;
+
+  function usageOf(origin: OriginName, prefix: string): WindowUsage[] {
+    return instants[origin].measure(windows[origin], options).map((usage, index) => {
+      // Missing calls cannot turn a violated limit into a kept one.
+      const isUnknown = usage.kept === true && mayMiss(windows[origin][index]?.windowMs ?? 0);
+      return { ...usage, name: prefix + usage.name, kept: isUnknown ? "unknown" : usage.kept };
+    });
+  }
+
   return {
     totals,
     rows: [...(by === "app" ? topApps(rows) : rows)]
       .sort(([one], [other]) => (one < other ? -1 : 1))
       .map(([key, counts]) => ({ key, ...counts })),
-    windows: [...usageOf("api", "", unrecorded), ...usageOf("images", "images/", unrecorded)],
+    windows: [...usageOf("api", ""), ...usageOf("images", "images/")],
     ...(from - longestMs < completeSince && { completeSince }),
-    ...(unrecorded && isWithin(unrecorded, { from: from - longestMs, to }) && { unrecorded }),
+    ...(unrecorded && mayMiss(longestMs) && { unrecorded }),
   };
-}
-
-function isWithin(
-  unrecorded: Unrecorded | undefined,
-  { from, to }: Pick<UsageQuery, "from" | "to">,
-): boolean {
-  return unrecorded !== undefined && unrecorded.since < to && unrecorded.until + LONGEST_ARRIVAL_MS > from;
 }
 
 /** The most apps that a report names, because callers can invent ids. */
