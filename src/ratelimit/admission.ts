@@ -81,7 +81,7 @@ export class Admission {
     this.config = config;
     this.#inFlight = inFlight;
     this.#now = options.clock.monotonic;
-    this.places = new Places(options, waiting, () => this.config.replicas);
+    this.places = new Places(options.limiter, options.clock, waiting, () => this.config.replicas);
   }
 
   /** An answer took so long. */
@@ -118,7 +118,7 @@ export class Admission {
     const now = this.#now();
     const mayKeep = kept !== undefined && why !== "cool-off" && why !== "per-day";
     const at = Math.max(notBefore, Math.min(now + forMs, mayKeep ? kept.at : Number.POSITIVE_INFINITY));
-    const isLate = at > now && at - now + this.#marginMs(at - now, kept) > this.leftMs(request);
+    const isLate = at > now && at - now + this.#marginMs(at - now) > this.leftMs(request);
     const isAwayForLong = why === "redis-away" && now >= this.#awaySince + PATIENCE_MS;
     const isRefused = calendar === undefined || isLate || isAwayForLong;
     const problem = isRefused ? this.#refuse(request, expected, kept) : undefined;
@@ -159,8 +159,7 @@ export class Admission {
   }
 
   /** Time for the call itself, and for errors of the estimate. */
-  #marginMs(waitMs: number, kept: Placed | undefined): number {
-    if (kept !== undefined && isOwed(kept)) return this.#latencyMs;
+  #marginMs(waitMs: number): number {
     const margin = this.places.busyReplicas() > 1 ? MARGIN_BESIDE_OTHERS : MARGIN;
     return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
   }

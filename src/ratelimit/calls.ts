@@ -12,11 +12,8 @@ import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission, type CallsConfig, type CallsOptions } from "./admission.ts";
-import { FairOrder } from "./fairness/order.ts";
 import { isOwed, type Placed, type WaitingCall } from "./fairness/places.ts";
-import type { Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
-import type { Expectation } from "./refusals.ts";
 import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./throttled.ts";
 
 /** A call that waits. */
@@ -49,8 +46,7 @@ export class Calls {
   readonly #waiting = new Set<Entry>();
   /** The permits of the calls in flight. */
   readonly #inFlight = new Set<Permit>();
-  readonly #admission: Admission;
-  readonly #order: FairOrder;
+  readonly admission: Admission;
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
   #closedBecause: Problem | undefined;
   /** Jobs that have not started. */
@@ -65,11 +61,10 @@ export class Calls {
   constructor(options: CallsOptions, config: CallsConfig) {
     this.#options = options;
     this.#now = options.clock.monotonic;
-    this.#order = new FairOrder(options.apps.isListed);
-    this.#admission = new Admission(options, config, this.#waiting, this.#inFlight);
+    this.admission = new Admission(options, config, this.#waiting, this.#inFlight);
     this.configure(config);
     options.limiter.onChange(() => {
-      this.#admission.blockedUntil = 0;
+      this.admission.blockedUntil = 0;
       this.#startJobs();
     });
     options.circuits.onChange(() => {
@@ -91,7 +86,7 @@ export class Calls {
         refusedHere: true,
         internal: "the retry budget is used up",
       });
-    const place = this.#admission.plan(request, this.#admission.places.ask(request));
+    const place = this.admission.plan(request, this.admission.places.ask(request));
     if (place instanceof Problem) throw place;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
@@ -104,11 +99,6 @@ export class Calls {
     return await promise.finally(this.#wait(entry));
   }
 
-  /** How long a new call would wait. */
-  expect(call: Parameters<Admission["expect"]>[0]): Expectation {
-    return this.#admission.expect(call);
-  }
-
   waiting(priority: Priority): number {
     return [...this.#waiting].filter(({ request }) => request.waiting.priority() === priority).length;
   }
@@ -118,7 +108,7 @@ export class Calls {
   }
 
   configure(next: CallsConfig): void {
-    this.#admission.config = next;
+    this.admission.config = next;
     this.#bottleneck.updateSettings({ maxConcurrent: next.concurrency, minTime: this.#spacingMs() });
     this.#startJobs();
   }
@@ -132,17 +122,12 @@ export class Calls {
     await this.#bottleneck.stop({ dropWaitingJobs: true });
   }
 
-  /** What decisions are based on now. */
-  situation(): Situation {
-    return this.#admission.situation();
-  }
-
   #isObserving(): boolean {
-    return this.#admission.config.mode === "observe";
+    return this.admission.config.mode === "observe";
   }
 
   #spacingMs(): number {
-    const { windows, spacingMs } = this.#admission.config;
+    const { windows, spacingMs } = this.admission.config;
     const shortest = windows.reduce((a, b) => (b.windowMs < a.windowMs ? b : a));
     return Math.min(spacingMs, shortest.windowMs / shortest.limit / 2);
   }
@@ -159,22 +144,24 @@ export class Calls {
     };
     const watchDeadline = (): void => {
       // The deadline moves when other callers join.
-      cancel = this.#options.clock.after(Math.max(0, this.#admission.leftMs(request)) + 1, () => {
+      cancel = this.#options.clock.after(Math.max(0, this.admission.leftMs(request)) + 1, () => {
         if (!this.#waiting.has(entry)) return;
-        if (this.#admission.leftMs(request) >= 0) return watchDeadline();
+        if (this.admission.leftMs(request) >= 0) return watchDeadline();
         this.#withdrawLate(entry, request.app);
       });
     };
-    this.#enterQueue(entry);
+    this.#waiting.add(entry);
+    this.admission.places.tell();
+    this.#startJobs();
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
-      this.#admission.places.joined(request);
+      this.admission.places.joined(request);
       if (entry.at > this.#now()) this.#placeAgain(entry, entry);
-      if (this.#waiting.has(entry)) this.#enterQueue(entry);
+      this.#startJobs();
     });
     // A caller is refused alone if its deadline passes before those of other callers. The timer above refuses the last one.
     callers.inQueue((caller) =>
-      this.#waiting.has(entry) ? this.#admission.late(request, caller) : entry.late,
+      this.#waiting.has(entry) ? this.admission.late(request, caller) : entry.late,
     );
     callers.abandoned.addEventListener("abort", onAbandoned, { once: true });
     if (callers.abandoned.aborted) onAbandoned();
@@ -185,21 +172,10 @@ export class Calls {
     };
   }
 
-  /** Less urgent calls may lose their places to the call. */
-  #enterQueue(entry: Entry): void {
-    this.#waiting.add(entry);
-    this.#admission.places.tell();
-    const urgency = urgencyOf(entry);
-    for (const other of this.#waiting)
-      if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now())
-        this.#placeAgain(other);
-    this.#startJobs();
-  }
-
   /** @param kept the place that it may use in any case @param notBefore it gets no permit before this instant */
   #placeAgain(entry: Entry, kept?: Placed, notBefore?: number): void {
     if (!this.#waiting.has(entry)) return;
-    const place = this.#admission.plan(entry.request, kept, notBefore);
+    const place = this.admission.plan(entry.request, kept, notBefore);
     if (place instanceof Problem) return this.#withdraw(entry, place);
     entry.at = place.at;
     entry.placedAt = place.placedAt;
@@ -207,7 +183,7 @@ export class Calls {
 
   #withdrawLate(entry: Entry, app: string): void {
     const priority = entry.request.waiting.priority();
-    entry.late = this.#admission.late(entry.request, { app, priority });
+    entry.late = this.admission.late(entry.request, { app, priority });
     this.#withdraw(entry, entry.late);
   }
 
@@ -219,7 +195,7 @@ export class Calls {
   }
 
   #leaveQueue(entry: Entry): void {
-    if (this.#waiting.delete(entry)) this.#admission.places.tell();
+    if (this.#waiting.delete(entry)) this.admission.places.tell();
   }
 
   // Its instant has come.
@@ -237,7 +213,7 @@ export class Calls {
   /** Schedules jobs for the calls whose instant has come. */
   #schedule(): void {
     this.#lookAhead();
-    const most = Math.min(this.#admission.config.concurrency, this.#due().length);
+    const most = Math.min(this.admission.config.concurrency, this.#due().length);
     for (; this.#jobs < most; this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
     this.#wake();
   }
@@ -250,8 +226,8 @@ export class Calls {
   #lookAhead(): void {
     const now = this.#now();
     const isTime = now >= this.#lookAt;
-    if (this.#isObserving() || (!isTime && this.#due().length > 0)) return;
     if (isTime) this.#lookAt = now + LOOK_EVERY_MS;
+    if (this.#isObserving() || (!isTime && this.#due().length > 0)) return;
     const sorted = [...this.#waiting].toSorted((a, b) => a.at - b.at);
     for (const entry of sorted.slice(0, isTime ? MOST_LOOKED_AT : 1)) this.#placeAgain(entry, entry);
   }
@@ -261,7 +237,7 @@ export class Calls {
     this.#cancelNext();
     if (this.#waiting.size === 0) return;
     const now = this.#now();
-    const instants = [this.#admission.blockedUntil, ...Array.from(this.#waiting, ({ at }) => at)];
+    const instants = [this.admission.blockedUntil, ...Array.from(this.#waiting, ({ at }) => at)];
     const next = Math.min(this.#lookAt, ...instants.filter((at) => at > now));
     this.#cancelNext = this.#options.clock.after(Math.max(1, Math.ceil(next - now)), () => this.#startJobs());
   }
@@ -290,7 +266,7 @@ export class Calls {
         this.#placeAgain(entry, entry, Math.max(stop.until, this.#now() + 1));
         continue;
       }
-      if (!this.#admission.hasTime(entry.request, clock.now() > entry.enteredAt)) {
+      if (!this.admission.hasTime(entry.request, clock.now() > entry.enteredAt)) {
         this.#withdrawLate(entry, app);
         continue;
       }
@@ -298,7 +274,6 @@ export class Calls {
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
         if (this.#waiting.has(entry) && circuits.stopOf(entry.request) === undefined) {
-          this.#order.departs(app, this.situation().inFlight);
           this.#leaveQueue(entry);
           return { ended: entry.send(acquired.permit) };
         }
@@ -309,7 +284,7 @@ export class Calls {
       // Another app may have to leave less, or may have calls left today.
       const isOfApp = reason === "reserved" || reason === "per-day";
       if (isOfApp) refused.add(nameOf(next));
-      else this.#admission.blockedUntil = until;
+      else this.admission.blockedUntil = until;
       if (isOfApp && !chargesOf(entry.request).every((charge) => refused.has(nameOf(charge)))) continue;
       for (const one of reason === "redis-away" ? this.#waiting : [entry])
         this.#placeAgain(one, isOwed(one) ? one : undefined, until);
@@ -317,22 +292,30 @@ export class Calls {
     return undefined;
   }
 
-  /** The first of the calls whose instant has come, if one may go now. @param refused the names of calls that may not */
+  /**
+   * The first of the calls whose instant has come, if one may go now: by priority, then by the part that is used of the app's
+   * share, of the shortest window first.
+   * @param refused the names of calls that may not go
+   */
   #next(refused: ReadonlySet<string>): Head | undefined {
     const due = this.#due();
-    if (due.length === 0 || this.#now() < this.#admission.blockedUntil) return undefined;
-    const { inFlight } = this.situation();
+    if (due.length === 0 || this.#now() < this.admission.blockedUntil) return undefined;
+    const { inFlight, windows } = this.admission.situation();
+    const shortestFirst = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
     const { limit, remaining } = inFlight.window;
-    const mayGo = (head: AppCall): boolean => {
-      // Background work, and apps beyond their share, leave room for one more call in flight.
-      const isFirst = head.priority === "interactive" && inFlight.usedBy(head.app) < inFlight.of(head.app);
-      const hasRoom = remaining > (isFirst ? 0 : Math.min(1, limit - 1));
-      return (hasRoom || this.#isObserving()) && !refused.has(nameOf(head));
-    };
     const heads = due.flatMap((entry) => chargesOf(entry.request).map((charge) => ({ ...charge, entry })));
-    const first = (a: Head | undefined, b: Head): Head =>
-      a === undefined || this.#order.compare(b, a) < 0 ? b : a;
-    return heads.filter(mayGo).reduce(first, undefined);
+    const ranked = heads.flatMap((head) => {
+      const { app, priority, entry } = head;
+      // Background work, and apps beyond their share, leave room for one more call in flight.
+      const isFirst = priority === "interactive" && inFlight.usedBy(app) < inFlight.of(app);
+      const hasRoom = remaining > (isFirst ? 0 : Math.min(1, limit - 1));
+      if (refused.has(nameOf(head)) || !(hasRoom || this.#isObserving())) return [];
+      const usedParts = shortestFirst.flatMap((shares) => shares.usedParts(app));
+      return { head, rank: [PRIORITIES.indexOf(priority), ...usedParts, entry.at] };
+    });
+    let [first] = ranked;
+    for (const one of ranked) if (first === undefined || isBefore(one.rank, first.rank)) first = one;
+    return first?.head;
   }
 
   #acquire({ app, priority, entry }: Head): ReturnType<Limiter["acquire"]> {
@@ -340,7 +323,7 @@ export class Calls {
     const { resource, cause, query } = entry.request;
     const request = { app, priority, resource, cause, query: queryHash(query) };
     if (this.#isObserving()) return limiter.acquire({ ...request, leave: [], ignoresLimits: true });
-    return limiter.acquire({ ...request, leave: this.#admission.leave(entry, app) });
+    return limiter.acquire({ ...request, leave: this.admission.leave(entry, app) });
   }
 
   /** Sends a call with its permit, and settles the permit in any case. */
@@ -353,7 +336,7 @@ export class Calls {
       if (isSettled) return;
       isSettled = true;
       limiter.complete(permit, end);
-      if (typeof end.status === "number" && end.status < 500) this.#admission.answered(end.durationMs);
+      if (typeof end.status === "number" && end.status < 500) this.admission.answered(end.durationMs);
       circuits.ended(request, end, sent);
     };
     this.#inFlight.add(permit);
@@ -369,8 +352,10 @@ export class Calls {
   }
 }
 
-function urgencyOf({ request }: Entry): number {
-  return PRIORITIES.indexOf(request.waiting.priority());
+/** Compares the first numbers that differ. */
+function isBefore(rank: readonly number[], other: readonly number[]): boolean {
+  const index = rank.findIndex((value, at) => value !== other[at]);
+  return index >= 0 && (rank[index] ?? 0) < (other[index] ?? 0);
 }
 
 function nameOf({ app, priority }: AppCall): string {

@@ -65,7 +65,7 @@ export class Budget {
     const { origin, clock } = this.#options;
     const { mode, hasSlot, windows } = this.limiter.state();
     const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = this.calls.expect({ app: OTHER_APP, priority: "interactive", resource });
+    const { forMs, why } = this.calls.admission.expect({ app: OTHER_APP, priority: "interactive", resource });
     return {
       mode,
       hasSlot,
@@ -94,7 +94,7 @@ export class Budget {
 
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function viewOf(calls: Calls, now: number) {
-  const situation = calls.situation();
+  const situation = calls.admission.situation();
   const { windows } = situation.state;
   return { until: now + VIEW_MS, windows, sharesOf: memoize((app) => sharesOf(app, situation)) };
 }

@@ -7,12 +7,14 @@ import { MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import type { AppCall } from "../throttled.ts";
 import { dayFreeAt, type Shares, type Situation } from "./shares.ts";
 
-export interface Place extends AppCall {
+interface Counted {
   /** The instant of the permit, monotonic milliseconds. */
   readonly at: number;
   /** As how many calls it counts. */
   readonly weight: number;
 }
+
+export type Place = AppCall & Counted;
 
 interface PlannedCall extends AppCall {
   /** Its caller comes back for it. Until then, apps may come that are not known yet. */
@@ -48,7 +50,7 @@ export class Calendar {
     const fits = (at: number): boolean => this.#windows.every((window) => window.fits(at));
     const start = Math.max(from, dayFreeAt(this.#call.app, this.situation));
     if (fits(start)) return start;
-    const instants = this.#windows.flatMap((window) => window.instants()).filter((at) => at > start);
+    const instants = this.#windows.flatMap((window) => window.instants).filter((at) => at > start);
     const sorted = instants.toSorted((a, b) => a - b);
     return sorted.find(fits) ?? Math.max(start, sorted.at(-1) ?? 0) + 1_000;
   }
@@ -72,6 +74,8 @@ export class Calendar {
 class WindowPlan {
   /** Permits that are reserved for more urgent calls. */
   readonly reserved: number;
+  /** At these instants more may be free than before. */
+  readonly instants: readonly number[];
   readonly #now: number;
   readonly #shares: Shares;
   readonly #app: string;
@@ -81,10 +85,10 @@ class WindowPlan {
   /** Calls with which the app, or the group of all unlisted ids, has used up its share. */
   readonly #share: number;
   readonly #groupShare: number;
-  readonly #freed: Tally;
-  readonly #taken: Tally;
-  readonly #takenByApp: Tally;
-  readonly #takenByIds: Tally;
+  readonly #freed: Count;
+  readonly #taken: Count;
+  readonly #takenByApp: Count;
+  readonly #takenByIds: Count;
   /** Places that lose their permit to a call that goes before them. */
   readonly #lastPermits: readonly number[];
 
@@ -109,22 +113,19 @@ class WindowPlan {
     this.#share = isAlone ? Number.POSITIVE_INFINITY : most;
     const mostOfGroup = Math.max(1, group - (shares.isGreedy(app) ? headroom / 2 : 0));
     this.#groupShare = isId && !isLong && group < window.limit ? mostOfGroup : Number.POSITIVE_INFINITY;
-    this.#freed = freedIn(window, now);
-    this.#taken = new Tally(places);
-    this.#takenByApp = new Tally(places.filter((place) => place.app === app));
-    this.#takenByIds = new Tally(places.filter((place) => !apps.isListed(place.app)));
-    const instants = [...new Set(this.#taken.instants)];
-    this.#lastPermits = instants.filter((at) => this.#isFull(at, TOLERATED_MS));
+    const freed = freedIn(window, now);
+    this.instants = [...freed.map(({ at }) => at), ...places.map(({ at }) => at + window.windowMs)];
+    this.#freed = countOf(freed);
+    this.#taken = countOf(places);
+    this.#takenByApp = countOf(places.filter((place) => place.app === app));
+    this.#takenByIds = countOf(places.filter((place) => !apps.isListed(place.app)));
+    const ofPlaces = [...new Set(places.map(({ at }) => at))];
+    this.#lastPermits = ofPlaces.filter((at) => this.#isFull(at, TOLERATED_MS));
   }
 
   fits(at: number): boolean {
     const next = this.#lastPermits[firstAfter(this.#lastPermits, at)] ?? Number.POSITIVE_INFINITY;
     return next >= at + this.#shares.window.windowMs && !this.#isFull(at);
-  }
-
-  /** At these instants more may be free than before. */
-  instants(): number[] {
-    return [...this.#freed.instants, ...this.#taken.instants.map((at) => at + this.#shares.window.windowMs)];
   }
 
   leaveAt(at: number): number {
@@ -142,8 +143,8 @@ class WindowPlan {
     const { usedByIds, window } = this.#shares;
     const left = this.#leftAt(at);
     const since = at - window.windowMs;
-    const used = this.#shares.usedBy(this.#app) * left + this.#takenByApp.within(since, at);
-    const usedByGroup = usedByIds * left + this.#takenByIds.within(since, at);
+    const used = this.#shares.usedBy(this.#app) * left + this.#takenByApp(at, since);
+    const usedByGroup = usedByIds * left + this.#takenByIds(at, since);
     return used >= this.#share || usedByGroup + 1 > this.#groupShare;
   }
 
@@ -151,46 +152,37 @@ class WindowPlan {
   #isFull(at: number, toleratedMs = 0): boolean {
     const { limit, spent, remaining, windowMs } = this.#shares.window;
     const latest = at + toleratedMs;
-    const free = Math.min(limit, spent + remaining, remaining + this.#freed.until(latest));
-    return free - this.#taken.within(latest - windowMs, at) < 1 + this.leaveAt(at);
+    const free = Math.min(limit, spent + remaining, remaining + this.#freed(latest));
+    return free - this.#taken(at, latest - windowMs) < 1 + this.leaveAt(at);
   }
 
   /** The part of the calls that count now and still count at an instant. */
   #leftAt(at: number): number {
-    return 1 - Math.min(1, this.#freed.until(at) / Math.max(1, this.#shares.window.spent));
+    return 1 - Math.min(1, this.#freed(at) / Math.max(1, this.#shares.window.spent));
   }
 }
 
 /** When permits become free if no more calls are sent. If more calls count than instants are known, the others leave evenly. */
-function freedIn({ freeAt, spent, windowMs }: WindowState, now: number): Tally {
+function freedIn({ freeAt, spent, windowMs }: WindowState, now: number): Counted[] {
   const known = freeAt.map((at) => ({ at, weight: 1 }));
   const unknown = Math.max(0, spent - freeAt.length);
-  if (unknown === 0 || freeAt.length < MOST_FREE_INSTANTS) return new Tally(known);
+  if (unknown === 0 || freeAt.length < MOST_FREE_INSTANTS) return known;
   const last = freeAt.at(-1) ?? now;
   const stepMs = (now + windowMs - last) / STEPS;
   const steps = Array.from({ length: STEPS }, (_, n) => last + (n + 1) * stepMs);
-  return new Tally([...known, ...steps.map((at) => ({ at, weight: unknown / STEPS }))]);
+  return [...known, ...steps.map((at) => ({ at, weight: unknown / STEPS }))];
 }
 
-/** How many calls there are until an instant. */
-class Tally {
-  readonly instants: readonly number[];
-  readonly #sums = [0];
+/** How many calls there are until an instant, and after another one. */
+type Count = (until: number, after?: number) => number;
 
-  /** @param calls ascending instants */
-  constructor(calls: readonly Pick<Place, "at" | "weight">[]) {
-    let sum = 0;
-    for (const { weight } of calls) this.#sums.push((sum += weight));
-    this.instants = calls.map(({ at }) => at);
-  }
-
-  until(at: number): number {
-    return this.#sums[firstAfter(this.instants, at)] ?? 0;
-  }
-
-  within(after: number, until: number): number {
-    return this.until(until) - this.until(after);
-  }
+/** @param calls ascending instants */
+function countOf(calls: readonly Counted[]): Count {
+  const instants = calls.map(({ at }) => at);
+  const sums = [0];
+  for (const { weight } of calls) sums.push((sums.at(-1) ?? 0) + weight);
+  const countAt = (at: number): number => sums[firstAfter(instants, at)] ?? 0;
+  return (until, after = Number.NEGATIVE_INFINITY) => countAt(until) - countAt(after);
 }
 
 /** @returns the index of the first instant after an instant */

@@ -92,6 +92,12 @@ export class Shares {
     return this.window.byApp.get(app) ?? 0;
   }
 
+  /** The parts that are used of the share of a listed app, or of the shares of all unlisted ids and of an id. */
+  usedParts(app: string): readonly [number, number] {
+    const own = this.usedBy(app) / this.of(app);
+    return this.#facts.apps.isListed(app) ? [own, own] : [this.usedByIds / this.ofGroup(app), own];
+  }
+
   /** Whether an unlisted id asks at least half as much as the average id. */
   isGreedy(app: string): boolean {
     const { apps, asked } = this.#facts;
