@@ -81,7 +81,7 @@ export class Admission {
     this.config = config;
     this.#inFlight = inFlight;
     this.#now = options.clock.monotonic;
-    this.places = new Places(options.limiter, options.clock, waiting, () => this.config.replicas);
+    this.places = new Places(options, waiting, () => this.config.replicas);
   }
 
   /** An answer took so long. */

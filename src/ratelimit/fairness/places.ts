@@ -4,7 +4,6 @@
  *
  * Not all callers come back, so the place of a promise counts as much as the part of promises that were taken lately.
  */
-import type { Clock } from "../../process/clock.ts";
 import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
 import { queryHash } from "../../usage/ledger-line.ts";
 import type { Limiter, News, Told } from "../limiter.ts";
@@ -26,6 +25,14 @@ export function isOwed({ at, placedAt }: Placed): boolean {
 /** A call that waits. */
 export interface WaitingCall extends Placed {
   readonly request: UpstreamRequest;
+}
+
+interface PlacesOptions {
+  readonly limiter: Limiter;
+  readonly clock: {
+    readonly monotonic: () => number;
+    readonly after: (delayMs: number, callback: () => void) => unknown;
+  };
 }
 
 /** A permit that a caller was promised when it comes back. */
@@ -54,7 +61,7 @@ const ONE_CALL = 1.6;
 
 export class Places {
   readonly #limiter: Limiter;
-  readonly #clock: Pick<Clock, "monotonic" | "after">;
+  readonly #clock: PlacesOptions["clock"];
   readonly #waiting: ReadonlySet<WaitingCall>;
   readonly #replicas: () => number;
   readonly #active = new ActiveApps();
@@ -70,12 +77,7 @@ export class Places {
   #hasTold = false;
 
   /** @param waiting the calls that wait here */
-  constructor(
-    limiter: Limiter,
-    clock: Pick<Clock, "monotonic" | "after">,
-    waiting: ReadonlySet<WaitingCall>,
-    replicas: () => number,
-  ) {
+  constructor({ limiter, clock }: PlacesOptions, waiting: ReadonlySet<WaitingCall>, replicas: () => number) {
     this.#limiter = limiter;
     this.#clock = clock;
     this.#waiting = waiting;
