@@ -31,13 +31,11 @@ const DOCUMENTED: Record<keyof typeof PARAMETERS, Record<string, string>> = {
 describe("the tables of parameters", () => {
   it.each(SEARCH_RESOURCES)("have exactly the documented parameters of %s", (resource) => {
     const table: readonly Parameter[] = PARAMETERS[resource];
-    const inTable = Map.groupBy(table, ({ shape }) => shape.kind);
-    const documented = Object.entries(DOCUMENTED[resource]).map(([kind, names]) => [kind, names.split(" ")]);
-    expect(
-      Object.fromEntries([...inTable].map(([kind, found]) => [kind, found.map(({ name }) => name).sort()])),
-    ).toEqual(
-      Object.fromEntries(documented.map(([kind, names]) => [kind, Array.isArray(names) && names.sort()])),
+    const inTable = table.map(({ name, shape }) => `${shape.kind} ${name}`);
+    const documented = Object.entries(DOCUMENTED[resource]).flatMap(([kind, names]) =>
+      names.split(" ").map((name) => `${kind} ${name}`),
     );
+    expect(inTable.toSorted()).toEqual(documented.toSorted());
   });
 
   it.each(SEARCH_RESOURCES)("refer only to existing parameters of %s", (resource) => {
