@@ -24,22 +24,6 @@ async function outcome(
 
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 
-it("an exchange sends only the given headers and those that HTTP requires", async () => {
-  let head = "";
-  const url = await rawUpstream((socket, received) => {
-    head = received;
-    socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
-  });
-  await fetching(createFakeClock())(url);
-  expect(head.split("\r\n").map((line) => line.toLowerCase())).toEqual([
-    "get /listings?x=1 http/1.1",
-    "accept: application/json",
-    "accept-encoding: gzip",
-    `host: ${new URL(url).host}`,
-    "connection: keep-alive",
-  ]);
-});
-
 it("a call whose permit expires before its connection is ready is not sent", async () => {
   const url = await rawUpstream((socket) => socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`));
   const clock = createFakeClock();
