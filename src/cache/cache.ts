@@ -104,14 +104,17 @@ export class Cache {
 
   /** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
   async #fetched(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
-    const { rules, clock, failures, isCoolingOff } = this.#options;
+    const { rules, clock, failures, isCoolingOff, load } = this.#options;
     const { key, request } = question;
+    const { app, priority } = request;
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
     const fallback = why === "stale" ? this.#instead(question, cached, NOT_CALLED) : undefined;
     if (fallback && isCoolingOff(question)) return fallback();
     const deadlineAt = fallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
+    const waiter = { app, deadlineAt, gone: request.gone(), priority };
+    const cause = why === "request" ? "forced" : "miss";
     try {
-      return await this.#waitForFlight(question, cached?.entry, why, deadlineAt);
+      return answerOf(await load({ question, cached: cached?.entry, cause, waiter }), why);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       const instead = this.#instead(question, cached, error);
@@ -129,26 +132,18 @@ export class Cache {
     if (left === undefined || decision.kind !== "serve") return undefined;
     return () => this.#serve(question, left, decision);
   }
+}
 
-  async #waitForFlight(
-    question: Question,
-    cached: Entry | undefined,
-    why: Forwarded,
-    deadlineAt: number,
-  ): Promise<Answer> {
-    const { gone, priority, app } = question.request;
-    const cause = why === "request" ? "forced" : "miss";
-    const waiter = { app, deadlineAt, gone: gone(), priority };
-    const { value, how, collapsed } = await this.#options.load({ question, cached, cause, waiter });
-    const isHit = how === "found" && !collapsed;
-    return {
-      ...value,
-      outcome: isHit ? "hit" : collapsed || how === "followed" ? "collapsed" : "miss",
-      tier: isHit ? value.tier : undefined,
-      forwarded: isHit ? undefined : why,
-      note: undefined,
-    };
-  }
+/** The answer of a flight. */
+function answerOf({ value, how, collapsed }: Awaited<ReturnType<Load>>, why: Forwarded): Answer {
+  const isHit = how === "found" && !collapsed;
+  return {
+    ...value,
+    outcome: isHit ? "hit" : collapsed || how === "followed" ? "collapsed" : "miss",
+    tier: isHit ? value.tier : undefined,
+    forwarded: isHit ? undefined : why,
+    note: undefined,
+  };
 }
 
 /**
