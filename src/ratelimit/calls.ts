@@ -155,7 +155,6 @@ export class Calls {
     this.#startJobs();
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
-      this.admission.places.joined(request);
       if (entry.at > this.#now()) this.#placeAgain(entry, entry);
       this.#startJobs();
     });

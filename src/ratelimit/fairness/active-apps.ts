@@ -10,16 +10,14 @@ interface Seen {
 }
 
 export class ActiveApps {
-  /** Least recently seen first. */
   readonly #seen = new Map<string, Seen>();
 
-  /** @param calls how many calls the app asks for now; 0 if it still waits for one */
-  see(app: string, calls: 0 | 1, at: number): void {
+  /** The app asks for a call. */
+  see(app: string, at: number): void {
     const last = this.#seen.get(app);
     const isNew = last === undefined || last.at < at - ACTIVE_MS;
-    this.#seen.delete(app);
-    const count = calls + (isNew ? 0 : decayed(last, at));
-    this.#seen.set(app, { since: isNew ? at : last.since, at, count });
+    const { since, count } = isNew ? { since: at, count: 0 } : { ...last, count: decayed(last, at) };
+    this.#seen.set(app, { since, at, count: count + 1 });
   }
 
   /** For each active app: the calls that it asks for in a minute. */

@@ -87,7 +87,7 @@ export class Places {
   /** A caller asks. @returns the place that it was promised, unless it has taken it */
   ask(request: UpstreamRequest): Placed | undefined {
     const now = this.#clock.monotonic();
-    for (const { app } of chargesOf(request)) this.#active.see(app, 1, now);
+    for (const { app } of chargesOf(request)) this.#active.see(app, now);
     this.#forget();
     const name = nameOf(request);
     const own = this.#remove(name);
@@ -146,11 +146,6 @@ export class Places {
     for (const [app, perMinute] of this.#elsewhere.asked) asked.set(app, (asked.get(app) ?? 0) + perMinute);
     for (const [app, perMinute] of asked) asked.set(app, Math.max(0, perMinute - ONE_CALL));
     return asked;
-  }
-
-  /** The callers of a waiting call have changed. */
-  joined(request: UpstreamRequest): void {
-    for (const { app } of chargesOf(request)) this.#active.see(app, 0, this.#clock.monotonic());
   }
 
   /** Reads what the other replicas told, once: the instants of their places do not move. */
