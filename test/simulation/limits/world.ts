@@ -4,20 +4,10 @@ import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
 import { RedisPurse } from "../../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
 import type { RunOnRedis } from "../../../src/redis/redis.ts";
-import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
+import { createFakeClock, promisesSettled } from "../../support/fake-clock.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
 import { createStageData, LUA, type RedisStage } from "./redis-stage.ts";
-
-interface Server {
-  readonly data: ReturnType<typeof createStageData>;
-  isUp: boolean;
-  /** Commands wait until this instant. */
-  frozenUntil: number;
-  slowMs: number;
-  /** Of Redis' clock. */
-  skewMs: number;
-}
 
 export interface Replica {
   readonly name: string;
@@ -35,26 +25,12 @@ export interface Replica {
   lastAnswerAt: number;
 }
 
-export interface World {
-  readonly plan: Plan;
-  readonly random: TestRandom;
-  readonly clock: FakeClock;
-  readonly server: Server;
-  readonly replicas: Replica[];
-  readonly arrivals: { readonly at: number; readonly id: string }[];
-  readonly log: string[];
-  readonly problems: string[];
-  config: LimiterConfig;
-  slots: number;
-  started: number;
-  /** No more faults. */
-  isHealed: boolean;
-}
+export type World = ReturnType<typeof createWorld>;
 
 const STARTED_AT = 1_000_000;
 let worlds = 0;
 
-export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, lua = LUA): World {
+export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, lua = LUA) {
   const data = createStageData(stage, `${++worlds}:`, lua);
   const letRun = async (): Promise<void> => {
     await promisesSettled();
@@ -64,18 +40,28 @@ export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, l
     }
   };
   const clock = createFakeClock(STARTED_AT, letRun);
+  const config: LimiterConfig = { windows: plan.windows, perDay: new Map(), arrivalMs: plan.arrivalMs };
   return {
     plan,
     random,
     clock,
-    server: { data, isUp: true, frozenUntil: 0, slowMs: 0, skewMs: random.between(0, 200_000) },
-    replicas: [],
-    arrivals: [],
-    log: [],
-    problems: [],
-    config: { windows: plan.windows, perDay: new Map(), arrivalMs: plan.arrivalMs },
+    server: {
+      data,
+      isUp: true,
+      /** Commands wait until this instant. */
+      frozenUntil: 0,
+      slowMs: 0,
+      /** Of Redis' clock. */
+      skewMs: random.between(0, 200_000),
+    },
+    replicas: [] as Replica[],
+    arrivals: [] as number[],
+    log: [] as string[],
+    problems: [] as string[],
+    config,
     slots: plan.slots,
     started: 0,
+    /** No more faults. */
     isHealed: false,
   };
 }
@@ -233,7 +219,7 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
 }
 
 async function send(world: World, replica: Replica, own: Clock, permit: Permit): Promise<void> {
-  const { clock, random, plan, arrivals } = world;
+  const { clock, random, plan } = world;
   if (random.chance(0.03)) return replica.limiter.release(permit);
   // The connection takes a moment.
   await new Promise<void>((resolve) => own.after(random.between(0, random.chance(0.1) ? 90 : 3), resolve));
@@ -241,7 +227,10 @@ async function send(world: World, replica: Replica, own: Clock, permit: Permit):
   const departedAt = own.monotonic();
   // The call arrives also if the process dies meanwhile.
   const transferMs = random.between(0, random.chance(0.2) ? plan.arrivalMs / 4 - 1 : 3);
-  clock.after(transferMs, () => void arrivals.push({ at: clock.monotonic(), id: permit.id }));
+  clock.after(transferMs, () => {
+    world.arrivals.push(clock.monotonic());
+    note(world, `${permit.id} arrives`);
+  });
   if (random.chance(plan.unsettled)) return;
   const ended = (): void => {
     const ms = own.monotonic() - departedAt;
