@@ -75,7 +75,8 @@ function open(file: string, waitMs: number, claim?: Claim): Database {
     if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
       throw new UnusableData(`${file} is damaged. ${beginAnew(file)}`);
     const create = `${TABLES}; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION};`;
-    database.exec(`BEGIN IMMEDIATE; ${isNew ? create : ""} COMMIT`);
+    // No other process can have a lock now, so a wait would only delay all callers.
+    database.exec(`BEGIN IMMEDIATE; ${isNew ? create : ""} COMMIT; PRAGMA busy_timeout = 0`);
     allocateLog(database);
     claim?.(database);
     return database;
