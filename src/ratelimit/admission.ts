@@ -48,6 +48,8 @@ const LONGEST_MARGIN_MS = 5_000;
 const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
+/** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
+const ROUNDED_MS = 1_000;
 
 /** Nothing but the calls in flight prevents a call. */
 const IN_FLIGHT: Expectation = { forMs: 0, why: "budget" };
@@ -207,7 +209,8 @@ export class Admission {
     const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
     // `Retry-After` is in whole seconds. At that instant, the permits may belong to other places.
     const at = calendar.for({ ...charge, isPromise: true }).earliest(backAt(problem));
-    const refusal = refusalOf({ ...expected, forMs: at - this.#now() }, app, 0);
+    const isTaken = at > backAt(problem) + ROUNDED_MS;
+    const refusal = isTaken ? refusalOf({ ...expected, forMs: at - this.#now() }, app, 0) : problem;
     this.places.promise(request, backAt(refusal));
     return refusal;
   }
