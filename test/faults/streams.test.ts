@@ -15,7 +15,6 @@ setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
 
 const NO_STORE = { "cache-control": "no-store" };
-const PATH = "/listings?areaId=76&limit=5";
 /** `maxCoolOff` is short, so that the next request is sent at once. Other tests are about the pause. */
 const QUICK = { settings: 'upstream: { passThrough: ["/areas/*"] }\nbudget: { maxCoolOff: 1ms }' };
 
@@ -168,23 +167,5 @@ describe("a stream", () => {
     const kept = await gateway.get(path);
     expect(cacheStatus(kept)).toMatchObject({ fwd: "miss" });
     expect(kept.body.equals(streamed.body)).toBe(true);
-  });
-
-  it("that the budget has no permit for is refused", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "1/1h" } });
-    expect((await gateway.get(PATH, { headers: NO_STORE })).status).toBe(200);
-    for (const headers of [NO_STORE, {}]) {
-      const refused = await gateway.get("/areas?q=x", { headers });
-      expect(problemCode(refused)).toBe("temporary-reduced-capacity");
-      expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);
-    }
-    expect(gateway.sandbox.requests()).toHaveLength(1);
-  });
-
-  it("with an Expect header is refused before anything is sent upstream", async () => {
-    const gateway = await startGateway();
-    const headers = { ...NO_STORE, expect: "100-continue" };
-    expect(problemCode(await gateway.get(PATH, { headers }))).toBe("expectation-failed");
-    expect(gateway.sandbox.requests()).toEqual([]);
   });
 });
