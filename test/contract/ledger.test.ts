@@ -87,35 +87,33 @@ describe.each(["in memory", "in a file"])("a ledger %s", (kind) => {
   });
 });
 
-describe("the age of a call after a restart", () => {
-  it.each<[string, number, string, number]>([
-    ["the clock was set forward before the kill", DAY_MS, "same", MINUTE_MS],
-    ["the clock was set forward further than the ledger keeps lines", 40 * DAY_MS, "same", MINUTE_MS],
-    ["the clock was set back before the kill", -DAY_MS, "same", MINUTE_MS],
-    ["the machine started again: the time of day counts", 0, "new", MINUTE_MS],
-    ["the machine started again, and a line of the future was corrected meanwhile", -DAY_MS, "new", 30_000],
-  ])("%s", async (_title, setByMs, boot, ageMs) => {
-    const directory = temporaryDirectory();
-    const clock = createFakeClock();
-    await during(directory, clock, async (ledger) => {
-      ledger.enter(ledgerEntry({ id: "under way", at: clock.now() }));
-      ledger.enter(ledgerEntry({ id: "arrived", at: clock.now() - 1_000 }));
-      ledger.complete("arrived", { status: 200, durationMs: 1_000, arrivedAt: clock.now() });
-      await clock.advance(30_000);
-      clock.set(clock.now() + setByMs);
-      // Lines are dropped by now and then.
-      for (let each = 0; each < 300; each++)
-        ledger.enter(ledgerEntry({ id: `later ${each}`, at: clock.now(), origin: "images" }));
-      await clock.advance(30_000);
-    });
-    const machine = boot === "same" ? clock.machine : { boot, up: () => 1_000 };
-    await during(directory, { ...clock, machine }, (ledger) => {
-      const lines = ledger.recent("api", 0);
-      expect(idsOf(lines)).toEqual(["arrived", "under way"]);
-      for (const line of lines) expect(clock.now() - instantOf(line)).toBe(ageMs);
-      expect(ledger.recent("api", clock.now() - ageMs)).toHaveLength(2);
-      expect(ledger.recent("api", clock.now() - ageMs + 1)).toHaveLength(0);
-    });
+it.each<[string, number, string, number]>([
+  ["the clock was set forward before the kill", DAY_MS, "same", MINUTE_MS],
+  ["the clock was set forward further than the ledger keeps lines", 40 * DAY_MS, "same", MINUTE_MS],
+  ["the clock was set back before the kill", -DAY_MS, "same", MINUTE_MS],
+  ["the machine started again: the time of day counts", 0, "new", MINUTE_MS],
+  ["the machine started again, and a line of the future was corrected meanwhile", -DAY_MS, "new", 30_000],
+])("the age of a call after a restart %s", async (_title, setByMs, boot, ageMs) => {
+  const directory = temporaryDirectory();
+  const clock = createFakeClock();
+  await during(directory, clock, async (ledger) => {
+    ledger.enter(ledgerEntry({ id: "under way", at: clock.now() }));
+    ledger.enter(ledgerEntry({ id: "arrived", at: clock.now() - 1_000 }));
+    ledger.complete("arrived", { status: 200, durationMs: 1_000, arrivedAt: clock.now() });
+    await clock.advance(30_000);
+    clock.set(clock.now() + setByMs);
+    // Lines are dropped by now and then.
+    for (let each = 0; each < 300; each++)
+      ledger.enter(ledgerEntry({ id: `later ${each}`, at: clock.now(), origin: "images" }));
+    await clock.advance(30_000);
+  });
+  const machine = boot === "same" ? clock.machine : { boot, up: () => 1_000 };
+  await during(directory, { ...clock, machine }, (ledger) => {
+    const lines = ledger.recent("api", 0);
+    expect(idsOf(lines)).toEqual(["arrived", "under way"]);
+    for (const line of lines) expect(clock.now() - instantOf(line)).toBe(ageMs);
+    expect(ledger.recent("api", clock.now() - ageMs)).toHaveLength(2);
+    expect(ledger.recent("api", clock.now() - ageMs + 1)).toHaveLength(0);
   });
 });
 

@@ -86,24 +86,22 @@ function start(directory: string, clock: FakeClock) {
   };
 }
 
-describe("a gateway on a small disk", () => {
-  it("has counted every call after a restart, and its usage report says so", async () => {
-    const { directory } = createSmallDisk();
-    const env = { ...EXACT_PAGES, DATA_DIR: directory, BUDGET: "60/1h" };
-    const first = await startGateway({ env });
-    for (let each = 0; each < 60; each++)
-      expect((await first.get(`/listings?limit=300&offset=${each}`)).status).toBe(200);
-    expect(await first.metric('gateway_cache_evictions_total{tier="sqlite"}')).toBeGreaterThan(0);
-    await first.stop();
+it("a gateway on a small disk has counted every call after a restart, and its usage report says so", async () => {
+  const { directory } = createSmallDisk();
+  const env = { ...EXACT_PAGES, DATA_DIR: directory, BUDGET: "60/1h" };
+  const first = await startGateway({ env });
+  for (let each = 0; each < 60; each++)
+    expect((await first.get(`/listings?limit=300&offset=${each}`)).status).toBe(200);
+  expect(await first.metric('gateway_cache_evictions_total{tier="sqlite"}')).toBeGreaterThan(0);
+  await first.stop();
 
-    const second = await startGateway({ env });
-    expect((await second.get("/listings?limit=300&offset=60")).status).toBe(503);
-    expect(await second.shows("/usage")).toMatchObject({
-      totals: { sends: 60 },
-      windows: [{ name: "1h", maximum: 60, kept: true }, { name: "images/1m" }],
-    });
-    expect(second.sandbox.requests()).toEqual([]);
+  const second = await startGateway({ env });
+  expect((await second.get("/listings?limit=300&offset=60")).status).toBe(503);
+  expect(await second.shows("/usage")).toMatchObject({
+    totals: { sends: 60 },
+    windows: [{ name: "1h", maximum: 60, kept: true }, { name: "images/1m" }],
   });
+  expect(second.sandbox.requests()).toEqual([]);
 });
 
 describe("the ledger on a full disk", () => {

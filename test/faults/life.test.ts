@@ -164,38 +164,36 @@ function failing(how: "throw" | "reject"): string {
   return `--import=data:text/javascript,${encodeURIComponent(script)}`;
 }
 
-describe("a process with an uncaught error", () => {
-  it.each([
-    ["throw", "while it serves"],
-    ["reject", "while it stops"],
-  ] as const)(
-    "logs it, finishes requests in flight, and ends with exit code 1: %s, %s",
-    async (how, when) => {
-      const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
-      const replica = await fleet.start();
-      fleet.sandbox.hold();
-      const inFlight = replica.get("/listings?limit=3");
-      await fleet.sandbox.waitForRequests(1);
-      if (when === "while it stops") {
-        void replica.kill("SIGTERM");
-        await replica.says(/"signal":"SIGTERM"/);
-      }
-      void replica.kill("SIGUSR2");
-      await replica.says(/the roof fell in/);
-      expect(await readyz(replica)).toBe("503 stopping");
-      fleet.sandbox.release();
-      expect((await inFlight).status).toBe(200);
-      expect(await replica.ended).toBe(1);
-      expect(replica.output()).toContain('"msg":"stopped"');
-      const line = /^.*the roof fell in.*$/m.exec(replica.output())?.[0] ?? "";
-      expect(JSON.parse(line)).toMatchObject({
-        level: "fatal",
-        origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
-        error: { type: "Error", stack: expect.stringContaining("at ") },
-      });
-      for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
-        expect(replica.output()).not.toContain(secret);
-      }
-    },
-  );
-});
+it.each([
+  ["throw", "while it serves"],
+  ["reject", "while it stops"],
+] as const)(
+  "a process with an uncaught error logs it, finishes requests in flight, and ends with exit code 1: %s, %s",
+  async (how, when) => {
+    const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
+    const replica = await fleet.start();
+    fleet.sandbox.hold();
+    const inFlight = replica.get("/listings?limit=3");
+    await fleet.sandbox.waitForRequests(1);
+    if (when === "while it stops") {
+      void replica.kill("SIGTERM");
+      await replica.says(/"signal":"SIGTERM"/);
+    }
+    void replica.kill("SIGUSR2");
+    await replica.says(/the roof fell in/);
+    expect(await readyz(replica)).toBe("503 stopping");
+    fleet.sandbox.release();
+    expect((await inFlight).status).toBe(200);
+    expect(await replica.ended).toBe(1);
+    expect(replica.output()).toContain('"msg":"stopped"');
+    const line = /^.*the roof fell in.*$/m.exec(replica.output())?.[0] ?? "";
+    expect(JSON.parse(line)).toMatchObject({
+      level: "fatal",
+      origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
+      error: { type: "Error", stack: expect.stringContaining("at ") },
+    });
+    for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
+      expect(replica.output()).not.toContain(secret);
+    }
+  },
+);

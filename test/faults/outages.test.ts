@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { cacheStatus, problemCode } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -21,28 +21,26 @@ function askByMany(gateway: TestGateway): Promise<string[]> {
   return Promise.all(asks);
 }
 
-describe("an upstream that is killed", () => {
-  it("during many calls: every caller gets a problem, and the upstream is used again when it is back", async () => {
-    const clock = createLeapingClock();
-    const [port = 0] = await freePorts(1);
-    const gateway = await startGateway({ ...QUICK, clock, upstreamPort: port });
-    await gateway.get("/areas?q=known");
-    gateway.sandbox.hold();
-    const answers = askByMany(gateway);
-    await gateway.sandbox.waitForRequests(5);
-    await gateway.sandbox.close();
-    const problems = await answers;
-    expect(problems).toContain("502 upstream-unreachable");
-    // After three refused connections the circuit is open, and the gateway sends nothing.
-    for (const problem of problems)
-      expect(problem).toBeOneOf(["502 upstream-unreachable", "503 upstream-unavailable"]);
-    expect(cacheStatus(await gateway.get("/areas?q=known"))).toMatchObject({ hit: true });
+it("an upstream that is killed during many calls: every caller gets a problem, and the upstream is used again when it is back", async () => {
+  const clock = createLeapingClock();
+  const [port = 0] = await freePorts(1);
+  const gateway = await startGateway({ ...QUICK, clock, upstreamPort: port });
+  await gateway.get("/areas?q=known");
+  gateway.sandbox.hold();
+  const answers = askByMany(gateway);
+  await gateway.sandbox.waitForRequests(5);
+  await gateway.sandbox.close();
+  const problems = await answers;
+  expect(problems).toContain("502 upstream-unreachable");
+  // After three refused connections the circuit is open, and the gateway sends nothing.
+  for (const problem of problems)
+    expect(problem).toBeOneOf(["502 upstream-unreachable", "503 upstream-unavailable"]);
+  expect(cacheStatus(await gateway.get("/areas?q=known"))).toMatchObject({ hit: true });
 
-    gateway.sandbox.release();
-    await gateway.sandbox.listen(port);
-    clock.leap(LONGEST_PROBE_DELAY_MS);
-    await expect.poll(() => askByMany(gateway)).toContain("200 ");
-  });
+  gateway.sandbox.release();
+  await gateway.sandbox.listen(port);
+  clock.leap(LONGEST_PROBE_DELAY_MS);
+  await expect.poll(() => askByMany(gateway)).toContain("200 ");
 });
 
 it("an upstream that refuses our key: callers see nothing of that, and the log says what to check", async () => {
@@ -64,28 +62,26 @@ it("an upstream that refuses our key: callers see nothing of that, and the log s
   }
 });
 
-describe("an answer that arrives slowly", () => {
-  it("ends after upstream.totalTimeout", async () => {
-    const clock = createFakeClock();
-    const pieces: (() => void)[] = [];
-    const upstream = await startUpstream((response) => {
-      response.flushHeaders();
-      pieces.push(() => void response.write(" "));
-    });
-    const settings = "upstream: { bodyTimeout: 3s, totalTimeout: 8s }";
-    const gateway = await startGateway({ env: upstream.env, clock, settings });
-    const trickled = gateway.get("/areas?q=Nacka");
-    // Two seconds between any two pieces: never as long as the upstream may be silent.
-    for (let piece = 1; piece <= 4; piece++) {
-      await clock.armed(3_000, piece);
-      pieces[0]?.();
-      await clock.armed(3_000, piece + 1);
-      await clock.advance(2_000);
-    }
-    const reply = await trickled;
-    expect([reply.status, problemCode(reply)]).toEqual([504, "upstream-timeout"]);
-    expect((await gateway.logged('"msg":"upstream call"'))["status"]).toBe("total-timeout");
+it("an answer that arrives slowly ends after upstream.totalTimeout", async () => {
+  const clock = createFakeClock();
+  const pieces: (() => void)[] = [];
+  const upstream = await startUpstream((response) => {
+    response.flushHeaders();
+    pieces.push(() => void response.write(" "));
   });
+  const settings = "upstream: { bodyTimeout: 3s, totalTimeout: 8s }";
+  const gateway = await startGateway({ env: upstream.env, clock, settings });
+  const trickled = gateway.get("/areas?q=Nacka");
+  // Two seconds between any two pieces: never as long as the upstream may be silent.
+  for (let piece = 1; piece <= 4; piece++) {
+    await clock.armed(3_000, piece);
+    pieces[0]?.();
+    await clock.armed(3_000, piece + 1);
+    await clock.advance(2_000);
+  }
+  const reply = await trickled;
+  expect([reply.status, problemCode(reply)]).toEqual([504, "upstream-timeout"]);
+  expect((await gateway.logged('"msg":"upstream call"'))["status"]).toBe("total-timeout");
 });
 
 it.each([500, 503, 403, 405, 406, 302, 418])(

@@ -43,42 +43,38 @@ async function expectStored(
     .toContain(word);
 }
 
-describe("a Redis user with a password in a file", () => {
-  it("logs in, and logs in again with the new password when the file changes", async () => {
-    const redis = await redisForTest();
-    await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all");
-    await redis.command("ACL", "SETUSER", "default", "off");
-    const file = fileWith("first-pass\n", "password");
-    const gateway = await start({
-      REDIS_URL: `redis://gateway@127.0.0.1:${redis.port}`,
-      REDIS_PASSWORD_FILE: file,
-    });
-    await expectStored(gateway, "first", (...words) => redis.as("gateway", "first-pass", ...words));
-
-    // Redis closes the connections of a user that it deletes, as when a password is withdrawn.
-    await redis.as("gateway", "first-pass", "ACL", "SETUSER", "gateway", "resetpass", ">second-pass");
-    await redis.as("gateway", "second-pass", "CLIENT", "KILL", "TYPE", "normal");
-    writeFileSync(file, "second-pass\n");
-    await gateway.logged("The new content is in use.");
-    await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
+it("a Redis user with a password in a file logs in, and logs in again with the new password when the file changes", async () => {
+  const redis = await redisForTest();
+  await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all");
+  await redis.command("ACL", "SETUSER", "default", "off");
+  const file = fileWith("first-pass\n", "password");
+  const gateway = await start({
+    REDIS_URL: `redis://gateway@127.0.0.1:${redis.port}`,
+    REDIS_PASSWORD_FILE: file,
   });
+  await expectStored(gateway, "first", (...words) => redis.as("gateway", "first-pass", ...words));
+
+  // Redis closes the connections of a user that it deletes, as when a password is withdrawn.
+  await redis.as("gateway", "first-pass", "ACL", "SETUSER", "gateway", "resetpass", ">second-pass");
+  await redis.as("gateway", "second-pass", "CLIENT", "KILL", "TYPE", "normal");
+  writeFileSync(file, "second-pass\n");
+  await gateway.logged("The new content is in use.");
+  await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
 });
 
-describe("a Redis that requires a client certificate", () => {
-  it("gets the gateway's certificate", async () => {
-    const authority = createAuthority();
-    const client = authority.issue();
-    const [port = 0] = await freePorts(1);
-    const tls = tlsOptions(port, authority, authority.issue());
-    const redis = await redisForTest(...tls, "--tls-auth-clients", "yes");
-    const gateway = await start({
-      REDIS_URL: `rediss://127.0.0.1:${port}`,
-      REDIS_CA_FILE: fileWith(authority.cert),
-      REDIS_CERT_FILE: fileWith(client.cert),
-      REDIS_KEY_FILE: fileWith(client.key),
-    });
-    await expectStored(gateway, "secured", redis.command);
+it("a Redis that requires a client certificate gets the gateway's certificate", async () => {
+  const authority = createAuthority();
+  const client = authority.issue();
+  const [port = 0] = await freePorts(1);
+  const tls = tlsOptions(port, authority, authority.issue());
+  const redis = await redisForTest(...tls, "--tls-auth-clients", "yes");
+  const gateway = await start({
+    REDIS_URL: `rediss://127.0.0.1:${port}`,
+    REDIS_CA_FILE: fileWith(authority.cert),
+    REDIS_CERT_FILE: fileWith(client.cert),
+    REDIS_KEY_FILE: fileWith(client.key),
   });
+  await expectStored(gateway, "secured", redis.command);
 });
 
 describe("Redis' eviction policy", () => {

@@ -32,18 +32,16 @@ function purgesIn(events: readonly StoreEvent[]): Purge[] {
   return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
 }
 
-describe("an entry stored by one replica", () => {
-  it("is announced to the other replicas only, and only if it was stored", async () => {
-    const [one, other] = [await replica(), await replica()];
-    const storedAt = Date.now();
-    await one.set(KEY, entryWith("newer", storedAt));
-    expect(await one.set(KEY, entryWith("older", storedAt - 1))).toBe("newer-stored");
-    for (const backend of [one, other]) await backend.purge({ kind: "all" }, HARD);
-    const announced = ({ events }: WatchedBackend): StoreEvent[] =>
-      events.filter(({ kind }) => kind === "stored");
-    for (const { events } of [one, other]) await expect.poll(() => purgesIn(events)).toHaveLength(2);
-    expect([announced(one), announced(other)]).toEqual([[], [{ kind: "stored", key: KEY, storedAt }]]);
-  });
+it("an entry stored by one replica is announced to the other replicas only, and only if it was stored", async () => {
+  const [one, other] = [await replica(), await replica()];
+  const storedAt = Date.now();
+  await one.set(KEY, entryWith("newer", storedAt));
+  expect(await one.set(KEY, entryWith("older", storedAt - 1))).toBe("newer-stored");
+  for (const backend of [one, other]) await backend.purge({ kind: "all" }, HARD);
+  const announced = ({ events }: WatchedBackend): StoreEvent[] =>
+    events.filter(({ kind }) => kind === "stored");
+  for (const { events } of [one, other]) await expect.poll(() => purgesIn(events)).toHaveLength(2);
+  expect([announced(one), announced(other)]).toEqual([[], [{ kind: "stored", key: KEY, storedAt }]]);
 });
 
 describe("a purge", () => {
@@ -123,21 +121,19 @@ describe("a purge", () => {
   });
 });
 
-describe("a message on the channel", () => {
-  it.each<[string, string]>([
-    ["not sealed", '{"from":"outsider","message":{"kind":"purged"}}'],
-    ["of an unknown kind", sealed({ from: "outsider", cache: NAMESPACE, message: { kind: "news" } })],
-    ["malformed", sealed({ from: "outsider", cache: NAMESPACE, message: { kind: "stored", key: 7 } })],
-    ["sealed under another name", SEAL.seal("another", '{"from":"outsider","message":{"kind":"purged"}}')],
-  ])("is ignored if it is %s", async (_how, message) => {
-    const [one, other] = [await replica(), await replica()];
-    const before = [...one.events];
-    await redis().command("PUBLISH", OUTSIDER.channel, message);
-    const entry = entryWith("new", Date.now());
-    await other.set(KEY, entry);
-    const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
-    await expect.poll(() => one.events).toContainEqual(stored);
-    expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
-    expect(purgesIn(one.events)).toEqual([]);
-  });
+it.each<[string, string]>([
+  ["not sealed", '{"from":"outsider","message":{"kind":"purged"}}'],
+  ["of an unknown kind", sealed({ from: "outsider", cache: NAMESPACE, message: { kind: "news" } })],
+  ["malformed", sealed({ from: "outsider", cache: NAMESPACE, message: { kind: "stored", key: 7 } })],
+  ["sealed under another name", SEAL.seal("another", '{"from":"outsider","message":{"kind":"purged"}}')],
+])("a message on the channel is ignored if it is %s", async (_how, message) => {
+  const [one, other] = [await replica(), await replica()];
+  const before = [...one.events];
+  await redis().command("PUBLISH", OUTSIDER.channel, message);
+  const entry = entryWith("new", Date.now());
+  await other.set(KEY, entry);
+  const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
+  await expect.poll(() => one.events).toContainEqual(stored);
+  expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
+  expect(purgesIn(one.events)).toEqual([]);
 });

@@ -65,60 +65,54 @@ function refusalOf(dataDir: string): string {
   throw new Error("it was opened");
 }
 
-describe("a file that cannot be used is refused and not touched:", () => {
-  it.each<[string, RegExp, (file: string, directory: string) => unknown]>([
-    [
-      "text",
-      /cannot be read.*To begin a new one/,
-      (file) => writeFileSync(file, "räksmörgås ".repeat(1_000)),
-    ],
-    [
-      "damaged in the middle",
-      /damaged|malformed.*To begin a new one/,
-      async (_, directory) => overwrite(await filledFile(directory)),
-    ],
-    [
-      "cut off",
-      /damaged|malformed/,
-      async (_, directory) => truncateSync(await filledFile(directory), 409_600),
-    ],
-    [
-      "another application's",
-      /another application\. Set another directory/,
-      (file) => withDatabase(file, "CREATE TABLE letters (text TEXT); PRAGMA application_id = 7"),
-    ],
-    [
-      "a newer version's",
-      /a newer version .*layout 99.*Run that version again.*first wait for the longest window of BUDGET/,
-      async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 99"),
-    ],
-    [
-      "an older version's",
-      /an older version .*layout 6.*To begin a new one, remove/,
-      async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 6"),
-    ],
-    ["a link", /is a link.*Move it away/, (file, directory) => symlinkSync(join(directory, "other"), file)],
-    [
-      "a hard link",
-      /is a link.*Move it away/,
-      (file, directory) => {
-        writeFileSync(join(directory, "other"), "");
-        linkSync(join(directory, "other"), file);
-      },
-    ],
-    ["a link as its log", /-wal is a link/, (file, directory) => symlinkSync(directory, `${file}-wal`)],
-    ["a directory", /is a directory.*Move it away/, (file) => mkdirSync(file)],
-  ])("%s", async (_name, reason, prepare) => {
-    const directory = temporaryDirectory();
-    const file = join(directory, SQLITE_FILE);
-    await prepare(file, directory);
-    const isFile = lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
-    const before = isFile ? readFileSync(file) : undefined;
-    const refusal = refusalOf(directory);
-    expect(refusal).toMatch(reason);
-    expect(refusal).toContain(file);
-    if (before !== undefined) expect(readFileSync(file).equals(before)).toBe(true);
-  });
+it.each<[string, RegExp, (file: string, directory: string) => unknown]>([
+  ["text", /cannot be read.*To begin a new one/, (file) => writeFileSync(file, "räksmörgås ".repeat(1_000))],
+  [
+    "damaged in the middle",
+    /damaged|malformed.*To begin a new one/,
+    async (_, directory) => overwrite(await filledFile(directory)),
+  ],
+  [
+    "cut off",
+    /damaged|malformed/,
+    async (_, directory) => truncateSync(await filledFile(directory), 409_600),
+  ],
+  [
+    "another application's",
+    /another application\. Set another directory/,
+    (file) => withDatabase(file, "CREATE TABLE letters (text TEXT); PRAGMA application_id = 7"),
+  ],
+  [
+    "a newer version's",
+    /a newer version .*layout 99.*Run that version again.*first wait for the longest window of BUDGET/,
+    async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 99"),
+  ],
+  [
+    "an older version's",
+    /an older version .*layout 6.*To begin a new one, remove/,
+    async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 6"),
+  ],
+  ["a link", /is a link.*Move it away/, (file, directory) => symlinkSync(join(directory, "other"), file)],
+  [
+    "a hard link",
+    /is a link.*Move it away/,
+    (file, directory) => {
+      writeFileSync(join(directory, "other"), "");
+      linkSync(join(directory, "other"), file);
+    },
+  ],
+  ["a link as its log", /-wal is a link/, (file, directory) => symlinkSync(directory, `${file}-wal`)],
+  ["a directory", /is a directory.*Move it away/, (file) => mkdirSync(file)],
+])("a file that cannot be used is refused and not touched: %s", async (_name, reason, prepare) => {
+  const directory = temporaryDirectory();
+  const file = join(directory, SQLITE_FILE);
+  await prepare(file, directory);
+  const isFile = lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
+  const before = isFile ? readFileSync(file) : undefined;
+  const refusal = refusalOf(directory);
+  expect(refusal).toMatch(reason);
+  expect(refusal).toContain(file);
+  if (before !== undefined) expect(readFileSync(file).equals(before)).toBe(true);
 });
 
 describe("a directory that cannot be used is refused:", () => {
@@ -167,18 +161,16 @@ describe("a directory that cannot be used is refused:", () => {
   });
 });
 
-describe("a usable file is kept:", () => {
-  it("an empty one, and one with a write-ahead log from a crash", async () => {
-    const directory = temporaryDirectory();
-    writeFileSync(join(directory, SQLITE_FILE), "");
-    appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
-    const warnings: string[] = [];
-    const backend = openSqliteStore(directory, { warnings });
-    expect(await backend.set(KEY, entryWith("1", Date.now()))).toBe(true);
-    expect(await backend.get(KEY)).toBeDefined();
-    expect(warnings).toEqual([]);
-    await backend.close();
-  });
+it("a usable file is kept: an empty one, and one with a write-ahead log from a crash", async () => {
+  const directory = temporaryDirectory();
+  writeFileSync(join(directory, SQLITE_FILE), "");
+  appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
+  const warnings: string[] = [];
+  const backend = openSqliteStore(directory, { warnings });
+  expect(await backend.set(KEY, entryWith("1", Date.now()))).toBe(true);
+  expect(await backend.get(KEY)).toBeDefined();
+  expect(warnings).toEqual([]);
+  await backend.close();
 });
 
 describe("the files on disk", () => {

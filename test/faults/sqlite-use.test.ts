@@ -117,82 +117,76 @@ describe("the size limit", () => {
   });
 });
 
-describe("a full disk", () => {
-  it("refuses writes, still serves reads, and is logged once", async () => {
-    const states: string[] = [];
-    const { backend, clock, warnings, picture } = setup(undefined, states);
-    const store = backend;
-    const { database } = store;
-    await store.set(keyOf("sold/1"), picture(50_000));
-    const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
-    // SQLite then says the very same as of a disk without room.
-    database.exec(`PRAGMA max_page_count = ${pages}`);
-    for (let round = 0; round < 5; round++) {
-      await expect(store.set(keyOf("sold/2"), picture(500_000))).rejects.toThrow(StoreUnavailable);
-      expect(await store.get(keyOf("sold/1"))).toBeDefined();
-      await clock.advance(90_000);
-    }
-    expect(warnings).toEqual([expect.stringMatching(/out of order: the cache on disk: .*full/)]);
+it("a full disk refuses writes, still serves reads, and is logged once", async () => {
+  const states: string[] = [];
+  const { backend, clock, warnings, picture } = setup(undefined, states);
+  const store = backend;
+  const { database } = store;
+  await store.set(keyOf("sold/1"), picture(50_000));
+  const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
+  // SQLite then says the very same as of a disk without room.
+  database.exec(`PRAGMA max_page_count = ${pages}`);
+  for (let round = 0; round < 5; round++) {
+    await expect(store.set(keyOf("sold/2"), picture(500_000))).rejects.toThrow(StoreUnavailable);
+    expect(await store.get(keyOf("sold/1"))).toBeDefined();
+    await clock.advance(90_000);
+  }
+  expect(warnings).toEqual([expect.stringMatching(/out of order: the cache on disk: .*full/)]);
 
-    database.exec("PRAGMA max_page_count = 1000000");
-    expect(await store.set(keyOf("sold/2"), picture(500_000))).toBe(true);
-    expect(await store.get(keyOf("sold/2"))).toBeDefined();
-    expect(warnings).toHaveLength(2);
-    expect(warnings[1]).toBe("back in order: the cache on disk");
-    expect(states).toEqual(["open", "closed"]);
-  });
+  database.exec("PRAGMA max_page_count = 1000000");
+  expect(await store.set(keyOf("sold/2"), picture(500_000))).toBe(true);
+  expect(await store.get(keyOf("sold/2"))).toBeDefined();
+  expect(warnings).toHaveLength(2);
+  expect(warnings[1]).toBe("back in order: the cache on disk");
+  expect(states).toEqual(["open", "closed"]);
 });
 
-describe("a file that is damaged while the process runs", () => {
-  it("gives correct answers, misses or an outage, and is refused at the next start", async () => {
-    const { backend, clock, warnings, file, picture } = setup();
-    const store = backend;
-    for (let index = 0; index < 300; index++) {
-      const body = Buffer.alloc(10_000, index);
-      await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
-    }
-    backend.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
-    const random = createRandom(1);
-    const descriptor = openSync(file, "r+");
-    for (let at = 4096 * 3; at < statSync(file).size; at += random.between(4096, 40_960))
-      writeSync(descriptor, Buffer.alloc(64, 0xa5), 0, 64, at);
-    closeSync(descriptor);
+it("a file that is damaged while the process runs gives correct answers, misses or an outage, and is refused at the next start", async () => {
+  const { backend, clock, warnings, file, picture } = setup();
+  const store = backend;
+  for (let index = 0; index < 300; index++) {
+    const body = Buffer.alloc(10_000, index);
+    await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
+  }
+  backend.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
+  const random = createRandom(1);
+  const descriptor = openSync(file, "r+");
+  for (let at = 4096 * 3; at < statSync(file).size; at += random.between(4096, 40_960))
+    writeSync(descriptor, Buffer.alloc(64, 0xa5), 0, 64, at);
+  closeSync(descriptor);
 
-    const seen = { right: 0, missed: 0, refused: 0 };
-    for (let index = 0; index < 300; index++) {
-      const found = await store.get(keyOf(`sold/${index}`)).catch((error: unknown) => {
-        expect(error).toBeInstanceOf(StoreUnavailable);
-        return "refused" as const;
-      });
-      await clock.advance(2_000);
-      if (found === "refused") seen.refused++;
-      else if (found === undefined) seen.missed++;
-      else {
-        seen.right++;
-        expect(found.bodies.identity?.equals(Buffer.alloc(10_000, index))).toBe(true);
-      }
-    }
-    expect(seen.missed + seen.refused).toBeGreaterThan(20);
-    await store.set(keyOf("new"), picture(1_000)).catch((error: unknown) => {
+  const seen = { right: 0, missed: 0, refused: 0 };
+  for (let index = 0; index < 300; index++) {
+    const found = await store.get(keyOf(`sold/${index}`)).catch((error: unknown) => {
       expect(error).toBeInstanceOf(StoreUnavailable);
+      return "refused" as const;
     });
-    await backend.close();
-    expect(() => openSqliteStore(join(file, ".."), { warnings, clock })).toThrow(/damaged|cannot be read/);
+    await clock.advance(2_000);
+    if (found === "refused") seen.refused++;
+    else if (found === undefined) seen.missed++;
+    else {
+      seen.right++;
+      expect(found.bodies.identity?.equals(Buffer.alloc(10_000, index))).toBe(true);
+    }
+  }
+  expect(seen.missed + seen.refused).toBeGreaterThan(20);
+  await store.set(keyOf("new"), picture(1_000)).catch((error: unknown) => {
+    expect(error).toBeInstanceOf(StoreUnavailable);
   });
+  await backend.close();
+  expect(() => openSqliteStore(join(file, ".."), { warnings, clock })).toThrow(/damaged|cannot be read/);
 });
 
-describe("a closed backend", () => {
-  it("refuses everything without a log line", async () => {
-    const { backend, warnings, picture } = setup();
-    const late = backend.set(keyOf("sold/1"), entryWith("x".repeat(100_000)));
-    await backend.close();
-    await backend.close();
-    await expect(late).rejects.toThrow(StoreUnavailable);
-    await expect(backend.get(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
-    await expect(backend.set(keyOf("sold/1"), picture(1))).rejects.toThrow(StoreUnavailable);
-    await expect(backend.remove(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
-    await expect(backend.purge({ kind: "all" }, true)).rejects.toThrow(StoreUnavailable);
-    expect(backend.stats()).toBeUndefined();
-    expect(warnings).toEqual([]);
-  });
+it("a closed backend refuses everything without a log line", async () => {
+  const { backend, warnings, picture } = setup();
+  const late = backend.set(keyOf("sold/1"), entryWith("x".repeat(100_000)));
+  await backend.close();
+  await backend.close();
+  await expect(late).rejects.toThrow(StoreUnavailable);
+  await expect(backend.get(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
+  await expect(backend.set(keyOf("sold/1"), picture(1))).rejects.toThrow(StoreUnavailable);
+  await expect(backend.remove(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
+  await expect(backend.purge({ kind: "all" }, true)).rejects.toThrow(StoreUnavailable);
+  expect(backend.stats()).toBeUndefined();
+  expect(warnings).toEqual([]);
 });

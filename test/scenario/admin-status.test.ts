@@ -1,5 +1,5 @@
 /** The status page's files, and the status that it asks for. */
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import type { Status } from "../../src/admin/status/status.ts";
 import { ask } from "../support/ask.ts";
@@ -26,57 +26,55 @@ it("the page loads only its own files, has a strict policy, and is cached by bro
   expect((await gateway.admin("/page/../guard.ts")).status).toBe(404);
 });
 
-describe("GET /status", () => {
-  it("shows requests, apps, budget and circuits with their start, and says what is wrong first", async () => {
-    const before = Date.now();
-    const gateway = await startGateway({ settings: "apps: [{ id: web }]", env: { BUDGET: "10/1h" } });
-    const headers = { "x-app-id": "web" };
-    for (let at = 0; at < 3; at++) await gateway.get("/areas?q=Nacka", { headers });
-    await gateway.get("/areas?limit=no", { headers });
-    gateway.sandbox.faults.add({ status: 503, retryAfter: "60" });
-    await gateway.get("/sold/1", { headers: { "user-agent": "feed/2.1" } });
-    const status = await statusOf(gateway, "?span=1h");
-    expect(status).toMatchObject({
-      scope: "alone",
-      mode: "enforce",
-      processes: [{ startedAt: expect.any(Number) }],
-      requests: { cached: 2, fetched: 1, failed: 1, mistakes: 1 },
-      saved: { hit: 2 },
-      asked: [{ query: "areas?q=Nacka", count: 3 }, {}],
-      series: { stepMs: 20_000 },
-      budget: { api: { windows: [{ name: "1h", limit: 10, remaining: 8, comesBack: [{ calls: 1 }] }] } },
-      upstream: { areas: { calls: 1, failed: 0 }, sold: { failed: 1, lastFailure: "status 503" } },
-      apps: [
-        { app: "feed", failed: 1, failures: { "upstream-unavailable": 1 }, userAgent: "feed/2.1" },
-        {
-          app: "web",
-          isListed: true,
-          cached: 2,
-          fetched: 1,
-          mistakes: 1,
-          spent: { "1h": 1 },
-          shares: [{ name: "1h" }],
-        },
-      ],
-    });
-    const [circuit] = status.budget.api.circuits;
-    expect(circuit).toMatchObject({ scope: "sold", state: "open", cause: "unavailable" });
-    expect(circuit?.since).toBeGreaterThanOrEqual(before - 1_000);
-    expect(circuit?.since).toBeLessThanOrEqual(Date.now() + 1_000);
-    expect(circuit?.until).toBeGreaterThan(before + 50_000);
-    expect(status.sentences).toMatchObject([
+it("GET /status shows requests, apps, budget and circuits with their start, and says what is wrong first", async () => {
+  const before = Date.now();
+  const gateway = await startGateway({ settings: "apps: [{ id: web }]", env: { BUDGET: "10/1h" } });
+  const headers = { "x-app-id": "web" };
+  for (let at = 0; at < 3; at++) await gateway.get("/areas?q=Nacka", { headers });
+  await gateway.get("/areas?limit=no", { headers });
+  gateway.sandbox.faults.add({ status: 503, retryAfter: "60" });
+  await gateway.get("/sold/1", { headers: { "user-agent": "feed/2.1" } });
+  const status = await statusOf(gateway, "?span=1h");
+  expect(status).toMatchObject({
+    scope: "alone",
+    mode: "enforce",
+    processes: [{ startedAt: expect.any(Number) }],
+    requests: { cached: 2, fetched: 1, failed: 1, mistakes: 1 },
+    saved: { hit: 2 },
+    asked: [{ query: "areas?q=Nacka", count: 3 }, {}],
+    series: { stepMs: 20_000 },
+    budget: { api: { windows: [{ name: "1h", limit: 10, remaining: 8, comesBack: [{ calls: 1 }] }] } },
+    upstream: { areas: { calls: 1, failed: 0 }, sold: { failed: 1, lastFailure: "status 503" } },
+    apps: [
+      { app: "feed", failed: 1, failures: { "upstream-unavailable": 1 }, userAgent: "feed/2.1" },
       {
-        id: "api-unavailable",
-        level: "bad",
-        text: expect.stringMatching(
-          /^feed gets 503 since [\d:]{8} UTC: the API for sold records answers 503 and asks for a pause\. The next try is in /,
-        ),
+        app: "web",
+        isListed: true,
+        cached: 2,
+        fetched: 1,
+        mistakes: 1,
+        spent: { "1h": 1 },
+        shares: [{ name: "1h" }],
       },
-    ]);
-    expect(status.problems.map(({ what }) => what)).toEqual(
-      expect.arrayContaining(["upstream-unavailable", "sold: status 503"]),
-    );
+    ],
   });
+  const [circuit] = status.budget.api.circuits;
+  expect(circuit).toMatchObject({ scope: "sold", state: "open", cause: "unavailable" });
+  expect(circuit?.since).toBeGreaterThanOrEqual(before - 1_000);
+  expect(circuit?.since).toBeLessThanOrEqual(Date.now() + 1_000);
+  expect(circuit?.until).toBeGreaterThan(before + 50_000);
+  expect(status.sentences).toMatchObject([
+    {
+      id: "api-unavailable",
+      level: "bad",
+      text: expect.stringMatching(
+        /^feed gets 503 since [\d:]{8} UTC: the API for sold records answers 503 and asks for a pause\. The next try is in /,
+      ),
+    },
+  ]);
+  expect(status.problems.map(({ what }) => what)).toEqual(
+    expect.arrayContaining(["upstream-unavailable", "sold: status 503"]),
+  );
 });
 
 it("/budget shows for each app what is left in each window, and when more is free", async () => {
@@ -102,35 +100,33 @@ it("/budget shows for each app what is left in each window, and when more is fre
   }
 });
 
-describe("with Redis, GET /status", () => {
-  it("shows all processes, and says that it shows one process while Redis is down", async () => {
-    const redis = await redisForTest();
-    const [first, second] = await startTwo({ redis, settings: "redis: {}" });
-    await first.get("/areas?q=Nacka");
-    await second.get("/areas?q=Nacka");
-    await expect.poll(() => statusOf(first)).toMatchObject({ scope: "all" });
-    // What anyone else writes is not shown, even if it is a copy of what a replica has written.
-    const key = [await redis.command("KEYS", "*:status")].flat().join();
-    const copied = [await redis.command("HVALS", key)].flat().map(String);
-    await redis.command("HSET", key, "another", copied[0] ?? "", "third", '{"processes":1e9}');
-    for (const gateway of [first, second]) {
-      await expect
-        .poll(() => statusOf(gateway))
-        .toMatchObject({
-          scope: "all",
-          processes: [{}, {}],
-          asked: [{ query: "areas?q=Nacka", count: 2 }],
-          requests: { cached: 1, fetched: 1 },
-        });
-    }
-    await redis.kill();
+it("with Redis, GET /status shows all processes, and says that it shows one process while Redis is down", async () => {
+  const redis = await redisForTest();
+  const [first, second] = await startTwo({ redis, settings: "redis: {}" });
+  await first.get("/areas?q=Nacka");
+  await second.get("/areas?q=Nacka");
+  await expect.poll(() => statusOf(first)).toMatchObject({ scope: "all" });
+  // What anyone else writes is not shown, even if it is a copy of what a replica has written.
+  const key = [await redis.command("KEYS", "*:status")].flat().join();
+  const copied = [await redis.command("HVALS", key)].flat().map(String);
+  await redis.command("HSET", key, "another", copied[0] ?? "", "third", '{"processes":1e9}');
+  for (const gateway of [first, second]) {
     await expect
-      .poll(() => statusOf(first))
+      .poll(() => statusOf(gateway))
       .toMatchObject({
-        scope: "cut-off",
-        processes: [{}],
-        asked: [{ count: 1 }],
-        outages: [{ what: expect.stringContaining("Redis") }],
+        scope: "all",
+        processes: [{}, {}],
+        asked: [{ query: "areas?q=Nacka", count: 2 }],
+        requests: { cached: 1, fetched: 1 },
       });
-  });
+  }
+  await redis.kill();
+  await expect
+    .poll(() => statusOf(first))
+    .toMatchObject({
+      scope: "cut-off",
+      processes: [{}],
+      asked: [{ count: 1 }],
+      outages: [{ what: expect.stringContaining("Redis") }],
+    });
 });

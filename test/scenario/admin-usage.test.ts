@@ -129,24 +129,22 @@ describe("GET /usage", () => {
   });
 });
 
-describe("a time in which calls were not recorded", () => {
-  const unrecorded: Unrecorded = { since: NOON - 5 * HOUR_MS, until: NOON - 4 * HOUR_MS };
-  const written = { since: "2026-11-21T07:00:00.000Z", until: "2026-11-21T08:00:00.000Z" };
+const unrecorded: Unrecorded = { since: NOON - 5 * HOUR_MS, until: NOON - 4 * HOUR_MS };
+const written = { since: "2026-11-21T07:00:00.000Z", until: "2026-11-21T08:00:00.000Z" };
 
-  it.each<[string, string, number, unknown[], boolean]>([
-    ["nobody knows whether the limits were kept", "-6h", 0, ["unknown", "unknown", "unknown"], true],
-    ["a limit that other calls exceeded was not kept", "-6h", 3, [false, "unknown", "unknown"], true],
-    ["it concerns only windows that may contain them", "-1h", 0, [true, "unknown", true], true],
-    ["it does not concern a period before", "-40h&to=-30h", 0, [true, true, true], false],
-  ])("%s", async (_title, from, others, kept, isShown) => {
-    const desk = await openDesk(unrecorded);
-    for (let each = 0; each < others; each++) desk.sent(30_000 + each);
-    const report: { windows?: { kept: unknown }[]; unrecorded?: unknown } = Object(
-      (await desk.ask(`?from=${from}`)).json(),
-    );
-    expect(report.windows?.map((window) => window.kept)).toEqual(kept);
-    expect(report.unrecorded).toEqual(isShown ? written : undefined);
-  });
+it.each<[string, string, number, unknown[], boolean]>([
+  ["nobody knows whether the limits were kept", "-6h", 0, ["unknown", "unknown", "unknown"], true],
+  ["a limit that other calls exceeded was not kept", "-6h", 3, [false, "unknown", "unknown"], true],
+  ["it concerns only windows that may contain them", "-1h", 0, [true, "unknown", true], true],
+  ["it does not concern a period before", "-40h&to=-30h", 0, [true, true, true], false],
+])("a time in which calls were not recorded: %s", async (_title, from, others, kept, isShown) => {
+  const desk = await openDesk(unrecorded);
+  for (let each = 0; each < others; each++) desk.sent(30_000 + each);
+  const report: { windows?: { kept: unknown }[]; unrecorded?: unknown } = Object(
+    (await desk.ask(`?from=${from}`)).json(),
+  );
+  expect(report.windows?.map((window) => window.kept)).toEqual(kept);
+  expect(report.unrecorded).toEqual(isShown ? written : undefined);
 });
 
 describe("usage as CSV", () => {

@@ -6,9 +6,7 @@ import { play, readStories } from "./play.ts";
 const PAGE = readFileSync("docs/internals/http-conformance.md", "utf8");
 const CASES = readStories(readFileSync("docs/internals/http-cases.txt", "utf8"));
 
-describe("RFC 9111 and RFC 5861", () => {
-  it.each(CASES)("$title", play);
-});
+it.each(CASES)("RFC 9111 and RFC 5861 $title", play);
 
 /** The clauses that require something. */
 const CLAUSES = (

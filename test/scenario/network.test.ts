@@ -153,32 +153,30 @@ describe("an HTTP proxy", () => {
   });
 });
 
-describe("an app with a token", () => {
-  it("is counted only with its token; the token may change", async () => {
-    const tokenFile = fileWith("the-token-of-web\n");
-    const gateway = await startGateway({
-      settings: JSON.stringify({ apps: [{ id: "web", tokenFile }, { id: "open" }], log: { access: "on" } }),
-    });
-    let requests = 0;
-    const countsAs = async (appId: string, token?: string): Promise<string> => {
-      const id = `request-${++requests}`;
-      const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-      await gateway.get("/areas?q=a", {
-        headers: { "x-app-id": appId, "x-request-id": id, ...authorization },
-      });
-      return String((await gateway.logged('"msg":"request"', id))["app"]);
-    };
-    expect(await countsAs("web", "the-token-of-web")).toBe("web");
-    expect(await countsAs("web", "a-guess")).toBe("other");
-    expect(await countsAs("web")).toBe("other");
-    expect(await countsAs("open", "whatever")).toBe("open");
-    await gateway.logged("Requests name an app without its token.");
-    expect(await gateway.metric('gateway_app_tokens_refused_total{app="web"}')).toBe(2);
-
-    writeFileSync(tokenFile, "another-token-of-web\n");
-    await gateway.logged("The new content is in use.");
-    expect(await countsAs("web", "another-token-of-web")).toBe("web");
-    expect(gateway.log.join("")).not.toContain("the-token-of-web");
-    expect(gateway.log.join("")).not.toContain('another-token-of-web"');
+it("an app with a token is counted only with its token; the token may change", async () => {
+  const tokenFile = fileWith("the-token-of-web\n");
+  const gateway = await startGateway({
+    settings: JSON.stringify({ apps: [{ id: "web", tokenFile }, { id: "open" }], log: { access: "on" } }),
   });
+  let requests = 0;
+  const countsAs = async (appId: string, token?: string): Promise<string> => {
+    const id = `request-${++requests}`;
+    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    await gateway.get("/areas?q=a", {
+      headers: { "x-app-id": appId, "x-request-id": id, ...authorization },
+    });
+    return String((await gateway.logged('"msg":"request"', id))["app"]);
+  };
+  expect(await countsAs("web", "the-token-of-web")).toBe("web");
+  expect(await countsAs("web", "a-guess")).toBe("other");
+  expect(await countsAs("web")).toBe("other");
+  expect(await countsAs("open", "whatever")).toBe("open");
+  await gateway.logged("Requests name an app without its token.");
+  expect(await gateway.metric('gateway_app_tokens_refused_total{app="web"}')).toBe(2);
+
+  writeFileSync(tokenFile, "another-token-of-web\n");
+  await gateway.logged("The new content is in use.");
+  expect(await countsAs("web", "another-token-of-web")).toBe("web");
+  expect(gateway.log.join("")).not.toContain("the-token-of-web");
+  expect(gateway.log.join("")).not.toContain('another-token-of-web"');
 });

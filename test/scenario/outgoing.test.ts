@@ -111,35 +111,36 @@ describe("every upstream request", () => {
   });
 });
 
-describe("an upstream answer", () => {
-  const INTERNAL = {
-    "set-cookie": "internal=1",
-    server: "Apache internal",
-    "x-powered-by": "PHP internal",
-    via: "1.1 internal",
-    "x-internal-host": "internal",
-    "x-debug-token": "internal",
-    "proxy-authenticate": "Basic realm=internal",
-    "access-control-allow-origin": "https://internal.example",
-    "cache-control": "private, max-age=1",
-    expires: "Sat, 01 Jan 2000 00:00:00 GMT",
-    age: "77",
-    "cache-status": "internal; hit",
-    "x-request-id": "internal",
-    vary: "x-internal",
-    connection: "keep-alive, x-hop",
-    "x-hop": "internal",
-    trailer: "x-internal-trailer",
-  };
+const INTERNAL = {
+  "set-cookie": "internal=1",
+  server: "Apache internal",
+  "x-powered-by": "PHP internal",
+  via: "1.1 internal",
+  "x-internal-host": "internal",
+  "x-debug-token": "internal",
+  "proxy-authenticate": "Basic realm=internal",
+  "access-control-allow-origin": "https://internal.example",
+  "cache-control": "private, max-age=1",
+  expires: "Sat, 01 Jan 2000 00:00:00 GMT",
+  age: "77",
+  "cache-status": "internal; hit",
+  "x-request-id": "internal",
+  vary: "x-internal",
+  connection: "keep-alive, x-hop",
+  "x-hop": "internal",
+  trailer: "x-internal-trailer",
+};
 
-  it.each([
-    ["fetched", 200, {}, 200, "77"],
-    ["streamed", 200, NO_STORE, 200, "0"],
-    ["fetched", 404, {}, 404, "77"],
-    ["streamed", 400, NO_STORE, 400, "0"],
-    ["fetched", 500, {}, 502, "0"],
-    ["streamed", 503, NO_STORE, 503, "0"],
-  ])("(%s, status %i) is passed on without hop-by-hop headers", async (_how, status, headers, given, age) => {
+it.each([
+  ["fetched", 200, {}, 200, "77"],
+  ["streamed", 200, NO_STORE, 200, "0"],
+  ["fetched", 404, {}, 404, "77"],
+  ["streamed", 400, NO_STORE, 400, "0"],
+  ["fetched", 500, {}, 502, "0"],
+  ["streamed", 503, NO_STORE, 503, "0"],
+])(
+  "an upstream answer (%s, status %i) is passed on without hop-by-hop headers",
+  async (_how, status, headers, given, age) => {
     const upstream = await startUpstream((response) => {
       response.writeHead(status, { ...INTERNAL, "content-type": "application/json" });
       response.write(NO_AREAS);
@@ -154,5 +155,5 @@ describe("an upstream answer", () => {
     expect(JSON.stringify(reply.headers)).not.toContain("internal");
     // A stored answer has the upstream's Age.
     expect(reply.headers.age).toBe(age);
-  });
-});
+  },
+);

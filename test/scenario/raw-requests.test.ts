@@ -1,5 +1,5 @@
 /** Requests byte for byte: raw-requests.txt. Malformed ones are refused or closed, cause no upstream call, and do not affect others. */
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { exchangeRaw } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
@@ -56,8 +56,9 @@ async function outcomeOf(gateway: TestGateway, bytes: string, wanted: string): P
     .join(" | ");
 }
 
-describe("requests, byte for byte", () => {
-  it.each(sectionsOf(new URL("raw-requests.txt", import.meta.url)))("$title", async ({ rows }) => {
+it.each(sectionsOf(new URL("raw-requests.txt", import.meta.url)))(
+  "requests, byte for byte $title",
+  async ({ rows }) => {
     const clock = createLeapingClock();
     const gateway = await startGateway({ clock, settings: SETTINGS });
     const found: [given: string, outcome: string][] = [];
@@ -69,5 +70,5 @@ describe("requests, byte for byte", () => {
     expect(found).toEqual(rows);
     expect((await gateway.get("/areas?q=Lund")).status).toBe(200);
     for (const line of gateway.log) expect(JSON.parse(line)).toMatchObject({ level: expect.any(String) });
-  });
-});
+  },
+);

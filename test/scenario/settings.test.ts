@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { cacheStatus } from "../support/ask.ts";
 import { command } from "../support/command.ts";
@@ -25,14 +25,15 @@ it("the lifetime of an answer ends early if memory is full, the least recently u
   expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
 });
 
-describe("the interface's two spellings of the offset", () => {
-  it.each(["offset", "offSet"] as const)("%s passes as it is", async (offsetSpelling) => {
+it.each(["offset", "offSet"] as const)(
+  "the interface's two spellings of the offset %s passes as it is",
+  async (offsetSpelling) => {
     const gateway = await startGateway({ sandbox: { offsetSpelling } });
     const reply = await gateway.get("/sold?limit=2&offset=4");
     expect(reply.text).toContain(`"${offsetSpelling}":4`);
     expect(reply.text).toBe(pageOf(gateway.sandbox, "/sold?limit=2&offset=4", offsetSpelling));
-  });
-});
+  },
+);
 
 it("settings are read when the file has changed, with watchSettings; mistakes in it change nothing", async () => {
   const env = { BUDGET: "", WATCH_SETTINGS: "true" };

@@ -109,14 +109,12 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
   });
 });
 
-describe("without OTEL variables", () => {
-  it("no OpenTelemetry module is loaded", async () => {
-    const fleet = await startFleet({ NODE_OPTIONS: `--import=${COUNTER}` });
-    const replica = await fleet.start();
-    await replica.get("/areas?q=Nacka");
-    void replica.kill("SIGTERM");
-    expect(await replica.says(/loaded (\d+)/)).toMatchObject({ 1: "0" });
-  });
+it("without OTEL variables no OpenTelemetry module is loaded", async () => {
+  const fleet = await startFleet({ NODE_OPTIONS: `--import=${COUNTER}` });
+  const replica = await fleet.start();
+  await replica.get("/areas?q=Nacka");
+  void replica.kill("SIGTERM");
+  expect(await replica.says(/loaded (\d+)/)).toMatchObject({ 1: "0" });
 });
 
 /** Variables (ENDPOINT is one of a collector), and the protocol or the problem that comes of them. */
