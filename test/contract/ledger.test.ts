@@ -93,7 +93,7 @@ it.each<[string, number, string, number]>([
   ["the clock was set back before the kill", -DAY_MS, "same", MINUTE_MS],
   ["the machine started again: the time of day counts", 0, "new", MINUTE_MS],
   ["the machine started again, and a line of the future was corrected meanwhile", -DAY_MS, "new", 30_000],
-])("the age of a call after a restart %s", async (_title, setByMs, boot, ageMs) => {
+])("the age of a call after a restart: %s", async (_title, setByMs, boot, ageMs) => {
   const directory = temporaryDirectory();
   const clock = createFakeClock();
   await during(directory, clock, async (ledger) => {
