@@ -28,8 +28,11 @@ export interface Purge {
 /** The parts of an entry that decide whether a purge applies. */
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
-/** More marks than this are folded into one purge of everything. That is safe: it only purges more. */
-const MOST_PURGES = 1000;
+/**
+ * More marks than this are folded into one purge of everything. That is safe: it only purges more. Redis keeps 1,000 purges, and
+ * one of everything stands for those before them.
+ */
+const MOST_PURGES = 1_001;
 
 export class Purges {
   /** The epoch of the latest known purge; 0 if there is none. */

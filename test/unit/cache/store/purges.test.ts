@@ -27,6 +27,16 @@ describe("a purge", () => {
     expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 12 })).toBe("stale");
   });
 
+  it("purges nothing else when Redis' stream of purges is full", () => {
+    const purges = new Purges();
+    // Redis keeps 1000, and one of everything stands for those before them.
+    const kept = Array.from({ length: 1_000 }, (_, nth) =>
+      purge(20 + nth, { kind: "tag", tag: `record:${nth}` }, true),
+    );
+    purges.add([purge(20, { kind: "all" }, true), ...kept]);
+    expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 20 })).toBe("kept");
+  });
+
   it("is never forgotten, however many follow", () => {
     const purges = new Purges();
     purges.add([purge(11, { kind: "tag", tag: "area:76" })]);
