@@ -79,7 +79,7 @@ describe("every upstream request", () => {
     await gateway.get("/areas?q=first");
     const second = gateway.get("/areas?q=second");
     // It waits for a permit.
-    await clock.armed(4_001);
+    await expect.poll(async () => (await gateway.budget()).queue.interactive).toBe(1);
     await clock.advance(4_001);
     expect((await second).status).toBe(200);
     expect(upstream.seen.map((seen) => signatureOf(seen).time)).toEqual([start, Math.floor(start + 4.001)]);
