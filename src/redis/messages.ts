@@ -56,7 +56,7 @@ const message = z.discriminatedUnion("kind", [
   /** The status page of a replica needs the texts of the others. */
   z.object({ kind: z.literal("status-wanted") }),
   /** The text of a replica, which is in a key (replica-status.ts). */
-  z.object({ kind: z.literal("status"), text: z.string() }),
+  z.object({ kind: z.literal("status"), replica: z.string(), text: z.string() }),
 ]);
 
 export type Message = z.infer<typeof message>;

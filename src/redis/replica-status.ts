@@ -28,7 +28,7 @@ export function createStatusTexts(redis: RedisService) {
   let writtenAt = Number.NEGATIVE_INFINITY;
 
   async function post(): Promise<void> {
-    const text = redis.bus.textOf({ kind: "status", text: write() });
+    const text = redis.bus.textOf({ kind: "status", replica, text: write() });
     writtenAt = clock.monotonic();
     await redis.run("status", key, async (client) => {
       await client.hset(key, replica, text);
@@ -62,10 +62,11 @@ export function createStatusTexts(redis: RedisService) {
       await pause(clock, OTHERS_MS);
       const texts = await redis.run("status", key, (client) => client.hgetall(key));
       for (const field of seen.keys()) if (texts[field] === undefined) seen.delete(field);
-      return Object.entries(texts)
-        .filter(([field, text]) => isAlive(field, text))
-        .map(([, text]) => redis.bus.read(text, MOST_CHARACTERS))
-        .flatMap((message) => (message?.kind === "status" ? message.text : []));
+      return Object.entries(texts).flatMap(([field, text]) => {
+        const message = isAlive(field, text) ? redis.bus.read(text, MOST_CHARACTERS) : undefined;
+        // Anyone who may write to Redis can copy a text to another field.
+        return message?.kind === "status" && message.replica === field ? message.text : [];
+      });
     },
   };
 }
