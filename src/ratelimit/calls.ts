@@ -298,7 +298,8 @@ export class Calls {
    */
   #next(refused: ReadonlySet<string>): Head | undefined {
     const due = this.#due();
-    if (due.length === 0 || this.#now() < this.admission.blockedUntil) return undefined;
+    const isBlocked = this.#now() < this.admission.blockedUntil && !this.#isObserving();
+    if (due.length === 0 || isBlocked) return undefined;
     const { inFlight, windows } = this.admission.situation();
     const shortestFirst = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
     const { limit, remaining } = inFlight.window;

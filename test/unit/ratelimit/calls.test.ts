@@ -166,3 +166,31 @@ it("the permit of a caller that does not come back is free for callers of other 
   for (const query of ["q4", "q5"])
     expect([query, await answered(there, "next", query)]).toEqual([query, true]);
 });
+
+it("from the change to observe on, no call waits for a permit", async () => {
+  const clock = fakeTime();
+  const windows = [{ limit: 1, windowMs: 24 * 60 * MINUTE }];
+  const limiters = createFakeLimiters({ windows, now: clock.monotonic });
+  const waiting = waitingOf({ deadlineAt: clock.now() + MINUTE });
+  const [, second] = [1, 2].map(() => {
+    const scene = createScene({ clock, windows, limiters });
+    // Both expect the only permit.
+    scene.call("app", {}, waiting).answer();
+    return scene;
+  });
+  await clock.advance(SECOND);
+  second?.budget.configure({
+    concurrency: 4,
+    spacingMs: 0,
+    mode: "observe",
+    reserve: 0.2,
+    replicas: 1,
+    arrivalMs: SECOND,
+    maxCoolOffMs: 5 * MINUTE,
+    perDay: new Map(),
+    windows: [{ name: "1d", limit: 1, windowMs: 24 * 60 * MINUTE }],
+  });
+  const observed = second?.call("app", { query: "observed" }, waiting);
+  await clock.advance(SECOND);
+  expect([limiters.sends.length, observed?.hasStarted()]).toEqual([2, true]);
+});
