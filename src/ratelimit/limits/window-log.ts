@@ -29,7 +29,9 @@ export class WindowLog {
     this.#calls.delete(id);
     for (const name of [undefined, call.app]) {
       const instants = this.#instants.get(name) ?? [];
-      instants.splice(indexAfter(instants, call.at) - 1, 1);
+      const index = indexAfter(instants, call.at) - 1;
+      // It is missing if it was forgotten before its call.
+      if (instants[index] === call.at) instants.splice(index, 1);
       if (instants.length === 0) this.#instants.delete(name);
     }
   }
@@ -67,10 +69,18 @@ export class WindowLog {
 
   /** Forgets calls that count from earlier instants. */
   forget(before: number): void {
-    for (const [id, { at }] of this.#calls) {
+    const names = new Set<string | undefined>();
+    for (const [id, { app, at }] of this.#calls) {
       // The calls are roughly in order. A call that is missed now is forgotten later.
       if (at >= before) break;
-      this.drop(id);
+      this.#calls.delete(id);
+      names.add(undefined).add(app);
+    }
+    // All at once: each removal moves all later instants.
+    for (const name of names) {
+      const instants = this.#instants.get(name) ?? [];
+      instants.splice(0, indexAfter(instants, before - 1));
+      if (instants.length === 0) this.#instants.delete(name);
     }
   }
 }
