@@ -152,6 +152,25 @@ it("a replica that dies costs its purse while it might go on, and then few calls
   await expect.poll(left).toBe(2_000 - 6);
 });
 
+it("the calls of other replicas are counted by app after Redis has lost its data, even if its clock is behind", async () => {
+  const server = await redisForTest();
+  const windows = [
+    { name: "1s", limit: 20, windowMs: 1_000 },
+    { name: "1h", limit: 1_000, windowMs: 3_600_000 },
+  ];
+  const [one, two] = [join(server, { windows }), join(server, { windows })];
+  await isShared(one.limiter);
+  await isShared(two.limiter);
+  const countsOf = (): string[] => [...(one.limiter.state().windows[1]?.byApp.keys() ?? [])];
+  const now = String(Date.now());
+  const line = ["k", "s", "i", "call@before", "t", now, "r", "listings", "c", "miss", "q", "q", "l", ""];
+  await server.command("XADD", `${PREFIX}ledger`, `${Date.now() + 3_600_000}-0`, ...line);
+  await expect.poll(countsOf).toContain("before");
+  await server.command("FLUSHALL");
+  await expect.poll(() => take(two.limiter, { app: "after" })).toBe("permit");
+  await expect.poll(countsOf).toContain("after");
+});
+
 it("5,000 invented apps do not make a command slow", async () => {
   const server = await redisForTest();
   const { command } = server;

@@ -461,8 +461,10 @@ export class SharedLimiter implements Limiter {
   #reportChange(reply: Heard, before: Heard | undefined): void {
     const { origin, dataLost, warn } = this.#options;
     if (reply.isOldVersion === true && before?.isOldVersion !== true) warn(OLD_VERSION, { origin });
+    if (before === undefined || before.epoch === reply.epoch) return;
+    this.#apps.restart();
     // Both origins lose their data at once. One report is enough.
-    if (before === undefined || before.epoch === reply.epoch || origin !== "api") return;
+    if (origin !== "api") return;
     dataLost();
     warn(DATA_LOST, {});
   }
