@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 
 import type * as Sandbox from "../sandbox/sandbox.ts";
+import { describePortInUse } from "../process/listen.ts";
 import { onStopSignal } from "../process/signals.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { PORT, wholeNumber } from "./settings-options.ts";
@@ -43,7 +44,9 @@ async function runSandbox(given: SandboxArguments): Promise<void> {
     );
     await stop;
   } catch (error) {
-    throw new CommandFailure(`sandbox: ${error instanceof Error ? error.message : String(error)}`);
+    const ports = { [port]: "--port", [controlPort]: "--control-port" };
+    const why = describePortInUse(error, ports) ?? (error instanceof Error ? error.message : String(error));
+    throw new CommandFailure(`sandbox: ${why}`);
   } finally {
     await sandbox.close();
   }

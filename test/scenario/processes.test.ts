@@ -46,6 +46,25 @@ describe("the gateway's process", () => {
       `Port ${taken} is in use by another program. Choose another with --port, PORT or server.port.\n`,
     );
   });
+
+  it("the sandbox ends with a reason if its port is taken", async () => {
+    const taken = new URL((await startFleet()).env["UPSTREAM_URL"] ?? "").port;
+    const sandbox = run([
+      "sandbox",
+      "--port",
+      "0",
+      "--control-port",
+      taken,
+      "--listings",
+      "1",
+      "--sold",
+      "1",
+    ]);
+    expect(await sandbox.ended).toBe(1);
+    expect(sandbox.output()).toBe(
+      `sandbox: Port ${taken} is in use by another program. Choose another with --control-port.\n`,
+    );
+  });
 });
 
 /** A condition that holds soon, also on a busy machine. */
