@@ -150,13 +150,11 @@ export class Calls {
         this.#withdrawLate(entry, request.app);
       });
     };
-    this.#waiting.add(entry);
-    this.admission.places.tell();
-    this.#startJobs();
+    this.#enterQueue(entry);
     callers.onChange(() => {
       if (!this.#waiting.has(entry)) return;
       if (entry.at > this.#now()) this.#placeAgain(entry, entry);
-      this.#startJobs();
+      if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
     // A caller is refused alone if its deadline passes before those of other callers. The timer above refuses the last one.
     callers.inQueue((caller) =>
@@ -169,6 +167,16 @@ export class Calls {
       cancel();
       callers.abandoned.removeEventListener("abort", onAbandoned);
     };
+  }
+
+  /** Less urgent calls may lose their places to the call. Their callers learn it at once. */
+  #enterQueue(entry: Entry): void {
+    this.#waiting.add(entry);
+    this.admission.places.tell();
+    const urgency = urgencyOf(entry);
+    for (const other of this.#waiting)
+      if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now()) this.#placeAgain(other);
+    this.#startJobs();
   }
 
   /** @param kept the place that it may use in any case @param notBefore it gets no permit before this instant */
@@ -360,4 +368,8 @@ function isBefore(rank: readonly number[], other: readonly number[]): boolean {
 
 function nameOf({ app, priority }: AppCall): string {
   return `${priority} ${app}`;
+}
+
+function urgencyOf({ request }: Entry): number {
+  return PRIORITIES.indexOf(request.waiting.priority());
 }

@@ -109,7 +109,7 @@ class WindowPlan {
     this.#least = Math.max(this.reserved, isLong ? keptForListed : keptForNewcomers);
     this.#leaveBeyondShare = shares.leftToOthersOf(app);
     // To the next whole call for listed apps, so that they do not lose calls to rounding.
-    const most = isId || isLong ? share : Math.max(1, share) - 0.5;
+    const most = isId || isLong ? share : Math.max(1, share) - 0.25;
     this.#share = isAlone ? Number.POSITIVE_INFINITY : most;
     const mostOfGroup = Math.max(1, group - (shares.isGreedy(app) ? headroom / 2 : 0));
     this.#groupShare = isId && !isLong && group < window.limit ? mostOfGroup : Number.POSITIVE_INFINITY;
