@@ -175,7 +175,8 @@ export class Calls {
     this.admission.places.tell();
     const urgency = urgencyOf(entry);
     for (const other of this.#waiting)
-      if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now()) this.#placeAgain(other);
+      if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now())
+        this.#placeAgain(other);
     this.#startJobs();
   }
 
