@@ -109,6 +109,7 @@ export class Calls {
 
   configure(next: CallsConfig): void {
     this.admission.config = next;
+    this.admission.blockedUntil = 0;
     this.#bottleneck.updateSettings({ maxConcurrent: next.concurrency, minTime: this.#spacingMs() });
     this.#startJobs();
   }

@@ -167,9 +167,21 @@ it("the permit of a caller that does not come back is free for callers of other 
     expect([query, await answered(there, "next", query)]).toEqual([query, true]);
 });
 
+const SETTINGS = {
+  concurrency: 4,
+  spacingMs: 0,
+  mode: "enforce",
+  reserve: 0.2,
+  replicas: 1,
+  arrivalMs: SECOND,
+  maxCoolOffMs: 5 * MINUTE,
+  perDay: new Map(),
+  windows: [{ name: "1d", limit: 1, windowMs: 24 * 60 * MINUTE }],
+} as const;
+
 it("from the change to observe on, no call waits for a permit", async () => {
   const clock = fakeTime();
-  const windows = [{ limit: 1, windowMs: 24 * 60 * MINUTE }];
+  const { windows } = SETTINGS;
   const limiters = createFakeLimiters({ windows, now: clock.monotonic });
   const waiting = waitingOf({ deadlineAt: clock.now() + MINUTE });
   const [, second] = [1, 2].map(() => {
@@ -179,18 +191,28 @@ it("from the change to observe on, no call waits for a permit", async () => {
     return scene;
   });
   await clock.advance(SECOND);
-  second?.budget.configure({
-    concurrency: 4,
-    spacingMs: 0,
-    mode: "observe",
-    reserve: 0.2,
-    replicas: 1,
-    arrivalMs: SECOND,
-    maxCoolOffMs: 5 * MINUTE,
-    perDay: new Map(),
-    windows: [{ name: "1d", limit: 1, windowMs: 24 * 60 * MINUTE }],
-  });
+  second?.budget.configure({ ...SETTINGS, mode: "observe" });
   const observed = second?.call("app", { query: "observed" }, waiting);
   await clock.advance(SECOND);
   expect([limiters.sends.length, observed?.hasStarted()]).toEqual([2, true]);
+});
+
+it("from a change of the settings on, the limiter is asked again", async () => {
+  const clock = fakeTime();
+  const limiters = createFakeLimiters({ windows: LIMITS, now: clock.monotonic });
+  const limiter = limiters.join();
+  let isSpent = true;
+  const acquire: typeof limiter.acquire = async (request) =>
+    isSpent
+      ? { kind: "wait", until: clock.monotonic() + 24 * 60 * MINUTE, reason: "budget" }
+      : await limiter.acquire(request);
+  const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, acquire }) } });
+  const waiting = waitingOf({ deadlineAt: clock.now() + MINUTE });
+  scene.call("app", {}, waiting);
+  await clock.advance(SECOND);
+  isSpent = false;
+  scene.budget.configure(SETTINGS);
+  const next = scene.call("app", { query: "next" }, waiting);
+  await clock.advance(SECOND);
+  expect([limiters.sends.length, next.hasStarted()]).toEqual([1, true]);
 });
