@@ -1,5 +1,5 @@
 # The image of the gateway, without the sandbox (.dockerignore).
-# docs/delivery.md explains how to build and run it. test/delivery/image.test.ts executes these steps.
+# docs/delivery.md explains how to build and run it. test/delivery/image.long.ts executes these steps.
 
 # The Node that package.json pins for development and tests also runs here.
 ARG NODE_VERSION=26.10.0

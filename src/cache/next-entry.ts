@@ -44,8 +44,8 @@ export async function nextEntry(
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
   const change = await changeIn(arrived, lifetimes);
   const bornAt = now - caching.ageMs;
-  // `maxAgeEver` and `retention` are limits, so that `max-age` never promises a caller more than the cache keeps. Below zero, the
-  // answer was already stale when it arrived.
+  // `maxAgeEver` and `retention` are limits, so that `max-age` never promises a caller more than the cache keeps. If the
+  // result is below zero, the answer was already stale when it arrived.
   const bound = (oursMs: number): number => {
     const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? oursMs) : oursMs;
     return Math.min(oursMs, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);

@@ -30,13 +30,13 @@ const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "
 const QUEUE_DEADLINE_MS = 2_000;
 /** The time for storing the answer, after the longest call. */
 const STORE_MS = 1_000;
-/** After a refresh of an app was refused, the app's next one is tried after this time. */
+/** After a refresh for an app was refused, no other one is tried for this app during this time. */
 const HOLD_OFF_MS = 1_000;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRefresh({ load, failures, totalTimeoutMs, clock, observer }: RefreshOptions) {
   const inFlight = new Set<string>();
-  /** When the causes, origins and apps without a permit are tried again. Monotonic. */
+  /** By cause, origin and app: when a refresh is tried again after one got no permit. Monotonic. */
   const heldOffUntil = new Map<string, number>();
   // No caller can hang up.
   const gone = new AbortController().signal;

@@ -92,7 +92,7 @@ function withStale(
     return { kind, isFresh: false, note: "stale-while-revalidate" };
   }
   if (isGood && staleMs <= limits.onRequestMs) return stale("max-stale");
-  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
+  // A limit of 0 allows nothing, not even in the millisecond in which the answer expires.
   const isWithinError = limits.ifErrorMs > 0 && staleMs <= limits.ifErrorMs;
   if (failed !== undefined && allowsStale(failed) && isWithinError) return stale(failed.code);
   if (directives.onlyIfCached) return NOT_IN_CACHE;

@@ -37,24 +37,24 @@ export interface CallsOptions {
 
 /** A limiter that cannot reach Redis is expected to reach it again after this time. */
 const AWAY_MS = 2_000;
-/** Calls are not refused because Redis is away before it has been away for this long. It may have restarted. */
+/** While Redis is away, calls wait for this long before they are refused. It may only be restarting. */
 const PATIENCE_MS = 3_000;
 /** Estimates are lengthened by this part before they are compared with a deadline. */
 const MARGIN = 0.1;
-/** The same with several replicas, because each learns late what the others let wait. */
+/** The same with several replicas, because each learns late which calls wait at the others. */
 const MARGIN_BESIDE_OTHERS = 0.5;
 const LONGEST_MARGIN_MS = 5_000;
-/** An answer changes the usual latency by this part. */
+/** The weight of the latest answer in the usual latency. */
 const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
 /** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
 const ROUNDED_MS = 1_000;
 
-/** Nothing but the calls in flight prevents a call. */
+/** Only the calls in flight hold a call back. */
 const IN_FLIGHT: Expectation = { forMs: 0, why: "budget" };
 
-/** An expectation, and the calendar that it was read from. A circuit that refuses a call needs none. */
+/** An expectation, and the calendar that it was read from. There is no calendar if a circuit refuses the call. */
 interface Expected extends Expectation {
   readonly calendar?: Calendar;
 }
@@ -62,7 +62,7 @@ interface Expected extends Expectation {
 export class Admission {
   readonly places: Places;
   config: CallsConfig;
-  /** No app gets a permit before this instant, as the limiter replied. */
+  /** The limiter grants no app a permit before this instant. */
   blockedUntil = 0;
   readonly #options: CallsOptions;
   readonly #inFlight: ReadonlySet<Permit>;
@@ -84,7 +84,7 @@ export class Admission {
     this.places = new Places(options, waiting, () => this.config.replicas);
   }
 
-  /** An answer took so long. */
+  /** Learns how long an answer took. */
   answered(durationMs: number): void {
     this.#latencyMs += (durationMs - this.#latencyMs) * LEARNED;
   }
@@ -107,10 +107,10 @@ export class Admission {
   }
 
   /**
-   * The place of a call, for the app that can send it first, of all apps that wait for it. Or its problem, if a circuit stops
-   * it, or its permit would come too late.
+   * Plans a call for the app that can send it first, of all apps that wait for it.
    * @param kept a place that it may use unless a circuit or `perDay` stops it
    * @param notBefore it gets no permit before this instant
+   * @returns its place; its problem if a circuit stops it, its permit would come too late, or Redis has been away for long
    */
   plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
     const expected = this.#expect(request, chargesOf(request), request);
@@ -127,7 +127,7 @@ export class Admission {
     return problem ?? (at === kept?.at ? kept : { at, placedAt: now });
   }
 
-  /** What a call leaves in each window if it goes now, in the order of `LimiterConfig.windows`. */
+  /** How many permits a call must leave free in each window if it goes now, in the order of `LimiterConfig.windows`. */
   leave(call: WaitingCall, app: string): number[] {
     const { request } = call;
     const priority = request.waiting.priority();

@@ -30,7 +30,7 @@ interface Head extends AppCall {
   readonly entry: Entry;
 }
 
-/** How often the waiting calls whose instants come first are planned again. */
+/** The first waiting calls are planned again at this interval, and this many of them. */
 const LOOK_EVERY_MS = 500;
 const MOST_LOOKED_AT = 20;
 
@@ -181,7 +181,7 @@ export class Calls {
     this.#startJobs();
   }
 
-  /** @param kept the place that it may use in any case @param notBefore it gets no permit before this instant */
+  /** Plans a waiting call again. The parameters are those of `Admission.plan`. */
   #placeAgain(entry: Entry, kept?: Placed, notBefore?: number): void {
     if (!this.#waiting.has(entry)) return;
     const place = this.admission.plan(entry.request, kept, notBefore);
@@ -302,8 +302,8 @@ export class Calls {
   }
 
   /**
-   * The first of the calls whose instant has come, if one may go now: by priority, then by the part that is used of the app's
-   * share, of the shortest window first.
+   * Of the calls whose instant has come, the first that may go now. Calls go by priority, then by the part of its share that
+   * the app has used, in the shortest window first.
    * @param refused the names of calls that may not go
    */
   #next(refused: ReadonlySet<string>): Head | undefined {

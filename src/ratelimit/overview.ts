@@ -18,8 +18,8 @@ export interface ShareOfWindow {
 const COME_BACK = [1, 10, 100];
 
 /**
- * A window for operators. While Redis is away, its state counts only the calls from this process's own part, but `byApp` also has
- * the calls before that.
+ * A window for operators. While Redis is away, `spent` of a window's state counts only the calls of this replica's own purse.
+ * `byApp` also has the calls before that, so the larger number is shown.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function windowOverview(

@@ -29,7 +29,7 @@ const IN_FLIGHT =
   "The call was still in the queue at the request's deadline. Nothing was sent to the property service.";
 
 /**
- * If nothing but the calls in flight prevents a call, the caller's deadline has passed in the queue.
+ * If only the calls in flight hold a call back (`forMs` is 0), the caller's deadline has passed in the queue.
  * @param app whose share or `perDay` may be used up
  * @param fraction from 0 up to 1: jitter
  */

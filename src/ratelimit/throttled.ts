@@ -73,10 +73,7 @@ export type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Pro
  */
 export type Throttled = <T>(request: UpstreamRequest, send: Send<T>) => Promise<T>;
 
-/**
- * A call as each app may be charged for it that waits for it, the longest waiting first. Without a caller: the app that
- * started it.
- */
+/** The apps that may be charged for a call: those that wait for it, the longest waiting first, else the app that started it. */
 export function chargesOf({ app, waiting }: UpstreamRequest): [AppCall, ...AppCall[]] {
   const priority = waiting.priority();
   const [first = app, ...others] = waiting.apps();

@@ -35,7 +35,7 @@ const circuit = z.object({
   failedProbes: z.number(),
   /** The upstream itself named the time. */
   isAsked: z.boolean(),
-  /** When the probe was sent that has not ended yet. */
+  /** When the probe was sent. Absent if none is under way. */
   probedAt: z.number().optional(),
 });
 

@@ -2,12 +2,12 @@
  * Redis as one service for the whole process: a connection for commands behind a circuit breaker, and a connection for messages
  * (subscriber.ts). In an outage, one timeout passes for all callers together, not one for each.
  *
- * | what happens                                            | what it means                                   |
- * |---------------------------------------------------------|-------------------------------------------------|
- * | no answer in time, connection refused, lost, login failed | an outage: the breaker opens                  |
- * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH …    | an outage: this server cannot be used now       |
- * | OOM, MISCONF, NOREPLICAS                                | this write is refused; reads still work         |
- * | anything else, e.g. WRONGTYPE, BUSY                     | this command fails; others are not affected     |
+ * | what happens                                              | what it means                               |
+ * |-----------------------------------------------------------|---------------------------------------------|
+ * | no answer in time; connection refused or lost             | an outage: the breaker opens                |
+ * | LOADING, READONLY, CLUSTERDOWN, NOAUTH, WRONGPASS …       | the same: this server cannot be used now    |
+ * | OOM, MISCONF, NOREPLICAS                                  | this write is refused; reads still work     |
+ * | anything else, e.g. WRONGTYPE, BUSY                       | this command fails; others are not affected |
  *
  * The first fault opens the breaker and releases every waiting caller. While it is open, every command is refused at once,
  * and Redis is probed at intervals, so no caller waits for a probe.
@@ -66,7 +66,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
   readonly options: RedisServiceOptions;
   readonly #factory: RedisFactory;
   readonly #subscriber: RedisSubscriber;
-  /** What rejects the commands under way. */
+  /** Reject the commands under way. */
   readonly #underWay = new Set<(error: Error) => void>();
   /** The kinds of refusals that were logged. */
   readonly #refusals = new Set<string>();
@@ -240,7 +240,7 @@ function isFault(error: unknown): error is Error {
   return error instanceof Error && (!isReply(error) || OUTAGE.test(error.message));
 }
 
-/** @returns whether Redis itself replied the error */
+/** @returns whether Redis itself replied with the error */
 export function isReply({ name }: Error): boolean {
   return name === "ReplyError";
 }

@@ -89,7 +89,7 @@ export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
   // Read after the lines, because lines may have been dropped meanwhile.
   const completeSince = await ledger.completeSince();
   const unrecorded = ledger.unrecorded?.();
-  /** Whether calls may be missing of the period, or of so many milliseconds before it. */
+  /** Whether calls of the period may be missing, or calls of this many milliseconds before it. */
   const mayMiss = (beforeMs: number): boolean =>
     unrecorded !== undefined &&
     unrecorded.since < to &&

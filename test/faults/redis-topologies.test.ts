@@ -110,7 +110,7 @@ function traffic(store: WatchedBackend): { stop: () => Promise<{ errors: unknown
         if ((await store.set(key, entryWith("body", Date.now()))) === true) writes++;
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) errors.push(error);
-        // What is refused is refused at once: let the rest of the process live.
+        // Refusals come at once, so give the rest of the process time to run.
         await new Promise((resolve) => void setTimeout(resolve, 5));
       }
     }

@@ -128,7 +128,7 @@ process.on("SIGUSR2", () => {
   console.log("two\\nlines");
 });`;
 
-it("every line of the process is JSON, whatever Node and libraries have to say", async () => {
+it("every line of the process is JSON, whatever Node and libraries write", async () => {
   const library = pathToFileURL(fileWith(CARELESS, "careless.mjs")).href;
   const fleet = await startFleet({
     NODE_OPTIONS: `--import=${library} --pending-deprecation --trace-warnings`,

@@ -32,7 +32,7 @@ function certificateFiles(certificate: Certificate) {
   return { path, write };
 }
 
-/** Asks over TLS. @returns the status, and of the certificate that the port shows its number and its end */
+/** Asks over TLS. @returns the status, and the serial number and the end of the port's certificate */
 async function reach(url: string) {
   const { promise, resolve, reject } = Promise.withResolvers<{
     status: unknown;

@@ -12,7 +12,7 @@ const UP_AT_START_MS = 3_600_000;
 /** @param startAt epoch milliseconds */
 export function createFakeClock(
   startAt = Date.UTC(2026, 0, 15, 12),
-  /** Lets what follows from a callback run, before the next one. */
+  /** Waits until the code that a callback resumes has run, before the next callback. */
   letRun = settled,
 ) {
   let now = startAt;
@@ -49,8 +49,8 @@ export function createFakeClock(
       return timers.length;
     },
     /**
-     * Lets time pass: calls back what falls due, each at its own instant and in order, what is armed on
-     * the way included, and lets what follows from it run.
+     * Lets time pass. Each callback that falls due is called at its own instant, in order, also those that are armed
+     * meanwhile. The code that it resumes runs before the next one.
      */
     async advance(ms: number) {
       const until = now + ms;

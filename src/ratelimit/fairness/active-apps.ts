@@ -1,8 +1,8 @@
-/** The apps that were seen in the last minute, and how much each of them asks, refused calls included. */
+/** The apps that were seen in the last minute, and how many calls each asks for, refused ones included. */
 
 const ACTIVE_MS = 60_000;
 
-/** Instants are monotonic milliseconds. Counts decay, so that a minute is enough to forget. */
+/** Instants are monotonic milliseconds. Counts decay with a time constant of a minute. */
 interface Seen {
   readonly since: number;
   readonly at: number;

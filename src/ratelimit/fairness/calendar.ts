@@ -10,7 +10,7 @@ import { dayFreeAt, type Shares, type Situation } from "./shares.ts";
 interface Counted {
   /** The instant of the permit, monotonic milliseconds. */
   readonly at: number;
-  /** As how many calls it counts. */
+  /** How many calls it counts as. */
   readonly weight: number;
 }
 
@@ -23,7 +23,7 @@ interface PlannedCall extends AppCall {
 
 /** A place may be late by this time: calls leave one after the other, and `Retry-After` is in whole seconds. */
 const TOLERATED_MS = 500;
-/** The time at which permits become free whose instants are not known is divided into so many steps. */
+/** If it is not known when permits become free, they are assumed to become free in this many steps. */
 const STEPS = 50;
 
 export class Calendar {
@@ -45,7 +45,7 @@ export class Calendar {
     return new Calendar(this.situation, this.#places, call);
   }
 
-  /** The first instant from an instant on at which the call may go. */
+  /** The first instant at which the call may go, not before `from`. */
   earliest(from: number): number {
     const fits = (at: number): boolean => this.#windows.every((window) => window.fits(at));
     const start = Math.max(from, dayFreeAt(this.#call.app, this.situation));
@@ -56,7 +56,7 @@ export class Calendar {
   }
 
   /**
-   * Permits that the call leaves in each window if it goes now.
+   * How many permits the call must leave free in each window if it goes now.
    * @param isPlanned whether it goes at the instant of its place, which was left free for it
    */
   leave(isPlanned: boolean): number[] {
@@ -74,15 +74,15 @@ export class Calendar {
 class WindowPlan {
   /** Permits that are reserved for more urgent calls. */
   readonly reserved: number;
-  /** At these instants more may be free than before. */
+  /** At these instants, more permits may become free. */
   readonly instants: readonly number[];
   readonly #now: number;
   readonly #shares: Shares;
   readonly #app: string;
-  /** Permits that the call leaves in any case. */
+  /** Permits that the call leaves free in any case. */
   readonly #least: number;
   readonly #leaveBeyondShare: ReturnType<Shares["leftToOthersOf"]>;
-  /** Calls with which the app, or the group of all unlisted ids, has used up its share. */
+  /** With this many calls, the app has used up its share; below, the same for the group of all unlisted ids. */
   readonly #share: number;
   readonly #groupShare: number;
   readonly #freed: Count;
@@ -108,7 +108,7 @@ class WindowPlan {
     const keptForNewcomers = isAlone && (isBesideListed || isPromise) ? headroom : 0;
     this.#least = Math.max(this.reserved, isLong ? keptForListed : keptForNewcomers);
     this.#leaveBeyondShare = shares.leftToOthersOf(app);
-    // To the next whole call for listed apps, so that they do not lose calls to rounding.
+    // The share of a listed app is rounded to whole calls: up if the fraction is above a quarter.
     const most = isId || isLong ? share : Math.max(1, share) - 0.25;
     this.#share = isAlone ? Number.POSITIVE_INFINITY : most;
     const mostOfGroup = Math.max(1, group - (shares.isGreedy(app) ? headroom / 2 : 0));
@@ -156,13 +156,13 @@ class WindowPlan {
     return free - this.#taken(at, latest - windowMs) < 1 + this.leaveAt(at);
   }
 
-  /** The part of the calls that count now and still count at an instant. */
+  /** Of the calls that count now, the part that still counts at an instant. */
   #leftAt(at: number): number {
     return 1 - Math.min(1, this.#freed(at) / Math.max(1, this.#shares.window.spent));
   }
 }
 
-/** When permits become free if no more calls are sent. If more calls count than instants are known, the others leave evenly. */
+/** When permits become free if no more calls are sent. Calls without a known instant are assumed to leave evenly. */
 function freedIn({ freeAt, spent, windowMs }: WindowState, now: number): Counted[] {
   const known = freeAt.map((at) => ({ at, weight: 1 }));
   const unknown = Math.max(0, spent - freeAt.length);
@@ -173,7 +173,7 @@ function freedIn({ freeAt, spent, windowMs }: WindowState, now: number): Counted
   return [...known, ...steps.map((at) => ({ at, weight: unknown / STEPS }))];
 }
 
-/** How many calls there are until an instant, and after another one. */
+/** The number of calls up to an instant, and after another one if it is given. */
 type Count = (until: number, after?: number) => number;
 
 /** @param calls ascending instants */

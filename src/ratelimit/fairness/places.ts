@@ -1,5 +1,5 @@
 /**
- * Who has a place in the calendar: the calls that wait, and the callers that were told to come back, here and at the other
+ * The places in the calendar. Calls that wait have one, and callers that were told to come back, here and at the other
  * replicas. A caller that comes back is known by its app and its question, at any replica.
  *
  * Not all callers come back, so the place of a promise counts as much as the part of promises that were taken lately.
@@ -35,28 +35,28 @@ interface PlacesOptions {
   };
 }
 
-/** A permit that a caller was promised when it comes back. */
+/** A place that is kept for a caller that was told to come back. */
 interface Promised extends AppCall, Readonly<Placed> {
   readonly name: string;
 }
 
-/** A promise that nobody takes is forgotten after this time. */
+/** A promise that was not taken is forgotten this long after its instant. */
 const GRACE_MS = 2_000;
-/** Each promise changes the part that is likely to be taken by this part. */
+/** The weight of the latest promise in the part of promises that are taken. */
 const LEARNED = 0.05;
-/** If fewer are taken, promises do not count. */
+/** If a smaller part is taken, promises do not count. */
 const FEW = 0.1;
 const MOST_PROMISES = 500;
 /** How often the other replicas are told. */
 const TELL_MS = 250;
 /** The other replicas know a place after this time. */
 const KNOWN_MS = 500;
-/** Older news are ignored, because Redis is away. */
+/** Older news is ignored, because Redis is away. */
 const OUTDATED_MS = 1_000;
 const NOTHING: Told = { at: 0, news: [] };
-/** So many waiting calls, and as many promises, are told to the other replicas. */
+/** The other replicas are told at most this many waiting calls, and as many promises. */
 const MOST_NEWS = 100;
-/** What one call counts per minute. It says nothing about a rate. */
+/** A single call looks like this many calls per minute. It is subtracted, because one call says nothing about a rate. */
 const ONE_CALL = 1.6;
 
 export class Places {
@@ -73,7 +73,7 @@ export class Places {
   #told = NOTHING;
   #elsewhere = heard(NOTHING);
   #isTelling = false;
-  /** The latest news for the other replicas were not empty, so they must be told when there are none. */
+  /** The latest news was not empty, so the other replicas must be told when nothing waits any more. */
   #hasTold = false;
 
   /** @param waiting the calls that wait here */
@@ -84,7 +84,7 @@ export class Places {
     this.#replicas = replicas;
   }
 
-  /** A caller asks. @returns the place that it was promised, unless it has taken it */
+  /** Call it when a caller asks. @returns the place that the caller was promised, unless it has taken it already */
   ask(request: UpstreamRequest): Placed | undefined {
     const now = this.#clock.monotonic();
     for (const { app } of chargesOf(request)) this.#active.see(app, now);
@@ -107,7 +107,7 @@ export class Places {
   }
 
   /**
-   * The places that a call of a priority leaves to others: ascending instants, from now on.
+   * The places that a call of this priority must leave to others, the earliest first. None is before now.
    * @param except a call that may get another place
    */
   before(priority: Priority, except?: UpstreamRequest): Place[] {
@@ -130,12 +130,12 @@ export class Places {
     }
     const isUrgent = (place: Place): boolean =>
       PRIORITIES.indexOf(place.priority) <= PRIORITIES.indexOf(priority);
-    // A place in the past is still to be used.
+    // A place in the past has not been used yet.
     const next = places.filter(isUrgent).map((place) => ({ ...place, at: Math.max(now, place.at) }));
     return next.toSorted((a, b) => a.at - b.at);
   }
 
-  /** How many replicas have calls that wait, as far as this one knows. */
+  /** How many replicas are assumed to have calls that wait: all, or only this one if the others have told nothing. */
   busyReplicas(): number {
     return this.#elsewhere.isAnyoneBusy ? this.#replicas() : 1;
   }
@@ -148,7 +148,7 @@ export class Places {
     return asked;
   }
 
-  /** Reads what the other replicas told, once: the instants of their places do not move. */
+  /** Takes over what the other replicas told. The same news is read only once. */
   hear(news: Told): void {
     const told = news.at < this.#clock.monotonic() - OUTDATED_MS ? NOTHING : news;
     if (told === this.#told) return;
@@ -157,7 +157,7 @@ export class Places {
     for (const name of this.#elsewhere.taken) this.#remove(name);
   }
 
-  /** Tells the other replicas what waits and what was promised here, and goes on at intervals while there is something. */
+  /** Tells the other replicas what waits and what was promised here. Repeats that at intervals while there is anything. */
   tell(): void {
     if (this.#isTelling || this.#replicas() === 1) return;
     this.#forget();

@@ -26,14 +26,14 @@ export interface Situation extends Facts {
 const LONGEST_SHORT_MS = 3_600_000;
 /** Part of a short window that an app beyond its share leaves free. */
 const HEADROOM = 0.1;
-/** Of its share of a long window, a listed app is likely to need at least this part. */
+/** A listed app is likely to need at least this part of its share of a long window. */
 const LEAST_NEED = 0.25;
-/** Of a long window, an app is likely to need this many times what it used. */
+/** In a long window, an app is likely to need this many times the calls that it has used. */
 const GROWTH = 2;
-/** Of a short window, an app is likely to need this many times what it asks. */
+/** In a short window, an app is likely to need this many times the calls that it asks for now. */
 const SWING = 3;
 const ASKED_MS = 60_000;
-/** More than what sums of fractions differ by. */
+/** Larger than the rounding errors in sums of fractions. */
 const ROUNDING = 1e-6;
 
 /** @param inFlight the calls in flight of this process, as a window */
@@ -92,13 +92,13 @@ export class Shares {
     return this.window.byApp.get(app) ?? 0;
   }
 
-  /** The parts that are used of the share of a listed app, or of the shares of all unlisted ids and of an id. */
+  /** The used part of the app's share, as two numbers to compare. For an unlisted id: of its group's share, then of its own. */
   usedParts(app: string): readonly [number, number] {
     const own = this.usedBy(app) / this.of(app);
     return this.#facts.apps.isListed(app) ? [own, own] : [this.usedByIds / this.ofGroup(app), own];
   }
 
-  /** Whether an unlisted id asks at least half as much as the average id. */
+  /** Whether an unlisted id asks for at least half as many calls as the average id. */
   isGreedy(app: string): boolean {
     const { apps, asked } = this.#facts;
     const byIds = [...asked].flatMap(([other, calls]) => (apps.isListed(other) ? [] : [calls]));
@@ -106,14 +106,14 @@ export class Shares {
     return (asked.get(app) ?? 0) >= average / 2;
   }
 
-  /** Permits of a long window that unlisted ids leave to the listed apps. */
+  /** Permits of a long window that unlisted ids leave free for the listed apps. */
   leftToListed(): number {
     const { limit, spent } = this.window;
     return Math.ceil(limit * (1 - this.#facts.apps.unlistedShare()) - (spent - this.usedByIds));
   }
 
   /**
-   * Permits that an app beyond its share leaves: what the others are likely to need and have not used.
+   * Permits that an app beyond its share leaves free: what the others are likely to need and have not used.
    * @returns a function of the part of the calls in the window that still counts
    */
   leftToOthersOf(app: string): (left: number) => number {

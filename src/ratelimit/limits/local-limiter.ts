@@ -61,7 +61,7 @@ export class LocalLimiter implements Limiter {
   readonly acquire: Limiter["acquire"] = async (request) =>
     (request.ignoresLimits === true ? undefined : this.#refuse(request)) ?? this.#permit(request);
 
-  /** @returns nothing where a permit is free */
+  /** @returns nothing if a permit is free */
   #refuse({ app, leave }: PermitRequest): Wait | undefined {
     const { windows, perDay } = this.#config;
     const now = this.#options.clock.monotonic();

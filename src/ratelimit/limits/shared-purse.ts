@@ -66,14 +66,14 @@ export interface SharedLimiterOptions
 
 /** A request for a permit of the shared purse. */
 interface Pending {
-  /** If the script grants it. */
+  /** It counts only if the script grants it. */
   readonly permit: Permit;
   readonly resolve: (acquired: Acquired) => void;
 }
 
 /** Time between two commands while Redis does not answer. */
 const RETRY_MS = 100;
-/** A refusal while Redis is away: it may be back by then. */
+/** After a refusal while Redis is away, a call may ask again after this time. */
 const AWAY_MS = 1_000;
 const MEANWHILE =
   "This replica makes calls to the API within its own purse of the budget, and refuses the rest. Answers are still shared.";
@@ -98,7 +98,7 @@ export class SharedLimiter implements Limiter {
   /** What this replica tells the others, and what they told last. */
   #news: readonly News[] = [];
   #newsElsewhere: Told = { at: 0, news: [] };
-  /** There is something to say that does not wait for the next tick. */
+  /** Something must be said before the next tick. */
   #isUrgent = false;
   /** The last reply, and the last one to a command that could change something. */
   #heard: Heard | undefined;
@@ -107,7 +107,7 @@ export class SharedLimiter implements Limiter {
   #time: { readonly time: number; readonly at: number } | undefined;
   #isReachable = true;
   #commands = 0;
-  /** The next command is due at the latest. */
+  /** The latest instant for the next command. */
   #tickAt = Number.NEGATIVE_INFINITY;
   #isClosing = false;
   /** Aborted when this process has stopped. */
@@ -181,8 +181,8 @@ export class SharedLimiter implements Limiter {
   }
 
   /**
-   * When the own purse may pay for it, at the earliest now. It leaves what the shared purse cannot. While the shared purse is
-   * closed, it leaves its part by size.
+   * When the own purse may pay for a request; `at` if it may pay now. Of the permits that the request must leave free, the own
+   * purse leaves those that the shared purse does not have. While the shared purse is closed, it leaves a part by its size.
    */
   #ownFrom(request: PermitRequest, at: number): number {
     const shared = this.#isShared(at) ? this.#last?.windows : undefined;
@@ -193,7 +193,7 @@ export class SharedLimiter implements Limiter {
     return this.#slot.waitFor(this.#windows, leave, at)?.until ?? at;
   }
 
-  /** What a request must leave in each window, the shortest first. */
+  /** How many permits a request must leave free in each window, the shortest first. */
   #leave({ leave }: PermitRequest): number[] {
     const { windows } = this.#config;
     return this.#windows.map(({ ms }) => leave[windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0);
@@ -278,7 +278,7 @@ export class SharedLimiter implements Limiter {
   #windowState(window: RateWindow, at: number): WindowState {
     const { windowMs, limit } = window;
     const [isReachable, opensAt, isShared] = [this.#isReachable, this.#opensAt(at), this.#isShared(at)];
-    // Redis grants permits in a moment. Calls wait for it.
+    // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
     if (isReachable && !isShared && opensAt <= at + JOIN_MS)
       return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map() };
     const index = this.#windows.findIndex(({ ms }) => ms === windowMs);
@@ -296,7 +296,7 @@ export class SharedLimiter implements Limiter {
     const [shared = 0, left = 0, reported = 0] = this.#last?.windows[index] ?? [];
     const spent = shared + reported + this.#slot.unreportedSince(at - windowMs);
     const known = this.#apps.log.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
-    // Calls that the ledger has lost leave the window after it at the latest.
+    // If calls are missing in the ledger, they are assumed to leave as late as possible.
     const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
     return state(spent, own + left, [...known, ...repeated(at + windowMs, missing)]);
   }
@@ -350,7 +350,7 @@ export class SharedLimiter implements Limiter {
   async #talk(): Promise<void> {
     while (!this.#closed.signal.aborted) {
       if (this.#isDue() || this.#now() >= this.#tickAt)
-        // A rejection: the reply cannot be understood.
+        // It rejects if the reply cannot be understood.
         await this.#command().catch((error: unknown) => this.#failed(error));
       const sleep = new AbortController();
       this.#wake = () => sleep.abort();
@@ -358,7 +358,7 @@ export class SharedLimiter implements Limiter {
     }
   }
 
-  /** There is something to say or to ask that does not wait for the next tick. */
+  /** Whether something must be said or asked before the next tick. */
   #isDue(): boolean {
     return this.#canAsk() && (this.#isUrgent || this.#pending.length > 0);
   }
@@ -488,7 +488,7 @@ export class SharedLimiter implements Limiter {
     if (wasReachable) this.#changed();
   }
 
-  /** Keeps what waits elsewhere, forgets old calls, and reads on in the ledger which apps sent how many. */
+  /** Keeps what waits elsewhere, forgets old calls, and reads on in the ledger how many calls each app sent. */
   #tidy(news: readonly News[], { time, at }: Heard): void {
     const { arrivalMs, windows } = this.#config;
     const rememberedMs = atLeast(keptMs(windows)) + arrivalMs + this.#options.timeout.mostMs;
