@@ -102,7 +102,7 @@ it.each<[string, number, string, number]>([
     ledger.complete("arrived", { status: 200, durationMs: 1_000, arrivedAt: clock.now() });
     await clock.advance(30_000);
     clock.set(clock.now() + setByMs);
-    // Lines are dropped by now and then.
+    // The ledger drops old lines at intervals.
     for (let each = 0; each < 300; each++)
       ledger.enter(ledgerEntry({ id: `later ${each}`, at: clock.now(), origin: "images" }));
     await clock.advance(30_000);

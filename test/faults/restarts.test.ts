@@ -58,7 +58,7 @@ it("a rolling restart of two processes under load fails no request and exceeds n
   expectKept(fleet.arrivals(), { limit: 40, windowMs: 1_000 });
 });
 
-/** Longer than a restart takes, so that what was sent before it matters. */
+/** Longer than a restart takes, so that calls before the restart still count after it. */
 const WINDOW = { limit: 20, windowMs: 3_000 } as const;
 
 describe("a gateway with its ledger in a file", () => {
@@ -82,7 +82,7 @@ describe("a gateway with its ledger in a file", () => {
     const fleet = await startFleet({ DATA_DIR: temporaryDirectory(), BUDGET: "20/3s" });
     const replicas = [await fleet.start()];
     const callers = crowd(() => replicas, 12);
-    // Killed after this many more: in the middle of what a window has.
+    // It is killed after this many more calls, when a window is partly spent.
     for (const more of [7, 26]) {
       await fleet.arrive(more);
       await replicas[0]?.kill("SIGKILL");

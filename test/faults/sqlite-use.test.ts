@@ -124,7 +124,7 @@ it("a full disk refuses writes, still serves reads, and is logged once", async (
   const { database } = store;
   await store.set(keyOf("sold/1"), picture(50_000));
   const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
-  // SQLite then says the very same as of a disk without room.
+  // SQLite then reports the same error as for a full disk.
   database.exec(`PRAGMA max_page_count = ${pages}`);
   for (let round = 0; round < 5; round++) {
     await expect(store.set(keyOf("sold/2"), picture(500_000))).rejects.toThrow(StoreUnavailable);

@@ -3,7 +3,7 @@ import net from "node:net";
 
 import { expect } from "vitest";
 
-/** A response, whole; header names are lower case. `json` parses the body. */
+/** A whole response. Header names are lower case. `json` parses the body. */
 export type Reply = Readonly<ReturnType<typeof replyOf>>;
 
 export function replyOf(status: number, headers: http.IncomingHttpHeaders, body: Buffer) {

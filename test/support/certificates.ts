@@ -41,7 +41,7 @@ const SUBJECT_ALT_NAME = "2.5.29.17";
 const BASIC_CONSTRAINTS = "2.5.29.19";
 const ECDSA_WITH_SHA256 = "1.2.840.10045.4.3.2";
 
-/** @returns what makes certificates of an issuer (RFC 5280, section 4.1), as PEM */
+/** @returns a function that makes certificates of an issuer (RFC 5280, section 4.1), as PEM */
 const certificate =
   (issuer: string, signWith: KeyObject) =>
   (subject: string, publicKey: KeyObject, times: { from: number; until: number }, more: Buffer): string => {

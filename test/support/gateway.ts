@@ -67,7 +67,7 @@ export interface TestGatewayOptions {
   readonly settings?: string | (() => string);
   readonly sandbox?: Partial<SandboxOptions>;
   readonly random?: Partial<Random>;
-  /** The sandbox goes by the same clock. */
+  /** The sandbox uses the same clock. */
   readonly clock?: Clock;
   /** The port of the sandbox; any free one by default. A restart keeps its answers only if the address is the same. */
   readonly upstreamPort?: number;

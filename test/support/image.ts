@@ -220,21 +220,21 @@ function substitute(text: string, values: Readonly<Record<string, string>>): str
   });
 }
 
-/** A command in exec form: a JSON array. @throws where it is one for a shell, through which no signal comes */
+/** A command in exec form: a JSON array. @throws for a command in shell form, because a shell does not pass signals on */
 function execForm(text: string): string[] {
   if (!/^\[.*\]$/.test(text)) throw new Error(`not in exec form: ${text}`);
   const words: string[] = JSON.parse(text);
   return words;
 }
 
-/** @returns whether a path, relative to the context, is kept out of it. The last pattern that fits decides. */
+/** @returns whether a path, relative to the context, is left out of it. The last pattern that matches decides. */
 export function ignoredBy(dockerignore: string): (path: string) => boolean {
   const patterns = dockerignore.split("\n").filter((line) => /^[^#\s]/.test(line));
   if (patterns.some((pattern) => /.\*|[?[]/.test(pattern))) throw new Error("a glob is not known here");
   return (path) => {
     const last = patterns.findLast((pattern) => {
       const name = pattern.replace("!", "");
-      // A pattern that fits a directory fits all that is in it.
+      // A pattern that matches a directory matches everything in it.
       return name === "*" || `${path}/`.startsWith(`${name}/`);
     });
     return last !== undefined && !last.startsWith("!");

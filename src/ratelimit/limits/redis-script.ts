@@ -95,7 +95,7 @@ export interface Done {
     readonly calls: readonly string[];
     readonly debts: readonly Debt[];
   };
-  /** By request for a permit. If it was not granted, a new request makes sense after `waitMs`. */
+  /** One for each request for a permit. If it was not granted, a new request makes sense after `waitMs`. */
   readonly results: readonly { isGranted?: true; reason?: LimitReason; waitMs?: number }[];
   /** By window: what the shared purse has spent, what it has left, and what own purses have reported. */
   readonly windows: readonly (readonly [spent: number, left: number, own: number])[];
@@ -104,11 +104,11 @@ export interface Done {
   readonly closedMs: number;
   /** Replicas of version 0.2 may still send. */
   readonly isOldVersion?: boolean;
-  /** What waits at each of the other replicas; in the reply to a tick. */
+  /** What waits at each of the other replicas. Only in the reply to a tick. */
   readonly waiting?: readonly (readonly News[])[];
 }
 
-/** A reply in time, and by the monotonic clock when it was requested and when it came. */
+/** A reply that came in time, with the instants of its request and its arrival by the monotonic clock. */
 export interface Heard extends Done {
   readonly askedAt: number;
   readonly at: number;

@@ -19,9 +19,9 @@ local state = stored and (string.sub(stored, 1, 1) == '{' and cjson.decode or cm
 if ARGV[1] == '' then return state and cjson.encode(state) end
 local request = cjson.decode(ARGV[1])
 local DAY = 86400000
--- [6] After an outage of Redis that takes longer, those who know more have this long to come first.
+-- [6] After an outage of Redis that takes longer, replicas that know a later time have this long to come first.
 local RETURN_MS = 1000
--- [6] Most that Redis' clock and the clocks of machines may be wrong together, while nobody measures.
+-- [6] The most that Redis' clock and the machines' clocks may be wrong together while no replica measures the time.
 local CLOCK_ERROR_MS = 5000
 local windows, shortest = request.windows, request.windows[1]
 local time = redis.call('TIME')
@@ -100,9 +100,9 @@ local function noticeLoss()
   if not isWhole then lose(state.counts, 0, state.purses) end
 end
 
--- [6] Moves the time as far as the asker's clock shows. A process that is new only watches at first: those who know more
--- come before it works. The same holds for one whose clock is ahead although others have worked meanwhile: they did not
--- know its time. @return whether the asker may work
+-- [6] Moves the time as far as the clock of the asking process shows. A new process only watches at first, so that replicas
+-- that know a later time come before it works. The same holds for a process whose clock is ahead although others have worked
+-- meanwhile, because they did not know its time. @return whether the asking process may work
 local function moveTime()
   local me = state.processes[request.process]
   local isMember = me and me.joinedBy == request.joinedBy
@@ -114,10 +114,10 @@ local function moveTime()
   if me.joinsAt and request.time < me.joinsAt then return false end
   local to = math.max(now, request.time)
   if me.joinsAt then
-    -- Nobody measured the time before. Redis' clock and the machine's clock agree on what has certainly passed.
+    -- No replica measured the time before. Redis' clock and the machine's clock agree on what has certainly passed.
     to = math.max(to, now + math.min(clock - state.clock, request.wall - state.wall) - CLOCK_ERROR_MS)
   elseif to > now + RETURN_MS then
-    -- Redis was away, and it may have gone back to an older copy. Those who know more come first.
+    -- Redis was away, and it may have gone back to an older copy. Replicas that know more come first.
     state.openAt = math.max(state.openAt, to + RETURN_MS)
   end
   -- The time follows Redis' clock slowly, because the ledger has it.
@@ -171,8 +171,8 @@ local function ownSlot()
       slot.holder, slot.isUnknown = request.process, nil
       oweMost(slot)
     end
-    -- The holder has certainly stopped, and its calls have left the shortest window. In longer ones, the most counts that
-    -- it can have spent since its last report.
+    -- The holder has certainly stopped, and its calls have left the shortest window. In longer ones, the most that it can
+    -- have spent since its last report counts.
     if (slot.holder or slot.isUnknown) and now > slot.renewedAt + slot.holdMs then
       oweMost(slot)
       slot.holder, slot.isUnknown = nil, nil
@@ -246,7 +246,7 @@ local function take(wanted, rooms, closedMs)
   return { isGranted = true }
 end
 
--- Says what waits at other replicas, for predictions and fairness, and tidies up.
+-- Tells what waits at other replicas, for predictions and fairness, and tidies up.
 local function tick(reply)
   local flat = redis.call('HGETALL', WAITING)
   reply.waiting = {}

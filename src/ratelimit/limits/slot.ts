@@ -27,13 +27,13 @@ const MOST_REPORTED = 500;
 /** For calls without a slot, which only `budget.mode: observe` sends. */
 const NO_SLOT = 0;
 
-/** An age as it certainly is on any clock. */
+/** @returns an age that is certainly not too high on any clock */
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
 export class Slot extends OwnPurse {
   readonly #degradedForMs: number;
   #number: number | undefined;
-  /** When the last renewal was sent that is confirmed. */
+  /** When the last confirmed renewal was sent. */
   #renewedAt = Number.NEGATIVE_INFINITY;
   /** What Redis has not confirmed, in order. */
   #calls: OwnCall[] = [];
