@@ -205,21 +205,19 @@ describe("the status page", () => {
   });
 });
 
-describe("the callers' pages", () => {
-  it.each(["light", "dark"] as const)(
-    "are accessible in %s, fit a phone, and have the address in their examples",
-    async (colorScheme) => {
-      const gateway = await startGateway();
-      for (const path of ["/", "/docs"]) {
-        const { page, errors } = await open(gateway.url + path, {
-          colorScheme,
-          viewport: { width: 390, height: 844 },
-        });
-        await expectAccessible(page);
-        expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
-        if (path === "/docs") await shows(page, "pre", `curl -i -H 'x-app-id: my-app' '${gateway.url}/areas`);
-        expect(errors).toEqual([]);
-      }
-    },
-  );
-});
+it.each(["light", "dark"] as const)(
+  "the callers' pages are accessible in %s, fit a phone, and have the address in their examples",
+  async (colorScheme) => {
+    const gateway = await startGateway();
+    for (const path of ["/", "/docs"]) {
+      const { page, errors } = await open(gateway.url + path, {
+        colorScheme,
+        viewport: { width: 390, height: 844 },
+      });
+      await expectAccessible(page);
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+      if (path === "/docs") await shows(page, "pre", `curl -i -H 'x-app-id: my-app' '${gateway.url}/areas`);
+      expect(errors).toEqual([]);
+    }
+  },
+);

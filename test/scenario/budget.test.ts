@@ -10,30 +10,28 @@ const APPS = "apps: [{ id: web, weight: 2 }, { id: batch, priority: background }
 
 const from = (app: string): { headers: Record<string, string> } => ({ headers: { "x-app-id": app } });
 
-describe("the budget", () => {
-  it("is charged for every upstream request, retries included, and for nothing else", async () => {
-    const gateway = await startGateway({ settings: `upstream: { retryDelay: 1ms }\n${APPS}` });
-    gateway.sandbox.faults.add({ status: 500, times: 1 });
-    gateway.sandbox.hold();
-    const asked = [gateway.get(PATH, from("web")), gateway.get(PATH, from("web"))];
-    await gateway.sandbox.waitForRequests(1);
-    gateway.sandbox.release();
-    const [first] = await Promise.all(asked);
-    const etag = first?.headers.etag ?? "";
-    expect((await gateway.get(PATH)).status).toBe(200);
-    expect((await gateway.get(PATH, { headers: { "if-none-match": etag } })).status).toBe(304);
-    expect((await gateway.get("/listings?limit=501")).status).toBe(400);
-    expect((await gateway.get("/nowhere")).status).toBe(404);
-    const streamed = { ...from("web").headers, "cache-control": "no-store" };
-    expect((await gateway.get(PATH, { headers: streamed })).status).toBe(200);
-    expect(gateway.sandbox.requests()).toHaveLength(3);
-    expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="bypass"}')).toBe(1);
-    expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="miss"}')).toBe(1);
-    expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="retry"}')).toBe(1);
-    expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(0);
-    expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 3);
-    expect(await gateway.metric('gateway_budget_limit{window="images/1m"}')).toBe(300);
-  });
+it("the budget is charged for every upstream request, retries included, and for nothing else", async () => {
+  const gateway = await startGateway({ settings: `upstream: { retryDelay: 1ms }\n${APPS}` });
+  gateway.sandbox.faults.add({ status: 500, times: 1 });
+  gateway.sandbox.hold();
+  const asked = [gateway.get(PATH, from("web")), gateway.get(PATH, from("web"))];
+  await gateway.sandbox.waitForRequests(1);
+  gateway.sandbox.release();
+  const [first] = await Promise.all(asked);
+  const etag = first?.headers.etag ?? "";
+  expect((await gateway.get(PATH)).status).toBe(200);
+  expect((await gateway.get(PATH, { headers: { "if-none-match": etag } })).status).toBe(304);
+  expect((await gateway.get("/listings?limit=501")).status).toBe(400);
+  expect((await gateway.get("/nowhere")).status).toBe(404);
+  const streamed = { ...from("web").headers, "cache-control": "no-store" };
+  expect((await gateway.get(PATH, { headers: streamed })).status).toBe(200);
+  expect(gateway.sandbox.requests()).toHaveLength(3);
+  expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="bypass"}')).toBe(1);
+  expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="miss"}')).toBe(1);
+  expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="retry"}')).toBe(1);
+  expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(0);
+  expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 3);
+  expect(await gateway.metric('gateway_budget_limit{window="images/1m"}')).toBe(300);
 });
 
 describe("the RateLimit headers", () => {
@@ -130,43 +128,39 @@ describe("an app", () => {
   });
 });
 
-describe("with budget.mode observe, the budget", () => {
-  it("refuses nothing, and counts what it would have refused", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: "budget: { mode: observe }" });
-    for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
-    expect(gateway.sandbox.requests()).toHaveLength(3);
-    expect(await gateway.metric('gateway_would_be_refused_total{app="other",reason="budget"}')).toBe(2);
-    expect(await gateway.metric('gateway_refused_total{app="other",reason="budget"}')).toBe(0);
-    expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
-  });
+it("with budget.mode observe, the budget refuses nothing, and counts what it would have refused", async () => {
+  const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: "budget: { mode: observe }" });
+  for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+  expect(gateway.sandbox.requests()).toHaveLength(3);
+  expect(await gateway.metric('gateway_would_be_refused_total{app="other",reason="budget"}')).toBe(2);
+  expect(await gateway.metric('gateway_refused_total{app="other",reason="budget"}')).toBe(0);
+  expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
 });
 
-describe("an app that is not listed", () => {
-  it("is shown by its id to operators; metrics name only the first ones", async () => {
-    const settings = `${APPS}\nmetrics: { apps: 3 }`;
-    const gateway = await startGateway({ env: { BUDGET: "40/1h" }, settings });
-    for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
-      expect((await gateway.get(`/areas?q=${index}`, from(app))).status).toBe(200);
-    const byApp = { first: 1, second: 2, "-b--1": 1 };
-    expect(await gateway.shows("/budget")).toMatchObject({ api: { windows: [{ byApp }] } });
-    expect(await gateway.shows("/usage?from=-1h&by=app")).toMatchObject({
-      rows: [
-        { app: "-b--1", sends: 1 },
-        { app: "first", sends: 1 },
-        { app: "second", sends: 2 },
-      ],
-    });
-    for (const [app, appIs] of [
-      ["web", "listed"],
-      ["second", "not listed"],
-      ["third", "never seen"],
-    ])
-      expect(await gateway.shows(`/quote?app=${app}&url=/areas`)).toMatchObject({ app, appIs });
-    expect((await gateway.logged('"app":"second"'))["msg"]).toBe("request");
-    expect(await gateway.metric('gateway_budget_spent_total{app="first",cause="miss"}')).toBe(1);
-    expect(await gateway.metric('gateway_budget_spent_total{app="second",cause="miss"}')).toBe(0);
-    expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(3);
+it("an app that is not listed is shown by its id to operators; metrics name only the first ones", async () => {
+  const settings = `${APPS}\nmetrics: { apps: 3 }`;
+  const gateway = await startGateway({ env: { BUDGET: "40/1h" }, settings });
+  for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
+    expect((await gateway.get(`/areas?q=${index}`, from(app))).status).toBe(200);
+  const byApp = { first: 1, second: 2, "-b--1": 1 };
+  expect(await gateway.shows("/budget")).toMatchObject({ api: { windows: [{ byApp }] } });
+  expect(await gateway.shows("/usage?from=-1h&by=app")).toMatchObject({
+    rows: [
+      { app: "-b--1", sends: 1 },
+      { app: "first", sends: 1 },
+      { app: "second", sends: 2 },
+    ],
   });
+  for (const [app, appIs] of [
+    ["web", "listed"],
+    ["second", "not listed"],
+    ["third", "never seen"],
+  ])
+    expect(await gateway.shows(`/quote?app=${app}&url=/areas`)).toMatchObject({ app, appIs });
+  expect((await gateway.logged('"app":"second"'))["msg"]).toBe("request");
+  expect(await gateway.metric('gateway_budget_spent_total{app="first",cause="miss"}')).toBe(1);
+  expect(await gateway.metric('gateway_budget_spent_total{app="second",cause="miss"}')).toBe(0);
+  expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(3);
 });
 
 describe("operators", () => {

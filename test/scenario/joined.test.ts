@@ -120,49 +120,45 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
   });
 });
 
-describe("with a shared budget", () => {
-  it("the app whose turn is first pays, and the ledger shows that", async () => {
-    const gateway = await startShared({
-      redis: await redisForTest(),
-      settings: SETTINGS,
-      env: { BUDGET: "22/1h", BUDGET_MAX_WAIT: "3h" },
+it("with a shared budget, the app whose turn is first pays, and the ledger shows that", async () => {
+  const gateway = await startShared({
+    redis: await redisForTest(),
+    settings: SETTINGS,
+    env: { BUDGET: "22/1h", BUDGET_MAX_WAIT: "3h" },
+  });
+  const get = (app: string, path: string): Promise<Reply> =>
+    gateway.get(path, { headers: { "x-app-id": app } });
+  const budget = (): Promise<unknown> => gateway.shows("/budget");
+  const spent = await haveHadTurns({ gateway });
+  const asked = get("hog", "/areas?q=a");
+  await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });
+  const reply = await get("quiet", "/areas?q=a");
+  expect([reply.status, (await asked).status]).toEqual([200, 200]);
+  expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([spent, 2]);
+  await expect
+    .poll(() => ledgerOf(gateway))
+    .toMatchObject({
+      rows: [
+        { app: "hog", sends: spent, "2xx": spent },
+        { app: "quiet", sends: 2, "2xx": 2 },
+        { app: "third", sends: 1, "2xx": 1 },
+      ],
     });
-    const get = (app: string, path: string): Promise<Reply> =>
-      gateway.get(path, { headers: { "x-app-id": app } });
-    const budget = (): Promise<unknown> => gateway.shows("/budget");
-    const spent = await haveHadTurns({ gateway });
-    const asked = get("hog", "/areas?q=a");
-    await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });
-    const reply = await get("quiet", "/areas?q=a");
-    expect([reply.status, (await asked).status]).toEqual([200, 200]);
-    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([spent, 2]);
-    await expect
-      .poll(() => ledgerOf(gateway))
-      .toMatchObject({
-        rows: [
-          { app: "hog", sends: spent, "2xx": spent },
-          { app: "quiet", sends: 2, "2xx": 2 },
-          { app: "third", sends: 1, "2xx": 1 },
-        ],
-      });
-    await expect.poll(budget).toMatchObject({
-      api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: spent, quiet: 2, third: 1 } }] },
-    });
+  await expect.poll(budget).toMatchObject({
+    api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: spent, quiet: 2, third: 1 } }] },
   });
 });
 
-describe("a call that several apps wait for", () => {
-  it("is charged once, to the app whose turn is first: the one with fewer calls", async () => {
-    const { gateway, clock, get } = await startTimed({ BUDGET: "1/5s,100/1h" });
-    expect((await get("quiet", "/areas?q=before")).status).toBe(200);
-    expect(await spentBy(gateway, "quiet")).toBe(1);
-    const asked = get("quiet", "/areas?q=a");
-    await queued(gateway, 1);
-    // Has had nothing yet: in the fair order it comes first.
-    const joined = get("hog", "/areas?q=a");
-    await gateway.admitted();
-    await clock.advance(5_001);
-    for (const reply of [asked, joined]) expect((await reply).status).toBe(200);
-    expect([await spentBy(gateway, "quiet"), await spentBy(gateway, "hog")]).toEqual([1, 1]);
-  });
+it("a call that several apps wait for is charged once, to the app whose turn is first: the one with fewer calls", async () => {
+  const { gateway, clock, get } = await startTimed({ BUDGET: "1/5s,100/1h" });
+  expect((await get("quiet", "/areas?q=before")).status).toBe(200);
+  expect(await spentBy(gateway, "quiet")).toBe(1);
+  const asked = get("quiet", "/areas?q=a");
+  await queued(gateway, 1);
+  // Has had nothing yet: in the fair order it comes first.
+  const joined = get("hog", "/areas?q=a");
+  await gateway.admitted();
+  await clock.advance(5_001);
+  for (const reply of [asked, joined]) expect((await reply).status).toBe(200);
+  expect([await spentBy(gateway, "quiet"), await spentBy(gateway, "hog")]).toEqual([1, 1]);
 });

@@ -1,11 +1,9 @@
-import { describe, it } from "vitest";
+import { it } from "vitest";
 
 import { expectToWithstand } from "../support/open-ports.ts";
 
-describe("ports that get random bytes, resets and half-closed connections for a minute", () => {
-  it(
-    "answer with nothing but refusals, and serve others meanwhile",
-    () => expectToWithstand(60_000),
-    120_000,
-  );
-});
+it(
+  "ports that get random bytes, resets and half-closed connections for a minute answer with nothing but refusals, and serve others meanwhile",
+  () => expectToWithstand(60_000),
+  120_000,
+);

@@ -131,12 +131,11 @@ describe("an answer that was already fetched", () => {
   });
 });
 
-describe("config-check of a warm list", () => {
-  const check = (settings: string) =>
-    command(["config-check"], { ...gatewayEnv(), CONFIG_FILE: fileWith(settings) });
+const check = (settings: string) =>
+  command(["config-check"], { ...gatewayEnv(), CONFIG_FILE: fileWith(settings) });
 
-  it("has a line for each wrong URL, without its query", async () => {
-    const { code, output } = await check(`warm:
+it("config-check of a warm list has a line for each wrong URL, without its query", async () => {
+  const { code, output } = await check(`warm:
   - url: /listings?areaId=76
   - url: /nowhere?callerId=test-caller&hash=0123456789abcdef&q=K3y-that-nobody-may-ever-see
   - url: /listings?limit=501
@@ -144,13 +143,12 @@ describe("config-check of a warm list", () => {
     app: unheard-of
   - url: /listings?minRooms=many&maxRooms=few
 `);
-    expect(code).toBe(1);
-    expect(output.trimEnd().split("\n")).toEqual([
-      expect.stringMatching(/^warm\[1\]: \/nowhere: answers of this URL are never cached/),
-      expect.stringMatching(/^warm\[2\]: \/listings: limit: expected/),
-      expect.stringMatching(/^warm\[3\]: .*unheard-of is not an app in the settings/),
-      expect.stringMatching(/^warm\[4\]: .*minRooms: expected .*maxRooms: expected/),
-    ]);
-    expect(output).not.toMatch(/K3y-that|0123456789abcdef/);
-  });
+  expect(code).toBe(1);
+  expect(output.trimEnd().split("\n")).toEqual([
+    expect.stringMatching(/^warm\[1\]: \/nowhere: answers of this URL are never cached/),
+    expect.stringMatching(/^warm\[2\]: \/listings: limit: expected/),
+    expect.stringMatching(/^warm\[3\]: .*unheard-of is not an app in the settings/),
+    expect.stringMatching(/^warm\[4\]: .*minRooms: expected .*maxRooms: expected/),
+  ]);
+  expect(output).not.toMatch(/K3y-that|0123456789abcdef/);
 });

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 
 /** Files, and what each may not import. */
 const RESTRICTED = `
@@ -50,29 +50,27 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/http/g.ts", 'export { f } from "./f.ts"; export const g = 1;', "import(no-cycle)"],
 ];
 
-describe("the import rules", () => {
-  const tree = mkdtempSync(join(tmpdir(), "import-rules-"));
-  const findings = new Map<string, string[]>();
+const tree = mkdtempSync(join(tmpdir(), "import-rules-"));
+const findings = new Map<string, string[]>();
 
-  beforeAll(() => {
-    for (const file of ["oxlint.config.ts", "package.json", "tsconfig.json"]) cpSync(file, join(tree, file));
-    symlinkSync(join(process.cwd(), "node_modules"), join(tree, "node_modules"));
-    for (const [file, code] of OFFENDERS) {
-      mkdirSync(dirname(join(tree, file)), { recursive: true });
-      writeFileSync(join(tree, file), `${code}\n`);
-    }
-    const { stdout } = spawnSync("node_modules/.bin/oxlint", ["--format=unix", "src"], {
-      cwd: tree,
-      encoding: "utf8",
-    });
-    for (const line of stdout.split("\n")) {
-      const [, file = ""] = /^(?:\.\/)?(src\/[^:]+):/.exec(line) ?? [];
-      findings.set(file, [...(findings.get(file) ?? []), line]);
-    }
+beforeAll(() => {
+  for (const file of ["oxlint.config.ts", "package.json", "tsconfig.json"]) cpSync(file, join(tree, file));
+  symlinkSync(join(process.cwd(), "node_modules"), join(tree, "node_modules"));
+  for (const [file, code] of OFFENDERS) {
+    mkdirSync(dirname(join(tree, file)), { recursive: true });
+    writeFileSync(join(tree, file), `${code}\n`);
+  }
+  const { stdout } = spawnSync("node_modules/.bin/oxlint", ["--format=unix", "src"], {
+    cwd: tree,
+    encoding: "utf8",
   });
-  afterAll(() => rmSync(tree, { recursive: true }));
+  for (const line of stdout.split("\n")) {
+    const [, file = ""] = /^(?:\.\/)?(src\/[^:]+):/.exec(line) ?? [];
+    findings.set(file, [...(findings.get(file) ?? []), line]);
+  }
+});
+afterAll(() => rmSync(tree, { recursive: true }));
 
-  it.each(OFFENDERS)("%s may not contain %s", (file, _code, message) => {
-    expect((findings.get(file) ?? []).join("\n")).toContain(message);
-  });
+it.each(OFFENDERS)("import rules: %s may not contain %s", (file, _code, message) => {
+  expect((findings.get(file) ?? []).join("\n")).toContain(message);
 });

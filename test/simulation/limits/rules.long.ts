@@ -1,5 +1,5 @@
 /** Each rule of the shared purse is needed: without it, one of a few random histories exceeds a limit. */
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 
 import { playHistory } from "./history.ts";
 import type { Plan } from "./plan.ts";
@@ -167,14 +167,16 @@ const REMOVALS: readonly Removal[] = [
   },
 ];
 
-describe("without rule", () => {
-  let stage: RedisStage;
-  beforeAll(async () => {
-    stage = await startStage();
-    return stage.close;
-  });
+let stage: RedisStage;
+beforeAll(async () => {
+  stage = await startStage();
+  return stage.close;
+});
 
-  it.each(REMOVALS)("[$rule], a limit is exceeded: $what", { timeout: 240_000 }, async (removal) => {
+it.each(REMOVALS)(
+  "without rule [$rule] a limit is exceeded: $what",
+  { timeout: 240_000 },
+  async (removal) => {
     const { seed: known = 1, plan } = removal;
     const [rule, without] = removal.change;
     expect(LUA).toContain(rule);
@@ -190,5 +192,5 @@ describe("without rule", () => {
     for (let first = 1; first <= MOST_SEEDS; first += AT_ONCE)
       if (await isExceeded(Array.from({ length: AT_ONCE }, (_, index) => first + index))) return;
     expect.fail("no history exceeds a limit");
-  });
-});
+  },
+);

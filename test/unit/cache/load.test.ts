@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { Failures } from "../../../src/cache/recent-failures.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
@@ -96,32 +96,30 @@ it.each([
   expect(isLeftAlone()).toBe(false);
 });
 
-describe("a flight that was refused because of the request that started it", () => {
-  const refusal = refusalOf({ forMs: 7_000, why: "budget" }, "batch", 0);
-  const ofApp = refusalOf({ forMs: 7_000, why: "share" }, "batch", 0);
-  const failure = new Problem("upstream-error");
+const refusal = refusalOf({ forMs: 7_000, why: "budget" }, "batch", 0);
+const ofApp = refusalOf({ forMs: 7_000, why: "share" }, "batch", 0);
+const failure = new Problem("upstream-error");
 
-  it.each<[string, Cause, Error, string[]]>([
-    ["a refresh without room", "refresh", refusal, [refusal.code, "loaded"]],
-    ["a warming without room", "warm", refusal, [refusal.code, "loaded"]],
-    ["a caller without room, which counts for all", "miss", refusal, [refusal.code, refusal.code]],
-    ["an app without budget", "miss", ofApp, [ofApp.code, "loaded"]],
-    ["a refresh that failed, which counts for all", "refresh", failure, [failure.code, failure.code]],
-  ])(
-    "%s: its other waiters try again unless the reason applies to all",
-    async (_name, cause, error, ends) => {
-      const door = Promise.withResolvers<Fetched>();
-      const { load, calls } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
-      const both = [load({ cause, app: "batch" }), load()].map((one) =>
-        one.then(
-          () => "loaded",
-          (caught: unknown) => (caught instanceof Problem ? caught.code : String(caught)),
-        ),
-      );
-      await settled();
-      door.reject(error);
-      expect(await Promise.all(both)).toEqual(ends);
-      expect(calls()).toBe(ends.includes("loaded") ? 2 : 1);
-    },
-  );
-});
+it.each<[string, Cause, Error, string[]]>([
+  ["a refresh without room", "refresh", refusal, [refusal.code, "loaded"]],
+  ["a warming without room", "warm", refusal, [refusal.code, "loaded"]],
+  ["a caller without room, which counts for all", "miss", refusal, [refusal.code, refusal.code]],
+  ["an app without budget", "miss", ofApp, [ofApp.code, "loaded"]],
+  ["a refresh that failed, which counts for all", "refresh", failure, [failure.code, failure.code]],
+])(
+  "a flight that was refused because of the request that started it, %s: its other waiters try again unless the reason applies to all",
+  async (_name, cause, error, ends) => {
+    const door = Promise.withResolvers<Fetched>();
+    const { load, calls } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
+    const both = [load({ cause, app: "batch" }), load()].map((one) =>
+      one.then(
+        () => "loaded",
+        (caught: unknown) => (caught instanceof Problem ? caught.code : String(caught)),
+      ),
+    );
+    await settled();
+    door.reject(error);
+    expect(await Promise.all(both)).toEqual(ends);
+    expect(calls()).toBe(ends.includes("loaded") ? 2 : 1);
+  },
+);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import * as z from "zod";
 
 import { SETTINGS } from "../../../src/config/settings.ts";
@@ -9,10 +9,8 @@ import { readSettingsFile } from "../../../src/config/yaml-file.ts";
 import { generatedFiles, inProject } from "../../../tools/generate.ts";
 import { descriptionOf } from "../../../tools/setting-docs.ts";
 
-describe("generated files", async () => {
-  it.each(await generatedFiles())("$path is what `npm run generate` writes", ({ path, content }) => {
-    expect(readFileSync(inProject(path), "utf8")).toBe(content);
-  });
+it.each(await generatedFiles())("$path is what `npm run generate` writes", ({ path, content }) => {
+  expect(readFileSync(inProject(path), "utf8")).toBe(content);
 });
 
 it("config/default.yaml has every setting with its default, and its variables", () => {

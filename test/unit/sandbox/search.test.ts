@@ -135,19 +135,17 @@ it.each([
     expect(() => search(DATA, "listings", new URLSearchParams(query)), query).toThrow(BadParameter);
 });
 
-describe("areas", () => {
-  const named = (params: Params): string[] =>
-    search(DATA, "areas", { limit: "500", ...params }).records.map((r) => ("name" in r ? r.name : ""));
+const named = (params: Params): string[] =>
+  search(DATA, "areas", { limit: "500", ...params }).records.map((r) => ("name" in r ? r.name : ""));
 
-  it("are found by name, best match first; by contents; by a point, smallest first; all by id", () => {
-    expect(named({ q: "nacka" })[0]).toBe("Nacka");
-    expect(named({ q: "nacka" })).toContain("Nacka Strand");
-    expect(named({ listings: "1" })).toHaveLength(DATA.areasWithListings.size);
-    expect(named({ transactions: "1" })).toHaveLength(DATA.areasWithSold.size);
-    const around = named({ lat: "59.31", lng: "18.2" });
-    expect(around.indexOf("Nacka")).toBeLessThan(around.indexOf("Stockholms län"));
-    expect(named({ lat: "57.7", lng: "-30" })).toHaveLength(1);
-    expect(named({})).toHaveLength(DATA.areas.length);
-    expect(() => named({ lat: "59.3" })).toThrow(BadParameter);
-  });
+it("areas are found by name, best match first; by contents; by a point, smallest first; all by id", () => {
+  expect(named({ q: "nacka" })[0]).toBe("Nacka");
+  expect(named({ q: "nacka" })).toContain("Nacka Strand");
+  expect(named({ listings: "1" })).toHaveLength(DATA.areasWithListings.size);
+  expect(named({ transactions: "1" })).toHaveLength(DATA.areasWithSold.size);
+  const around = named({ lat: "59.31", lng: "18.2" });
+  expect(around.indexOf("Nacka")).toBeLessThan(around.indexOf("Stockholms län"));
+  expect(named({ lat: "57.7", lng: "-30" })).toHaveLength(1);
+  expect(named({})).toHaveLength(DATA.areas.length);
+  expect(() => named({ lat: "59.3" })).toThrow(BadParameter);
 });

@@ -112,28 +112,26 @@ it.each(TABLE)("%i %o %s becomes %s, after %i call(s)", async (status, headers, 
   expect([inBrief(result), heads.length]).toEqual([expected, calls]);
 });
 
-describe("a record, and a thumbnail", () => {
-  const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 1, 2, 3, 0xff, 0xd9]);
-  const record = askedOf({ kind: "record", resource: "listings", serviceId: "7", extras: [] });
-  const size = { width: "9", height: "9" };
-  const image = askedOf({ kind: "image", resource: "images", serviceId: "7", ...size, extras: [] }, "jpeg");
+const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 1, 2, 3, 0xff, 0xd9]);
+const record = askedOf({ kind: "record", resource: "listings", serviceId: "7", extras: [] });
+const size = { width: "9", height: "9" };
+const image = askedOf({ kind: "image", resource: "images", serviceId: "7", ...size, extras: [] }, "jpeg");
 
-  it.each<[AskedOf, string | Buffer, boolean]>([
-    [record, '{"listings":[{"serviceId":7}]}', true],
-    [record, '{"listings":[{"serviceId":"7"}]}', true],
-    [record, '{"listings":[{}]}', true],
-    [record, '{"listings":[{"serviceId":8}]}', false],
-    [record, '{"listings":[]}', false],
-    [record, '{"listings":[{"serviceId":7},{"serviceId":7}]}', false],
-    [record, '{"listings":[7]}', false],
-    [image, JPEG, true],
-    [image, JPEG.subarray(0, -1), false],
-    [image, JPEG.subarray(1), false],
-    [image, PAGE, false],
-  ])("%#: of this body is an answer or not", async (question, body, isAnswer) => {
-    const { result } = await asked([{ status: 200, body }], question);
-    expect(result.status).toBe(isAnswer ? 200 : 502);
-  });
+it.each<[AskedOf, string | Buffer, boolean]>([
+  [record, '{"listings":[{"serviceId":7}]}', true],
+  [record, '{"listings":[{"serviceId":"7"}]}', true],
+  [record, '{"listings":[{}]}', true],
+  [record, '{"listings":[{"serviceId":8}]}', false],
+  [record, '{"listings":[]}', false],
+  [record, '{"listings":[{"serviceId":7},{"serviceId":7}]}', false],
+  [record, '{"listings":[7]}', false],
+  [image, JPEG, true],
+  [image, JPEG.subarray(0, -1), false],
+  [image, JPEG.subarray(1), false],
+  [image, PAGE, false],
+])("a record, and a thumbnail %#: of this body is an answer or not", async (question, body, isAnswer) => {
+  const { result } = await asked([{ status: 200, body }], question);
+  expect(result.status).toBe(isAnswer ? 200 : 502);
 });
 
 describe("the answer", () => {
@@ -230,38 +228,39 @@ describe("a conditional request", () => {
   });
 });
 
-describe("a body in a content coding", () => {
-  const whole = gzipSync(PAGE);
-  const largest = PAGE.padEnd(LIMITS.maxBodyBytes, " ");
-  /** The same body, but its last four bytes contain another length. */
-  const named = (length: number): Buffer => {
-    const bytes = Buffer.from(whole);
-    bytes.writeUInt32LE(length, bytes.length - 4);
-    return bytes;
-  };
+const whole = gzipSync(PAGE);
+const largest = PAGE.padEnd(LIMITS.maxBodyBytes, " ");
+/** The same body, but its last four bytes contain another length. */
+const named = (length: number): Buffer => {
+  const bytes = Buffer.from(whole);
+  bytes.writeUInt32LE(length, bytes.length - 4);
+  return bytes;
+};
 
-  it.each<[string, string, string | Buffer, number | string]>([
-    ["as it is", "gzip", whole, 200],
-    ["in capitals", "GZIP", whole, 200],
-    ["of the old name", "x-gzip", whole, 200],
-    ["in several members", "gzip", Buffer.concat([gzipSync(PAGE.slice(0, 9)), gzipSync(PAGE.slice(9))]), 200],
-    ["before an empty member", "gzip", Buffer.concat([whole, gzipSync("")]), 200],
-    ["as large as upstream.maxBody", "gzip", gzipSync(largest), 200],
-    ["none", "identity", PAGE, 200],
-    ["none, and as large as upstream.maxBody", "", largest, 200],
-    ["none, and too large", "", `${largest} `, "too-large"],
-    ["small, but a bomb", "gzip", gzipSync(`${largest} `), "too-large"],
-    ["broken", "gzip", "not gzip at all", "bad-encoding"],
-    ["cut short", "gzip", whole.subarray(0, -9), "bad-encoding"],
-    ["of a few bytes", "gzip", whole.subarray(0, 3), "bad-encoding"],
-    ["that names a huge length", "gzip", named(0xffff_ffff), "bad-encoding"],
-    ["that names no length", "gzip", named(0), "bad-encoding"],
-    ["unknown", "br", PAGE, "bad-encoding"],
-    ["twice", "gzip, gzip", gzipSync(whole), "bad-encoding"],
-  ])("%s (%s) is decoded, or refused without a retry", async (_name, coding, body, status) => {
+it.each<[string, string, string | Buffer, number | string]>([
+  ["as it is", "gzip", whole, 200],
+  ["in capitals", "GZIP", whole, 200],
+  ["of the old name", "x-gzip", whole, 200],
+  ["in several members", "gzip", Buffer.concat([gzipSync(PAGE.slice(0, 9)), gzipSync(PAGE.slice(9))]), 200],
+  ["before an empty member", "gzip", Buffer.concat([whole, gzipSync("")]), 200],
+  ["as large as upstream.maxBody", "gzip", gzipSync(largest), 200],
+  ["none", "identity", PAGE, 200],
+  ["none, and as large as upstream.maxBody", "", largest, 200],
+  ["none, and too large", "", `${largest} `, "too-large"],
+  ["small, but a bomb", "gzip", gzipSync(`${largest} `), "too-large"],
+  ["broken", "gzip", "not gzip at all", "bad-encoding"],
+  ["cut short", "gzip", whole.subarray(0, -9), "bad-encoding"],
+  ["of a few bytes", "gzip", whole.subarray(0, 3), "bad-encoding"],
+  ["that names a huge length", "gzip", named(0xffff_ffff), "bad-encoding"],
+  ["that names no length", "gzip", named(0), "bad-encoding"],
+  ["unknown", "br", PAGE, "bad-encoding"],
+  ["twice", "gzip, gzip", gzipSync(whole), "bad-encoding"],
+])(
+  "a body in a content coding %s (%s) is decoded, or refused without a retry",
+  async (_name, coding, body, status) => {
     const answer = { status: 200, body, headers: { "content-encoding": coding } };
     const { result, watcher } = await asked([answer, answer]);
     expect(inBrief(result)).toBe(status === 200 ? "the body" : UNUSABLE);
     expect(watcher.calls.map((call) => call.status)).toEqual([status]);
-  });
-});
+  },
+);
