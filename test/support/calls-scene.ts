@@ -23,44 +23,31 @@ export interface SceneOptions extends Partial<Omit<CallsConfig, "windows">> {
   readonly shared?: SharedCircuits;
 }
 
-/** A call that the test controls. */
-interface Call {
-  /** Its error, or `answered`. */
-  readonly result: Promise<unknown>;
-  readonly hasStarted: () => boolean;
-  /** The upstream answers. */
-  readonly answer: (end?: Partial<SendEnd>) => void;
-}
-
-export interface Scene extends Pick<Budget, "calls" | "circuits"> {
-  readonly budget: Budget;
-  readonly clock: FakeClock;
-  readonly limiters: FakeLimiters;
-  /** Apps whose calls departed, in order. */
-  readonly departed: string[];
-  readonly refused: string[];
-  readonly logged: Readonly<Record<string, unknown>>[];
-  readonly key: { version: number };
-  /** Starts a call that lasts until the test answers it. */
-  readonly call: (app: string, order?: Partial<UpstreamRequest>, waiting?: Partial<Waiting>) => Call;
-  /** A call that is answered at once. @returns its error, or `answered` */
-  readonly ask: (order?: Partial<UpstreamRequest>, end?: Partial<SendEnd>) => Promise<unknown>;
-}
+export type Scene = ReturnType<typeof createScene>;
 
 export const ANSWERED = "answered";
 
-export function createScene(options: SceneOptions = {}): Scene {
+export function createScene(options: SceneOptions = {}) {
   const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = fakeTime(), listed = [] } = options;
   const perDay = new Map(listed.flatMap(({ id, perDay: most }) => (most === null ? [] : [[id, most]])));
-  const limiters = options.limiters ?? createFakeLimiters({ windows, now: clock.monotonic, perDay });
-  const apps = new Apps({
-    apps: listed,
-    unlistedApps: { weight: 1, max: 1_000, share: 0.5 },
-    metrics: { apps: 20 },
-  });
+  const limiters = options.limiters ?? createFakeLimiters({ windows, clock, perDay });
+  const unlistedApps = { weight: 1, max: 1_000, share: 0.5 };
+  const apps = new Apps({ apps: listed, unlistedApps, metrics: { apps: 20 } });
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
   const key = { version: 1 };
+  const config = {
+    concurrency: 4,
+    spacingMs: 0,
+    mode: "enforce" as const,
+    reserve: 0.2,
+    replicas: 1,
+    arrivalMs: SECOND,
+    maxCoolOffMs: 5 * MINUTE,
+    perDay,
+    ...options,
+    windows: windows.map((window) => ({ ...window, name: "1m" })),
+  };
   const budget = new Budget(
     {
       origin: "api",
@@ -78,31 +65,19 @@ export function createScene(options: SceneOptions = {}): Scene {
         departed: (app) => void departed.push(app),
       },
     },
-    {
-      concurrency: 4,
-      spacingMs: 0,
-      mode: "enforce",
-      reserve: 0.2,
-      replicas: 1,
-      arrivalMs: SECOND,
-      maxCoolOffMs: 5 * MINUTE,
-      perDay,
-      ...options,
-      windows: windows.map((window) => ({ ...window, name: "1m" })),
-    },
+    config,
   );
-  const { calls, circuits } = budget;
-  const call: Scene["call"] = (app, order = {}, waiting = {}) => {
+  /** Starts a call that lasts until the test answers it. */
+  function call(app: string, order: Partial<UpstreamRequest> = {}, waiting: Partial<Waiting> = {}) {
     const { promise: end, resolve } = Promise.withResolvers<SendEnd>();
     const startedAt = clock.monotonic();
     let hasStarted = false;
-    const callers: UpstreamRequest["waiting"] = { ...waitingOf(), apps: () => [app], ...waiting };
     const full: UpstreamRequest = {
       app,
       cause: "miss",
       resource: "listings",
       query: `${app}?`,
-      waiting: callers,
+      waiting: { ...waitingOf(), apps: () => [app], ...waiting },
       ...order,
     };
     const result = budget
@@ -113,25 +88,30 @@ export function createScene(options: SceneOptions = {}): Scene {
       })
       .catch((error: unknown) => error);
     return {
+      /** Its error, or `answered`. */
       result,
       hasStarted: () => hasStarted,
-      answer: (changes) =>
+      /** The upstream answers. */
+      answer: (changes?: Partial<SendEnd>) =>
         resolve({ status: 200, arrivedAfterMs: 0, durationMs: clock.monotonic() - startedAt, ...changes }),
     };
-  };
+  }
   return {
     budget,
-    calls,
-    circuits,
+    calls: budget.calls,
+    circuits: budget.circuits,
+    config,
     clock,
     limiters,
+    /** Apps whose calls departed, in order. */
     departed,
     refused,
     logged,
     key,
     call,
-    async ask(order = {}, end = {}) {
-      const asked = call(order.app ?? "app", order, order.waiting ?? {});
+    /** A call that is answered at once. @returns its error, or `answered` */
+    async ask(order: Partial<UpstreamRequest> = {}, end: Partial<SendEnd> = {}): Promise<unknown> {
+      const asked = call(order.app ?? "app", order, order.waiting);
       asked.answer(end);
       await clock.advance(0);
       return await asked.result;

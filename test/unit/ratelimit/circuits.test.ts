@@ -9,6 +9,7 @@ import { waitingOf } from "../../support/waiting.ts";
 import { ANSWERED, createScene, fakeTime, MINUTE, type Scene, SECOND } from "../../support/calls-scene.ts";
 
 const HOUR = 60 * MINUTE;
+const RESOURCES = ["listings", "sold", "areas"] as const;
 const FAILED: Partial<SendEnd> = { status: 500 };
 const REFUSED: Partial<SendEnd> = { status: 403 };
 const UNREACHABLE: Partial<SendEnd> = {
@@ -107,7 +108,7 @@ describe("an outage", () => {
       let asked = 0;
       const ask = async (end: Partial<SendEnd>): Promise<boolean[]> => {
         const results = scenes.flatMap((scene) =>
-          (["listings", "sold", "areas"] as const).map((resource) => {
+          RESOURCES.map((resource) => {
             const { answer, result } = scene.call("app", { resource, query: String(asked++) });
             answer(end);
             return result;
@@ -163,12 +164,8 @@ describe("refused credentials", () => {
 
   it("after an outage are tried again after 30 s, however long the outage was", async () => {
     const scene = createScene();
-    const askEach = async (end: Partial<SendEnd>) =>
-      await Promise.all(
-        (["listings", "sold", "areas"] as const).map((resource) =>
-          scene.ask({ resource, query: resource }, end),
-        ),
-      );
+    const askEach = (end: Partial<SendEnd>) =>
+      Promise.all(RESOURCES.map((resource) => scene.ask({ resource, query: resource }, end)));
     for (let second = 0; second < 120; second++) {
       await askEach(FAILED);
       await scene.clock.advance(SECOND);
@@ -201,7 +198,7 @@ describe("while many calls wait for the end of others, few are planned again", (
     const clock = fakeTime();
     const limiters = createFakeLimiters({
       windows: [{ limit: 1_000, windowMs: MINUTE }],
-      now: clock.monotonic,
+      clock,
     });
     const limiter = limiters.join();
     let plans = 0;
@@ -244,7 +241,7 @@ function createReplicas(count: number) {
     { limit: 60, windowMs: MINUTE },
     { limit: 10_000, windowMs: 24 * HOUR },
   ];
-  const limiters = createFakeLimiters({ windows, now: clock.monotonic });
+  const limiters = createFakeLimiters({ windows, clock });
   const listeners: Parameters<SharedCircuits["subscribe"]>[0][] = [];
   const join = (): SharedCircuits => {
     let own: (typeof listeners)[number] | undefined;

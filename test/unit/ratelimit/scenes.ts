@@ -21,7 +21,7 @@ export function playScenes(replicas: number, seeds: readonly number[]): void {
 async function playDay(options: Playing & Pick<Day, "listed"> & Pick<Stage, "replicas">): Promise<Played> {
   const { replicas, windows = [{ limit: 60, windowMs: MINUTE }], listed: weights = {}, forMs } = options;
   const clock = fakeTime();
-  const limiters = createFakeLimiters({ windows, now: clock.monotonic, newsAfterMs: replicas > 1 ? 250 : 0 });
+  const limiters = createFakeLimiters({ windows, clock, newsAfterMs: replicas > 1 ? 250 : 0 });
   const listed = Object.entries(weights).map(([id, weight]) => ({ id, weight, perDay: null }));
   const scenes = Array.from({ length: replicas }, () =>
     createScene({ windows, listed, replicas, clock, limiters }),
