@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { cacheStatus, type Reply } from "../support/ask.ts";
-import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, startShared, type TestGateway } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
 
@@ -11,18 +11,14 @@ const SETTINGS = `upstream:
   { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h, retryDelay: 1ms }
 apps: [{ id: hog }, { id: quiet }, { id: third }]`;
 
-interface Timed {
-  readonly gateway: TestGateway;
-  readonly clock: FakeClock;
-  readonly get: (app: string, path: string, signal?: AbortSignal) => Promise<Reply>;
-}
+type Timed = Awaited<ReturnType<typeof startTimed>>;
 
 /** A gateway with a fake clock. */
-async function startTimed(env: Readonly<Record<string, string>>): Promise<Timed> {
+async function startTimed(env: Readonly<Record<string, string>>) {
   const clock = createFakeClock();
   const sandbox = { now: clock.now };
   const gateway = await startGateway({ settings: SETTINGS, clock, sandbox, env });
-  const get: Timed["get"] = (app, path, signal) =>
+  const get = (app: string, path: string, signal?: AbortSignal): Promise<Reply> =>
     gateway.get(path, { headers: { "x-app-id": app }, ...(signal && { signal }) });
   return { gateway, clock, get };
 }

@@ -96,6 +96,13 @@ export function createScene(options: SceneOptions = {}) {
         resolve({ status: 200, arrivedAfterMs: 0, durationMs: clock.monotonic() - startedAt, ...changes }),
     };
   }
+  /** A call that is answered at once. @returns its error, or `answered` */
+  const ask = async (order: Partial<UpstreamRequest> = {}, end: Partial<SendEnd> = {}): Promise<unknown> => {
+    const asked = call(order.app ?? "app", order, order.waiting);
+    asked.answer(end);
+    await clock.advance(0);
+    return await asked.result;
+  };
   return {
     budget,
     calls: budget.calls,
@@ -109,13 +116,7 @@ export function createScene(options: SceneOptions = {}) {
     logged,
     key,
     call,
-    /** A call that is answered at once. @returns its error, or `answered` */
-    async ask(order: Partial<UpstreamRequest> = {}, end: Partial<SendEnd> = {}): Promise<unknown> {
-      const asked = call(order.app ?? "app", order, order.waiting);
-      asked.answer(end);
-      await clock.advance(0);
-      return await asked.result;
-    },
+    ask,
   };
 }
 

@@ -48,15 +48,7 @@ interface Answer {
   readonly retryAfterMs?: number;
 }
 
-interface AppSeen {
-  asked: number;
-  answered: number;
-  refused: number;
-  late: number;
-  cameBack: number;
-  letIn: number;
-  readonly waitedMs: number[];
-}
+type AppSeen = ReturnType<typeof noOne>;
 
 export interface Played extends Pick<Stage, "replicas" | "usable"> {
   readonly windows: NonNullable<Day["windows"]>;
@@ -253,15 +245,7 @@ export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "count
   };
 }
 
-const noOne = (): AppSeen => ({
-  asked: 0,
-  answered: 0,
-  refused: 0,
-  late: 0,
-  cameBack: 0,
-  letIn: 0,
-  waitedMs: [],
-});
+const noOne = () => ({ asked: 0, answered: 0, late: 0, cameBack: 0, letIn: 0, waitedMs: Array<number>() });
 
 export interface Playing extends Pick<Day, "windows" | "loads" | "forMs" | "countFromMs"> {
   readonly seed: number;
@@ -291,7 +275,6 @@ export function startCallers(stage: Stage, options: Playing): () => Played {
       if (isAnswered) stats.waitedMs.push(waitedMs);
       if (isAnswered) stats.answered++;
       else if (isLate) stats.late++;
-      else stats.refused++;
     }
     return retryAfterMs;
   }
@@ -324,8 +307,7 @@ export function startCallers(stage: Stage, options: Playing): () => Played {
     const minutes = (forMs - countFromMs) / window.windowMs;
     const all = noOne();
     for (const one of seen.values())
-      for (const key of ["asked", "answered", "refused", "late", "cameBack", "letIn"] as const)
-        all[key] += one[key];
+      for (const key of ["asked", "answered", "late", "cameBack", "letIn"] as const) all[key] += one[key];
     return {
       replicas: stage.replicas,
       usable: stage.usable,

@@ -4,10 +4,10 @@
  *
  * No history covers a loss of data while all replicas that know the data are dead or cut off. The design does not either.
  */
-import { beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { type Outcome, playHistory } from "./history.ts";
-import { type RedisStage, startStage } from "./redis-stage.ts";
+import { stageForFile } from "./redis-stage.ts";
 
 const { FIRST, SEED } = process.env;
 /** Histories that are played at the same time: while one waits for Redis, another goes on. */
@@ -21,11 +21,7 @@ export function playPart(part: number, { parts, histories }: { parts: number; hi
   const random = Array.from({ length: SEED === undefined ? histories : 1 }, (_, index) => first + index);
   const all = new Set([...random, ...(SEED === undefined ? ONCE_FAILED : [])]);
   const seeds = [...all].filter((seed) => seed % parts === part);
-  let stage: RedisStage;
-  beforeAll(async () => {
-    stage = await startStage();
-    return stage.close;
-  });
+  const stage = stageForFile();
   it.skipIf(seeds.length === 0)(
     `replicas that share the limits never exceed them, use them, and always get an answer (${seeds.length} histories)`,
     { timeout: 60_000 + seeds.length * 10_000 },
@@ -35,7 +31,7 @@ export function playPart(part: number, { parts, histories }: { parts: number; hi
       await Promise.all(
         Array.from({ length: LANES }, async () => {
           for (const seed of left) {
-            const outcome = await playHistory(stage, seed);
+            const outcome = await playHistory(stage(), seed);
             if (SEED !== undefined) process.stdout.write(`${outcome.log.join("\n")}\n`);
             if (outcome.problems.length > 0) failed.push(describeFailure(outcome));
           }

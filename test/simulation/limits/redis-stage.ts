@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 
 import { Redis } from "ioredis";
+import { beforeAll } from "vitest";
 
 import { startRedis } from "../../support/redis.ts";
 
@@ -15,7 +16,7 @@ export const LUA = readFileSync(
 
 export type RedisStage = Awaited<ReturnType<typeof startStage>>;
 
-export async function startStage() {
+async function startStage() {
   const server = await startRedis("--unixsocket", "socket", "--hz", "1", "--latency-tracking", "no");
   const [, directory] = [await server.command("CONFIG", "GET", "dir")].flat();
   const client = new Redis({ path: `${String(directory)}/socket`, disableClientInfo: true });
@@ -26,6 +27,16 @@ export async function startStage() {
       await server.close();
     },
   };
+}
+
+/** One for all tests of a file. */
+export function stageForFile(): () => RedisStage {
+  let stage: RedisStage;
+  beforeAll(async () => {
+    stage = await startStage();
+    return stage.close;
+  });
+  return () => stage;
 }
 
 /** The script with the time of the history: the last two arguments. */

@@ -1,20 +1,16 @@
 /** Redis has an older copy of the budget, or one in an older form, or its clock is wrong. */
-import { beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { mostWithin } from "../../support/arrivals.ts";
 import { createRandom } from "../../support/random.ts";
 import { drawPlan, type Plan } from "./plan.ts";
-import { LUA, type RedisStage, startStage } from "./redis-stage.ts";
+import { LUA, stageForFile } from "./redis-stage.ts";
 import { createWorld, type Replica, start, type World } from "./world.ts";
 
 const LIMIT = 40;
 const WINDOW_MS = 4_000;
 
-let stage: RedisStage;
-beforeAll(async () => {
-  stage = await startStage();
-  return stage.close;
-});
+const stage = stageForFile();
 
 function twoReplicas(lua = LUA): { world: World; cutOff: Replica; knowing: Replica } {
   const random = createRandom(1);
@@ -27,7 +23,7 @@ function twoReplicas(lua = LUA): { world: World; cutOff: Replica; knowing: Repli
     redisRate: 1,
     unsettled: 0,
   };
-  const world = createWorld(stage, plan, random, lua);
+  const world = createWorld(stage(), plan, random, lua);
   world.isHealed = true;
   return { world, cutOff: start(world, 0), knowing: start(world, 1) };
 }
@@ -91,7 +87,7 @@ it("the budget goes on from a state in JSON, which this version wrote before its
   await server.data.idle();
   const key = `${server.data.namespace}{limiter:api}:purses`;
   const toJson = "redis.call('SET', KEYS[1], cjson.encode(cmsgpack.unpack(redis.call('GET', KEYS[1]))))";
-  await stage.client.eval(toJson, 1, key);
+  await stage().client.eval(toJson, 1, key);
   await clock.advance(2 * WINDOW_MS);
   expect(knowing.limiter.state().mode).toBe("shared");
   expect(world.log.filter((line) => line.includes("lost"))).toEqual([]);

@@ -1,9 +1,9 @@
 /** Each rule of the shared purse is needed: without it, one of a few random histories exceeds a limit. */
-import { beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { playHistory } from "./history.ts";
 import type { Plan } from "./plan.ts";
-import { LUA, type RedisStage, startStage } from "./redis-stage.ts";
+import { LUA, stageForFile } from "./redis-stage.ts";
 
 interface Removal {
   readonly rule: string;
@@ -167,11 +167,7 @@ const REMOVALS: readonly Removal[] = [
   },
 ];
 
-let stage: RedisStage;
-beforeAll(async () => {
-  stage = await startStage();
-  return stage.close;
-});
+const stage = stageForFile();
 
 it.each(REMOVALS)(
   "without rule [$rule] a limit is exceeded: $what",
@@ -183,7 +179,7 @@ it.each(REMOVALS)(
     const lua = LUA.replace(rule, without);
     const change = (drawn: Plan): Plan => ({ ...drawn, ...GREEDY, laterWindows: PAIR, ...plan });
     async function isExceeded(seeds: readonly number[]): Promise<boolean> {
-      const outcomes = await Promise.all(seeds.map((seed) => playHistory(stage, seed, { lua, change })));
+      const outcomes = await Promise.all(seeds.map((seed) => playHistory(stage(), seed, { lua, change })));
       const problems = outcomes.flatMap((outcome) => outcome.problems);
       expect(problems.filter((problem) => problem.includes("ERR"))).toEqual([]);
       return problems.some((problem) => problem.includes("within"));
