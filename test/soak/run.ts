@@ -23,7 +23,7 @@ Object.assign(process.env, run.env);
 const interrupted = new AbortController();
 process.once("SIGINT", () => interrupted.abort());
 console.log(`soak: ${minutes} minutes, seed ${seed}`);
-const report = await soak({ minutes, seed, signal: interrupted.signal });
+const report = await soak(minutes, seed, interrupted.signal);
 console.log(JSON.stringify(report, undefined, 2));
 const leftovers = await findLeftovers(run);
 for (const leftover of leftovers) console.error(`left behind: ${leftover}`);

@@ -8,17 +8,11 @@ import { IMAGE_WINDOW, openStack, USER_AGENTS, WINDOWS, type Stack } from "./sta
 import { startTraffic } from "./traffic.ts";
 import { createTruth } from "./truth.ts";
 
-export interface SoakOptions {
-  readonly minutes: number;
-  readonly seed: number;
-  /** Ends the soak early, with a report. */
-  readonly signal?: AbortSignal;
-}
-
 const PER_SECOND = 30;
 const READ_CALLS_MS = 20_000;
 
-export async function soak({ minutes, seed, signal }: SoakOptions) {
+/** @param signal ends the soak early, with a report */
+export async function soak(minutes: number, seed: number, signal?: AbortSignal) {
   const stack = await openStack();
   const beganAt = Date.now();
   try {

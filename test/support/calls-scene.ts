@@ -120,6 +120,10 @@ export function createScene(options: SceneOptions = {}) {
   };
 }
 
+/** Apps by their weights. */
+export const listedWith = (weights: Readonly<Record<string, number>>): ListedApp[] =>
+  Object.entries(weights).map(([id, weight]) => ({ id, weight, perDay: null }));
+
 /** A fake clock that Bottleneck uses, too: until the test ends, it is the clock of the whole process. */
 export function fakeTime(): FakeClock {
   const clock = createFakeClock(undefined, promisesSettled);

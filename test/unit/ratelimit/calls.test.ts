@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { ANSWERED, createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
+import { ANSWERED, createScene, fakeTime, listedWith, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -35,10 +35,7 @@ const LIMITS = [
 it("keeps every window, answers every caller by its deadline, and loses no permit", async () => {
   const clock = fakeTime();
   const play = async (asks: readonly Ask[], spacingMs: number): Promise<void> => {
-    const listed = [
-      { id: "web", weight: 4, perDay: null },
-      { id: "ios", weight: 1, perDay: null },
-    ];
+    const listed = listedWith({ web: 4, ios: 1 });
     const scene = createScene({ clock, windows: LIMITS, listed, concurrency: 3, spacingMs });
     const startedAt = clock.now();
     let [ended, abandonedCalls] = [0, 0];
@@ -120,7 +117,7 @@ it.each([
 });
 
 it("apps that wait for the end of other calls take turns by weight", async () => {
-  const listed = Object.entries({ a: 4, b: 2, c: 1 }).map(([id, weight]) => ({ id, weight, perDay: null }));
+  const listed = listedWith({ a: 4, b: 2, c: 1 });
   const scene = createScene({ listed, concurrency: 1 });
   for (let index = 0; index < 70; index++)
     for (const { id } of listed) scene.call(id, { query: `q${index}` }).answer();
@@ -132,12 +129,12 @@ it("apps that wait for the end of other calls take turns by weight", async () =>
 it.each([
   {
     what: "a quarter of its share for a listed app that asked for nothing yet",
-    ids: ["web", "hog"],
+    weights: { web: 1, hog: 1 },
     used: 0,
   },
-  { what: "as much as it used for an app that is not listed", ids: [], used: 10 },
-])("an app leaves of a long window $what", async ({ ids, used }) => {
-  const listed = ids.map((id) => ({ id, weight: 1, perDay: null }));
+  { what: "as much as it used for an app that is not listed", weights: {}, used: 10 },
+])("an app leaves of a long window $what", async ({ weights, used }) => {
+  const listed = listedWith(weights);
   const scene = createScene({ listed, windows: [{ limit: 80, windowMs: 24 * 60 * MINUTE }] });
   const waiting = waitingOf({ deadlineAt: scene.clock.now() + SECOND });
   const answered = async (app: string, asked: number): Promise<number> => {

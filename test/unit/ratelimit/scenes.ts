@@ -2,7 +2,7 @@
 import { describe, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import { createScene, fakeTime, MINUTE } from "../../support/calls-scene.ts";
+import { createScene, fakeTime, listedWith, MINUTE } from "../../support/calls-scene.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import { DAYS, type Day, type Played, type Playing, type Stage, startCallers } from "../../support/scenes.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -22,7 +22,7 @@ async function playDay(options: Playing & Pick<Day, "listed"> & Pick<Stage, "rep
   const { replicas, windows = [{ limit: 60, windowMs: MINUTE }], listed: weights = {}, forMs } = options;
   const clock = fakeTime();
   const limiters = createFakeLimiters({ windows, clock, newsAfterMs: replicas > 1 ? 250 : 0 });
-  const listed = Object.entries(weights).map(([id, weight]) => ({ id, weight, perDay: null }));
+  const listed = listedWith(weights);
   const scenes = Array.from({ length: replicas }, () =>
     createScene({ windows, listed, replicas, clock, limiters }),
   );
