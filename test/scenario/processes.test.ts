@@ -49,17 +49,8 @@ describe("the gateway's process", () => {
 
   it("the sandbox ends with a reason if its port is taken", async () => {
     const taken = new URL((await startFleet()).env["UPSTREAM_URL"] ?? "").port;
-    const sandbox = run([
-      "sandbox",
-      "--port",
-      "0",
-      "--control-port",
-      taken,
-      "--listings",
-      "1",
-      "--sold",
-      "1",
-    ]);
+    const options = `--port 0 --control-port ${taken} --listings 1 --sold 1`;
+    const sandbox = run(["sandbox", ...options.split(" ")]);
     expect(await sandbox.ended).toBe(1);
     expect(sandbox.output()).toBe(
       `sandbox: Port ${taken} is in use by another program. Choose another with --control-port.\n`,
