@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { Cache } from "../src/cache/cache.ts";
 import { createChecks } from "../src/cache/lifetimes/checks.ts";
 import { Failures } from "../src/cache/recent-failures.ts";
-import { createLifetimes } from "../src/cache/lifetimes/lifetimes.ts";
+import { createLifetimes } from "../src/cache/lifetimes/learned-lifetimes.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { Tiers } from "../src/cache/store/tiered.ts";
 import { systemClock as clock } from "../src/process/clock.ts";

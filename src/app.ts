@@ -24,7 +24,7 @@ import { Cache, type CacheOptions } from "./cache/cache.ts";
 import { createEncoder, isCompressible, transcode } from "./cache/encoder.ts";
 import { createInspect } from "./cache/inspect.ts";
 import { createChecks } from "./cache/lifetimes/checks.ts";
-import { createLifetimes } from "./cache/lifetimes/lifetimes.ts";
+import { createLifetimes } from "./cache/lifetimes/learned-lifetimes.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";

@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 import type { Inspect, Inspection } from "../cache/inspect.ts";
-import type { LearnedAbout } from "../cache/lifetimes/lifetimes.ts";
+import type { LearnedAbout } from "../cache/lifetimes/learned-lifetimes.ts";
 import type { Pages } from "../pages/pages.ts";
 import { cacheableQueryAt, type ParseOptions } from "../query/parse.ts";
 import type { ParsedQuery } from "../query/query.ts";

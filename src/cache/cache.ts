@@ -6,7 +6,7 @@ import type { Forwarded, ServeNote, CacheOutcome, PageSaving } from "../telemetr
 import type { Question } from "../query/request.ts";
 import type { Entry } from "./entry.ts";
 import type { Checks } from "./lifetimes/checks.ts";
-import type { Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/learned-lifetimes.ts";
 import type { Load, LoadedEntry, LoadOptions } from "./load.ts";
 import type { Refresh } from "./refresh.ts";
 import { decide, type Decision, type Serve } from "./serve-or-fetch.ts";

@@ -4,7 +4,7 @@ import type { Validators } from "../upstream/caching-headers.ts";
 import type { FetchedAnswer, ListPage } from "../upstream/verdict.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Rates } from "./lifetimes/lifetimes.ts";
+import type { Rates } from "./lifetimes/learned-lifetimes.ts";
 import type { Query } from "../query/query.ts";
 
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */

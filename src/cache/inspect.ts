@@ -5,7 +5,7 @@ import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";
 import { ageMs, type CacheRules, ttlMs } from "./freshness.ts";
 import { decide } from "./serve-or-fetch.ts";
-import type { Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/learned-lifetimes.ts";
 import type { Tiers } from "./store/tiered.ts";
 
 /** Inspects a key. It reads the stores and never calls the upstream. */

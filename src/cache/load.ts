@@ -18,7 +18,7 @@ import type { Waiting } from "../ratelimit/throttled.ts";
 import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./recent-failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
-import type { Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/learned-lifetimes.ts";
 import { isFailureOfUpstream, wasRefusedHere } from "./serve-or-fetch.ts";
 import { nextEntry } from "./next-entry.ts";
 import type { Tiers } from "./store/tiered.ts";

@@ -8,7 +8,7 @@ import type { Fetched } from "../upstream/verdict.ts";
 import { transcode } from "./encoder.ts";
 import { entryOf, type Entry, type Receipt } from "./entry.ts";
 import { type CacheRules, ttlMs } from "./freshness.ts";
-import type { Lifetimes } from "./lifetimes/lifetimes.ts";
+import type { Lifetimes } from "./lifetimes/learned-lifetimes.ts";
 import { changesSince, noteChanges } from "./lifetimes/record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 

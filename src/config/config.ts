@@ -1,7 +1,7 @@
 /**
  * The configuration: the validated settings, with secrets and certificates read from their files.
  */
-import type { Constants } from "./constants.ts";
+import type { Constants } from "./timeouts-and-limits.ts";
 import type { Settings } from "./settings.ts";
 import type { Secret } from "./secrets/secret.ts";
 import type { CertificatePair, SecretValues } from "./secrets/read-secret-files.ts";

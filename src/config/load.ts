@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 
 import { checkCombinations } from "./combinations.ts";
 import { ConfigError, toConfig } from "./config.ts";
-import { CONSTANTS, type Constants } from "./constants.ts";
+import { CONSTANTS, type Constants } from "./timeouts-and-limits.ts";
 import { CONFIG_FILE, type Environment, processEnvironment, readEnvironment } from "./env.ts";
 import { describeMistake, maskSecrets } from "./report.ts";
 import { DEFAULTS, type Settings } from "./settings.ts";

@@ -1,13 +1,13 @@
 /**
  * Parses a query string into the canonical query of its route, or into the list of all its mistakes.
  *
- * | Parameter                                                       | Result                            |
- * |-----------------------------------------------------------------|-----------------------------------|
- * | documented for the resource                                     | read by its shape (values.ts)     |
- * | named like a credential (credentials.ts), or in `query.ignore`  | dropped                           |
- * | in `query.allow`; any with `query.unknown: forward`             | sent to the upstream unchanged    |
- * | any other without a value                                       | dropped                           |
- * | any other                                                       | a mistake                         |
+ * | Parameter                                                       | Result                              |
+ * |-----------------------------------------------------------------|-------------------------------------|
+ * | documented for the resource                                     | read by its shape (parse-values.ts) |
+ * | named like a credential (credentials.ts), or in `query.ignore`  | dropped                             |
+ * | in `query.allow`; any with `query.unknown: forward`             | sent to the upstream unchanged      |
+ * | any other without a value                                       | dropped                             |
+ * | any other                                                       | a mistake                           |
  *
  * A path that is passed through has no documented parameters, so all of them are sent unchanged except the dropped ones.
  */

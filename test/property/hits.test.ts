@@ -12,7 +12,7 @@ import { type Answer, Cache } from "../../src/cache/cache.ts";
 import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
 import { createChecks } from "../../src/cache/lifetimes/checks.ts";
 import { Failures } from "../../src/cache/recent-failures.ts";
-import { createLifetimes } from "../../src/cache/lifetimes/lifetimes.ts";
+import { createLifetimes } from "../../src/cache/lifetimes/learned-lifetimes.ts";
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { Tiers } from "../../src/cache/store/tiered.ts";
 import { Problem } from "../../src/errors.ts";

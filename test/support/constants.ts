@@ -1,7 +1,7 @@
 /** Reads the constants that a test or a bench changes from its settings text, such as `upstream: { retryDelay: 1ms }`. */
 import { parseDocument } from "yaml";
 
-import { CONSTANTS, type Constants } from "../../src/config/constants.ts";
+import { CONSTANTS, type Constants } from "../../src/config/timeouts-and-limits.ts";
 import { parseQuantity } from "../../src/config/settings/units.ts";
 
 /** @returns the settings that remain, and all constants. The names of constants may omit the unit. */

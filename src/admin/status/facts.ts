@@ -1,5 +1,5 @@
 /** The facts of the status: requests, apps, upstream and budget, from the activities of all processes. */
-import type { Freshness } from "../../cache/lifetimes/lifetimes.ts";
+import type { Freshness } from "../../cache/lifetimes/learned-lifetimes.ts";
 import { type OriginName, type Resource, RESOURCES } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Apps } from "../../ratelimit/apps.ts";

@@ -3,7 +3,7 @@
  * `npm run generate` writes the list into docs/upgrading.md.
  */
 
-/** Settings that have become constants (constants.ts), and their value. */
+/** Settings that have become constants (timeouts-and-limits.ts), and their value. */
 const CONSTANT: Readonly<Record<string, string>> = {
   "server.maxUrlLength": "8192 bytes",
   "server.maxHeaderSize": "16KiB",

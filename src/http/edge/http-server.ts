@@ -9,7 +9,7 @@ import type { Duplex } from "node:stream";
 import type { SecureContextOptions } from "node:tls";
 
 import type { Config } from "../../config/config.ts";
-import type { Constants } from "../../config/constants.ts";
+import type { Constants } from "../../config/timeouts-and-limits.ts";
 import type { CertificatePair } from "../../config/secrets/read-secret-files.ts";
 import type { Context } from "../../context.ts";
 import { Problem } from "../../errors.ts";

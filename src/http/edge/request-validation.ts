@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage } from "node:http";
 
-import type { Constants } from "../../config/constants.ts";
+import type { Constants } from "../../config/timeouts-and-limits.ts";
 import { Problem } from "../../errors.ts";
 import { memoize } from "../../process/memoize.ts";
 

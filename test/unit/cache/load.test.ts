@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { Failures } from "../../../src/cache/recent-failures.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
-import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes/learned-lifetimes.ts";
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import type { Store } from "../../../src/cache/store/port.ts";
 import { Tiers } from "../../../src/cache/store/tiered.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Entry } from "../../../src/cache/entry.ts";
-import { createLifetimes } from "../../../src/cache/lifetimes/lifetimes.ts";
+import { createLifetimes } from "../../../src/cache/lifetimes/learned-lifetimes.ts";
 import { nextEntry } from "../../../src/cache/next-entry.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { fetchedWith } from "../../support/entries.ts";
