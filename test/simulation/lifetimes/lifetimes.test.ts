@@ -4,7 +4,11 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { createLifetimes, type Lifetimes, type Rates } from "../../../src/cache/lifetimes/learned-lifetimes.ts";
+import {
+  createLifetimes,
+  type Lifetimes,
+  type Rates,
+} from "../../../src/cache/lifetimes/learned-lifetimes.ts";
 import { seededRandom } from "../../../src/sandbox/dataset/random.ts";
 
 const TTL_MS = 300_000;
