@@ -11,10 +11,13 @@ const MAX_WAIT_MS = 10_000;
 /** The duration of a call. It arrives after half of this time. */
 const CALL_MS = 200;
 
-/** @param seeds each day is played with each of them */
-export function playScenes(replicas: number, seeds: readonly number[]): void {
+/** @param seeds each day is played with each of them @param isFull plays each day in its full length */
+export function playScenes(replicas: number, seeds: readonly number[], isFull = false): void {
   describe.each(seeds)(`on ${replicas} replicas, seed %d,`, (seed) => {
-    it.each(DAYS)("$name", async (day) => day.expect(await playDay({ ...day, replicas, seed })), 60_000);
+    it.each(DAYS)("$name", { timeout: 60_000 }, async (day) => {
+      const forMs = isFull ? (day.inFullMs ?? day.forMs) : day.forMs;
+      day.expect(await playDay({ ...day, forMs, replicas, seed }));
+    });
   });
 }
 
