@@ -23,12 +23,6 @@ import type { Truth } from "./truth.ts";
 type Fault = () => Promise<unknown> | undefined;
 type Faults = Readonly<Record<string, Fault>>;
 
-interface Context {
-  readonly stack: Stack;
-  readonly truth: Truth;
-  readonly random: TestRandom;
-}
-
 const CALM_MS = 10_000;
 const PAUSE_MS = { min: 1_500, max: 5_000 };
 /** A fault with a higher number is tried more often. */
@@ -36,8 +30,7 @@ const WEIGHTS: Readonly<Record<string, number>> = { "data changes": 12, "SIGKILL
 
 export function startInjector(stack: Stack, truth: Truth, seed: number) {
   const random = createRandom(seed);
-  const context = { stack, truth, random };
-  const faults: Faults = { ...upstreamFaults(context), ...changes(context), ...processFaults(context) };
+  const faults = createFaults(stack, truth, random);
   const names = Object.keys(faults).flatMap((name) => Array<string>(WEIGHTS[name] ?? 1).fill(name));
   const counts: Record<string, number> = {};
   const failures: string[] = [];
@@ -85,53 +78,43 @@ const UPSTREAM: Readonly<Record<string, readonly [UpstreamFault, most: number]>>
   "not an answer": [{ wrongEnvelope: true }, 3],
 };
 
-function upstreamFaults({ stack, random }: Context): Faults {
-  const some = ([fault, most]: (typeof UPSTREAM)[string]): Promise<unknown> => {
-    const pathPrefix = random.pick(["", "/listings", "/sold"]);
-    return stack.control("POST", "/faults", { ...fault, pathPrefix, times: random.between(1, most) });
-  };
-  return Object.fromEntries(Object.entries(UPSTREAM).map(([name, fault]) => [name, () => some(fault)]));
-}
+function createFaults(stack: Stack, truth: Truth, random: TestRandom): Faults {
+  const { redis, replicas, single, control } = stack;
+  const upTo = (ms: number, from = 0): Promise<void> => lasting(random.between(from, ms));
+  const isCalm = ({ calmSince }: Member): boolean => calmSince() <= Date.now();
 
-function changes({ stack, truth, random }: Context): Faults {
+  function upstream([fault, most]: (typeof UPSTREAM)[string]): Promise<unknown> {
+    const pathPrefix = random.pick(["", "/listings", "/sold"]);
+    return control("POST", "/faults", { ...fault, pathPrefix, times: random.between(1, most) });
+  }
+
   let keys = 0;
   let isRotating = false;
   async function rotateKey(): Promise<void> {
     isRotating = true;
     const privateKey = `${CALLER.privateKey}-${++keys}`;
-    const steps = [
-      async () => stack.writeKey(privateKey),
-      () => stack.control("POST", "/auth", { privateKey }),
-    ];
+    const steps = [async () => stack.writeKey(privateKey), () => control("POST", "/auth", { privateKey })];
     for (const step of random.shuffled(steps)) {
       await step();
-      await lasting(random.between(0, 1_000));
+      await upTo(1_000);
     }
     isRotating = false;
   }
-  return {
-    "data changes": () => {
-      const pathPrefix = random.pick(["", "/listings", "/listings", "/sold", "/areas", "/cache"]);
-      return truth.change(pathPrefix, () => stack.control("POST", "/revise", { pathPrefix }));
-    },
-    "key rotation": () => (isRotating ? undefined : rotateKey()),
-    async reload() {
-      stack.writeSettings(settingsWith(random.pick([10, 20, 30])));
-      for (const member of [...stack.replicas, stack.single].filter(isCalm))
-        await ask(`${member.admin()}/config/reload`, { method: "POST" }).catch(() => undefined);
-    },
-  };
-}
 
-const isCalm = ({ calmSince }: Member): boolean => calmSince() <= Date.now();
+  let full: Promise<void> | undefined;
+  async function fill(): Promise<void> {
+    const filler = join(stack.dataDir, "filler");
+    fillDisk(filler);
+    await upTo(15_000, 2_000);
+    rmSync(filler);
+    full = undefined;
+  }
 
-function processFaults(context: Context): Faults {
-  const { stack, random } = context;
   let witness: Member | undefined;
-  const disk = diskFaults(context);
   async function restart(member: Member): Promise<void> {
-    await lasting(random.between(0, 4_000));
-    if (member === stack.single) await disk.hasRoom();
+    await upTo(4_000);
+    // A process that cannot open its file forgets what it sent, so it starts only while the disk has room.
+    if (member === single) await full;
     await member.begin();
   }
   const acts: Readonly<Record<string, (member: Member) => Promise<void>>> = {
@@ -146,84 +129,67 @@ function processFaults(context: Context): Faults {
       return candidates.length === 0 ? undefined : act(random.pick(candidates));
     };
   const ofProcesses = Object.entries(acts).flatMap(([name, act]) => [
-    [`${name} a replica`, onAnyOf(stack.replicas, act)] as const,
-    [`${name} the single gateway`, onAnyOf([stack.single], act)] as const,
+    [`${name} a replica`, onAnyOf(replicas, act)] as const,
+    [`${name} the single gateway`, onAnyOf([single], act)] as const,
   ]);
-  return {
-    ...Object.fromEntries(ofProcesses),
-    ...redisFaults(context, (replica) => (witness = replica)),
-    ...(stack.isSmallDisk && { "full disk": disk.fault }),
-  };
-}
 
-function redisFaults({ stack, random }: Context, setWitness: (replica: Member | undefined) => void): Faults {
-  const { redis } = stack;
-  let isBusy = false;
-  let calmSince = Date.now();
+  /** Infinity during a fault of Redis. */
+  let redisCalmSince = Date.now();
   let saved = 0;
-
-  /** Starts it with what was saved last, or with nothing. */
-  async function restart(): Promise<void> {
-    await redis.kill();
-    await lasting(random.between(0, 5_000));
-    await redis.restart("--dbfilename", `dump-${saved}.rdb`);
+  async function whileBusy(act: () => Promise<unknown>): Promise<void> {
+    redisCalmSince = Number.POSITIVE_INFINITY;
+    await act().finally(() => (redisCalmSince = Date.now()));
   }
-  async function freeze(): Promise<void> {
+  async function freezeRedis(): Promise<void> {
     redis.freeze();
-    await lasting(random.between(200, 8_000));
+    await upTo(8_000, 200);
     redis.thaw();
   }
-  async function whileBusy(act: () => Promise<unknown>): Promise<void> {
-    isBusy = true;
-    try {
-      await act();
-    } finally {
-      isBusy = false;
-      calmSince = Date.now();
-    }
+  /** Starts it with what was saved last, or with nothing. */
+  async function restartRedis(): Promise<void> {
+    await redis.kill();
+    await upTo(5_000);
+    await redis.restart("--dbfilename", `dump-${saved}.rdb`);
   }
   /** A fault that needs a replica that knows of the last calls. */
   const withWitness =
     (act: () => Promise<unknown>): Fault =>
     () => {
       const since = Date.now() - CALM_MS;
-      const witness = stack.replicas.find((replica) => replica.calmSince() < since);
-      if (isBusy || calmSince > since || witness === undefined) return undefined;
-      setWitness(witness);
-      const isShared = (): Promise<boolean> =>
-        clientOf({ url: witness.url(), adminUrl: witness.admin() })
-          .budget()
-          .then(({ mode }) => mode === "shared")
-          .catch(() => false);
+      const replica = replicas.find(({ calmSince }) => calmSince() < since);
+      if (redisCalmSince > since || replica === undefined) return undefined;
+      witness = replica;
       return whileBusy(async () => {
-        if (!(await isShared())) return;
+        const client = clientOf({ url: replica.url(), adminUrl: replica.admin() });
+        const budget = await client.budget().catch(() => undefined);
+        if (budget?.mode !== "shared") return;
         await act();
         await lasting(CALM_MS);
-      }).finally(() => setWitness(undefined));
+      }).finally(() => (witness = undefined));
     };
+
   return {
-    "freeze Redis": () => (isBusy ? undefined : whileBusy(freeze)),
+    ...Object.fromEntries(Object.entries(UPSTREAM).map(([name, fault]) => [name, () => upstream(fault)])),
+    ...Object.fromEntries(ofProcesses),
+    "data changes": () => {
+      const pathPrefix = random.pick(["", "/listings", "/listings", "/sold", "/areas", "/cache"]);
+      return truth.change(pathPrefix, () => control("POST", "/revise", { pathPrefix }));
+    },
+    "key rotation": () => (isRotating ? undefined : rotateKey()),
+    async reload() {
+      stack.writeSettings(settingsWith(random.pick([10, 20, 30])));
+      for (const member of [...replicas, single].filter(isCalm))
+        await ask(`${member.admin()}/config/reload`, { method: "POST" }).catch(() => undefined);
+    },
+    "freeze Redis": () => (redisCalmSince > Date.now() ? undefined : whileBusy(freezeRedis)),
     "restart Redis, empty": withWitness(() => {
       saved += 1;
-      return restart();
+      return restartRedis();
     }),
-    "restart Redis with its data": withWitness(() => redis.command("SAVE").then(restart)),
+    "restart Redis with its data": withWitness(() => redis.command("SAVE").then(restartRedis)),
     FLUSHALL: withWitness(() => redis.command("FLUSHALL")),
-  };
-}
-
-/** A process that cannot open its file forgets what it sent, so a process starts only while the disk has room. */
-function diskFaults({ stack, random }: Context): { fault: Fault; hasRoom: () => Promise<void> } {
-  const filler = join(stack.dataDir, "filler");
-  let full: Promise<void> | undefined;
-  async function fill(): Promise<void> {
-    fillDisk(filler);
-    await lasting(random.between(2_000, 15_000));
-    rmSync(filler);
-    full = undefined;
-  }
-  return {
-    fault: () => (full !== undefined || !isCalm(stack.single) ? undefined : (full = fill())),
-    hasRoom: () => full ?? Promise.resolve(),
+    ...(stack.isSmallDisk && {
+      "full disk": () => (full !== undefined || !isCalm(single) ? undefined : (full = fill())),
+    }),
   };
 }
