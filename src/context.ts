@@ -15,7 +15,6 @@ import type { Observer } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, savingOf } from "./telemetry/metrics.ts";
 import { createAccessLog, createClientAddress } from "./telemetry/access-log.ts";
-import { createMessageLog, createObserver } from "./telemetry/observer.ts";
 import { createOutages } from "./telemetry/outage-log.ts";
 import type { Tracing, TracingOptions } from "./telemetry/tracing.ts";
 
@@ -45,15 +44,39 @@ export function createContext(options: GatewayOptions) {
   const metrics = createMetrics();
   const apps = new Apps(config);
   const recorder = createRecorder(clock.now, savingOf);
-  const outages = createOutages(log, clock.now, recorder.outageBegan);
-  const observer = createObserver([
-    // The log names every app, the metrics only some.
-    { ...metrics, request: (record) => metrics.request(record, apps.labelOf(record.app)) },
-    outages,
-    createAccessLog(log, () => settings.current().log, createClientAddress(config.server.trustedProxies)),
-    createMessageLog(log),
-    recorder.listener,
-  ]);
+  const outages = createOutages(log, clock.now, recorder.warn);
+  const access = createAccessLog(
+    log,
+    () => settings.current().log,
+    createClientAddress(config.server.trustedProxies),
+  );
+  const observer: Observer = {
+    request(record, caller) {
+      // The log names every app, the metrics only some.
+      metrics.request(record, apps.labelOf(record.app));
+      outages.request(record);
+      access.request(record, caller);
+      recorder.request(record);
+    },
+    upstreamCall(record) {
+      metrics.upstreamCall(record);
+      access.upstreamCall(record);
+      recorder.upstreamCall(record);
+    },
+    refreshed: metrics.refreshed,
+    warmed: metrics.warmed,
+    outOfOrder: outages.outOfOrder,
+    backInOrder: outages.backInOrder,
+    info: (message, fields) => log.info(fields, message),
+    warn(message, fields) {
+      log.warn(fields, message);
+      recorder.warn(message);
+    },
+    error(message, fields) {
+      log.error(fields, message);
+      recorder.warn(message);
+    },
+  };
   const settings = createLiveSettings({ ...observer, ...source, clock });
   return {
     ...options,

@@ -1,7 +1,7 @@
 /** `GET /usage`: what was sent upstream in a period, and whether the limits were kept. */
 import { z } from "zod";
 
-import { SEND_COUNTS, USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/report.ts";
+import { USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/report.ts";
 import { type Endpoint, get, mistake, send } from "./endpoint.ts";
 
 export interface UsageOptions {
@@ -25,11 +25,10 @@ export function usageEndpoint({ usage, now }: UsageOptions): Endpoint {
     const to = given.to === undefined ? now() : instantIn("to", given.to, now());
     const from = given.from === undefined ? to - DAY_MS : instantIn("from", given.from, now());
     if (from >= to) throw mistake("The parameter from must be before to.");
-    const query = { from, to, by };
     const wanted = format ?? request.accepts(["json", "csv"]);
-    const report = await usage(query);
-    if (wanted !== "csv") return jsonOf(query, report);
-    return send(response, "text/csv; charset=utf-8; header=present", csvOf(by, report), { Vary: "Accept" });
+    const report = await usage({ from, to, by });
+    if (wanted !== "csv") return report;
+    return send(response, "text/csv; charset=utf-8; header=present", csvOf(report), { Vary: "Accept" });
   });
 }
 
@@ -59,32 +58,11 @@ function instantIn(name: string, text: string, now: number): number {
 
 const INSTANT = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 
-/** A `Date` becomes ISO 8601 in JSON. */
-function jsonOf({ from, to, by }: UsageQuery, report: UsageReport): object {
-  const { totals, rows, windows, completeSince, unrecorded } = report;
-  return {
-    from: new Date(from),
-    to: new Date(to),
-    by,
-    completeSince: completeSince === undefined ? undefined : new Date(completeSince),
-    unrecorded: unrecorded && { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
-    totals,
-    rows: rows.map(({ key, ...counts }) => ({ [by]: key, ...counts })),
-    windows: windows.map((window) => ({
-      ...window,
-      reachedAt: window.reachedAt === undefined ? null : new Date(window.reachedAt),
-    })),
-  };
-}
-
 /**
  * The rows as CSV (RFC 4180). No cell needs quotes, and a spreadsheet cannot read any cell as a formula: a resource or an
  * hour is none, and the id of an app (`apps[].id`) contains no `=`, `+`, `@`, parenthesis, quote or separator.
  */
-function csvOf(by: UsageQuery["by"], { rows }: UsageReport): string {
-  const lines = [
-    [by, ...SEND_COUNTS],
-    ...rows.map((row) => [row.key, ...SEND_COUNTS.map((name) => row[name])]),
-  ];
+function csvOf({ by, totals, rows }: UsageReport): string {
+  const lines = [[by, ...Object.keys(totals)], ...rows.map((row) => Object.values(row))];
   return lines.map((cells) => `${cells.join(",")}\r\n`).join("");
 }

@@ -10,9 +10,9 @@ const SAME_MS = 60_000;
 /** The names of circuit outages begin with this (src/ratelimit/circuits/outage-of-circuit.ts). */
 const UPSTREAM = "upstream ";
 
-/** @param onBegin called for each outage that began */
+/** @param warn receives a sentence about each outage that begins */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createOutages(log: Logger, now: () => number, onBegin: (outage: Outage) => void) {
+export function createOutages(log: Logger, now: () => number, warn: (text: string) => void) {
   /** The outages that have not ended. */
   const active = new Map<string, Outage & { readonly since: number; refused: number; servedStale: number }>();
   /** The latest outage of each name that has ended. */
@@ -25,7 +25,7 @@ export function createOutages(log: Logger, now: () => number, onBegin: (outage: 
       const since = before && now() - before.endedAt < SAME_MS ? before.since : now();
       active.set(what, { ...outage, since, refused: 0, servedStale: 0 });
       log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Outage began");
-      onBegin(outage);
+      warn(`${what} does not work: ${cause}.`);
     },
     backInOrder: (what: string): void => {
       const outage = active.get(what);

@@ -3,14 +3,8 @@ import { setImmediate } from "node:timers/promises";
 
 import { OTHER_APP } from "../telemetry/events.ts";
 import type { OriginName } from "../interface/resources.ts";
-import {
-  instantOf,
-  LONGEST_ARRIVAL_MS,
-  type LedgerLine,
-  type LedgerReader,
-  type Unrecorded,
-} from "./ledger-line.ts";
-import { Instants, type WindowUsage } from "./rolling-maximum.ts";
+import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine, type LedgerReader } from "./ledger-line.ts";
+import { Instants } from "./rolling-maximum.ts";
 import type { RateWindow } from "./rate-window.ts";
 
 /** Ways to group the rows of a report. */
@@ -36,30 +30,14 @@ export interface UsageOptions extends UsageQuery {
 export const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
 type SendCounts = Record<(typeof SEND_COUNTS)[number], number>;
 
-interface UsageRow extends SendCounts {
-  /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
-  readonly key: string;
-}
-
-/** The upstream calls of a period. */
-export interface UsageReport {
-  readonly totals: SendCounts;
-  /** The rows with calls, ordered by key. */
-  readonly rows: readonly UsageRow[];
-  readonly windows: readonly WindowUsage[];
-  /**
-   * Epoch milliseconds. Present if the report needs lines from before, for its period or the longest window before
-   * it, and so may count too little.
-   */
-  readonly completeSince?: number;
-  /** Present if calls of the period, or of the longest window before it, may be missing. */
-  readonly unrecorded?: Unrecorded;
-}
+/** The upstream calls of a period. A `Date` becomes ISO 8601 in JSON. */
+export type UsageReport = Awaited<ReturnType<typeof reportUsage>>;
 
 const HOUR_MS = 3_600_000;
 
 /** Reads a period of the ledger. Rejects with `StoreUnavailable` if it cannot be read. */
-export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export async function reportUsage(options: UsageOptions) {
   const { ledger, windows, by, from, to } = options;
   const totals = noCounts();
   const rows = new Map<string, SendCounts>();
@@ -95,22 +73,36 @@ export async function reportUsage(options: UsageOptions): Promise<UsageReport> {
     unrecorded.since < to &&
     unrecorded.until + LONGEST_ARRIVAL_MS > from - beforeMs;
 
-  function usageOf(origin: OriginName, prefix: string): WindowUsage[] {
-    return instants[origin].measure(windows[origin], options).map((usage, index) => {
+  const usageOf = (origin: OriginName, prefix: string) =>
+    instants[origin].measure(windows[origin], options).map((usage, index) => {
+      const { name, kept, reachedAt } = usage;
       // Missing calls cannot turn a violated limit into a kept one.
-      const isUnknown = usage.kept === true && mayMiss(windows[origin][index]?.windowMs ?? 0);
-      return { ...usage, name: prefix + usage.name, kept: isUnknown ? "unknown" : usage.kept };
+      const isUnknown = kept && mayMiss(windows[origin][index]?.windowMs ?? 0);
+      return {
+        ...usage,
+        name: prefix + name,
+        reachedAt: reachedAt === undefined ? null : new Date(reachedAt),
+        kept: isUnknown ? ("unknown" as const) : kept,
+      };
     });
-  }
 
   return {
+    from: new Date(from),
+    to: new Date(to),
+    by,
+    /** Present if the report needs lines from before, for its period or the longest window before it, and so may count too little. */
+    ...(from - longestMs < completeSince && { completeSince: new Date(completeSince) }),
+    /** Present if calls of the period, or of the longest window before it, may be missing. */
+    ...(unrecorded &&
+      mayMiss(longestMs) && {
+        unrecorded: { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
+      }),
     totals,
+    /** The rows with calls, ordered by their first member: the app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
     rows: [...(by === "app" ? topApps(rows) : rows)]
       .sort(([one], [other]) => (one < other ? -1 : 1))
-      .map(([key, counts]) => ({ key, ...counts })),
+      .map(([key, counts]) => ({ [by]: key, ...counts })),
     windows: [...usageOf("api", ""), ...usageOf("images", "images/")],
-    ...(from - longestMs < completeSince && { completeSince }),
-    ...(unrecorded && mayMiss(longestMs) && { unrecorded }),
   };
 }
 

@@ -20,11 +20,8 @@ export interface WindowUsage {
   readonly maximum: number;
   /** Epoch milliseconds: the end of the first window with `maximum` calls; absent if there were no calls. */
   readonly reachedAt: number | undefined;
-  /**
-   * Whether no window exceeded the limit of its time. If a call's limits are unknown, the present ones apply. `unknown`:
-   * calls are missing from the ledger (`Unrecorded`).
-   */
-  readonly kept: boolean | "unknown";
+  /** Whether no window exceeded the limit of its time. If a call's limits are unknown, the present ones apply. */
+  readonly kept: boolean;
   /** Present if calls of the period were permitted under another limit than the present one. Absent limit: there was none. */
   readonly limits?: readonly (number | undefined)[];
 }

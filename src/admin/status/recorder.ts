@@ -4,7 +4,7 @@
  */
 import { BUDGET_SPENT, PROBLEM_CODES } from "../../errors.ts";
 import { originOf } from "../../interface/resources.ts";
-import type { Outage, RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
+import type { RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
 import { createCounters, type Kind } from "./counters.ts";
 import { createProblems } from "./recent-problems.ts";
 
@@ -71,11 +71,12 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
 
   /** What this process saw in the last hour. */
   const seen = () => ({ ...counted(), ...problems.read(), slowest: slowest() });
-  const warn = (what: string): void => problems.add({ from: "gateway", what });
   return {
     seen,
-    listener: { request, upstreamCall, warn, error: warn },
-    outageBegan: ({ what, cause }: Outage): void => warn(`${what} does not work: ${cause}.`),
+    request,
+    upstreamCall,
+    /** A warning or an error in the log, or an outage that began. */
+    warn: (what: string): void => problems.add({ from: "gateway", what }),
     /** The latest requests for a query that were not hits, the newest first. */
     missesOf: (query: string): readonly Miss[] =>
       misses

@@ -7,7 +7,6 @@ import { createRecorder } from "../../../src/admin/status/recorder.ts";
 import { emptyInMs, upstreamOf } from "../../../src/admin/status/facts.ts";
 import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
-import { createObserver } from "../../../src/telemetry/observer.ts";
 import { createOutages } from "../../../src/telemetry/outage-log.ts";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
@@ -21,14 +20,13 @@ function record() {
   const clock = createFakeClock(NOON);
   const recorder = createRecorder(clock.now, savingOf);
   const log = createLogger({ level: "silent", secrets: [], destination: { write: () => undefined } });
-  const outages = createOutages(log, clock.now, recorder.outageBegan);
-  const observer = createObserver([recorder.listener, outages]);
+  const outages = createOutages(log, clock.now, recorder.warn);
   return {
     clock,
     recorder,
-    request: (fields: Partial<RequestRecord> = {}) => observer.request({ ...HIT, ...fields }),
-    call: (fields: Partial<UpstreamCallRecord> = {}) => observer.upstreamCall({ ...CALL, ...fields }),
-    observer,
+    request: (fields: Partial<RequestRecord> = {}) => recorder.request({ ...HIT, ...fields }),
+    call: (fields: Partial<UpstreamCallRecord> = {}) => recorder.upstreamCall({ ...CALL, ...fields }),
+    outages,
     activity: (): Activity => ({
       process: { id: "one", host: "host", version: "1.2.3", startedAt: NOON },
       ...recorder.seen(),
@@ -111,24 +109,24 @@ describe("the recorder", () => {
   });
 
   it("says since when, without what was over: an outage that returns within a minute has not ended", async () => {
-    const { clock, request, call, observer, activity } = record();
+    const { clock, request, call, outages, activity } = record();
     const began = { what: "the ledger on disk", cause: "full", meanwhile: "" };
     const firstAt = (): unknown => activity().problems.find(({ from }) => from === "caller")?.firstAt;
     const fail = (): void =>
       request({ outcome: "failed", status: 502, problem: "upstream-error", app: "web", resource: "sold" });
     fail();
-    observer.outOfOrder(began);
-    observer.backInOrder(began.what);
+    outages.outOfOrder(began);
+    outages.backInOrder(began.what);
     await clock.advance(MINUTE - 1);
     fail();
-    observer.outOfOrder(began);
+    outages.outOfOrder(began);
     expect([firstAt(), activity().outages[0]?.since]).toEqual([NOON, NOON]);
     await clock.advance(1);
     call();
-    observer.backInOrder(began.what);
+    outages.backInOrder(began.what);
     await clock.advance(MINUTE);
     fail();
-    observer.outOfOrder(began);
+    outages.outOfOrder(began);
     const again = NOON + 2 * MINUTE;
     expect([firstAt(), activity().outages[0]?.since]).toEqual([again, again]);
   });

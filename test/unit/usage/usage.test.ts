@@ -46,7 +46,7 @@ describe("usage", () => {
     const lines = [late(-10, -1), late(-HOUR_MS, 0), late(HOUR_MS - 10, HOUR_MS), late(0, HOUR_MS - 1)];
     const { totals, rows } = await usageOf(lines, "hour");
     expect(totals.sends).toBe(2);
-    expect(rows).toMatchObject([{ key: "2026-11-21T12:00Z", sends: 2 }]);
+    expect(rows).toMatchObject([{ hour: "2026-11-21T12:00Z", sends: 2 }]);
   });
 
   it("names the hundred apps with most calls; the rest is `other`", async () => {
@@ -54,10 +54,10 @@ describe("usage", () => {
     const apps = [...Array.from({ length: 130 }, (_, index) => `app-${index}`), ...names];
     const { rows, totals } = await usageOf(apps.map((app) => ledgerLine({ at: NOON, app })));
     expect([rows.length, totals.sends]).toEqual([101, 133]);
-    for (const [key, sends] of [
+    for (const [app, sends] of [
       ["app-129", 2],
       ["other", 32],
     ])
-      expect(rows).toContainEqual(expect.objectContaining({ key, sends }));
+      expect(rows).toContainEqual(expect.objectContaining({ app, sends }));
   });
 });
