@@ -27,7 +27,7 @@ export interface UsageOptions extends UsageQuery {
  * Counts of upstream calls by how they ended, in the order of a report's columns. `failed`: there was no usable answer.
  * `uncompleted`: still in flight, or the process died before the end was recorded.
  */
-export const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
+const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
 type SendCounts = Record<(typeof SEND_COUNTS)[number], number>;
 
 /** The upstream calls of a period. A `Date` becomes ISO 8601 in JSON. */
