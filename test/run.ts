@@ -29,87 +29,53 @@ function checkNode(): void {
     );
   }
   const whose = process.execPath.startsWith(root) ? "the project's own" : "this machine's";
-  console.log(`node       ${process.version} (${whose})`);
+  console.log(`node: ${process.version} (${whose})`);
 }
 
-/** A program the tests use that npm does not have. */
-interface Program {
-  readonly title: string;
-  readonly command: string;
-  /** Debian's, and most other systems'. */
-  readonly package: string;
-  /** Makes the program print its version. The default is `--version`. */
-  readonly flag?: string;
-  /** Finds the version in what it prints. */
-  readonly version: RegExp;
-  readonly oldest: number;
-}
-
-/** The tests start their own servers, on free ports of 127.0.0.1. */
-const PROGRAMS: readonly Program[] = [
-  { title: "redis", command: "redis-server", package: "redis-server", version: /v=(\d[\d.]*)/, oldest: 7 },
-  ...["prometheus", "promtool"].map((command) => ({
-    title: command,
-    command,
-    package: "prometheus",
-    version: /version (\d[\d.]*)/,
-    oldest: 2,
-  })),
-  {
-    title: "systemd",
-    command: "systemd-analyze",
-    package: "systemd",
-    version: /systemd (\d+)/,
-    oldest: 250,
-  },
-  { title: "curl", command: "curl", package: "curl", version: /curl (\d[\d.]*)/, oldest: 7 },
-  {
-    title: "chromium",
-    command: "chromium",
-    package: "chromium",
-    version: /Chromium (\d[\d.]*)/,
-    oldest: 120,
-  },
-  {
-    title: "nginx",
-    command: "nginx",
-    package: "nginx-light",
-    flag: "-v",
-    version: /nginx\/(\d[\d.]*)/,
-    oldest: 1,
-  },
+/**
+ * Programs that the tests use and npm does not have: the oldest version that will do, and Debian's package. The tests start
+ * their own servers, on free ports of 127.0.0.1.
+ */
+const PROGRAMS: readonly (readonly [command: string, oldest: number, debian?: string])[] = [
+  ["redis-server", 7],
+  ["prometheus", 2],
+  ["promtool", 2, "prometheus"],
+  ["systemd-analyze", 250, "systemd"],
+  ["curl", 7],
+  ["chromium", 120],
+  ["nginx", 1, "nginx-light"],
 ];
 
 /** The version of a program on the path; `undefined` where there is none. */
-function versionOf({ command, flag = "--version", version }: Program): string | undefined {
+function versionOf(command: string): string | undefined {
+  const flag = command === "nginx" ? "-v" : "--version";
   // Some say it on the standard output, some on the other.
   const { status, stdout, stderr } = spawnSync(command, [flag], { encoding: "utf8" });
-  return status === 0 ? version.exec(stdout + stderr)?.[1] : undefined;
+  return status === 0 ? /[ =/](\d[\d.]*)/.exec(stdout + stderr)?.[1] : undefined;
 }
 
 /** Finds a program, or installs Debian's. */
-function find(program: Program): void {
-  const title = program.title.padEnd(11);
+function find([command, oldest, debian = command]: (typeof PROGRAMS)[number]): void {
   let how = "found";
-  if (versionOf(program) === undefined) {
-    console.log(`${title}not found: installing Debian's package ${program.package}`);
+  if (versionOf(command) === undefined) {
+    console.log(`${command}: not found: installing Debian's package ${debian}`);
     how = "installed";
-    installFromDebian(program.package);
+    installFromDebian(debian);
   }
-  const version = versionOf(program);
-  if (version === undefined || Number.parseInt(version, 10) < program.oldest) {
+  const version = versionOf(command);
+  if (version === undefined || Number.parseInt(version, 10) < oldest) {
     giveUp(
-      `The tests need ${program.command} ${program.oldest} or newer on the path (found: ${version ?? "none"}). Install ` +
-        `it with your system's package manager (\`apt-get install ${program.package}\`, say), and run this again.`,
+      `The tests need ${command} ${oldest} or newer on the path (found: ${version ?? "none"}). Install it ` +
+        `with your system's package manager (\`apt-get install ${debian}\`, say), and run this again.`,
     );
   }
-  console.log(`${title}${version} (${how})`);
+  console.log(`${command}: ${version} (${how})`);
 }
 
 checkNode();
 for (const program of PROGRAMS) find(program);
-console.log(`helm       ${loadTools()}`);
-console.log("upstream   the sandbox, started by the tests on free ports of 127.0.0.1");
+console.log(`helm: ${loadTools()}`);
+console.log("upstream: the sandbox, started by the tests on free ports of 127.0.0.1");
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
 const isLong = process.argv[2] === "--long";
 const run = prepareRun();

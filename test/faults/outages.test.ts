@@ -1,47 +1,12 @@
 import { expect, it } from "vitest";
 
-import { cacheStatus, problemCode } from "../support/ask.ts";
+import { problemCode } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { freePorts } from "../support/ports.ts";
-import { createLeapingClock } from "../support/stepping-clock.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const NO_STORE = { "cache-control": "no-store" };
 const QUICK = { settings: "upstream: { retryDelay: 1ms }" };
-/** A circuit that opened less than 45 seconds ago is half-open after this time. */
-const LONGEST_PROBE_DELAY_MS = 17_000;
-
-/** Forty requests for ten different answers; ten of the requests are streamed. */
-function askByMany(gateway: TestGateway): Promise<string[]> {
-  const asks = Array.from({ length: 40 }, async (_, n) => {
-    const reply = await gateway.get(`/areas?q=${n % 10}`, n % 4 === 0 ? { headers: NO_STORE } : {});
-    return `${reply.status} ${reply.status === 200 ? "" : problemCode(reply)}`;
-  });
-  return Promise.all(asks);
-}
-
-it("an upstream that is killed during many calls: every caller gets a problem, and the upstream is used again when it is back", async () => {
-  const clock = createLeapingClock();
-  const [port = 0] = await freePorts(1);
-  const gateway = await startGateway({ ...QUICK, clock, upstreamPort: port });
-  await gateway.get("/areas?q=known");
-  gateway.sandbox.hold();
-  const answers = askByMany(gateway);
-  await gateway.sandbox.waitForRequests(5);
-  await gateway.sandbox.close();
-  const problems = await answers;
-  expect(problems).toContain("502 upstream-unreachable");
-  // After three refused connections the circuit is open, and the gateway sends nothing.
-  for (const problem of problems)
-    expect(problem).toBeOneOf(["502 upstream-unreachable", "503 upstream-unavailable"]);
-  expect(cacheStatus(await gateway.get("/areas?q=known"))).toMatchObject({ hit: true });
-
-  gateway.sandbox.release();
-  await gateway.sandbox.listen(port);
-  clock.leap(LONGEST_PROBE_DELAY_MS);
-  await expect.poll(() => askByMany(gateway)).toContain("200 ");
-});
 
 it("an upstream that refuses our key: callers see nothing of that, and the log says what to check", async () => {
   for (const [wrong, skewSeconds] of [

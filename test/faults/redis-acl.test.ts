@@ -4,6 +4,7 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 
+import { problemCode } from "../support/ask.ts";
 import { startTwo, type TestGateway } from "../support/gateway.ts";
 import { type RedisServer, redisForTest, startRedisCluster } from "../support/redis.ts";
 
@@ -41,9 +42,15 @@ async function useAll([first, second]: readonly [TestGateway, TestGateway]): Pro
     return first.sandbox.requests().length;
   };
   await expect.poll(callsAfter).toBe(calls + 1);
+  // Both count what an app has spent today.
+  const poor = { headers: { "x-app-id": "poor" } };
+  expect((await first.get("/sold?areaId=1", poor)).status).toBe(200);
+  expect(problemCode(await second.get("/sold?areaId=76", poor))).toBe("quota-exceeded");
   first.sandbox.faults.add({ status: 429, retryAfter: "1", times: 1 });
   await first.get("/areas?q=slow", web);
   await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
+  const sends = async (): Promise<number> => (await second.shows("/usage?from=-1h")).totals.sends;
+  await expect.poll(sends).toBe(first.sandbox.requests().length);
   for (const path of ["/usage?from=-1h", "/budget", "/status", "/budget/replicas"])
     expect([path, (await first.admin(path)).status]).toEqual([path, 200]);
 }
@@ -61,7 +68,7 @@ async function used(redis: RedisServer): Promise<string[]> {
   return [...stats.matchAll(/^cmdstat_([\w|-]+):/gm)].map(([, name = ""]) => name);
 }
 
-const APPS = "apps: [{ id: web, perDay: 100 }]\n";
+const APPS = "apps: [{ id: web, perDay: 100 }, { id: poor, perDay: 1 }]\n";
 
 describe("the user that docs/redis.md describes", () => {
   it("may do all that gateways do on a single server, and nothing else", async () => {

@@ -37,24 +37,16 @@ describe("the gateway's process", () => {
     expect(await gateway.ended).toBe(1);
   });
 
-  it("ends with a reason if its port is taken", async () => {
+  it("and the sandbox end with a reason if a port is taken", async () => {
     const fleet = await startFleet();
     const taken = new URL(fleet.env["UPSTREAM_URL"] ?? "").port;
-    const gateway = fleet.begin({ PORT: taken });
-    expect(await gateway.ended).toBe(1);
-    expect(gateway.output()).toContain(
-      `Port ${taken} is in use by another program. Choose another with --port, PORT or server.port.\n`,
-    );
-  });
-
-  it("the sandbox ends with a reason if its port is taken", async () => {
-    const taken = new URL((await startFleet()).env["UPSTREAM_URL"] ?? "").port;
+    const reason = `Port ${taken} is in use by another program. Choose another with`;
     const options = `--port 0 --control-port ${taken} --listings 1 --sold 1`;
-    const sandbox = run(["sandbox", ...options.split(" ")]);
-    expect(await sandbox.ended).toBe(1);
-    expect(sandbox.output()).toBe(
-      `sandbox: Port ${taken} is in use by another program. Choose another with --control-port.\n`,
-    );
+    for (const [running, says] of [
+      [fleet.begin({ PORT: taken }), `${reason} --port, PORT or server.port.\n`],
+      [run(["sandbox", ...options.split(" ")]), `sandbox: ${reason} --control-port.\n`],
+    ] as const)
+      expect([await running.ended, running.output()]).toEqual([1, expect.stringContaining(says)]);
   });
 });
 

@@ -4,7 +4,6 @@ import { cacheStatus } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
 import { EXACT_PAGES, gatewayEnv, startGateway } from "../support/gateway.ts";
-import { pageOf } from "../support/upstream.ts";
 
 it("the lifetime of an answer ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {
   const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }", env: EXACT_PAGES });
@@ -24,16 +23,6 @@ it("the lifetime of an answer ends early if memory is full, the least recently u
   expect(cacheStatus(giant)["stored"]).toBeUndefined();
   expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
 });
-
-it.each(["offset", "offSet"] as const)(
-  "the interface's two spellings of the offset %s passes as it is",
-  async (offsetSpelling) => {
-    const gateway = await startGateway({ sandbox: { offsetSpelling } });
-    const reply = await gateway.get("/sold?limit=2&offset=4");
-    expect(reply.text).toContain(`"${offsetSpelling}":4`);
-    expect(reply.text).toBe(pageOf(gateway.sandbox, "/sold?limit=2&offset=4", offsetSpelling));
-  },
-);
 
 it("settings are read when the file has changed, with watchSettings; mistakes in it change nothing", async () => {
   const env = { BUDGET: "", WATCH_SETTINGS: "true" };

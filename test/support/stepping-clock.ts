@@ -6,11 +6,10 @@ export type SteppingClock = ReturnType<typeof createSteppingClock>;
 export function createSteppingClock() {
   let now = Date.now();
   return {
+    ...systemClock,
     now: () => now,
     monotonic: () => now,
     precise: () => now,
-    after: systemClock.after,
-    machine: systemClock.machine,
     pass: (ms: number) => void (now += ms),
   };
 }
@@ -19,11 +18,10 @@ export function createSteppingClock() {
 export function createLeapingClock() {
   let ahead = 0;
   return {
+    ...systemClock,
     now: () => systemClock.now() + ahead,
     monotonic: () => systemClock.monotonic() + ahead,
     precise: () => systemClock.precise() + ahead,
-    after: systemClock.after,
-    machine: systemClock.machine,
     leap: (ms: number) => void (ahead += ms),
   };
 }

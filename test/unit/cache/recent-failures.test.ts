@@ -24,6 +24,16 @@ describe("a key whose fetch failed", () => {
     expect(pauseMs(failures, 6_000)).toBe(5_000);
   });
 
+  it("is tried again after pauses that grow to a minute", () => {
+    const failures = new Failures();
+    let now = 0;
+    for (const pause of [5_000, 10_000, 20_000, 40_000, 60_000, 60_000]) {
+      failures.failed("key", FAILED, now);
+      expect(pauseMs(failures, now)).toBe(pause);
+      now += pause;
+    }
+  });
+
   it("counts a failure once that two replicas report", () => {
     const failures = new Failures();
     for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
@@ -39,4 +49,13 @@ it("a key that took too long is not fetched again for a fixed time", () => {
     failures.tooSlow("key", TOO_SLOW, now);
     expect([failures.recent("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
   }
+});
+
+it("beyond ten thousand keys, those whose failure is the oldest are forgotten", () => {
+  const failures = new Failures();
+  for (let at = 0; at < 10_000; at++) failures.failed(`key ${at}`, FAILED, at);
+  failures.failed("key 0", FAILED, 10_000);
+  failures.failed("another key", FAILED, 10_000);
+  const known = ["key 0", "key 1", "key 2", "another key"].map((key) => failures.latest(key) === FAILED);
+  expect(known).toEqual([true, false, true, true]);
 });
