@@ -107,7 +107,7 @@ async function use(store: WatchedBackend, stopping: AbortSignal): Promise<number
     const isStored = await store
       .get(key)
       .then(() => store.set(key, entryWith("body", Date.now())))
-      .catch((error: unknown) => void expect(error).toBeInstanceOf(StoreUnavailable));
+      .catch((error: unknown) => expect(error).toBeInstanceOf(StoreUnavailable));
     if (isStored === true) writes++;
     // Refusals come at once, so give the rest of the process time to run.
     else await setTimeout(5);

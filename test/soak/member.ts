@@ -83,9 +83,14 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
       running?.child.kill("SIGCONT");
       isBack();
     },
-    /** Whether it was killed or frozen in that time, so that it may have answered late or not at all. */
-    wasAway: (from: number, to: number) =>
-      absences.some((absence) => absence.from <= to && absence.to >= from),
+    /** For how much of that time it was killed or frozen; `undefined` if it was not. */
+    awayMs(from: number, to: number): number | undefined {
+      const missed = absences.filter((absence) => absence.from <= to && absence.to >= from);
+      if (missed.length === 0) return undefined;
+      const msOf = (absence: (typeof absences)[number]): number =>
+        Math.min(to, absence.to) - Math.max(from, absence.from);
+      return missed.reduce((ms, absence) => ms + msOf(absence), 0);
+    },
     /** Resident memory in MiB; `undefined` if it has ended, or if this is not Linux. */
     residentMiB: (): number | undefined => {
       try {

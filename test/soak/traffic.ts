@@ -74,7 +74,7 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
     hung: 0,
     /** Connections that broke while their replica was killed or frozen. */
     lost: 0,
-    /** The longest a caller waited for a replica that was neither killed nor frozen. */
+    /** The longest a caller waited, without the time for which its replica was killed or frozen. */
     longestWaitMs: 0,
     statuses,
     examples,
@@ -117,8 +117,8 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
     const asking = ask(member.url() + target, { agent, headers, signal: AbortSignal.timeout(60_000) });
     const reply = await asking.catch((error: unknown) => new Error(String(error)));
     const endedAt = Date.now();
-    const wasAway = member.wasAway(sentAt, endedAt);
-    const waitedMs = wasAway ? 0 : endedAt - sentAt;
+    const awayMs = member.awayMs(sentAt, endedAt);
+    const waitedMs = endedAt - sentAt - (awayMs ?? 0);
     const status = reply instanceof Error ? 0 : reply.status;
     counts.requests += 1;
     statuses[status] = (statuses[status] ?? 0) + 1;
@@ -134,7 +134,7 @@ export function startTraffic(members: readonly Member[], truth: Truth, seed: num
     else if (!(reply instanceof Error)) {
       const why = faultIn(reply, canonical, known?.body, sentAt, endedAt);
       if (why !== undefined) fail("wrong", why);
-    } else if (wasAway) counts.lost += 1;
+    } else if (awayMs !== undefined) counts.lost += 1;
     else fail("wrong", "the connection broke, and its replica was neither killed nor frozen");
     if (reply instanceof Error || reply.status !== 200) return;
     const etag = reply.headers.etag;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest";
 
-import type { StoreEvent } from "../../src/cache/store/port.ts";
+import type { Store, StoreEvent } from "../../src/cache/store/port.ts";
 import { ENTRY_SCRIPTS, RedisStore } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
@@ -63,9 +63,16 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
   const store = new RedisStore(service, retentionMs, onUnreadable);
   const onFailed = (key: string, problem: Problem): void => void failed.push({ key, problem });
   const claims = new ReplicaLeases(service, systemRandom.unique16, onFailed);
-  store.onEvent((event) => void events.push(event));
+  const { tier, get, set, remove, purge, onEvent, stats }: Store = store;
+  onEvent((event) => void events.push(event));
   return {
-    ...store,
+    tier,
+    get,
+    set,
+    remove,
+    purge,
+    onEvent,
+    stats,
     events,
     failed,
     states,
