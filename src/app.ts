@@ -269,13 +269,10 @@ function createAdmin(
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, clock.now),
-    budget: budgets.describe,
-    expect: budgets.expect,
-    missesOf: context.recorder.missesOf,
+    budgets,
     status: status.read,
     replicas: () => stores.replicas(),
     withCopy: stores.withCopy,
-    tryCircuits: budgets.tryCircuits,
     async usage(query) {
       const { limit, images } = settings.current().budget;
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });

@@ -38,13 +38,13 @@ export function askedFor(url: string, format: "json" | "v2", options: Understand
 
 export interface ExplainOptions extends Understanding {
   readonly inspect: Inspect;
-  readonly expect: Budgets["expect"];
+  readonly budgets: Pick<Budgets, "expect">;
   readonly apps: Pick<Apps, "isListed" | "isKnown">;
-  readonly missesOf: Recorder["missesOf"];
+  readonly recorder: Pick<Recorder, "missesOf">;
 }
 
 export function explainEndpoints(options: ExplainOptions): Endpoint[] {
-  const { pages, inspect, expect, apps, missesOf } = options;
+  const { pages, inspect, budgets, apps, recorder } = options;
   return [
     get("/cache/entry", ABOUT_URL, async ({ url, format }) => {
       const asked = askedFor(url, format, options);
@@ -59,7 +59,7 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
     }),
     get("/cache/history", ABOUT_URL, ({ url, format }) => {
       const { canonicalQuery } = askedFor(url, format, options);
-      const requests = missesOf(canonicalQuery).map((miss) => {
+      const requests = recorder.missesOf(canonicalQuery).map((miss) => {
         const { at, app, outcome, status, durationMs } = miss;
         return { at, app, outcome, status, durationMs, why: whyNoHit(miss) };
       });
@@ -72,7 +72,7 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
       const app = named || OTHER_APP;
       const appIs = apps.isListed(app) ? "listed" : apps.isKnown(app) ? "not listed" : "never seen";
       const inspection = await inspect(query, key);
-      const cost = costOf(inspection, expect(app, query.resource));
+      const cost = costOf(inspection, budgets.expect(app, query.resource));
       const says = `A request of the app ${app} (${appIs}) ${costText(inspection, cost)}`;
       return { query: asked.canonicalQuery, app, appIs, says, ...cost };
     }),

@@ -8,6 +8,7 @@ import { createHttpServer, type HttpServerOptions } from "../http/edge/http-serv
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/edge/request-validation.ts";
 import type { HttpServer } from "../process/listen.ts";
+import type { Budgets } from "../ratelimit/budgets.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { backupEndpoint, type BackupOptions } from "./backup.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";
@@ -22,32 +23,30 @@ type ServerOptions = Pick<HttpServerOptions, "certificate" | "clock" | "limits" 
 
 export interface AdminOptions
   extends ServerOptions, BackupOptions, ExplainOptions, PurgeOptions, Pick<UsageOptions, "usage"> {
+  readonly budgets: Pick<Budgets, "describe" | "expect" | "tryCircuits">;
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
   readonly readiness: () => { readonly isReady: boolean; readonly says: string };
   readonly status: StatusSource["read"];
-  /** @returns the state of the budgets, as JSON values */
-  readonly budget: () => object;
   /** The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer. */
   readonly replicas: () => Promise<readonly object[]>;
-  /** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */
-  readonly tryCircuits: () => readonly string[];
   /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
   readonly reload: () => ReloadOutcome;
-  readonly version: { readonly version: string; readonly node: string };
+  readonly version: object;
   readonly token: string | undefined;
 }
 
 /** Longer than at the callers' port, because a parameter can contain a caller's URL, percent-encoded. */
 const LONGEST_URL_BYTES = 25 * 1024;
+const PLAIN = "text/plain; charset=utf-8";
 
 /**
  * Health and metrics need no token. Every endpoint that is mounted after the token guard needs it.
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
-  const { clock, observer, random, token } = options;
+  const { clock, observer, random, readiness, renderMetrics, token } = options;
   const limits = { ...options.limits, maxUrlBytes: LONGEST_URL_BYTES };
   const app = express();
   app.disable("x-powered-by");
@@ -56,14 +55,29 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     next();
   });
   app.use(refuseForeignPages);
-  mount(app, healthEndpoints(options));
+  mount(app, [
+    get("/livez", {}, (_query, _request, response) => send(response, PLAIN, "alive\n")),
+    get("/readyz", {}, (_query, _request, response) => {
+      const { isReady, says } = readiness();
+      send(response.status(isReady ? 200 : 503), PLAIN, `${says}\n`);
+    }),
+  ]);
   app.use(createHostGuard(token !== undefined));
-  mount(app, [metricsEndpoint(options)]);
+  mount(app, [
+    get("/metrics", {}, async (_query, _request, response) => {
+      const { contentType, text } = await renderMetrics();
+      send(response, contentType, text);
+    }),
+  ]);
   app.use(createTokenGuard(token, clock.now, observer.warn));
   const endpoints = endpointsFor(options);
   mount(app, [...pageEndpoints(), ...endpoints]);
+  const known = endpoints.map(({ method, path }) => `${method} ${path}`).join(", ");
   app.use(() => {
-    throw unknownPath(endpoints);
+    throw new Problem("unknown-path", {
+      detail: "This is the admin port. The callers' paths are on another port.",
+      remedy: `Use GET /, GET /metrics, GET /livez, GET /readyz, ${known}.`,
+    });
   });
   // Express recognises an error handler by its four parameters.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
@@ -71,50 +85,33 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     const { status, headers, body } = problemResponse(problem, random.requestId(), false, indentFor(request));
     response.status(status).set(headers).vary("Accept").end(body);
   });
-  return createHttpServer({ ...options, limits, serve: app, healthChecks: HEALTH });
-}
-
-const HEALTH = ["/livez", "/readyz"];
-const PLAIN = "text/plain; charset=utf-8";
-
-function healthEndpoints({ readiness }: AdminOptions): Endpoint[] {
-  return [
-    get("/livez", {}, (_query, _request, response) => send(response, PLAIN, "alive\n")),
-    get("/readyz", {}, (_query, _request, response) => {
-      const { isReady, says } = readiness();
-      send(response.status(isReady ? 200 : 503), PLAIN, `${says}\n`);
-    }),
-  ];
-}
-
-function metricsEndpoint({ renderMetrics }: AdminOptions): Endpoint {
-  return get("/metrics", {}, async (_query, _request, response) => {
-    const { contentType, text } = await renderMetrics();
-    send(response, contentType, text);
-  });
+  return createHttpServer({ ...options, limits, serve: app, healthChecks: ["/livez", "/readyz"] });
 }
 
 /** The endpoints that need the token. */
 function endpointsFor(options: AdminOptions): Endpoint[] {
-  const { status, budget, replicas, version } = options;
+  const { budgets, clock, reload, replicas, status, version, warm } = options;
   return [
     get("/status", { span: z.enum(["15m", "1h", "24h"]).default("15m") }, ({ span }) => status(span)),
-    get("/budget", {}, budget),
+    get("/budget", {}, budgets.describe),
     get("/budget/replicas", {}, async () => ({ replicas: await replicas() })),
-    get("/cache/warm", {}, () => warmUrls(options.warm())),
+    get("/cache/warm", {}, () => {
+      const urls = warm();
+      const says = "The warm list is empty. List URLs under warm in the settings.";
+      return { urls, ...(urls.length === 0 && { says }) };
+    }),
     get("/version", {}, () => version),
     ...explainEndpoints(options),
-    usageEndpoint({ ...options, now: options.clock.now }),
+    usageEndpoint({ ...options, now: clock.now }),
     purgeEndpoint(options),
-    post("/config/reload", z.unknown(), () => changesIn(options.reload())),
+    post("/config/reload", z.unknown(), () => changesIn(reload())),
     backupEndpoint(options),
-    post("/circuits/try", z.unknown(), () => triedCircuits(options.tryCircuits())),
+    post("/circuits/try", z.unknown(), () => {
+      const tried = budgets.tryCircuits();
+      const says = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;
+      return { tried, says };
+    }),
   ];
-}
-
-function warmUrls(urls: readonly object[]): object {
-  const says = "The warm list is empty. List URLs under warm in the settings.";
-  return { urls, ...(urls.length === 0 && { says }) };
 }
 
 function changesIn(result: ReloadOutcome): object {
@@ -127,19 +124,6 @@ function changesIn(result: ReloadOutcome): object {
   );
   const changed = changes.map(({ path }) => path).join(", ") || "nothing";
   return { applied: true, says: `The settings are in force. Changed: ${changed}.`, changes };
-}
-
-function triedCircuits(tried: readonly string[]): object {
-  const says = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;
-  return { tried, says };
-}
-
-function unknownPath(endpoints: readonly Endpoint[]): Problem {
-  const known = endpoints.map(({ method, path }) => `${method} ${path}`).join(", ");
-  return new Problem("unknown-path", {
-    detail: "This is the admin port. The callers' paths are on another port.",
-    remedy: `Use GET /, GET /metrics, GET /livez, GET /readyz, ${known}.`,
-  });
 }
 
 function problemOf(error: unknown, observer: Observer): Problem {
