@@ -4,15 +4,7 @@
  * The stages begin and end spans explicitly (`Trace` in events.ts). No library is patched, and nothing is added to the
  * requests that are sent to the upstream.
  */
-import {
-  type Attributes,
-  type Context,
-  ROOT_CONTEXT,
-  type Span,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-} from "@opentelemetry/api";
+import { type Context, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
 import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 
@@ -54,7 +46,7 @@ function createTracing({ observer, redact }: TracingOptions, exporter: SpanExpor
   const tracer = provider.getTracer("property-gateway", build.version);
 
   /** Attributes that no standard defines begin with `gateway.`. OpenTelemetry omits undefined ones. */
-  function named(values: SpanValues): Attributes {
+  function named(values: SpanValues): SpanValues {
     const { query } = values;
     const shown = typeof query === "string" ? { ...values, query: redact(query) } : values;
     return Object.fromEntries(Object.entries(shown).map(([name, value]) => [`gateway.${name}`, value]));

@@ -2,7 +2,6 @@ import { statfsSync } from "node:fs";
 
 import type { Database } from "../sqlite/database.ts";
 import { createDisk } from "../sqlite/failing-disk.ts";
-import { isDiskFull } from "../sqlite/faults.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { LedgerBounds, LedgerCompletion, LedgerEntry } from "./ledger-line.ts";
@@ -32,7 +31,7 @@ const MEANWHILE =
   "restart the gateway before the disk has space again.";
 
 /**
- * The ledger in the gateway's file. On a full disk it evicts cached answers. If a call still cannot be recorded, it is sent all
+ * The ledger in the gateway's file. On an almost full disk it evicts cached answers. If a call cannot be recorded, it is sent all
  * the same, because the limiter counts it in memory, and the mark says so to the next process and to reports.
  *
  * @throws {UnusableData} if the mark cannot be written at the start
@@ -44,19 +43,10 @@ export function openLedgerOnDisk(file: LedgerFile, options: LedgerOnDiskOptions)
   const ledger = createSqliteLedger(file.database, options);
   const disk = createDisk({ ...options, what: "the ledger on disk", meanwhile: MEANWHILE });
 
-  function makingRoom(work: () => void): void {
-    try {
-      work();
-    } catch (error) {
-      if (!isDiskFull(error) || !file.evict()) throw error;
-      work();
-    }
-  }
-
   /** @returns whether the work was done */
   function attempt(work: () => void): boolean {
     try {
-      disk.run("write", () => makingRoom(work));
+      disk.run("write", work);
       return true;
     } catch {
       return false;
