@@ -34,8 +34,7 @@ export function get<Shape extends z.ZodRawShape>(
   return {
     method: "GET",
     path,
-    answer: (request, response) =>
-      answer(checked(schema, parametersOf(request), "parameter"), request, response),
+    answer: (request, response) => answer(checked(schema, request.query, "parameter"), request, response),
   };
 }
 
@@ -86,12 +85,6 @@ export function indentFor(request: Request): number {
   return isForPeople ? 2 : 0;
 }
 
-function parametersOf({ query }: Request): object {
-  const repeated = Object.keys(query).find((name) => Array.isArray(query[name]));
-  if (repeated !== undefined) throw mistake(`Give the parameter ${repeated.slice(0, MOST_SHOWN)} once.`);
-  return query;
-}
-
 /** @returns the problem of a malformed admin request */
 export function mistake(detail: string): Problem {
   return new Problem("invalid-admin-request", { detail });
@@ -120,6 +113,7 @@ function sentenceOf(issue: z.core.$ZodIssue, word: string, known: readonly strin
     return `The ${name} must be ${listed(allowed, "or")}.`;
   }
   if (issue.code !== "invalid_type") return `The ${name} ${issue.message}.`;
-  const isMissing = issue.message.endsWith("received undefined");
-  return isMissing ? `Give the ${name}.` : `The ${name} must be a ${issue.expected}.`;
+  if (issue.message.endsWith("received undefined")) return `Give the ${name}.`;
+  // Of the parameters, only a repeated one is no text.
+  return word === "parameter" ? `Give the ${name} once.` : `The ${name} must be a ${issue.expected}.`;
 }

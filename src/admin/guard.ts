@@ -19,13 +19,8 @@ const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 const BASIC = /^Basic +([A-Za-z0-9+/]+=*)$/i;
 const CHALLENGES = 'Basic realm="property-gateway", charset="UTF-8", Bearer realm="property-gateway"';
 
-/** @param token `undefined`: everybody who can connect may use the port */
-export function createTokenGuard(
-  token: string | undefined,
-  now: Clock["now"],
-  warn: Observer["warn"],
-): RequestHandler {
-  if (token === undefined) return (_request, _response, next) => next();
+/** Refuses requests without this token. */
+export function createTokenGuard(token: string, now: Clock["now"], warn: Observer["warn"]): RequestHandler {
   const expected = digest(token);
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
     warn("The admin port refused requests with a wrong token.", { times }),
@@ -68,13 +63,10 @@ export const refuseForeignPages: RequestHandler = ({ headers, method, url }, _re
 /**
  * Refuses requests to a name that a web page may have pointed here (DNS rebinding). Nobody can do that from outside with an
  * address, `localhost`, and a name without a dot, such as that of a container. Only HTTP/1.0 may omit the host, and no browser
- * uses HTTP/1.0.
- * @param hasToken whether requests need a token. A browser sends no token to a name that it was not typed in for.
+ * uses HTTP/1.0. Where requests need a token, a browser sends none to a name that it was not typed in for.
  */
-export function createHostGuard(hasToken: boolean): RequestHandler {
-  return ({ headers: { host = "localhost" } }, _response, next) => {
-    const name = host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
-    if (!hasToken && isIP(name) === 0 && name.includes(".")) throw new Problem("foreign-page");
-    next();
-  };
-}
+export const refuseForeignHosts: RequestHandler = ({ headers: { host = "localhost" } }, _response, next) => {
+  const name = host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
+  if (isIP(name) === 0 && name.includes(".")) throw new Problem("foreign-page");
+  next();
+};

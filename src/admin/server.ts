@@ -13,7 +13,7 @@ import type { Observer } from "../telemetry/events.ts";
 import { backupEndpoint, type BackupOptions } from "./backup.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
-import { createHostGuard, createTokenGuard, refuseForeignPages } from "./guard.ts";
+import { createTokenGuard, refuseForeignHosts, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
 import { type PurgeOptions, purgeEndpoint } from "./purge.ts";
 import type { StatusSource } from "./status/status.ts";
@@ -62,14 +62,14 @@ export function createAdminServer(options: AdminOptions): HttpServer {
       send(response.status(isReady ? 200 : 503), PLAIN, `${says}\n`);
     }),
   ]);
-  app.use(createHostGuard(token !== undefined));
+  if (token === undefined) app.use(refuseForeignHosts);
   mount(app, [
     get("/metrics", {}, async (_query, _request, response) => {
       const { contentType, text } = await renderMetrics();
       send(response, contentType, text);
     }),
   ]);
-  app.use(createTokenGuard(token, clock.now, observer.warn));
+  if (token !== undefined) app.use(createTokenGuard(token, clock.now, observer.warn));
   const endpoints = endpointsFor(options);
   mount(app, [...pageEndpoints(), ...endpoints]);
   const known = endpoints.map(({ method, path }) => `${method} ${path}`).join(", ");
