@@ -14,7 +14,7 @@ import { Apps } from "./ratelimit/apps.ts";
 import type { Observer } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
 import { createMetrics, savingOf } from "./telemetry/metrics.ts";
-import { createAccessLog, createClientAddress } from "./telemetry/access-log.ts";
+import { createAccessLog } from "./telemetry/access-log.ts";
 import { createOutages } from "./telemetry/outage-log.ts";
 import type { Tracing, TracingOptions } from "./telemetry/tracing.ts";
 
@@ -45,11 +45,7 @@ export function createContext(options: GatewayOptions) {
   const apps = new Apps(config);
   const recorder = createRecorder(clock.now, savingOf);
   const outages = createOutages(log, clock.now, recorder.warn);
-  const access = createAccessLog(
-    log,
-    () => settings.current().log,
-    createClientAddress(config.server.trustedProxies),
-  );
+  const access = createAccessLog(log, () => settings.current().log, config.server.trustedProxies);
   const observer: Observer = {
     request(record, caller) {
       // The log names every app, the metrics only some.
@@ -63,8 +59,8 @@ export function createContext(options: GatewayOptions) {
       access.upstreamCall(record);
       recorder.upstreamCall(record);
     },
-    refreshed: metrics.refreshed,
-    warmed: metrics.warmed,
+    refreshed: (resource, change) => metrics.record("gateway_refreshes_total", { resource, change }),
+    warmed: (resource, result) => metrics.record("gateway_warm_fetches_total", { resource, result }),
     outOfOrder: outages.outOfOrder,
     backInOrder: outages.backInOrder,
     info: (message, fields) => log.info(fields, message),

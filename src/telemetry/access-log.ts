@@ -18,13 +18,14 @@ interface LogSettings {
 
 const LONGEST_FORWARDED = 256;
 
-/** @param clientOf returns the address of a caller */
+/** @param trustedProxies see `createClientAddress` */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createAccessLog(
   { line }: Pick<Logger, "line">,
   current: () => LogSettings,
-  clientOf: (caller: CallerFacts) => string | undefined,
+  trustedProxies: readonly string[],
 ) {
+  const clientOf = createClientAddress(trustedProxies);
   let hits = 0;
 
   function isWanted(isError: boolean, isHit: boolean): boolean {

@@ -2,7 +2,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
 import { Problem, PROBLEM_CODES } from "../errors.ts";
-import type { Resource } from "../interface/resources.ts";
 import { build } from "./build.ts";
 import * as events from "./events.ts";
 import {
@@ -53,10 +52,6 @@ export function createMetrics() {
       record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
       if (status === 401 || status === 403) record("gateway_upstream_credentials_refused_total", {});
     },
-    refreshed: (resource: Resource, change: events.Change): void =>
-      record("gateway_refreshes_total", { resource, change }),
-    warmed: (resource: Resource, result: events.RefreshEnd): void =>
-      record("gateway_warm_fetches_total", { resource, result }),
     departed: (app: string, cause: events.Cause, waitedMs: number): void => {
       record("gateway_budget_spent_total", { app, cause });
       record("gateway_throttle_wait_seconds", {}, waitedMs / 1000);

@@ -265,15 +265,8 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   "one-process": (now) =>
     now.scope === "cut-off" && !now.outages.some(({ what }) => what === "Redis") ? [{}] : [],
   observed: ({ mode }) => (mode === "observe" ? [{}] : []),
-  "nothing-yet": (now) => (hasRequests(now) ? [] : [{ values: { from: clockText(now.sinceAt, now.at) } }]),
-  "not-called": (now) => (hasRequests(now) && !isCalled(now) ? [{}] : []),
-  "all-well": (now) => (hasRequests(now) && isCalled(now) ? [{}] : []),
+  "nothing-yet": ({ requests, sinceAt, at }) =>
+    requestsOf(requests) > 0 ? [] : [{ values: { from: clockText(sinceAt, at) } }],
+  "not-called": ({ upstream }) => (Object.keys(upstream).length > 0 ? [] : [{}]),
+  "all-well": () => [{}],
 };
-
-function hasRequests({ requests }: Facts): boolean {
-  return requestsOf(requests) > 0;
-}
-
-function isCalled({ upstream }: Facts): boolean {
-  return Object.keys(upstream).length > 0;
-}

@@ -64,13 +64,12 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
     problems.add({ from: "upstream", what: `${resource}: ${failure}`, resource }, query);
   }
 
-  function slowest(): SlowRequest[] {
-    const fetched = misses.filter(({ outcome, at }) => outcome === "miss" && now() - at < HOUR_MS);
-    return slowestOf(fetched.map(({ query = "", app, durationMs, at }) => ({ query, app, durationMs, at })));
-  }
-
   /** What this process saw in the last hour. */
-  const seen = () => ({ ...counted(), ...problems.read(), slowest: slowest() });
+  const seen = () => ({
+    ...counted(),
+    ...problems.read(),
+    slowest: slowestOf(misses.filter(({ outcome, at }) => outcome === "miss" && now() - at < HOUR_MS)),
+  });
   return {
     seen,
     request,
@@ -87,13 +86,14 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
 }
 
 /** A request that waited for the upstream. */
-type SlowRequest = Pick<Miss, "app" | "durationMs" | "at"> & { readonly query: string };
+type SlowRequest = Pick<Miss, "query" | "app" | "durationMs" | "at">;
 
 /** @returns the slowest requests, each query once */
 export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
   const slowestLast = requests.toSorted((a, b) => a.durationMs - b.durationMs);
   const byQuery = new Map(slowestLast.map((request) => [request.query, request]));
-  return [...byQuery.values()].toReversed().slice(0, MOST_SLOW);
+  const slowest = [...byQuery.values()].toReversed().slice(0, MOST_SLOW);
+  return slowest.map(({ query = "", app, durationMs, at }) => ({ query, app, durationMs, at }));
 }
 
 function kindOf({ outcome, problem, status }: RequestRecord): Kind {

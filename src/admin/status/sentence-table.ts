@@ -77,7 +77,7 @@ export function shownOf(found: readonly Found[]): readonly Sentence[] {
   return found.slice(0, MOST).map(({ id, level, text }) => ({ id, level, text }));
 }
 
-/** @returns all of them, the worst first. A good sentence appears only if there is no other. */
+/** @returns all of them, the worst first; if there are only good ones, the first of these */
 export function sentencesOf(facts: Facts): readonly Found[] {
   const { at } = facts;
   const harms = harmsIn(facts.problems, at);
@@ -99,5 +99,5 @@ export function sentencesOf(facts: Facts): readonly Found[] {
   );
   const wrong = all.filter(({ level }) => level !== "good");
   const rank = ({ level, hurt }: Found): number => (level === "warn" ? 2 : hurt.some(isError) ? 0 : 1);
-  return wrong.length === 0 ? all : wrong.sort((a, b) => rank(a) - rank(b));
+  return wrong.length === 0 ? all.slice(0, 1) : wrong.sort((a, b) => rank(a) - rank(b));
 }
