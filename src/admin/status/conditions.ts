@@ -100,12 +100,9 @@ function joining({ budget, processes, outages: all, at, explain }: Situation): C
 
 /** Apps that are refused because they have spent their `perDay`. */
 function daySpent({ apps, explain }: Situation): Case[] {
-  const resets = new Map(
-    apps.flatMap(({ app, shares }) => {
-      const day = shares.find(({ name, remaining }) => name === "per-day" && remaining < 1);
-      return day === undefined ? [] : [[app, day.resetSeconds * 1_000] as const];
-    }),
-  );
+  const shares = apps.flatMap(({ app, shares }) => shares.map((share) => ({ app, ...share })));
+  const spent = shares.filter(({ name, remaining }) => name === "per-day" && remaining < 1);
+  const resets = new Map(spent.map(({ app, resetSeconds }) => [app, resetSeconds * 1_000]));
   const hurt = explain(({ what, app }) => what === "quota-exceeded" && resets.has(app));
   const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
   return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next) } }];
