@@ -132,8 +132,12 @@ type Values<Declared extends { readonly labels: readonly Label[] }> = Readonly<
   Record<Declared["labels"][number]["name"], string | number>
 >;
 
-export type CountedName = keyof typeof COUNTED;
-export type CountedValues<Name extends CountedName> = Values<(typeof COUNTED)[Name]>;
+/** Adds to a counter, sets a gauge, or adds a value (1 by default) to a histogram. */
+export type RecordValue = <Name extends keyof typeof COUNTED>(
+  name: Name,
+  labels: Values<(typeof COUNTED)[Name]>,
+  value?: number,
+) => void;
 
 /** The value of a metric without labels, or the label values and the value of each series. An empty list: no series now. */
 export type Samples<Labels = Readonly<Record<string, string | number>>> =

@@ -4,14 +4,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { Problem, PROBLEM_CODES } from "../errors.ts";
 import { build } from "./build.ts";
 import * as events from "./events.ts";
-import {
-  type CountedName,
-  type CountedValues,
-  type Metric,
-  METRICS,
-  type Readings,
-  type Samples,
-} from "./metric-table.ts";
+import { type Metric, METRICS, type Readings, type RecordValue, type Samples } from "./metric-table.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -34,13 +27,12 @@ export function createMetrics() {
   const samplesOf = (name: string): Samples => readings[name]?.() ?? [];
   const metrics = new Map(METRICS.map((metric) => [metric.name, declare(metric, registry, samplesOf)]));
 
-  /** Adds to a counter, sets a gauge, or adds a value to a histogram. */
-  function record<Name extends CountedName>(name: Name, labels: CountedValues<Name>, value = 1): void {
+  const record: RecordValue = (name, labels, value = 1) => {
     const metric = metrics.get(name);
     if (metric instanceof Counter) metric.inc(labels, value);
     else if (metric instanceof Gauge) metric.set(labels, value);
     else metric?.observe(labels, value);
-  }
+  };
   startAtZero(record);
   const requests = createRequestCounts(record);
 
@@ -68,8 +60,6 @@ export function createMetrics() {
     },
   };
 }
-
-type RecordValue = Metrics["record"];
 
 function declare(
   { name, type, help, labels, buckets = [], isSampled }: Metric,
