@@ -10,8 +10,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { findLeftovers, prepareRun } from "./support/leftovers.ts";
-import { installFromDebian } from "./support/debian.ts";
-import { loadTools } from "./support/tools.ts";
+import { installFromDebian, loadTools } from "./support/tools.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const OLDEST_NODE = 24;

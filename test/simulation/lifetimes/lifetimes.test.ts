@@ -50,7 +50,8 @@ function play(lifetimes: "learned" | "fixed", world: World, game: Game = {}) {
   const endAt = hours * 3_600_000;
   const counts = { requests: 0, calls: 0, outOfDate: 0, oldestMs: 0 };
   for (let now = nextRequest(); now < endAt; now += nextRequest()) {
-    const answer = answers[firstAbove(shares, random())]!;
+    const drawn = random();
+    const answer = answers[shares.findIndex((upTo) => drawn < upTo)] ?? answers.at(-1)!;
     for (; answer.changesAt <= now; answer.changesAt += answer.nextChange()) answer.version++;
     const counted = now > endAt / 3 ? 1 : 0;
     counts.requests += counted;
@@ -126,17 +127,6 @@ function compare(world: World, game: Game = {}): { calls: number; outOfDate: num
     outOfDate: learned.outOfDate / fixed.outOfDate,
     learned,
   };
-}
-
-/** @returns the index of the first of the growing numbers that is greater; the last index if none is */
-function firstAbove(numbers: readonly number[], than: number): number {
-  let [low, high] = [0, numbers.length - 1];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((numbers[middle] ?? 0) > than) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 describe("learned lifetimes", () => {

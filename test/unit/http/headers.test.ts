@@ -1,6 +1,4 @@
 /** What the gateway reads in the headers of requests: headers.txt. */
-import { readFileSync } from "node:fs";
-
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
@@ -12,6 +10,7 @@ import {
   negotiateFormat,
 } from "../../../src/http/request-headers.ts";
 import { noneMatchNames } from "../../../src/http/response-headers.ts";
+import { sectionsOf } from "../../support/table.ts";
 
 const SERVICE = "PropertyService";
 const MAX_WAIT_MS = 10_000;
@@ -70,12 +69,8 @@ function textOf(written = "absent"): string | undefined {
     : plain.replaceAll(/\{(.+?)\*(\d+)\}/g, (_, piece, times) => piece.repeat(times));
 }
 
-const [, ...SECTIONS] = readFileSync(new URL("headers.txt", import.meta.url), "utf8").split(/^# /m);
-
-describe.each(SECTIONS.map((section) => section.split("\n")))("%s", (title, ...lines) => {
-  const rows = lines.flatMap((line) => /^(.*) -> (.*)$/.exec(line)?.slice(1) ?? []);
-  const pairs = Array.from({ length: rows.length / 2 }, (_, at) => rows.slice(at * 2, at * 2 + 2));
-  it.each(pairs)("%s -> %s", (text, meaning) => {
+describe.each(sectionsOf(new URL("headers.txt", import.meta.url)))("$title", ({ title, rows }) => {
+  it.each(rows)("%s -> %s", (text, meaning) => {
     expect(String(readerOf(title)(textOf(text)) ?? "none")).toBe(textOf(meaning));
   });
 });
