@@ -45,7 +45,6 @@ function createPlot() {
     stroke: () => getComputedStyle(byId("scope")).color,
     grid: { stroke: () => getComputedStyle(place.parentElement).borderTopColor, width: 1 },
     ticks: { show: false },
-    font: `12px ${getComputedStyle(place).fontFamily}`,
   };
   const incrs = [60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400];
   const options = {

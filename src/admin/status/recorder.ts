@@ -99,11 +99,10 @@ export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
 function kindOf({ outcome, problem, status }: RequestRecord): Kind {
   if (outcome === "abandoned") return "gone";
   if (problem !== undefined && BUDGET_SPENT.has(problem)) return "refused";
-  if (problem === "not-in-cache") return "mistakes";
-  if (status >= 500) return "failed";
+  if (status >= 500 && problem !== "not-in-cache") return "failed";
   // A record that does not exist is an answer.
   if (status >= 400 && status !== 404) return "mistakes";
-  if (outcome === "refused" || outcome === "failed") return status < 500 ? "mistakes" : "failed";
+  if (outcome === "refused" || outcome === "failed") return "mistakes";
   if (outcome === "stale") return "stale";
   return outcome === "miss" || outcome === "bypass" ? "fetched" : "cached";
 }
