@@ -6,14 +6,10 @@ import { PROBLEM_CODES } from "../errors.ts";
 import { ORIGINS, RESOURCES, resourcesOf } from "../interface/resources.ts";
 import * as events from "./events.ts";
 
-export interface Label<N extends string = string> {
-  readonly name: N;
-  readonly values: readonly string[];
-  /** For docs/internals/metrics.md: what the values mean, and which values are not in `values`. */
-  readonly meaning: string;
-}
+export type Label<N extends string = string> = ReturnType<typeof label<N>>;
 
-function label<const N extends string>(name: N, values: readonly string[], meaning = ""): Label<N> {
+/** @param meaning for docs/internals/metrics.md: what the values mean, and which values are not in `values` */
+function label<const N extends string>(name: N, values: readonly string[], meaning = "") {
   return { name, values, meaning };
 }
 

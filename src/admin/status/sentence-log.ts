@@ -2,19 +2,15 @@
 import { type Clock, every } from "../../process/clock.ts";
 import type { Found, Sentence } from "./sentence-table.ts";
 
-export interface SentenceLogOptions {
-  readonly clock: Clock;
-  /** Writes a line to the log. */
-  readonly say: (level: "info" | "warn", text: string, fields: object) => void;
-  readonly sentences: () => readonly Omit<Found, "hurt">[];
-}
+/** Writes a line to the log. */
+export type Say = (level: "info" | "warn", text: string, fields: object) => void;
 
 const LOOK_EVERY_MS = 5_000;
 /** A sentence is over when it was not true for this long. Otherwise a window that is often spent would fill the log. */
 const OVER_AFTER_MS = 60_000;
 
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createSentenceLog({ clock, say, sentences }: SentenceLogOptions) {
+export function createSentenceLog(clock: Clock, say: Say, sentences: () => readonly Omit<Found, "hurt">[]) {
   const known = new Map<string, { readonly sentence: Sentence; readonly firstAt: number; lastAt: number }>();
   let cancel = (): void => undefined;
 

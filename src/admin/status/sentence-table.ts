@@ -8,11 +8,9 @@ import { type Harm, harmsIn, hurtText, isError } from "./hurt-apps.ts";
 
 const LEVELS = ["bad", "warn", "good"] as const;
 
-export interface Sentence {
-  readonly id: string;
-  readonly level: (typeof LEVELS)[number];
-  readonly text: string;
-}
+/** A sentence that is true now, and the harm that it explains. */
+export type Found = ReturnType<typeof sentencesOf>[number];
+export type Sentence = Pick<Found, "id" | "level" | "text">;
 
 const MOST = 3;
 
@@ -65,20 +63,14 @@ export const SENTENCES = TABLE.trim()
     return { id, level, when, says, todo };
   });
 
-/** A sentence that is true now, and the harm that it explains. */
-export interface Found extends Sentence {
-  /** Distinguishes the sentence from all others, also from those of the same row. */
-  readonly key: string;
-  readonly hurt: readonly Harm[];
-}
-
 /** @returns at most three, the worst first */
 export function shownOf(found: readonly Found[]): readonly Sentence[] {
   return found.slice(0, MOST).map(({ id, level, text }) => ({ id, level, text }));
 }
 
 /** @returns all of them, the worst first; if there are only good ones, the first of these */
-export function sentencesOf(facts: Facts): readonly Found[] {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function sentencesOf(facts: Facts) {
   const { at } = facts;
   const harms = harmsIn(facts.problems, at);
   let unexplained: readonly Harm[] = harms;
@@ -94,10 +86,12 @@ export function sentencesOf(facts: Facts): readonly Found[] {
       const whose = new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
       const given: Readonly<Record<string, string>> = { ...values, whose, hurt: hurtText(hurt, since, at) };
       const sentence = says.replaceAll(/\{(\w+)\}/g, (_, name: string) => given[name] ?? "");
+      // The key distinguishes the sentence from all others, also from those of the same row.
       return { id, key: `${id} ${key}`, level, hurt, text: `${sentence} ${todo}`.trim() };
     }),
   );
   const wrong = all.filter(({ level }) => level !== "good");
-  const rank = ({ level, hurt }: Found): number => (level === "warn" ? 2 : hurt.some(isError) ? 0 : 1);
+  const rank = ({ level, hurt }: (typeof all)[number]): number =>
+    level === "warn" ? 2 : hurt.some(isError) ? 0 : 1;
   return wrong.length === 0 ? all.slice(0, 1) : wrong.sort((a, b) => rank(a) - rank(b));
 }

@@ -4,17 +4,18 @@ import type { Span } from "./counters.ts";
 import { factsOf, type FactsOptions } from "./facts.ts";
 import { withHarm } from "./hurt-apps.ts";
 import type { Recorder } from "./recorder.ts";
-import { createSentenceLog, type SentenceLogOptions } from "./sentence-log.ts";
+import { createSentenceLog, type Say } from "./sentence-log.ts";
 import { sentencesOf, shownOf } from "./sentence-table.ts";
 
 export type Status = Awaited<ReturnType<StatusSource["read"]>>;
 
-export interface StatusOptions extends FactsOptions, Pick<SentenceLogOptions, "say"> {
+export interface StatusOptions extends FactsOptions {
   readonly process: Activity["process"];
   readonly recorder: Pick<Recorder, "seen">;
   readonly outages: () => Activity["outages"];
   /** `undefined`: there are no other replicas. */
   readonly board: Board | undefined;
+  readonly say: Say;
 }
 
 export type StatusSource = ReturnType<typeof createStatus>;
@@ -39,5 +40,5 @@ export function createStatus(options: StatusOptions) {
     return { sentences: shownOf(found), ...facts, apps: withHarm(facts.apps, harms) };
   };
   /** `start` begins to log the sentences about this process. */
-  return { read, ...createSentenceLog({ ...options, sentences }) };
+  return { read, ...createSentenceLog(clock, options.say, sentences) };
 }

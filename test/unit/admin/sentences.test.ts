@@ -167,11 +167,11 @@ it("the log has a line when a sentence becomes true, and one a minute after it w
   const clock = createFakeClock(AT);
   const lines: unknown[][] = [];
   let now: readonly Sentence[] = [];
-  const { start, stop } = createSentenceLog({
+  const { start, stop } = createSentenceLog(
     clock,
-    say: (...line) => lines.push(line),
-    sentences: () => now.map((sentence) => ({ ...sentence, key: sentence.id })),
-  });
+    (...line) => lines.push(line),
+    () => now.map((sentence) => ({ ...sentence, key: sentence.id })),
+  );
   start();
   for (const text of ["Requests wait 1 s.", "Requests wait 2 s."]) {
     now = [
