@@ -6,18 +6,13 @@
  */
 import { type Label, LABELS as L } from "./labels.ts";
 
-export interface Metric {
-  readonly name: string;
-  readonly type: "counter" | "gauge" | "histogram";
-  readonly isSampled: boolean;
-  readonly help: string;
-  readonly labels: readonly Label[];
-  /** Upper bounds, in the unit of the name. */
-  readonly buckets?: readonly number[];
-}
+export type Metric = (typeof METRICS)[number];
+
+/** Only histograms have buckets: upper bounds, in the unit of the name. */
+const NO_BUCKETS: readonly number[] = [];
 
 function metric<Name extends string = never>(help: string, ...labels: readonly Label<Name>[]) {
-  return { help, labels };
+  return { help, labels, buckets: NO_BUCKETS };
 }
 
 /** The metrics that something is told to count. */
@@ -118,12 +113,12 @@ const OF_PROCESS = {
 };
 
 /** In alphabetical order. */
-export const METRICS: readonly Metric[] = Object.entries({ ...COUNTED, ...SAMPLED, ...OF_PROCESS })
+export const METRICS = Object.entries({ ...COUNTED, ...SAMPLED, ...OF_PROCESS })
   .map(([name, one]) => ({ name, type: typeOf(name, one), isSampled: !Object.hasOwn(COUNTED, name), ...one }))
   .toSorted((one, other) => one.name.localeCompare(other.name));
 
-function typeOf(name: string, metric: object): Metric["type"] {
-  if ("buckets" in metric) return "histogram";
+function typeOf(name: string, { buckets }: { buckets: readonly number[] }) {
+  if (buckets.length > 0) return "histogram";
   return name.endsWith("_total") ? "counter" : "gauge";
 }
 

@@ -62,7 +62,7 @@ export function createMetrics() {
 }
 
 function declare(
-  { name, type, help, labels, buckets = [], isSampled }: Metric,
+  { name, type, help, labels, buckets, isSampled }: Metric,
   registry: Registry,
   samplesOf: (name: string) => Samples,
 ): Counter | Gauge | Histogram {
