@@ -17,8 +17,7 @@ export function backupEndpoint({ withCopy }: BackupOptions): Endpoint {
     if (withCopy === undefined)
       throw mistake("This gateway has no SQLite file. With REDIS_URL, make a backup of Redis.");
     const send = async (file: string): Promise<void> => {
-      const [type, length] = ["application/vnd.sqlite3", statSync(file).size];
-      response.set({ "Content-Type": type, "Content-Length": String(length), "Cache-Control": "no-store" });
+      response.type("application/vnd.sqlite3").set("Content-Length", String(statSync(file).size));
       // If the response ends early, the client notices: the body is shorter than Content-Length.
       await pipeline(createReadStream(file), response).catch(() => response.destroy());
     };

@@ -15,11 +15,6 @@ export interface Endpoint {
   readonly answer: (request: Request, response: Response) => unknown;
 }
 
-/** Sends a body that is not JSON. */
-export function send(response: Response, type: string, content: string | Buffer, headers: object = {}): void {
-  response.set({ "Content-Type": type, "Cache-Control": "no-store", ...headers }).send(content);
-}
-
 /** Every path accepts it: JSON with line breaks. Browsers get line breaks without it. */
 const PRETTY = { pretty: z.enum(["true", "false", ""]).optional() };
 
@@ -59,7 +54,7 @@ export function mount(app: Express, endpoints: readonly Endpoint[]): void {
       if (response.headersSent) return;
       const indent = indentFor(request);
       const text = JSON.stringify(json, undefined, indent) + (indent > 0 ? "\n" : "");
-      response.vary("Accept").set("Cache-Control", "no-store").type("application/json").send(text);
+      response.vary("Accept").type("application/json").send(text);
     };
     // Express answers HEAD as GET.
     if (method === "GET") route.get(handle);

@@ -11,7 +11,7 @@ import type { HttpServer } from "../process/listen.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { backupEndpoint, type BackupOptions } from "./backup.ts";
-import { type Endpoint, get, indentFor, mistake, mount, post, send } from "./endpoint.ts";
+import { type Endpoint, get, indentFor, mistake, mount, post } from "./endpoint.ts";
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createTokenGuard, refuseForeignHosts, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
@@ -39,7 +39,6 @@ export interface AdminOptions
 
 /** Longer than at the callers' port, because a parameter can contain a caller's URL, percent-encoded. */
 const LONGEST_URL_BYTES = 25 * 1024;
-const PLAIN = "text/plain; charset=utf-8";
 
 /**
  * Health and metrics need no token. Every endpoint that is mounted after the token guard needs it.
@@ -50,23 +49,27 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   const limits = { ...options.limits, maxUrlBytes: LONGEST_URL_BYTES };
   const app = express();
   app.disable("x-powered-by");
-  app.use((request, _response, next) => {
+  app.use((request, response, next) => {
     checkHead(request, limits);
+    response.set("Cache-Control", "no-store");
     next();
   });
   app.use(refuseForeignPages);
   mount(app, [
-    get("/livez", {}, (_query, _request, response) => send(response, PLAIN, "alive\n")),
+    get("/livez", {}, (_query, _request, response) => response.type("text/plain").send("alive\n")),
     get("/readyz", {}, (_query, _request, response) => {
       const { isReady, says } = readiness();
-      send(response.status(isReady ? 200 : 503), PLAIN, `${says}\n`);
+      response
+        .status(isReady ? 200 : 503)
+        .type("text/plain")
+        .send(`${says}\n`);
     }),
   ]);
   if (token === undefined) app.use(refuseForeignHosts);
   mount(app, [
     get("/metrics", {}, async (_query, _request, response) => {
       const { contentType, text } = await renderMetrics();
-      send(response, contentType, text);
+      response.type(contentType).send(text);
     }),
   ]);
   if (token !== undefined) app.use(createTokenGuard(token, clock.now, observer.warn));

@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 import { USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/report.ts";
-import { type Endpoint, get, mistake, send } from "./endpoint.ts";
+import { type Endpoint, get, mistake } from "./endpoint.ts";
 
 export interface UsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
@@ -28,7 +28,7 @@ export function usageEndpoint({ usage, now }: UsageOptions): Endpoint {
     const wanted = format ?? request.accepts(["json", "csv"]);
     const report = await usage({ from, to, by });
     if (wanted !== "csv") return report;
-    return send(response, "text/csv; charset=utf-8; header=present", csvOf(report), { Vary: "Accept" });
+    return response.vary("Accept").type("text/csv; charset=utf-8; header=present").send(csvOf(report));
   });
 }
 
