@@ -72,12 +72,9 @@ export function mount(app: Express, endpoints: readonly Endpoint[]): void {
 /** @returns by how many spaces JSON is indented for this request. 0: everything in one line */
 export function indentFor(request: Request): number {
   const [pretty] = [request.query["pretty"]].flat();
+  if (pretty !== undefined) return pretty === "" || pretty === "true" ? 2 : 0;
   // Only a browser that shows the answer prefers HTML to JSON.
-  const isForPeople =
-    pretty === undefined
-      ? request.accepts(["application/json", "text/html"]) === "text/html"
-      : pretty === "" || pretty === "true";
-  return isForPeople ? 2 : 0;
+  return request.accepts(["application/json", "text/html"]) === "text/html" ? 2 : 0;
 }
 
 /** @returns the problem of a malformed admin request */
