@@ -16,21 +16,21 @@ const HEADERS = {
   "Cache-Control": "no-cache",
 };
 
-/** Where the file of each path is. Those of libraries are in `node_modules`. */
+/** The files by path. Those of libraries are in `node_modules`. */
 const FILES: Record<string, string> = {
-  "/": "./page/status.html",
-  "/page/uplot.js": "uplot/dist/uPlot.esm.js",
-  "/page/uplot.css": "uplot/dist/uPlot.min.css",
+  "/": import.meta.resolve("./page/status.html"),
+  "/page/uplot.js": import.meta.resolve("uplot/dist/uPlot.esm.js"),
+  "/page/uplot.css": import.meta.resolve("uplot/dist/uPlot.min.css"),
 };
-for (const name of readdirSync(new URL("page/", import.meta.url))) FILES[`/page/${name}`] = `./page/${name}`;
+for (const name of readdirSync(new URL("page/", import.meta.url)))
+  FILES[`/page/${name}`] = import.meta.resolve(`./page/${name}`);
 
 export function pageEndpoints(): Endpoint[] {
-  return Object.entries(FILES).map(([path, name]) => {
-    const file = fileURLToPath(import.meta.resolve(name));
-    return get(path, {}, async (_query, _request, response) => {
-      const content = await readFile(file);
+  return Object.entries(FILES).map(([path, file]) =>
+    get(path, {}, async (_query, _request, response) => {
+      const content = await readFile(fileURLToPath(file));
       // Express adds the ETag, and answers 304 if the browser has the file.
       response.set(HEADERS).type(extname(file)).send(content);
-    });
-  });
+    }),
+  );
 }
