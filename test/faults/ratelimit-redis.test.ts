@@ -77,8 +77,14 @@ it("limiters share a limit but for their own purses, and a slot that is given ba
   const server = await redisForTest();
   const [one, two] = [join(server), join(server)];
   for (const { limiter } of [one, two]) await isShared(limiter);
-  // Its own purse.
+  // Its own purse. The call counts from its latest arrival, a second after the permit.
+  const arrivesAt = Date.now() + 1_000;
   expect(await take(one.limiter)).toBe("permit");
+  const countsFrom = async (): Promise<number> => {
+    const calls = await server.command("ZRANGE", `${PREFIX}own`, 0, -1, "WITHSCORES");
+    return Number(String(calls).split(",").at(-1));
+  };
+  await expect.poll(countsFrom).toBeGreaterThan(arrivesAt - 500);
   expect(await take(one.limiter)).toBe("permit");
   await one.limiter.close();
   expect(await takeAll(two.limiter)).toBe(18);

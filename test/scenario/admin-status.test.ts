@@ -58,6 +58,9 @@ it("GET /status shows requests, apps, budget and circuits with their start, and 
       },
     ],
   });
+  const lastStepAt = (now: number): number => Math.floor(now / status.series.stepMs) - 1;
+  expect(status.series.lastStep).toBeGreaterThanOrEqual(lastStepAt(before));
+  expect(status.series.lastStep).toBeLessThanOrEqual(lastStepAt(Date.now()));
   const [circuit] = status.budget.api.circuits;
   expect(circuit).toMatchObject({ scope: "sold", state: "open", cause: "unavailable" });
   expect(circuit?.since).toBeGreaterThanOrEqual(before - 1_000);

@@ -209,8 +209,10 @@ describe("silent connections up to the limit", () => {
       clock: createFakeClock(),
       settings: "server: { maxConnections: 10, headersTimeout: 1h, requestTimeout: 1h }",
     });
-    await Promise.all(Array.from({ length: 10 }, () => dial(gateway.port)));
+    const lines = await Promise.all(Array.from({ length: 10 }, () => dial(gateway.port)));
     expect(answersIn(await exchangeRaw(gateway.port, LAST))).toEqual(["404 unknown-path"]);
+    // One place in ten is spare, so no new connection had to go.
+    expect(lines.filter(({ socket }) => socket.readableEnded)).toEqual([]);
   });
 
   it.each([

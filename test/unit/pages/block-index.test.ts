@@ -64,7 +64,7 @@ describe("an unusable block", () => {
     expect(indexBlock(Buffer.from(strange), "listings", BLOCK)).toBe("a record has no id, or several");
   });
 
-  it.each(["", "[]", "null", '{"count":', `${body().toString()}x`])("is %j", (text) => {
+  it.each(["", "[]", "null", '{"count":', '{"count":}', `${body().toString()}x`])("is %j", (text) => {
     expect(indexBlock(Buffer.from(text), "listings", BLOCK)).toBe("malformed");
   });
 });

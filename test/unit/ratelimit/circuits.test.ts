@@ -68,6 +68,14 @@ describe("a circuit opens", () => {
     expect(await askAll(scene, 1, {}, { resource: "areas", waiting })).toEqual(others);
   });
 
+  it("after ten calls of which five failed, the first of them included", async () => {
+    const scene = createScene();
+    for (const end of ["failed", "", "", "", "", "", "failed", "failed", "failed", "failed"])
+      await scene.ask({ query: "q" }, end === "failed" ? FAILED : {});
+    const waiting = waitingOf({ deadlineAt: scene.clock.now() + SECOND });
+    expect(await askAll(scene, 1, {}, { waiting })).toEqual([REFUSED_HERE]);
+  });
+
   it("not while most calls succeed", async () => {
     const scene = createScene();
     for (let index = 0; index < 60; index++)
