@@ -4,14 +4,13 @@ import { writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import net from "node:net";
-import { join } from "node:path";
 import tls from "node:tls";
 import { promisify } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
 import { type Certificate, createAuthority } from "../support/certificates.ts";
-import { fileWith, temporaryDirectory } from "../support/files.ts";
+import { fileWith } from "../support/files.ts";
 import { startGateway } from "../support/gateway.ts";
 import { serve } from "../support/serve.ts";
 import { startTlsFront } from "../support/tls-front.ts";
@@ -20,16 +19,15 @@ import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 const AUTHORITY = createAuthority();
 const UPSTREAM_HOST = "api.example";
 
-function certificateFiles(certificate: Certificate) {
-  const directory = temporaryDirectory();
-  const path = (name: string): string => join(directory, name);
+/** The files of a certificate of our authority. `write` puts another one into them. */
+function certificateFiles() {
+  const [certFile, keyFile] = [fileWith(""), fileWith("")];
   const write = ({ cert, key }: Certificate): void => {
-    writeFileSync(path("cert.pem"), cert);
-    writeFileSync(path("key.pem"), key);
+    writeFileSync(certFile, cert);
+    writeFileSync(keyFile, key);
   };
-  write(certificate);
-  writeFileSync(path("ca.pem"), AUTHORITY.cert);
-  return { path, write };
+  write(AUTHORITY.issue());
+  return { certFile, keyFile, write };
 }
 
 /** Asks over TLS. @returns the status, and the serial number and the end of the port's certificate */
@@ -51,8 +49,7 @@ async function reach(url: string) {
 
 describe("TLS on the gateway's own ports", () => {
   it("serves callers and operators, and uses a new certificate without a restart", async () => {
-    const files = certificateFiles(AUTHORITY.issue());
-    const [certFile, keyFile] = [files.path("cert.pem"), files.path("key.pem")];
+    const { certFile, keyFile, write } = certificateFiles();
     const gateway = await startGateway({
       env: {
         TLS_CERT_FILE: certFile,
@@ -63,24 +60,27 @@ describe("TLS on the gateway's own ports", () => {
     });
     expect((await reach(`${gateway.url}/areas?q=a`)).status).toBe(200);
     const rawUrl = `${gateway.url}/listings?objectType=gård`;
-    const { stdout } = await promisify(execFile)("curl", ["-s", "--cacert", files.path("ca.pem"), rawUrl]);
+    const { stdout } = await promisify(execFile)("curl", [
+      "-s",
+      "--cacert",
+      fileWith(AUTHORITY.cert),
+      rawUrl,
+    ]);
     expect(JSON.parse(stdout)).toHaveProperty("listings");
     expect((await reach(`${gateway.adminUrl}/readyz`)).status).toBe(200);
     const before = await reach(gateway.url);
 
-    files.write(AUTHORITY.issue());
+    write(AUTHORITY.issue());
     await gateway.logged("The new content is in use.", "server.tls", "admin.tls");
     expect((await reach(gateway.url)).serial).not.toBe(before.serial);
     expect((await reach(gateway.adminUrl)).serial).toBe((await reach(gateway.url)).serial);
   });
 
   it("keeps its certificate and logs the reason when the new files do not match", async () => {
-    const files = certificateFiles(AUTHORITY.issue());
-    const gateway = await startGateway({
-      env: { TLS_CERT_FILE: files.path("cert.pem"), TLS_KEY_FILE: files.path("key.pem") },
-    });
+    const { certFile, keyFile, write } = certificateFiles();
+    const gateway = await startGateway({ env: { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } });
     const before = await reach(gateway.url);
-    files.write({ cert: AUTHORITY.issue().cert, key: AUTHORITY.issue().key });
+    write({ cert: AUTHORITY.issue().cert, key: AUTHORITY.issue().key });
     await gateway.logged("The previous content stays in use.", "holds the key of another certificate");
     expect((await reach(gateway.url)).serial).toBe(before.serial);
     expect(await gateway.metric("gateway_files_refused")).toBe(1);
@@ -122,11 +122,10 @@ describe("an HTTP proxy", () => {
     const upstreamPort = Number(new URL(upstream.env.UPSTREAM_URL).port);
     const front = await startTlsFront(upstreamPort, AUTHORITY.issue([UPSTREAM_HOST]));
     const proxy = await startProxy(front.port);
-    const files = certificateFiles(AUTHORITY.issue());
     const gateway = await startGateway({
       env: {
         UPSTREAM_URL: `https://${UPSTREAM_HOST}`,
-        UPSTREAM_CA_FILE: files.path("ca.pem"),
+        UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert),
         HTTPS_PROXY: proxy.url,
       },
     });

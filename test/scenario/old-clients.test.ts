@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
 import { signatureOf, startUpstream } from "../support/upstream.ts";
@@ -11,18 +11,14 @@ const SIGNED = `callerId=old-client&time=1600000000&unique=${encodeURIComponent(
 /** The parts of an old signature that must not appear anywhere. */
 const TRACES = /old-client|1600000000|fedcba98/i;
 
-describe("a client that still signs its requests", () => {
-  it.each([
-    ["a record, the `?` forgotten", "/listings/7&", '{"listings":[{"serviceId":7}]}', "/listings/7"],
-    ["a record", "/sold/7?", '{"sold":[{"serviceId":7}]}', "/sold/7"],
-    ["a path passed through", "/areas/7/near?", '{"areas":[]}', "/areas/7/near"],
-    [
-      "a thumbnail, which is requested unsigned",
-      "/cache/primary_7_9x9.jpg?",
-      JPEG,
-      "/cache/primary_7_9x9.jpg",
-    ],
-  ])("is answered for %s", async (_name, asked, body, question) => {
+it.each([
+  ["a record, the `?` forgotten", "/listings/7&", '{"listings":[{"serviceId":7}]}', "/listings/7"],
+  ["a record", "/sold/7?", '{"sold":[{"serviceId":7}]}', "/sold/7"],
+  ["a path passed through", "/areas/7/near?", '{"areas":[]}', "/areas/7/near"],
+  ["a thumbnail, which is requested unsigned", "/cache/primary_7_9x9.jpg?", JPEG, "/cache/primary_7_9x9.jpg"],
+])(
+  "a client that still signs its requests is answered for %s, and its signature is dropped",
+  async (_name, asked, body, question) => {
     const upstream = await startUpstream((response) => void response.end(body));
     const settings = 'upstream: { passThrough: ["/areas/*"] }';
     const gateway = await startGateway({ env: upstream.env, settings });
@@ -33,5 +29,5 @@ describe("a client that still signs its requests", () => {
     const questions = upstream.seen.map((seen) => (body === JPEG ? seen.target : signatureOf(seen).question));
     expect(questions).toEqual([question, question]);
     expect(JSON.stringify([upstream.seen, gateway.log])).not.toMatch(TRACES);
-  });
-});
+  },
+);

@@ -25,12 +25,11 @@ function seriesIn(exposition: string): Series[] {
   return lines.map((line) => {
     const [, text = "", name = "", labels = "", value = ""] =
       /^(([\w:]+)(?:\{(.*)\})?) (\S+)$/.exec(line) ?? [];
-    const isPart = METRICS.some(
-      (metric) => metric.type === "histogram" && name.replace(HISTOGRAM_SUFFIX, "") === metric.name,
-    );
+    const whole = name.replace(/_(bucket|sum|count)$/, "");
+    const isPart = METRICS.some((metric) => metric.type === "histogram" && whole === metric.name);
     return {
       text,
-      metric: isPart ? name.replace(HISTOGRAM_SUFFIX, "") : name,
+      metric: isPart ? whole : name,
       labels: Object.fromEntries(
         [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, said]) => [key, said]),
       ),
@@ -38,8 +37,6 @@ function seriesIn(exposition: string): Series[] {
     };
   });
 }
-
-const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
 
 /** The series that are not of the catalogue, or have a label, or a label's value, that it does not know. */
 export function strangersAmong(series: readonly Series[], apps: readonly string[]): string[] {

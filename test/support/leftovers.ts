@@ -5,7 +5,7 @@
  * The run gets a directory of its own for temporary files and a mark in its environment. Child processes inherit both
  * (or get the mark from `runMark`), so every leftover is recognised.
  */
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -69,11 +69,6 @@ function processesOf(directory: string): { readonly pid: number; readonly comman
 }
 
 function pids(): number[] {
-  try {
-    return readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number);
-  } catch {
-    return [];
-  }
+  const names = existsSync("/proc") ? readdirSync("/proc") : [];
+  return names.filter((name) => /^\d+$/.test(name)).map(Number);
 }

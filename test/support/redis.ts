@@ -3,7 +3,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { onTestFinished } from "vitest";
 import { Secret } from "../../src/config/secrets/secret.ts";
 import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
 import type { Certificate } from "./certificates.ts";
-import { fileWith } from "./files.ts";
+import { fileWith, temporaryDirectory } from "./files.ts";
 import { freePorts } from "./ports.ts";
 
 export type RedisServer = Awaited<ReturnType<typeof startRedis>>;
@@ -141,19 +141,16 @@ export async function sentinelForTest() {
   const first = await startRedis("--repl-diskless-sync-delay", "0");
   const second = await startRedis("--replicaof", "127.0.0.1", String(first.port));
   const servers = [first, second];
-  const dir = mkdtempSync(join(tmpdir(), "redis-sentinel-"));
   const [port = 0] = await freePorts(1);
-  const file = join(dir, "sentinel.conf");
   const config = `port ${port}
 bind 127.0.0.1
-dir ${dir}
+dir ${temporaryDirectory()}
 sentinel monitor ${MASTER_NAME} 127.0.0.1 ${first.port} 1
 sentinel down-after-milliseconds ${MASTER_NAME} 500
 sentinel failover-timeout ${MASTER_NAME} 2000
 requirepass ${password}
 `;
-  writeFileSync(file, config);
-  const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
+  const sentinel = spawnServer("redis-server", [fileWith(config, "sentinel.conf"), "--sentinel"]);
   const ask = (...words: string[]): Promise<unknown> =>
     call({ port, password, enableReadyCheck: false }, ["SENTINEL", ...words]);
   const masterPort = async (): Promise<number> => {
@@ -168,7 +165,6 @@ requirepass ${password}
   const close = async (): Promise<void> => {
     await killed(sentinel);
     await Promise.all(servers.map((server) => server.close()));
-    rmSync(dir, { recursive: true, force: true });
   };
   onTestFinished(close);
   const nodes: RedisAddress[] = [{ host: "127.0.0.1", port }];
