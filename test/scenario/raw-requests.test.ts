@@ -45,15 +45,8 @@ async function outcomeOf(gateway: TestGateway, bytes: string, wanted: string): P
   const end = !wanted.includes(" | ");
   const answers = answersIn(await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"), { end }));
   const shown = wanted.includes(": ") ? answers : answers.replaceAll(/: [^|]*?(?=, \d{3}|$)/g, "");
-  return [
-    shown,
-    gateway.sandbox
-      .requests()
-      .map(({ path }) => path)
-      .join(" "),
-  ]
-    .filter((part) => part !== "")
-    .join(" | ");
+  const paths = gateway.sandbox.requests().map(({ path }) => path);
+  return [shown, paths.join(" ")].filter((part) => part !== "").join(" | ");
 }
 
 it.each(sectionsOf(new URL("raw-requests.txt", import.meta.url)))(

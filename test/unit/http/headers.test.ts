@@ -10,7 +10,7 @@ import {
   negotiateFormat,
 } from "../../../src/http/request-headers.ts";
 import { noneMatchNames } from "../../../src/http/response-headers.ts";
-import { sectionsOf } from "../../support/table.ts";
+import { sectionsOf, unescaped } from "../../support/table.ts";
 
 const SERVICE = "PropertyService";
 const MAX_WAIT_MS = 10_000;
@@ -63,10 +63,7 @@ function instantOf(text: string | undefined, now: string): string | undefined {
 
 function textOf(written = "absent"): string | undefined {
   if (written === "absent") return undefined;
-  const plain = written.replaceAll("·", " ");
-  return plain === "empty"
-    ? ""
-    : plain.replaceAll(/\{(.+?)\*(\d+)\}/g, (_, piece, times) => piece.repeat(times));
+  return written === "empty" ? "" : unescaped(written.replaceAll("·", " "));
 }
 
 describe.each(sectionsOf(new URL("headers.txt", import.meta.url)))("$title", ({ title, rows }) => {
