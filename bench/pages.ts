@@ -5,7 +5,6 @@ import { indexBlock } from "../src/pages/block-index.ts";
 import { cutPage } from "../src/pages/cut-page.ts";
 import { type Page, PageEntries } from "../src/pages/page-entries.ts";
 import { packBlock } from "../src/pages/packed-block.ts";
-import type { PagedQuery } from "../src/pages/search.ts";
 import { systemClock } from "../src/process/clock.ts";
 import { generateData } from "../src/sandbox/dataset/generate.ts";
 import { listBody } from "../src/sandbox/envelope.ts";
@@ -17,7 +16,6 @@ import { median, micros, printTable, ratio } from "./table.ts";
 
 const DATA = generateData({ seed: 1, listings: 2_000, sold: 10, service: "propertyservice" });
 const BLOCK = { offset: 0, limit: 500 };
-const QUERY: PagedQuery = { kind: "search", resource: "listings", filters: [], extras: [], ...BLOCK };
 
 /** The operations take turns, so that other work on the machine does not affect one row only. The rows show medians. */
 const ROUNDS = 9;
@@ -27,7 +25,7 @@ export async function benchCutting(forMs: number): Promise<void> {
   const found = search(DATA, "listings", { limit: "500", offset: "0" });
   const body = Buffer.from(listBody("listings", found, "offset"));
   const raw = entryWith(body, Date.now(), { contentType: "application/json" });
-  const index = indexBlock(body, "listings", BLOCK);
+  const index = indexBlock(body, { resource: "listings", ...BLOCK });
   if (typeof index === "string") throw new Error(index);
   const packedBody = await packBlock(body, index);
   const block: Entry = { ...raw, bodies: { packed: packedBody } };
@@ -41,8 +39,8 @@ export async function benchCutting(forMs: number): Promise<void> {
     observer: { error: ignore },
   });
   let nth = 0;
-  const page = (key: string): Page => ({ query: QUERY, key, limit: 25, offset: (nth += 25) % 475 });
-  const remembered: Page = { query: QUERY, key: "remembered", limit: 25, offset: 100 };
+  const page = (key: string): Page => ({ key, limit: 25, offset: (nth += 25) % 475 });
+  const remembered: Page = { key: "remembered", limit: 25, offset: 100 };
   const hitMs = await plainHitCpuMs(forMs);
   const operations: readonly (readonly [string, () => unknown])[] = [
     ["a page that is remembered", () => cutter.entryOf(remembered, raw, index, true, () => true)],
@@ -52,7 +50,7 @@ export async function benchCutting(forMs: number): Promise<void> {
       "a page cut from a compressed block",
       () => cutter.entryOf(page(String(nth)), block, index, true, () => true),
     ],
-    ["the index of a block", () => indexBlock(body, "listings", BLOCK)],
+    ["the index of a block", () => indexBlock(body, { resource: "listings", ...BLOCK })],
     ["compressing a block", () => packBlock(body, index)],
   ];
   const costs = operations.map((): number[] => []);

@@ -5,7 +5,7 @@
  * that costs a call is better than a wrong one.
  */
 import { PARAMETERS } from "../interface/parameters.ts";
-import { eachElement, eachMember, type Range, skipSpace, textAt, Unreadable } from "./json-ranges.ts";
+import { eachItem, eachMember, type Range, skipSpace, textAt, Unreadable } from "./json-ranges.ts";
 
 /** The resources whose pages are cut from blocks: those whose searches have an offset. */
 export type PagedResource = "listings" | "sold";
@@ -27,28 +27,25 @@ export interface PageNumber {
   readonly at: Range;
 }
 
-function orUnfit<T>(read: () => T): T | Unfit {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof Unreadable) return error.message;
-    throw error;
-  }
+/** The request to the upstream. */
+interface Asked {
+  readonly resource: PagedResource;
+  readonly offset: number;
+  /** Absent: the one that the answer names. */
+  readonly limit: number | undefined;
 }
 
-/**
- * Finds the records and the page's numbers in a list answer.
- * @param asked the offset and limit of the request to the upstream
- */
+/** Finds the records and the page's numbers in a list answer. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch) {
-  return orUnfit(() => {
+export function indexBlock(body: Buffer, { resource, offset, ...asked }: Asked) {
+  try {
     const envelope = readEnvelope(body, resource);
     const records = readRecords(body, envelope.records);
     const echo = envelope.echo === undefined ? [] : readEcho(body, envelope.echo, resource);
     const totalCount = integerIn(body, envelope.totalCount) ?? Number.NaN;
-    const count = Math.max(0, Math.min(asked.limit, totalCount - asked.offset));
-    const expected = { ...asked, count };
+    const limit = asked.limit ?? integerIn(body, envelope.limit) ?? Number.NaN;
+    const count = Math.max(0, Math.min(limit, totalCount - offset));
+    const expected = { limit, offset, count };
     const numbers: PageNumber[] = [
       { what: "count", at: envelope.count },
       { what: "limit", at: envelope.limit },
@@ -58,7 +55,8 @@ export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch
     const fits = numbers.every(({ what, at }) => integerIn(body, at) === expected[what]);
     if (!fits || records.ids.length !== count) throw new Unreadable("the numbers of the envelope do not fit");
     return {
-      ...asked,
+      offset,
+      limit,
       ...records,
       totalCount,
       /** The numbers that differ from page to page, in the order of their positions. */
@@ -66,7 +64,10 @@ export function indexBlock(body: Buffer, resource: PagedResource, asked: Stretch
       /** Whether `searchParams` repeats the limit. */
       echoesLimit: echo.some(({ what }) => what === "limit"),
     };
-  });
+  } catch (error) {
+    if (error instanceof Unreadable) return error.message;
+    throw error;
+  }
 }
 
 /** @returns where each field of a list answer is (interface, section 2.7); `searchParams` may be missing */
@@ -97,7 +98,7 @@ function readRecords(body: Buffer, { start, end }: Range) {
   const ends: number[] = [];
   const ids: string[] = [];
   let hasOneIdEach = true;
-  const arrayEnd = eachElement(body, start, (at) => {
+  const arrayEnd = eachItem("[]", body, start, (at) => {
     const end = readIds(body, at, ids);
     starts.push(at);
     ends.push(end);
@@ -158,12 +159,6 @@ function withoutQuotes(body: Buffer, { start, end }: Range): Range {
 function integerIn(body: Buffer, at: Range): number | undefined {
   const text = textAt(body, at);
   return /^(?:0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
-}
-
-/** @returns the limit that a list answer names as applied */
-export function limitIn(body: Buffer, resource: PagedResource): number | undefined {
-  const limit = orUnfit(() => integerIn(body, readEnvelope(body, resource).limit));
-  return typeof limit === "number" ? limit : undefined;
 }
 
 /** The number of records in a block: the most that the API allows. */

@@ -11,13 +11,13 @@ import { type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./sear
 
 /** A page that may be cut, of a search in one format. */
 export interface CuttablePage extends Page {
+  readonly query: PagedQuery;
   readonly search: string;
-  readonly format: Format;
   /**
    * The blocks that the page may have been cut from before: the first block, which proves that a page beyond the last
-   * record is empty, and the block that the page begins in.
+   * record is empty, and the block that the page begins in, if that is another one.
    */
-  readonly blocks: readonly Block[];
+  readonly blocks: ReturnType<typeof blocksOf>;
 }
 
 /** @returns a function that returns the page of a question; `undefined` if that page may not be cut */
@@ -33,44 +33,41 @@ export function createCuttable(
     if (!isOn() || !isPaged(query)) return undefined;
     const limit = defaults.limitOf(query);
     if (limit === undefined) return undefined;
-    const found = pages.get(query);
-    const known = found?.key === key && found.format === format ? found : undefined;
-    const search = known?.search ?? searchKey(query, format);
-    if (pageByPage.has(search, query.resource)) return undefined;
-    if (known?.limit === limit) return known;
-    const { offset } = query;
-    const blocks = blocksOf(query, format);
-    const page = { query, key, format, search, limit, offset, blocks, keptAs: undefined };
-    pages.set(query, page);
-    return page;
+    let page = pages.get(query);
+    if (page?.key !== key || page.limit !== limit) {
+      const { offset } = query;
+      const [search, blocks] = [searchKey(query, format), blocksOf(query, format)];
+      page = { query, key, search, limit, offset, blocks, keptAs: undefined };
+      pages.set(query, page);
+    }
+    return pageByPage.has(page.search, query.resource) ? undefined : page;
   };
 }
 
-/** @returns the first block of a search, and the block that a page begins in */
-export function blocksOf(query: PagedQuery, format: Format): readonly Block[] {
-  const offsets = new Set([0, blockAt(query.offset).offset]);
-  return [...offsets].map((offset) => blockOf(query, format, blockAt(offset)));
+/** @returns the first block of a search, and the block that a page begins in, if that is another one */
+export function blocksOf(query: PagedQuery, format: Format): readonly [Block] | readonly [Block, Block] {
+  const [first, own] = [blockOf(query, format, blockAt(0)), blockAt(query.offset)];
+  return own.offset === 0 ? [first] : [first, blockOf(query, format, own)];
 }
 
 /** @returns the block to cut a page from; `undefined` if the page must be fetched by itself */
 export async function chooseBlock(
-  { query, offset, limit, blocks }: CuttablePage,
+  page: CuttablePage,
   peek: (key: string) => Promise<Entry | undefined>,
   pageEntries: Pick<PageEntries, "indexOf">,
 ): Promise<Block | undefined> {
   /** The index of a cached block. It may be out of date, so it is only a hint. */
-  async function hint({ asked, stretch }: Block): Promise<BlockIndex | undefined> {
-    const entry = await peek(asked.key);
-    const index = entry?.status === 200 ? await pageEntries.indexOf(entry, query, stretch) : undefined;
+  async function hint({ query, key }: Block): Promise<BlockIndex | undefined> {
+    const entry = await peek(key);
+    const index = entry?.status === 200 ? await pageEntries.indexOf(entry, query) : undefined;
     return typeof index === "string" ? undefined : index;
   }
 
-  const [first, block] = [blocks[0], blocks.at(-1)];
-  if (first === undefined || block === undefined) return undefined;
-  const known = block === first ? undefined : await hint(first);
-  if (known !== undefined && known.totalCount <= offset) return first;
-  if (blockAround({ offset, limit }) !== undefined) return block;
+  const [first, own = first] = page.blocks;
+  const known = own === first ? undefined : await hint(first);
+  if (known !== undefined && known.totalCount <= page.offset) return first;
+  if (blockAround(page) !== undefined) return own;
   // The page extends into the next block, which may be empty.
-  const index = await hint(block);
-  return index !== undefined && holdsPage(index, { offset, limit }) ? block : undefined;
+  const index = await hint(own);
+  return index !== undefined && holdsPage(index, page) ? own : undefined;
 }

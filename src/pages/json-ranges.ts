@@ -88,7 +88,7 @@ export function textAt(bytes: Buffer, { start, end }: Range): string {
  * @returns its end
  */
 export function eachMember(bytes: Buffer, at: number, visit: (name: Range, value: Range) => void): number {
-  return eachItem(bytes, at, OPEN_BRACE, CLOSE_BRACE, (position) => {
+  return eachItem("{}", bytes, at, (position) => {
     if (bytes[position] !== QUOTE) throw new Unreadable();
     const nameEnd = endOfString(bytes, position);
     const colon = skipSpace(bytes, nameEnd);
@@ -101,23 +101,18 @@ export function eachMember(bytes: Buffer, at: number, visit: (name: Range, value
 }
 
 /**
- * Visits the elements of an array.
- * @param at the position of its opening bracket
- * @param endOf called with the start of each element; returns its end
- * @returns the end of the array
+ * Visits the items between brackets: the elements of an array.
+ * @param at the position of the opening bracket
+ * @param endOf called with the start of each item; returns its end
+ * @returns the position after the closing bracket
  */
-export function eachElement(bytes: Buffer, at: number, endOf: (start: number) => number): number {
-  return eachItem(bytes, at, OPEN_BRACKET, CLOSE_BRACKET, endOf);
-}
-
-/** @param endOf called with the start of each item; returns its end */
-function eachItem(
+export function eachItem(
+  brackets: "[]" | "{}",
   bytes: Buffer,
   at: number,
-  open: number,
-  close: number,
   endOf: (start: number) => number,
 ): number {
+  const [open, close] = [brackets.charCodeAt(0), brackets.charCodeAt(1)];
   if (bytes[at] !== open) throw new Unreadable();
   let position = skipSpace(bytes, at + 1);
   if (bytes[position] === close) return position + 1;

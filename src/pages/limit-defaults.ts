@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
-import { indexBlock, limitIn } from "./block-index.ts";
+import { indexBlock } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 
 /** The number of different questions whose answers must agree. */
@@ -69,11 +69,9 @@ function nameOf({ resource, limit }: PagedQuery): string {
  *   all remaining records of its search is no evidence, because no limit was reached.
  */
 function appliedLimit(body: Buffer, query: PagedQuery): number | "no evidence" | undefined {
-  const limit = limitIn(body, query.resource);
-  if (limit === undefined) return undefined;
-  const index = indexBlock(body, query.resource, { limit, offset: query.offset });
+  const index = indexBlock(body, { ...query, limit: undefined });
   // If the upstream echoes the limit, the gateway cannot know what it echoes for a query without one.
   if (typeof index === "string" || index.echoesLimit) return undefined;
-  const isCutShort = index.totalCount > query.offset + limit;
-  return isCutShort ? limit : "no evidence";
+  const isCutShort = index.totalCount > query.offset + index.limit;
+  return isCutShort ? index.limit : "no evidence";
 }

@@ -8,15 +8,15 @@ import { setImmediate } from "node:timers/promises";
 
 import { entityTagOf } from "../http-fields.ts";
 import { Jobs } from "../process/jobs.ts";
+import type { Answer } from "../cache/cache.ts";
 import type { Bodies, Entry } from "../cache/entry.ts";
 import type { MemoryStore } from "../cache/store/memory.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Observer } from "../telemetry/events.ts";
-import type { ParsedQuery } from "../query/query.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut-page.ts";
 import { bytesIn, packBlock } from "./packed-block.ts";
-import type { PagedQuery } from "./search.ts";
+import type { Block } from "./search.ts";
 
 export interface CutterOptions {
   /** The memory tier. */
@@ -31,21 +31,16 @@ export interface CutterOptions {
 /** A question for a page. */
 export interface Page extends Stretch {
   readonly key: string;
-  readonly query: PagedQuery;
   /** The key under which memory keeps the page when it is cut from the block with this ETag. `page-entries.ts` sets it. */
   keptAs?: { readonly etag: string; readonly key: string } | undefined;
 }
 
-interface CutEntry {
-  readonly entry: Entry;
-  /** The key under which memory keeps it. */
-  readonly keptAs: string;
-}
+type CutEntry = Required<Pick<Answer, "entry" | "keptAs">>;
 
 export class PageEntries {
   readonly #options: CutterOptions;
-  /** Keyed by a block's bytes, so that an index is freed together with them. */
-  readonly #indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
+  /** Keyed by a block's list of tags. It belongs to the same bytes, whatever their coding, and is freed together with them. */
+  readonly #indexes = new WeakMap<Entry["tags"], BlockIndex | Unfit>();
   // One at a time, because cutting is synchronous.
   readonly #cuts = new Jobs<Entry>(1);
   readonly #packing = new Set<string>();
@@ -54,25 +49,20 @@ export class PageEntries {
     this.#options = options;
   }
 
-  /** All bytes of a block. */
-  async bytesOf(block: Entry): Promise<Buffer> {
-    return block.bodies.identity ?? (await this.#options.transcode(block, "identity"));
-  }
-
   /** The index of a block, or why no page can be cut from it. */
-  async indexOf(block: Entry, query: PagedQuery, stretch: Stretch): Promise<BlockIndex | Unfit> {
-    const known = this.#indexes.get(identifyingBody(block));
+  async indexOf(block: Entry, asked: Block["query"]): Promise<BlockIndex | Unfit> {
+    const known = this.#indexes.get(block.tags);
     if (known !== undefined) return known;
-    const index = indexBlock(await this.bytesOf(block), query.resource, stretch);
-    this.#indexes.set(identifyingBody(block), index);
+    const index = indexBlock(await this.#options.transcode(block, "identity"), asked);
+    this.#indexes.set(block.tags, index);
     return index;
   }
 
   /** Cuts a page out of a block. */
   async cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
     const { identity, packed } = block.bodies;
-    const isPacked = identity === undefined && packed !== undefined;
-    return cutPage(isPacked ? bytesIn(packed, block.bodyBytes) : await this.bytesOf(block), index, page);
+    const bytes = identity ?? (packed && bytesIn(packed, block.bodyBytes));
+    return cutPage(bytes ?? (await this.#options.transcode(block, "identity")), index, page);
   }
 
   /** A page's entry, if memory has one that was cut from this very block. */
@@ -108,7 +98,7 @@ export class PageEntries {
   }
 
   /** Packs a block in memory, in the background. */
-  pack({ key }: ParsedQuery, block: Entry, index: BlockIndex): void {
+  pack(key: string, block: Entry, index: BlockIndex): void {
     const { isCompressible, observer } = this.#options;
     if (block.bodies.packed !== undefined || this.#packing.has(key) || !isCompressible(block)) return;
     this.#packing.add(key);
@@ -118,8 +108,7 @@ export class PageEntries {
   }
 
   async #packNow(key: string, block: Entry, index: BlockIndex): Promise<void> {
-    const packed = await packBlock(await this.bytesOf(block), index);
-    this.#indexes.set(packed.zstd, index);
+    const packed = await packBlock(await this.#options.transcode(block, "identity"), index);
     this.#options.keepInMemory(key, block, () => ({ packed }));
   }
 }
@@ -136,13 +125,6 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
     tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
   };
 }
-
-/** The body that identifies an entry: the first one that it has, in this order. */
-function identifyingBody({ bodies }: Entry): Buffer {
-  return bodies.packed?.zstd ?? bodies.zstd ?? bodies.identity ?? bodies.gzip ?? bodies.br ?? NOTHING;
-}
-
-const NOTHING = Buffer.alloc(0);
 
 /** @returns the key under which memory keeps a page. The page remembers it, because building and hashing it takes 2 µs. */
 function keyFor(page: Page, { etag }: Entry): string {

@@ -18,7 +18,7 @@ import { holdsPage } from "./cut-page.ts";
 import { isImplied, LimitDefaults } from "./limit-defaults.ts";
 import { PageByPage } from "./page-by-page.ts";
 import { type CutterOptions, PageEntries } from "./page-entries.ts";
-import { type Block, blockOf, isPaged } from "./search.ts";
+import { type Block, isPaged } from "./search.ts";
 import { createVerify, type Verify, type VerifyOptions } from "./verify-pages.ts";
 
 /** Answers a question; rejects with a `Problem`. Both the cache stage and this stage are such a function. */
@@ -58,7 +58,7 @@ export class Pages {
   readonly answer: Ask = async (question) => {
     const page = this.#cuttable(question, question.request.format);
     const block = page && (await this.#choose(page));
-    return page === undefined || block === undefined || block.asked.key === question.key
+    return page === undefined || block === undefined || block.key === question.key
       ? await this.#askExactly(question)
       : await this.#answerPage(question, page, block);
   };
@@ -66,7 +66,7 @@ export class Pages {
   /** Answers from memory: with a page that was cut before, or with the cache stage's answer. */
   readonly answerAtOnce: AskAtOnce = (question) => {
     const page = this.#cuttable(question, question.request.format);
-    const isItself = page === undefined || page.blocks.some(({ asked }) => asked.key === question.key);
+    const isItself = page === undefined || page.blocks.some(({ key }) => key === question.key);
     return isItself ? this.#options.askAtOnce(question) : this.#findCut(question, page);
   };
 
@@ -74,12 +74,12 @@ export class Pages {
   readonly sourceOf = async (asked: ParsedQuery, format: Format): Promise<ParsedQuery> => {
     const page = this.#cuttable(asked, format);
     const block = page && (await this.#choose(page));
-    return block?.asked ?? asked;
+    return block ?? asked;
   };
 
   /** Keys of all blocks from which a question's answer may have been cut. */
   readonly blockKeysOf = ({ query }: ParsedQuery, format: Format): readonly string[] =>
-    isPaged(query) && this.#options.isOn() ? blocksOf(query, format).map(({ asked }) => asked.key) : [];
+    isPaged(query) && this.#options.isOn() ? blocksOf(query, format).map(({ key }) => key) : [];
 
   #choose(page: CuttablePage): Promise<Block | undefined> {
     return chooseBlock(page, this.#options.peek, this.#pageEntries);
@@ -89,13 +89,13 @@ export class Pages {
   #findCut(question: Question, page: CuttablePage): Answer | undefined {
     const { memory, askAtOnce } = this.#options;
     const { blocks } = page;
-    const isSource = ({ asked }: Block): boolean => {
-      const cached = memory.find(asked.key);
+    const isSource = ({ key }: Block): boolean => {
+      const cached = memory.find(key);
       return cached !== undefined && this.#pageEntries.find(page, cached) !== undefined;
     };
     // Looking up a block may refresh it early. So look up only the block that the page was cut from.
     const block = blocks.length === 1 ? blocks[0] : blocks.find(isSource);
-    const answer = block && askAtOnce({ request: question.request, ...block.asked });
+    const answer = block && askAtOnce({ request: question.request, ...block });
     const cut = answer?.entry.status === 200 ? this.#pageEntries.find(page, answer.entry) : undefined;
     return answer && cut && { ...answer, ...cut };
   }
@@ -114,7 +114,7 @@ export class Pages {
   /** Answers with the page cut from a block; if the block cannot be used, with the page fetched by itself. */
   async #answerPage(question: Question, page: CuttablePage, block: Block): Promise<Answer> {
     const { request } = question;
-    const answer = await this.#options.ask({ request, ...block.asked }).catch(failureOfBlock);
+    const answer = await this.#options.ask({ request, ...block }).catch(failureOfBlock);
     if (answer instanceof Problem) return await this.#askInstead(question, page, answer.code);
     const { entry, stored, forwarded } = answer;
     if (entry.status !== 200) return await this.#askInstead(question, page, `status ${entry.status}`);
@@ -122,14 +122,13 @@ export class Pages {
     if (index === undefined) return await this.#askExactly(question);
     if (!holdsPage(index, page)) {
       // The index that `chooseBlock` used was out of date: there are more records now.
-      const around = blockAround(page);
-      if (around === undefined) return await this.#askExactly(question);
-      return await this.#answerPage(question, page, blockOf(page.query, page.format, around));
+      const own = blockAround(page) && page.blocks.at(-1);
+      return await (own ? this.#answerPage(question, page, own) : this.#askExactly(question));
     }
     const isWanted = (): boolean => !request.gone().aborted;
     const mayKeep = stored !== "upstream-no-store";
     const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
-    if (stored === true) this.#pageEntries.pack(block.asked, entry, index);
+    if (stored === true) this.#pageEntries.pack(block.key, entry, index);
     this.#verify(question, page, block, entry);
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
     const isSaved = cut.isNew && forwarded === undefined;
@@ -147,9 +146,9 @@ export class Pages {
   async #indexOf(
     { entry, stored }: Answer,
     { search, query }: CuttablePage,
-    { stretch }: Block,
+    block: Block,
   ): Promise<BlockIndex | undefined> {
-    const index = await this.#pageEntries.indexOf(entry, query, stretch);
+    const index = await this.#pageEntries.indexOf(entry, block.query);
     const isUseless = typeof index === "string" || (isImplied(query) && index.echoesLimit);
     const why = typeof index === "string" ? index : isUseless ? "the limit is echoed" : stored;
     if (isUseless || why === "upstream-no-store" || why === "too-large")

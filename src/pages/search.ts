@@ -28,17 +28,14 @@ export function isPaged(query: Query): query is PagedQuery {
   );
 }
 
-/** A block, and the question that fetches it. */
-export interface Block {
-  readonly asked: ParsedQuery;
-  readonly stretch: Stretch;
-}
+/** The question that fetches a block. */
+export type Block = ParsedQuery<PagedQuery & Stretch>;
 
 /** @returns the block of a search that covers a stretch of its results */
 export function blockOf(query: PagedQuery, format: Format, stretch: Stretch): Block {
-  const wanted: Query = { ...query, ...stretch };
+  const wanted = { ...query, ...stretch };
   const canonicalQuery = canonicalForm(wanted);
-  return { asked: { query: wanted, canonicalQuery, key: cacheKey(format, canonicalQuery) }, stretch };
+  return { query: wanted, canonicalQuery, key: cacheKey(format, canonicalQuery) };
 }
 
 /** Identifies a search in one format: all its pages have the same key. */

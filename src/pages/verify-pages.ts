@@ -12,11 +12,11 @@ import type { Question } from "../query/request.ts";
 import type { PagedResource } from "./block-index.ts";
 import type { CuttablePage } from "./choose-block.ts";
 import { holdsPage } from "./cut-page.ts";
-import type { PageEntries } from "./page-entries.ts";
+import type { CutterOptions, PageEntries } from "./page-entries.ts";
 import { type PageByPage, WRONG } from "./page-by-page.ts";
 import type { Block } from "./search.ts";
 
-export interface VerifyOptions {
+export interface VerifyOptions extends Pick<CutterOptions, "transcode"> {
   readonly checks: Pick<Checks, "isDue" | "run">;
   /** The entry under a key, unless it was purged. */
   readonly peek: (key: string) => Promise<Entry | undefined>;
@@ -29,46 +29,38 @@ export interface VerifyOptions {
 export type Verify = (question: Question, page: CuttablePage, source: Block, block: Entry) => void;
 
 export function createVerify(
-  { checks, peek, refresh, pageChecked }: VerifyOptions,
+  { checks, peek, refresh, transcode, pageChecked }: VerifyOptions,
   pageEntries: PageEntries,
   pageByPage: PageByPage,
 ): Verify {
-  async function check(
-    question: Question,
-    page: CuttablePage,
-    source: Block,
-    block: Entry,
-    spend: () => void,
-  ): Promise<PageCheck> {
-    /** Fetches a question's answer again. */
-    async function fetched(one: Question): Promise<Entry | undefined> {
-      spend();
-      const cached = await peek(one.key);
-      const end = await refresh(one, cached, "refresh");
-      const entry = end === "refreshed" ? await peek(one.key) : undefined;
-      // Another replica may have just stored a newer entry, which is as good. An older one is useless.
-      return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
-    }
-    const isSame = async (from: Entry, own: Entry): Promise<boolean> => {
-      const index = await pageEntries.indexOf(from, page.query, source.stretch);
-      if (typeof index === "string" || !holdsPage(index, page)) return false;
-      return (await pageEntries.cut(from, index, page)).body.equals(await pageEntries.bytesOf(own));
-    };
-    const own = await fetched(question);
-    if (own === undefined) return "unknown";
-    if (await isSame(block, own)) return "agreed";
-    const newBlock = await fetched({ request: question.request, ...source.asked });
-    if (newBlock === undefined) return "unknown";
-    const newOwn = await fetched(question);
-    if (newOwn === undefined) return "unknown";
-    return (await isSame(newBlock, newOwn)) ? "agreed" : "differed";
-  }
-
   return (question, page, source, block) => {
     const { search, query } = page;
     if (!checks.isDue("page", query.resource)) return;
+    const isSame = async (from: Entry, own: Entry): Promise<boolean> => {
+      const index = await pageEntries.indexOf(from, source.query);
+      if (typeof index === "string" || !holdsPage(index, page)) return false;
+      return (await pageEntries.cut(from, index, page)).body.equals(await transcode(own, "identity"));
+    };
     void checks.run("page", async (spend) => {
-      const result = await check(question, page, source, block, spend);
+      /** Fetches a question's answer again. */
+      async function fetched(one: Question): Promise<Entry | undefined> {
+        spend();
+        const cached = await peek(one.key);
+        const end = await refresh(one, cached, "refresh");
+        const entry = end === "refreshed" ? await peek(one.key) : undefined;
+        // Another replica may have just stored a newer entry, which is as good. An older one is useless.
+        return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
+      }
+      async function compared(): Promise<PageCheck> {
+        const own = await fetched(question);
+        if (own === undefined) return "unknown";
+        if (await isSame(block, own)) return "agreed";
+        const newBlock = await fetched({ request: question.request, ...source });
+        const newOwn = newBlock && (await fetched(question));
+        if (newBlock === undefined || newOwn === undefined) return "unknown";
+        return (await isSame(newBlock, newOwn)) ? "agreed" : "differed";
+      }
+      const result = await compared();
       pageChecked(query.resource, result);
       if (result === "differed") pageByPage.add(search, query.resource, WRONG);
     });

@@ -75,7 +75,7 @@ function otherwiseWritten(
 }
 
 function indexOf(body: Buffer, { resource }: Asked, block: Stretch): BlockIndex {
-  const index = indexBlock(body, resource, block);
+  const index = indexBlock(body, { resource, ...block });
   if (typeof index === "string") throw new Error(index);
   return index;
 }
@@ -147,7 +147,7 @@ it("an answer with cut or changed bytes is never cut into invalid JSON or a wron
   const whole = sandboxSends(asked, block, "offset");
   fc.assert(
     fc.property(fc.nat(whole.length - 1), (end) => {
-      expect(indexBlock(whole.subarray(0, end), "listings", block)).toBeTypeOf("string");
+      expect(indexBlock(whole.subarray(0, end), { resource: "listings", ...block })).toBeTypeOf("string");
     }),
     { numRuns: 120 },
   );
@@ -156,7 +156,7 @@ it("an answer with cut or changed bytes is never cut into invalid JSON or a wron
       const body = Buffer.from(whole);
       body.write(by, at, "latin1");
       if (!isJson(body)) return;
-      const index = indexBlock(body, "listings", block);
+      const index = indexBlock(body, { resource: "listings", ...block });
       if (typeof index === "string") return;
       const { body: cut } = cutPage(body, index, { offset: 3, limit: 7 });
       const parsed: { count: number; listings: unknown[] } = JSON.parse(cut.toString());

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { blockAround, indexBlock, type Unfit } from "../../../src/pages/block-index.ts";
 
-const BLOCK = { offset: 500, limit: 500 };
+const BLOCK = { resource: "listings", offset: 500, limit: 500 } as const;
 
 /** A block's last two records, with something about it changed. */
 function body(changes: Readonly<Record<string, unknown>> = {}): Buffer {
@@ -25,7 +25,7 @@ it.each<[string, Readonly<Record<string, unknown>>]>([
   ["with ids that are texts", { listings: [{ serviceId: "a" }, { serviceId: "b" }] }],
   ["with unknown members in its records", { listings: [{ serviceId: 1, new: [{}] }, { serviceId: 2 }] }],
 ])("a block that pages can be cut from %s", (_, changes) => {
-  expect(indexBlock(body(changes), "listings", BLOCK)).toMatchObject({ totalCount: 502, offset: 500 });
+  expect(indexBlock(body(changes), BLOCK)).toMatchObject({ totalCount: 502, offset: 500 });
 });
 
 describe("an unusable block", () => {
@@ -55,17 +55,17 @@ describe("an unusable block", () => {
     ["an echo of another page", { searchParams: { limit: 35 } }, NUMBERS],
     ["an echo that is a text", { searchParams: "areaId=76" }, "malformed"],
   ])("has %s", (_, changes, unfit) => {
-    expect(indexBlock(body(changes), "listings", BLOCK)).toBe(unfit);
+    expect(indexBlock(body(changes), BLOCK)).toBe(unfit);
   });
 
   it("has a record with two ids, and one with none", () => {
     const text = body({ listings: ["two", "none"] }).toString();
     const strange = text.replace('"two"', '{"serviceId":1,"serviceId":2}').replace('"none"', "{}");
-    expect(indexBlock(Buffer.from(strange), "listings", BLOCK)).toBe("a record has no id, or several");
+    expect(indexBlock(Buffer.from(strange), BLOCK)).toBe("a record has no id, or several");
   });
 
   it.each(["", "[]", "null", '{"count":', '{"count":}', `${body().toString()}x`])("is %j", (text) => {
-    expect(indexBlock(Buffer.from(text), "listings", BLOCK)).toBe("malformed");
+    expect(indexBlock(Buffer.from(text), BLOCK)).toBe("malformed");
   });
 });
 
