@@ -176,7 +176,7 @@ function createAnswerStages(
     leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
     fetch,
   });
-  const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
+  const refresh = createRefresh({ load, failures, clock, observer });
   const cache = new Cache({ ...shared, load, refresh, isCoolingOff: budgets.isCoolingOff });
   // Cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory.
   const pages = new Pages({

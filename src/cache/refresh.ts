@@ -20,21 +20,17 @@ export type Refresh = ReturnType<typeof createRefresh>;
 export interface RefreshOptions extends Pick<Context, "clock" | "observer"> {
   readonly load: Load;
   readonly failures: Pick<Failures, "recent">;
-  /** The longest time that a call takes after it was sent, retries included. */
-  readonly totalTimeoutMs: number;
 }
 
 const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "prefetch" };
 
 /** The longest time that a refresh is queued. Meanwhile it occupies the flight that a caller may need. */
 const QUEUE_DEADLINE_MS = 2_000;
-/** The time for storing the answer, after the longest call. */
-const STORE_MS = 1_000;
 /** After a refresh for an app was refused, no other one is tried for this app during this time. */
 const HOLD_OFF_MS = 1_000;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createRefresh({ load, failures, totalTimeoutMs, clock, observer }: RefreshOptions) {
+export function createRefresh({ load, failures, clock, observer }: RefreshOptions) {
   const inFlight = new Set<string>();
   /** By cause, origin and app: when a refresh is tried again after one got no permit. Monotonic. */
   const heldOffUntil = new Map<string, number>();
@@ -57,9 +53,8 @@ export function createRefresh({ load, failures, totalTimeoutMs, clock, observer 
     if (now < (heldOffUntil.get(group) ?? 0)) return "refused";
     inFlight.add(key);
     try {
-      const queueDeadlineAt = clock.now() + QUEUE_DEADLINE_MS;
-      const deadlineAt = queueDeadlineAt + totalTimeoutMs + STORE_MS;
-      const waiter = { app, queueDeadlineAt, deadlineAt, gone, priority: PRIORITIES[cause] };
+      const deadlineAt = clock.now() + QUEUE_DEADLINE_MS;
+      const waiter = { app, deadlineAt, isPatient: true, gone, priority: PRIORITIES[cause] };
       await load({ question, cached, cause, waiter });
       return "refreshed";
     } catch (error) {

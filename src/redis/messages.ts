@@ -10,11 +10,10 @@ import { PROBLEM_CODES } from "../errors.ts";
 import { ORIGINS, RESOURCES } from "../interface/resources.ts";
 import type { Seal } from "../process/seal.ts";
 
-/** How a flight ended. An unknown end is `vacant`, so that waiting replicas claim the key again. */
+/** How a flight ended. An unknown end is `landed`: waiting replicas look for the answer, and claim the key again without one. */
 const flightEnd = z
   .discriminatedUnion("kind", [
     z.object({ kind: z.literal("landed") }),
-    z.object({ kind: z.literal("vacant") }),
     // Only the public parts of the problem, and whether the gateway itself refused.
     z.object({
       kind: z.literal("failed"),
@@ -24,7 +23,7 @@ const flightEnd = z
       refusedHere: z.boolean().optional(),
     }),
   ])
-  .catch({ kind: "vacant" });
+  .catch({ kind: "landed" });
 
 /** A circuit that is not closed. Its instants count from the message, because replicas have different clocks. */
 const circuit = z.object({

@@ -18,8 +18,8 @@ import type { Clock } from "../process/clock.ts";
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
   /** Aborted when the caller hangs up. */
   readonly gone: AbortSignal;
-  /** When it leaves the queue, if that is earlier than its deadline. Epoch milliseconds. */
-  readonly queueDeadlineAt?: number;
+  /** Whether its deadline ends its wait only while the call is queued. After that it waits until the flight ends. */
+  readonly isPatient?: boolean;
 }
 
 /**
@@ -27,13 +27,6 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "pri
  * @param answer gives the waiters their result before the call ends, while it is being stored
  */
 type Call<T> = (waiting: Waiting, answer: (result: T) => void) => Promise<T>;
-
-const queueDeadlineOf = ({ queueDeadlineAt, deadlineAt }: Waiter): number => queueDeadlineAt ?? deadlineAt;
-
-/** The caller hung up, so no caller receives this error. */
-class CallerGone extends Error {
-  override readonly name = "CallerGone";
-}
 
 export class Flights<T> {
   readonly #clock: Clock;
@@ -56,7 +49,7 @@ export class Flights<T> {
   /**
    * Waits for the flight of a key, and starts one if there is none.
    * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
-   * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with `CallerGone`.
+   * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with an error that no caller receives.
    * @returns `value`; `undefined`: the flight was withdrawn because it had no waiters, and this waiter must join again.
    *   `collapsed`: the flight already existed
    */
@@ -66,7 +59,7 @@ export class Flights<T> {
     call: Call<T>,
   ): Promise<{ readonly value: T | undefined; readonly collapsed: boolean }> => {
     const existing = this.#flights.get(key);
-    const flight = existing ?? new Flight<T>(waiter.priority, call, () => this.#flights.delete(key));
+    const flight = existing ?? new Flight<T>(call, () => this.#flights.delete(key));
     if (existing === undefined) this.#flights.set(key, flight);
     // A flight without waiters may be withdrawn from the queue, although this waiter joins it.
     const result = flight.abandoned.aborted ? flight.result.catch(noneIfWithdrawn) : flight.result;
@@ -89,17 +82,15 @@ class Flight<T> implements Waiting {
   readonly ended: Promise<void>;
   readonly abandoned: AbortSignal;
   readonly #abandon = new AbortController();
-  readonly #waiters = new Set<Waiter>();
-  /** The number of waiters of each app. Only the first waiter of an app causes a notification. */
-  readonly #byApp = new Map<string, number>();
+  /** By app. Only the first waiter of an app and the last one that leaves cause a notification. */
+  readonly #waiters = new Map<string, Set<Waiter>>();
   readonly #listeners: (() => void)[] = [];
-  #priority: Priority;
+  /** Each waiter can raise it, also the first one. */
+  #priority: Priority = "prefetch";
   refuseLate: RefuseLate = () => undefined;
 
-  /** @param first the priority of the waiter that starts the flight */
-  constructor(first: Priority, call: Call<T>, onEnd: () => void) {
+  constructor(call: Call<T>, onEnd: () => void) {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.#priority = first;
     this.abandoned = this.#abandon.signal;
     this.result = promise;
     // All waiters may have left before it fails. Then the rejection must not count as unhandled.
@@ -112,29 +103,31 @@ class Flight<T> implements Waiting {
   }
 
   readonly priority = (): Priority => this.#priority;
-  readonly apps = (): readonly string[] => [...this.#byApp.keys()];
+  readonly apps = (): readonly string[] => [...this.#waiters.keys()];
   readonly onChange = (listen: () => void): void => void this.#listeners.push(listen);
   readonly inQueue = (refuse: RefuseLate): void => void (this.refuseLate = refuse);
-  readonly deadlineAt = (): number => Math.max(...Array.from(this.#waiters, queueDeadlineOf));
+  readonly deadlineAt = (): number => {
+    const all = this.#waiters.values().flatMap((ofApp) => ofApp);
+    return Math.max(...all.map((waiter) => waiter.deadlineAt));
+  };
 
   join(waiter: Waiter): void {
     const { app, priority } = waiter;
-    const ofApp = this.#byApp.get(app) ?? 0;
+    const ofApp = this.#waiters.get(app);
     const isMoreUrgent = PRIORITIES.indexOf(priority) < PRIORITIES.indexOf(this.#priority);
-    this.#waiters.add(waiter);
-    this.#byApp.set(app, ofApp + 1);
     if (isMoreUrgent) this.#priority = priority;
-    if (isMoreUrgent || ofApp === 0) this.#notify();
+    this.#waiters.set(app, (ofApp ?? new Set()).add(waiter));
+    if (isMoreUrgent || ofApp === undefined) this.#notify();
   }
 
   /** Abandons the flight when the last waiter leaves. */
   leave(waiter: Waiter): void {
-    const left = (this.#byApp.get(waiter.app) ?? 0) - 1;
-    this.#waiters.delete(waiter);
-    if (left > 0) this.#byApp.set(waiter.app, left);
-    else this.#byApp.delete(waiter.app);
+    const ofApp = this.#waiters.get(waiter.app);
+    ofApp?.delete(waiter);
+    if (ofApp?.size !== 0) return;
+    this.#waiters.delete(waiter.app);
     if (this.#waiters.size === 0) this.#abandon.abort(NO_WAITERS);
-    else if (left <= 0) this.#notify();
+    else this.#notify();
   }
 
   #notify(): void {
@@ -159,36 +152,26 @@ function noneIfWithdrawn(error: unknown): undefined {
 }
 
 /**
- * Watches a waiter's deadlines: `deadlineAt`, and `queueDeadlineAt`, which ends the wait only while the call is queued.
  * @param flight its `refuseLate` returns why the waiter is refused if the call is still queued
- * @returns `passed`, which rejects when a deadline passes or the caller hangs up
+ * @returns `passed`, which rejects when the waiter's deadline passes or the caller hangs up
  */
 function watchDeadline(waiter: Waiter, clock: Clock, flight: { readonly refuseLate: RefuseLate }) {
-  const { gone, deadlineAt, queueDeadlineAt } = waiter;
+  const { gone, deadlineAt, isPatient = false } = waiter;
   const { promise: passed, reject } = Promise.withResolvers<never>();
-  const onGone = (): void => reject(new CallerGone());
-  const timers = [
-    clock.after(deadlineAt - clock.now(), () => reject(flight.refuseLate(waiter) ?? tooLate())),
-  ];
-  if (queueDeadlineAt !== undefined) {
-    const refuseIfQueued = (): void => {
-      const refusal = flight.refuseLate(waiter);
-      if (refusal !== undefined) reject(refusal);
-    };
-    timers.push(clock.after(queueDeadlineAt - clock.now(), refuseIfQueued));
-  }
+  const onGone = (): void => reject(new Error("the caller hung up"));
+  const cancel = clock.after(deadlineAt - clock.now(), () => {
+    const refusal = flight.refuseLate(waiter);
+    if (refusal !== undefined) reject(refusal);
+    // The call was sent, or may have been sent.
+    else if (!isPatient) reject(new Problem("deadline-exceeded", { internal: "the flight had not ended" }));
+  });
   if (gone.aborted) onGone();
   else gone.addEventListener("abort", onGone, { once: true });
   return {
     passed,
     stop: () => {
-      for (const cancel of timers) cancel();
+      cancel();
       gone.removeEventListener("abort", onGone);
     },
   };
-}
-
-/** @returns the problem for a call that was sent, or may have been sent */
-function tooLate(): Problem {
-  return new Problem("deadline-exceeded", { internal: "the flight had not ended" });
 }

@@ -4,7 +4,7 @@
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import type { Waiting } from "../ratelimit/throttled.ts";
 import { mayBeWithdrawn } from "./flight.ts";
-import type { ClaimEnd, ReplicaLeases } from "./replica-leases.ts";
+import type { Failure, ReplicaLeases } from "./replica-leases.ts";
 
 /** The result of a flight, and its origin. */
 export interface FlightResult<T> {
@@ -35,32 +35,32 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
   ): Promise<FlightResult<T> | undefined> {
     const claim = await claims?.claim(key, waiting.abandoned);
     if (claim?.kind === "follower") {
-      const followed = await claim.ended;
-      if (followed.kind === "failed") throw followed.problem;
-      const value = followed.kind === "landed" ? await look() : undefined;
+      const failed = await claim.ended;
+      if (failed !== undefined) throw failed;
+      const value = await look();
       return value === undefined ? undefined : { value, how: "followed" };
     }
-    let end: ClaimEnd = { kind: "landed" };
+    let failure: Failure;
     try {
       // A lookup missed before this flight began. An earlier flight may have stored its answer in between.
       const found = await look();
       return found !== undefined ? { value: found, how: "found" } : { value: await fetch(), how: "fetched" };
     } catch (error) {
-      end = endOf(error, waiting);
+      failure = failureForAll(error, waiting);
       throw error;
     } finally {
-      if (claim?.kind === "leader") await claim.release(end);
+      if (claim?.kind === "leader") await claim.release(failure);
     }
   };
 }
 
 /** A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines. */
-function endOf(error: unknown, { abandoned }: Waiting): ClaimEnd {
+function failureForAll(error: unknown, { abandoned }: Waiting): Failure {
   const concernsAll =
     error instanceof Problem &&
     !BUDGET_SPENT.has(error.code) &&
     error.code !== "budget-unavailable" &&
     error.details.ofBackground !== true &&
     !(abandoned.aborted && mayBeWithdrawn(error));
-  return concernsAll ? { kind: "failed", problem: error } : { kind: "vacant" };
+  return concernsAll ? error : undefined;
 }

@@ -19,40 +19,31 @@ const RENEW_MS = 1_000;
 /** Added to a lease, so that it has certainly expired. */
 const LEASE_SLACK_MS = 10;
 
-/** How the flight of another replica ended. */
-export type ClaimEnd =
-  /** The entry is in the shared store. */
-  | { readonly kind: "landed" }
-  /** All replicas use the leader's problem, because otherwise each replica would call a failing upstream. */
-  | { readonly kind: "failed"; readonly problem: Problem }
-  /** The leader withdrew or died, or the end is unknown. A replica that still needs the answer claims the key again. */
-  | { readonly kind: "vacant" };
+/**
+ * The problem with which a flight ended, for all replicas, because otherwise each replica would call a failing upstream.
+ * `undefined`: the entry is in the shared store, unless the leader withdrew or died. A replica that still needs the answer
+ * claims the key again.
+ */
+export type Failure = Problem | undefined;
 
 /** The result of claiming a key: the right to fetch it, or a wait for the replica that has this right. */
 export type Claim =
   /** `release` never rejects. */
-  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  | { readonly kind: "leader"; readonly release: (failure: Failure) => Promise<void> }
   /** `ended` resolves with the leader's message, or when its lease has expired. It never rejects. */
-  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd> }
-  /** Claims do not work now, so each replica fetches for itself. */
-  | { readonly kind: "unavailable" };
+  | { readonly kind: "follower"; readonly ended: Promise<Failure> };
 
-const VACANT: ClaimEnd = { kind: "vacant" };
-/** How many ends are remembered for followers whose claim has not been answered yet. */
-const MOST_ENDED = 1_000;
+/** How many flights of other replicas are known at once. A follower of an older one waits for the end of its lease. */
+const MOST_FLIGHTS = 1_000;
 
 export class ReplicaLeases {
   readonly #redis: RedisService;
   readonly #newHolder: () => string;
-  /** How the latest flights ended, by holder, the oldest first. */
-  readonly #ended = new Map<string, ClaimEnd>();
-  /** What ends the wait of each follower, with the holder that it waits for. */
-  readonly #followers = new Map<(end: ClaimEnd) => void, string>();
+  /** The ends of the latest flights of other replicas, by holder, the oldest first. */
+  readonly #ends = new Map<string, PromiseWithResolvers<Failure>>();
   /** The claims that this replica holds. */
   readonly #held = new Set<string>();
   readonly #stopRenewing: () => void;
-  /** How often messages may have been lost. */
-  #losses = 0;
 
   /**
    * @param newHolder returns a unique name for a holder
@@ -65,12 +56,10 @@ export class ReplicaLeases {
   ) {
     this.#redis = redis;
     this.#newHolder = newHolder;
-    redis.bus.on("flight-ended", ({ key, holder, end: sent }) => {
-      const end = received(sent);
-      this.#ended.set(holder, end);
-      if (this.#ended.size > MOST_ENDED) this.#ended.delete(this.#ended.keys().next().value ?? "");
-      for (const [follower, awaited] of this.#followers) if (awaited === holder) follower(end);
-      if (end.kind === "failed") onFailed(key, end.problem);
+    redis.bus.on("flight-ended", ({ key, holder, end }) => {
+      const failure = failureIn(end);
+      this.#endOf(holder).resolve(failure);
+      if (failure !== undefined) onFailed(key, failure);
     });
     redis.on("down", () => this.#lost()).on("gap", () => this.#lost());
     this.#stopRenewing = every(redis.options.clock, RENEW_MS, () => {
@@ -80,33 +69,40 @@ export class ReplicaLeases {
     });
   }
 
+  #endOf(holder: string): PromiseWithResolvers<Failure> {
+    const end = this.#ends.get(holder) ?? Promise.withResolvers<Failure>();
+    this.#ends.set(holder, end);
+    if (this.#ends.size > MOST_FLIGHTS) this.#ends.delete(this.#ends.keys().next().value ?? "");
+    return end;
+  }
+
   /** Ends all waits, because messages may be lost. */
   #lost(): void {
-    this.#losses++;
-    for (const follower of this.#followers.keys()) follower(VACANT);
+    for (const { resolve } of this.#ends.values()) resolve(undefined);
+    this.#ends.clear();
   }
 
   /**
    * Never rejects.
-   * @param abandoned ends the wait of a follower, as `vacant`
+   * @param abandoned ends the wait of a follower
+   * @returns `undefined` if claims do not work now, so that each replica fetches for itself
    */
-  async claim(key: string, abandoned: AbortSignal): Promise<Claim> {
+  async claim(key: string, abandoned: AbortSignal): Promise<Claim | undefined> {
     const claim = `${keyIn(this.#redis.options.cache, key)}:flight`;
     const claimant = this.#newHolder();
-    const losses = this.#losses;
     try {
       const holder = await this.#redis.run("claim", claim, async (client) => {
         const isSet = await client.set(claim, claimant, "PX", LEASE_MS, "NX");
         return isSet === "OK" ? claimant : await client.get(claim);
       });
       if (holder === claimant) return this.#lead(key, claim, holder);
-      // It was released between the two commands, or the message that it was released may be lost.
-      if (holder === null || losses !== this.#losses) return await this.claim(key, abandoned);
+      // It was released between the two commands.
+      if (holder === null) return await this.claim(key, abandoned);
       // Without messages, this replica would notice the end only when the lease expires.
-      if (!this.#redis.isListening()) return { kind: "unavailable" };
+      if (!this.#redis.isListening()) return undefined;
       return { kind: "follower", ended: this.#follow(holder, abandoned) };
     } catch {
-      return { kind: "unavailable" };
+      return undefined;
     }
   }
 
@@ -114,9 +110,9 @@ export class ReplicaLeases {
   #lead(key: string, claim: string, holder: string): Claim {
     const redis = this.#redis;
     this.#held.add(claim);
-    const release = async (end: ClaimEnd): Promise<void> => {
+    const release = async (failure: Failure): Promise<void> => {
       this.#held.delete(claim);
-      const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: sendable(end) });
+      const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: endWith(failure) });
       const released = redis.run("release", claim, async (client) => {
         if ((await client.get(claim)) !== holder) return;
         await Promise.all([client.del(claim), client.publish(redis.bus.channel, text)]);
@@ -128,26 +124,16 @@ export class ReplicaLeases {
   }
 
   /** The wait ends with the lease, at the latest. If the holder has renewed it, this replica follows it again. */
-  async #follow(holder: string, abandoned: AbortSignal): Promise<ClaimEnd> {
+  async #follow(holder: string, abandoned: AbortSignal): Promise<Failure> {
     const over = new AbortController();
-    let how = VACANT;
-    const end = (told: ClaimEnd): void => {
-      how = told;
-      over.abort(told);
-    };
-    this.#followers.set(end, holder);
-    const known = this.#ended.get(holder);
-    if (known !== undefined) end(known);
-    await pause(
-      this.#redis.options.clock,
-      LEASE_MS + LEASE_SLACK_MS,
-      AbortSignal.any([abandoned, over.signal]),
-    );
-    this.#followers.delete(end);
-    return how;
+    const { clock } = this.#redis.options;
+    const expired = pause(clock, LEASE_MS + LEASE_SLACK_MS, AbortSignal.any([abandoned, over.signal]));
+    const failure = await Promise.race([this.#endOf(holder).promise, expired]);
+    over.abort();
+    return failure ?? undefined;
   }
 
-  /** Renews no lease any more, and ends all waits as `vacant`. */
+  /** Renews no lease any more, and ends all waits. */
   close(): void {
     this.#stopRenewing();
     this.#lost();
@@ -157,16 +143,15 @@ export class ReplicaLeases {
 type SentEnd = MessageOf<"flight-ended">["end"];
 
 /** @returns the end with only the public parts of a problem, and whether the gateway itself refused */
-function sendable(end: ClaimEnd): SentEnd {
-  if (end.kind !== "failed") return end;
-  const { code, details } = end.problem;
+function endWith(failure: Failure): SentEnd {
+  if (failure === undefined) return { kind: "landed" };
+  const { code, details } = failure;
   const { detail, retryAfterSeconds, refusedHere } = details;
   return { kind: "failed", code, detail, retryAfterSeconds, refusedHere };
 }
 
-function received(end: SentEnd): ClaimEnd {
-  if (end.kind !== "failed") return end;
-  const { kind, code, ...details } = end;
-  const internal = "the flight of another replica failed";
-  return { kind, problem: new Problem(code, { ...details, internal }) };
+function failureIn(end: SentEnd): Failure {
+  if (end.kind !== "failed") return undefined;
+  const { kind: _, code, ...details } = end;
+  return new Problem(code, { ...details, internal: "the flight of another replica failed" });
 }

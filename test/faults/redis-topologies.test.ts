@@ -3,6 +3,7 @@ import { setTimeout } from "node:timers/promises";
 
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 
+import { Problem } from "../../src/errors.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryWith } from "../support/entries.ts";
@@ -38,8 +39,8 @@ describe("a Cluster", () => {
         throw new Error(`${lead?.kind}, ${follow?.kind}`);
       const entry = entryWith(key, Date.now());
       await leading.set(key, entry);
-      await lead.release({ kind: "landed" });
-      expect(await follow.ended).toEqual({ kind: "landed" });
+      await lead.release(new Problem("upstream-error"));
+      expect((await follow.ended)?.code).toBe("upstream-error");
       await expect
         .poll(() => following.events)
         .toContainEqual({ kind: "stored", key, storedAt: entry.storedAt });

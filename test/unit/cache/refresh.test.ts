@@ -16,7 +16,6 @@ it("a refresh without a permit pauses the refreshes of its app for a second, and
       return Promise.reject(new Problem("temporary-reduced-capacity"));
     },
     failures: { recent: () => undefined },
-    totalTimeoutMs: 30_000,
     clock,
     observer: { ...SILENT, error: expect.unreachable },
   });

@@ -20,7 +20,7 @@ interface TestWaiter {
   readonly app: string;
   readonly priority: Priority;
   readonly deadlineAt: number;
-  readonly queueDeadlineAt?: number;
+  readonly isPatient?: boolean;
   readonly leave: () => void;
   hasLeft: boolean;
   /** How it ended: the value, or the name or code of what was thrown. */
@@ -78,9 +78,9 @@ const nameOf = ({ name, message }: Error): string => (name === "Error" ? message
 
 function expectGoodEnd({ outcome, endedAt, deadlineAt, hasLeft }: TestWaiter): void {
   // A waiter that remains never gets the withdrawal of the flight.
-  expect(outcome).toBeOneOf(["landed", "failed", "deadline-exceeded", "CallerGone"]);
+  expect(outcome).toBeOneOf(["landed", "failed", "deadline-exceeded", "the caller hung up"]);
   expect(endedAt).toBeLessThanOrEqual(deadlineAt);
-  if (outcome === "CallerGone") expect(hasLeft).toBe(true);
+  if (outcome === "the caller hung up") expect(hasLeft).toBe(true);
   if (outcome === "deadline-exceeded") expect(endedAt).toBe(deadlineAt);
 }
 
@@ -162,9 +162,9 @@ it("a flight reports that its priority rises, and each change of the apps that w
 it.each([
   ["that is in the queue by then refuses", true],
   ["that was sent by then is waited for by", false],
-])("a flight %s a waiter with such a queue deadline", async (_name, isQueued) => {
+])("a flight %s a patient waiter whose deadline passes", async (_name, isQueued) => {
   const { clock, calls, join } = setup();
-  const patient = join(10_000, { queueDeadlineAt: clock.now() + 2_000 });
+  const patient = join(2_000, { isPatient: true });
   const hasty = join(3_000);
   await settled();
   const waiting = calls[0]?.waiting;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { createLeadOrFollow } from "../../../src/singleflight/lead-or-follow.ts";
-import type { Claim, ClaimEnd } from "../../../src/singleflight/replica-leases.ts";
+import type { Claim, Failure } from "../../../src/singleflight/replica-leases.ts";
 import { Problem } from "../../../src/errors.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
@@ -23,33 +23,32 @@ function run({ claim, abandoned = new AbortController().signal, ...steps }: Step
   return leadOrFollow("k", waitingOf({ abandoned }), { look, fetch }).catch((error: unknown) => error);
 }
 
-it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, ClaimEnd]>([
-  ["fetches", { fetch: async () => "new" }, { value: "new", how: "fetched" }, { kind: "landed" }],
-  ["finds it stored", { look: async () => "theirs" }, { value: "theirs", how: "found" }, { kind: "landed" }],
-  ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, { kind: "vacant" }],
-  ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, { kind: "failed", problem: FAILURE }],
-  ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, { kind: "vacant" }],
+it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
+  ["fetches", { fetch: async () => "new" }, { value: "new", how: "fetched" }, undefined],
+  ["finds it stored", { look: async () => "theirs" }, { value: "theirs", how: "found" }, undefined],
+  ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, undefined],
+  ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, FAILURE],
+  ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, undefined],
 ])(
   "a replica that leads and %s says so to the others, with waiters and without",
-  async (_how, steps, result, end) => {
+  async (_how, steps, result, failure) => {
     for (const abandoned of [new AbortController().signal, AbortSignal.abort()]) {
-      const ends: ClaimEnd[] = [];
+      const ends: Failure[] = [];
       const claim: Claim = { kind: "leader", release: async (how) => void ends.push(how) };
       expect(await run({ claim, abandoned, ...steps })).toEqual(result);
-      expect(ends).toEqual([end]);
+      expect(ends).toEqual([failure]);
     }
   },
 );
 
-it.each<[ClaimEnd, string | undefined, unknown]>([
-  [{ kind: "landed" }, "theirs", { value: "theirs", how: "followed" }],
-  [{ kind: "landed" }, undefined, undefined],
-  [{ kind: "vacant" }, undefined, undefined],
-  [{ kind: "failed", problem: FAILURE }, undefined, FAILURE],
+it.each<[Failure, string | undefined, unknown]>([
+  [undefined, "theirs", { value: "theirs", how: "followed" }],
+  [undefined, undefined, undefined],
+  [FAILURE, undefined, FAILURE],
 ])(
-  "a replica that follows a flight that ended with %j, where %s is stored, gets %j",
-  async (end, stored, result) => {
-    const claim: Claim = { kind: "follower", ended: Promise.resolve(end) };
+  "a replica that follows a flight that ended with the failure %j, where %s is stored, gets %j",
+  async (failure, stored, result) => {
+    const claim: Claim = { kind: "follower", ended: Promise.resolve(failure) };
     expect(await run({ claim, look: async () => stored })).toEqual(result);
   },
 );
