@@ -143,7 +143,7 @@ describe("a flight", () => {
     expect(await claim(remote)).toBeUndefined();
   });
 
-  it("is vacant at once for followers that lose their subscription", async () => {
+  it("is over at once for followers that lose their subscription", async () => {
     const clock = createFakeClock(Date.now());
     const [one, other] = [await replica(), await replicaOf(redis().settings, { clock, ...NEVER })];
     await leader(one);
