@@ -43,7 +43,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/pages/page-by-page.ts",
       "src/query/known-targets.ts",
       "src/ratelimit/circuits/circuits.ts",
-      "src/ratelimit/limits/redis-ledger.ts",
+      "src/usage/redis-ledger.ts",
     ],
   },
 };
@@ -137,7 +137,7 @@ const LAYERS: Layer[] = [
   ),
   layer(
     [
-      "src/ratelimit/limits/{window-log,own-purse,purse-sizes,redis-time}.ts",
+      "src/ratelimit/limits/{window-log,purse-in-memory,purse-sizes}.ts",
       "src/ratelimit/fairness/**",
       "src/ratelimit/circuits/opening.ts",
       "src/ratelimit/circuits/probes.ts",

@@ -6,9 +6,9 @@ import { LocalLimiter } from "./ratelimit/limits/local-limiter.ts";
 import { RedisPurse, PURSE_SCRIPTS } from "./ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
-import { createLimiterLedger } from "./ratelimit/limits/redis-ledger.ts";
 import { createMemoryLedger } from "./usage/sqlite-ledger.ts";
 import { openLedgerOnDisk } from "./usage/full-disk.ts";
+import { createRedisLedger } from "./usage/redis-ledger.ts";
 import { Failures } from "./cache/recent-failures.ts";
 import { isFailureOfUpstream } from "./cache/serve-or-fetch.ts";
 import { createMemoryStore } from "./cache/store/memory.ts";
@@ -139,7 +139,6 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   return {
     ...sharedLimits(service, context),
     store,
-    ledger: createLimiterLedger(service.run, budget),
     ledgers: (): LedgersDurable => [[{ store: "redis" }, Number(service.isUp())]],
     withCopy: undefined,
     async close() {
@@ -151,7 +150,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   };
 }
 
-/** The limits and circuits that all replicas share. */
+/** The limits, the ledger and the circuits that all replicas share. */
 function sharedLimits(service: RedisService, { config, clock, observer, metrics }: Context) {
   const { namespace, replica } = service.options;
   const purseOf = (origin: OriginName): RedisPurse => new RedisPurse(service.run, namespace, origin);
@@ -170,6 +169,7 @@ function sharedLimits(service: RedisService, { config, clock, observer, metrics 
         dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });
     },
+    ledger: createRedisLedger(purseOf),
     circuitsOf: (origin: OriginName) => createRedisCircuits(service, namespace, origin),
     /** The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer. */
     replicas: purseOf("api").slots,

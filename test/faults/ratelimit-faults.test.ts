@@ -35,6 +35,7 @@ async function startBusy() {
       { limit: LIMIT, windowMs: 1_000 },
     );
   }
+  await expectShared(...gateways);
   crowd(() => gateways, 6);
   await arrive(LIMIT);
   return { redis, proxy, gateways, arrive, expectAllKept };

@@ -1,12 +1,13 @@
 /** Limiters that share limits through a real Redis. */
 import { expect, it, onTestFinished } from "vitest";
 
+import type { OriginName } from "../../src/interface/resources.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
 import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
-import { createLimiterLedger } from "../../src/ratelimit/limits/redis-ledger.ts";
 import { RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
+import { createRedisLedger } from "../../src/usage/redis-ledger.ts";
 import { openRedisBackend } from "../support/redis-backend.ts";
 import { linesOf } from "../support/ledger.ts";
 import { redisForTest, type RedisServer } from "../support/redis.ts";
@@ -120,7 +121,8 @@ it("a released permit is free at once, replicas exchange counts and waiting apps
     .toMatchObject({ spent: 20, remaining: 0, byApp: new Map([["app", 20]]) });
   two.limiter.release(acquired.permit);
   await expect.poll(() => take(two.limiter)).toBe("permit");
-  const lines = () => linesOf(createLimiterLedger(one.service.run, NAMESPACE), 0, Date.now() + 1);
+  const ledgerOf = (origin: OriginName) => new RedisPurse(one.service.run, NAMESPACE, origin);
+  const lines = () => linesOf(createRedisLedger(ledgerOf), 0, Date.now() + 1);
   await expect.poll(async () => (await lines()).length).toBe(21);
   expect((await lines()).filter(({ completion }) => completion?.status === "unsent")).toHaveLength(1);
 });

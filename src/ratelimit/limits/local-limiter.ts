@@ -6,8 +6,14 @@ import type { Clock } from "../../process/clock.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
 import { limitsText, type RateWindow } from "../../usage/rate-window.ts";
-import type { Acquired, Limiter, LimiterConfig, PermitRequest } from "../limiter.ts";
-import { dayOf, daysOf, keptMs, laterOf, OwnPurse, type Wait } from "./purse-in-memory.ts";
+import {
+  type Acquired,
+  type Limiter,
+  type LimiterConfig,
+  MOST_FREE_INSTANTS,
+  type PermitRequest,
+} from "../limiter.ts";
+import { dayOf, daysOf, keptMs, laterOf, OwnPurse, repeated, type Wait } from "./purse-in-memory.ts";
 import { type PurseWindow, sendByOf } from "./purse-sizes.ts";
 
 export interface LocalLimiterOptions {
@@ -28,6 +34,8 @@ export class LocalLimiter implements Limiter {
   readonly #options: LocalLimiterOptions;
   readonly #purse = new OwnPurse();
   #config: LimiterConfig;
+  /** Until then, short windows count as full, because calls were not recorded. */
+  #fullUntil = Number.NEGATIVE_INFINITY;
   #calls = 0;
   #changed = (): void => undefined;
 
@@ -48,14 +56,12 @@ export class LocalLimiter implements Limiter {
       // A call without an end counts from its latest possible arrival. An instant in the future (the clock was set back)
       // counts as now.
       const arrivedAt = Math.min(completion?.arrivedAt ?? at + arrivalMs, now + arrivalMs);
-      this.#purse.log.enter(id, app, arrivedAt + monotonicMs + ROUNDING_MS);
+      this.#purse.log.enter(id, arrivedAt + monotonicMs + ROUNDING_MS, app);
     }
     const until = ledger.unrecorded?.()?.until;
-    if (until === undefined) return;
-    // Calls were not recorded. Short windows count as full until those calls have left them.
-    this.#purse.debts = windows
-      .filter(({ windowMs }) => windowMs <= LONGEST_SHORT_WINDOW_MS)
-      .map(({ windowMs: ms, limit }) => ({ ms, count: limit, till: until + monotonicMs + arrivalMs + ms }));
+    const shortMs = windows.filter(isShort).map(({ windowMs }) => windowMs);
+    if (until !== undefined)
+      this.#fullUntil = until + monotonicMs + arrivalMs + Math.max(Number.NEGATIVE_INFINITY, ...shortMs);
   }
 
   readonly acquire: Limiter["acquire"] = async (request) =>
@@ -65,7 +71,8 @@ export class LocalLimiter implements Limiter {
   #refuse({ app, leave }: PermitRequest): Wait | undefined {
     const { windows, perDay } = this.#config;
     const now = this.#options.clock.monotonic();
-    const wait = this.#purse.waitFor(windows.map(wholeOf), leave, now);
+    const ofWindows = this.#purse.waitFor(windows.map(wholeOf), leave, now);
+    const wait = this.#fullUntil > now ? laterOf(ofWindows, this.#fullUntil, "budget") : ofWindows;
     const limit = perDay.get(app);
     if (limit === undefined) return wait;
     const { spent, nextFreeAt } = dayOf(this.#purse.log, app, limit, now);
@@ -81,7 +88,7 @@ export class LocalLimiter implements Limiter {
     const limits = limitsText(windows);
     // The ledger has the call before it departs. If the process is killed, the call counts as spent.
     ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query, limits });
-    this.#purse.log.enter(id, app, now + arrivalMs);
+    this.#purse.log.enter(id, now + arrivalMs, app);
     this.#purse.log.forget(now - keptMs(windows));
     return { kind: "permit", permit: { id, request, sendBy: sendByOf(now, arrivalMs) } };
   }
@@ -91,7 +98,7 @@ export class LocalLimiter implements Limiter {
     // If the process is frozen between the two readings, the call counts longer here than in the ledger.
     const sinceArrivalMs = durationMs - arrivedAfterMs;
     const arrivedAt = clock.now() - sinceArrivalMs;
-    this.#purse.log.enter(id, request.app, clock.monotonic() - sinceArrivalMs);
+    this.#purse.log.enter(id, clock.monotonic() - sinceArrivalMs, request.app);
     ledger.complete(id, { status, durationMs, arrivedAt });
     this.#changed();
   };
@@ -110,11 +117,15 @@ export class LocalLimiter implements Limiter {
     return {
       mode: "alone",
       windows: windows.map((window) => {
-        const purse = wholeOf(window);
-        const spent = this.#purse.spent(purse.ms, now);
-        const freeAt = this.#purse.freeInstants(purse, now);
-        const byApp = log.byApp(purse.ms, now);
-        return { ...window, spent, remaining: Math.max(0, window.limit - spent), freeAt, byApp };
+        const { windowMs, limit } = window;
+        const byApp = log.byApp(windowMs, now);
+        if (this.#fullUntil > now && isShort(window))
+          return { ...window, spent: limit, remaining: 0, freeAt: repeated(this.#fullUntil, limit), byApp };
+        const spent = log.spent(windowMs, now);
+        // When more calls count than the limit permits, the first ones that leave the window free nothing.
+        const over = Math.max(0, spent - limit);
+        const freeAt = log.freeInstants(windowMs, now, over + MOST_FREE_INSTANTS).slice(over);
+        return { ...window, spent, remaining: Math.max(0, limit - spent), freeAt, byApp };
       }),
       today: daysOf(log, perDay, now),
       newsElsewhere: { at: 0, news: [] },
@@ -135,5 +146,7 @@ export class LocalLimiter implements Limiter {
   readonly close = async (): Promise<void> => undefined;
 }
 
+const isShort = ({ windowMs }: RateWindow): boolean => windowMs <= LONGEST_SHORT_WINDOW_MS;
+
 /** A window of which the whole limit is in one purse. */
-const wholeOf = ({ windowMs: ms, limit }: RateWindow): PurseWindow => ({ ms, limit, own: limit });
+const wholeOf = (window: RateWindow): PurseWindow => ({ ...window, own: window.limit });

@@ -13,19 +13,10 @@ import {
 import type { PurseWindow } from "./purse-sizes.ts";
 import { WindowLog } from "./window-log.ts";
 
-/** Calls that count in one window, and of which no instants are known. */
-export interface Debt {
-  readonly ms: number;
-  readonly count: number;
-  /** Monotonic milliseconds. */
-  readonly till: number;
-}
-
 export type Wait = Extract<Acquired, { kind: "wait" }>;
 
 export class OwnPurse {
   readonly log = new WindowLog();
-  debts: readonly Debt[] = [];
   readonly #span: (ms: number) => number;
 
   /** @param span how long a window is on the clock of this process */
@@ -33,10 +24,9 @@ export class OwnPurse {
     this.#span = span;
   }
 
-  /** How many calls count in a window. */
-  spent(ms: number, now: number): number {
-    const owed = this.#owedIn(ms, now).reduce((sum, { count }) => sum + count, 0);
-    return this.log.spent(this.#span(ms), now) + owed;
+  /** How many calls the purse can still pay for in a window. */
+  left({ windowMs, own }: PurseWindow, now: number): number {
+    return Math.max(0, own - this.log.spent(this.#span(windowMs), now));
   }
 
   /**
@@ -45,28 +35,16 @@ export class OwnPurse {
    */
   waitFor(windows: readonly PurseWindow[], leave: readonly number[], now: number): Wait | undefined {
     let wait: Wait | undefined;
-    for (const [index, { ms, own }] of windows.entries()) {
-      const left = own - this.spent(ms, now);
+    for (const [index, window] of windows.entries()) {
+      const left = this.left(window, now);
       const missing = 1 + (leave[index] ?? 0) - left;
       if (missing <= 0) continue;
+      const instants = this.log.freeInstants(this.#span(window.windowMs), now, missing);
       // No instant is known if it must leave more than what the calls in the log can free.
-      const known = this.log.freeInstants(this.#span(ms), now, missing)[missing - 1];
-      const freeAt = known ?? this.#owedIn(ms, now)[0]?.till ?? now + ms;
+      const freeAt = instants[missing - 1] ?? now + window.windowMs;
       wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");
     }
     return wait;
-  }
-
-  /** The instants at which the purse can pay for one more call, two more calls, … */
-  freeInstants({ ms, own }: PurseWindow, now: number): number[] {
-    const owed = this.#owedIn(ms, now).flatMap(({ count, till }) => repeated(till, count));
-    const instants = firstOf([...this.log.freeInstants(this.#span(ms), now, MOST_FREE_INSTANTS), ...owed]);
-    // When more calls count than the purse holds, the first ones that leave the window free nothing.
-    return instants.slice(Math.max(0, this.spent(ms, now) - own));
-  }
-
-  #owedIn(ms: number, now: number): Debt[] {
-    return this.debts.filter((debt) => debt.ms === ms && debt.till > now);
   }
 }
 
@@ -101,6 +79,3 @@ export const daysOf = (
 /** At most `MOST_FREE_INSTANTS`. */
 export const repeated = (instant: number, times: number): number[] =>
   Array.from({ length: Math.min(times, MOST_FREE_INSTANTS) }, () => instant);
-
-export const firstOf = (instants: number[]): number[] =>
-  instants.toSorted((a, b) => a - b).slice(0, MOST_FREE_INSTANTS);

@@ -12,9 +12,7 @@ export interface PurseSettings {
 }
 
 /** limit = replicas × own + shared purse */
-export interface PurseWindow {
-  readonly ms: number;
-  readonly limit: number;
+export interface PurseWindow extends RateWindow {
   /** The size of each own purse. */
   readonly own: number;
 }
@@ -22,23 +20,19 @@ export interface PurseWindow {
 /**
  * A call counts in every window. If an own purse has no call in one of them, its calls in the others would be lost for
  * everybody, so then there are no own purses.
- * @returns the windows, the shortest first
  */
 export function pursesOf(
   windows: readonly RateWindow[],
   { replicas, degradedReserve }: PurseSettings,
 ): PurseWindow[] {
-  const ownOf = (limit: number): number => Math.floor((limit * degradedReserve) / replicas);
-  const isUsable = windows.every(({ limit }) => ownOf(limit) > 0);
-  return windows
-    .map(({ windowMs: ms, limit }) => ({ ms, limit, own: isUsable ? ownOf(limit) : 0 }))
-    .toSorted((a, b) => a.ms - b.ms);
+  const ownOf = ({ limit }: RateWindow): number => Math.floor((limit * degradedReserve) / replicas);
+  const isUsable = windows.every((window) => ownOf(window) > 0);
+  return windows.map((window) => ({ ...window, own: isUsable ? ownOf(window) : 0 }));
 }
 
 /** [3] All that decides the sizes of the own purses. */
-export function purseName(windows: readonly RateWindow[], settings: PurseSettings): string {
-  const sizes = pursesOf(windows, settings).map(({ ms, own }) => `${own}/${ms}`);
-  return `${settings.replicas}:${sizes.join(",")}`;
+export function purseName(windows: readonly PurseWindow[], replicas: number): string {
+  return `${replicas}:${windows.map(({ windowMs, own }) => `${own}/${windowMs}`).join(",")}`;
 }
 
 /** How much two monotonic clocks may differ in speed. */

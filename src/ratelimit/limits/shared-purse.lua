@@ -8,47 +8,43 @@
 --          5 ledger: a stream
 --          6 the state of version 0.2, 7 its calls
 --          In the same hash slot of a Cluster: PREFIX.day:APP, sorted sets like 2, for apps with a limit for the day
--- ARGV[1]  the request as JSON: see Request in redis-script.ts. If it is empty, the reply is the state, and nothing changes.
+-- ARGV[1]  the request as JSON: see scriptSettings in redis-script.ts. If it is empty, the reply is the state, and nothing changes.
 --
 -- Instants are milliseconds of the script's own time [6].
 
 local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = unpack(KEYS)
 local stored = redis.call('GET', STATE)
--- Before its release, this version wrote JSON.
-local state = stored and (string.sub(stored, 1, 1) == '{' and cjson.decode or cmsgpack.unpack)(stored)
+local state = stored and cmsgpack.unpack(stored)
 if ARGV[1] == '' then return state and cjson.encode(state) end
 local request = cjson.decode(ARGV[1])
 local DAY = 86400000
 -- [6] After an outage of Redis that takes longer, replicas that know a later time have this long to come first.
 local RETURN_MS = 1000
+-- [5] The holder of a slot that nobody has announced since data were lost.
+local UNKNOWN = ''
 -- [6] The most that Redis' clock and the machines' clocks may be wrong together while no replica measures the time.
 local CLOCK_ERROR_MS = 5000
-local windows, shortest = request.windows, request.windows[1]
+local windows, shortest, longestMs, mostOwn = request.windows, request.windows[1], DAY, 0
 local time = redis.call('TIME')
 local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local now
 
+for _, w in ipairs(windows) do
+  if w.windowMs < shortest.windowMs then shortest = w end
+  longestMs, mostOwn = math.max(longestMs, w.windowMs), math.max(mostOwn, w.own)
+end
 local function int(number) return string.format('%.0f', number) end
 -- Longer by what the clocks may differ.
 local function span(ms) return ms * (1 + request.drift) + state.slackMs end
 local function count(key, ms) return redis.call('ZCOUNT', key, '(' .. int(now - span(ms)), '+inf') end
 
 -- A debt is a number of calls that count in one window, and of which no instants are known.
-local function owed(debts, ms)
-  local sum = 0
-  for _, debt in ipairs(debts) do
-    if debt.ms == ms and debt.till > now then sum = sum + debt.count end
-  end
-  return sum
+local function owed(w)
+  local debt = state.debts[int(w.windowMs)]
+  return debt and debt.till > now and debt.count or 0
 end
-
-local function owe(debts, ms, number)
-  local kept = {}
-  for _, debt in ipairs(debts) do
-    if debt.till > now then kept[#kept + 1] = debt end
-  end
-  if number > 0 then kept[#kept + 1] = { ms = ms, count = number, till = now + span(ms + state.countMs) } end
-  return kept
+local function owe(w, number)
+  state.debts[int(w.windowMs)] = { count = number, till = now + span(w.windowMs + state.countMs) }
 end
 
 local function readState()
@@ -56,39 +52,45 @@ local function readState()
     redis.call('DEL', SHARED, OWN)
     state = {
       time = clock, clock = clock, wall = request.wall, seq = 0, workedSeq = 0, epoch = int(clock) .. request.process,
-      since = clock, openAt = 0, shared = 0, own = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = DAY
+      since = clock, openAt = 0, shared = 0, own = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = 0
     }
   end
   now = state.time
   -- [6] Replicas may have different timeouts for Redis. The longest timeout of all replicas counts.
   for _, name in ipairs({ 'slackMs', 'countMs' }) do state[name] = math.max(request[name], state[name] or 0) end
-  request.holdMs, request.keepMs = request.holdMs + 2 * state.slackMs, request.keepMs + 2 * state.slackMs
+  state.keepMs = math.max(state.keepMs, math.ceil(span(longestMs)))
+  -- [3] A slot that was not renewed for this long is free. Its holder has stopped, and its calls have left the shortest window.
+  request.holdMs = math.ceil(span(request.degradedForMs + shortest.windowMs + state.countMs) + state.slackMs)
+  -- [4] The most that its holder can have spent after its last report.
+  request.most = math.min(mostOwn, shortest.own * (math.ceil(request.degradedForMs / shortest.windowMs) + 2))
 end
 
 -- [3] Slots may be of another size than this process wants. The larger size counts.
 local function isSizeWanted() return state.purses and state.purses.name == request.purses.name end
 local function ownTotal(purses, ms) return purses and purses.replicas * (purses.own[int(ms)] or 0) or 0 end
-local function sharedLimit(w) return w.limit - math.max(ownTotal(request.purses, w.ms), ownTotal(state.purses, w.ms)) end
-local function room(w) return sharedLimit(w) - count(SHARED, w.ms) - owed(state.debts, w.ms) end
+local function sharedLimit(w)
+  return w.limit - math.max(ownTotal(request.purses, w.windowMs), ownTotal(state.purses, w.windowMs))
+end
+local function room(w) return sharedLimit(w) - count(SHARED, w.windowMs) - owed(w) end
 
--- [5] Data were lost. `counts` are what counted `ageMs` ago, by window. `purses` are the sizes of the slots. All processes
--- must join again.
+-- [5] Data were lost. `counts` are what counted `ageMs` ago: `windows` of a reply. `purses` are the sizes of the slots. All
+-- processes must join again.
 local function lose(counts, ageMs, purses)
   state.purses = purses or request.purses
-  local debts, most = {}, {}
-  for i = 2, #windows do
-    local w, granted = windows[i], sharedLimit(shortest) * (math.ceil(span(ageMs) / shortest.ms) + 1)
-    local sum = (counts[int(w.ms)] or sharedLimit(w)) + granted
-    debts = owe(debts, w.ms, math.max(sum, owed(state.debts, w.ms)))
+  local most = 0
+  for _, w in ipairs(windows) do
+    local known, granted = counts[int(w.windowMs)], sharedLimit(shortest) * (math.ceil(span(ageMs) / shortest.windowMs) + 1)
+    local sum = (known and known[1] or sharedLimit(w)) + granted
+    if w ~= shortest then owe(w, math.max(sum, owed(w))) end
   end
-  for ms, size in pairs(state.purses.own) do most[#most + 1] = { ms = tonumber(ms), count = size } end
+  for _, size in pairs(state.purses.own) do most = math.max(most, size) end
   for k = 1, math.max(state.purses.replicas, #state.slots) do
-    state.slots[k] = { isUnknown = true, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most, debts = {} }
+    state.slots[k] = { holder = UNKNOWN, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most }
   end
   redis.call('DEL', SHARED, OWN)
-  state.epoch, state.debts, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, debts, {}
+  state.epoch, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, {}
   -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
-  state.openAt, state.since = now + span(shortest.ms + state.countMs) + request.unknownMs, now
+  state.openAt, state.since = now + span(shortest.windowMs + state.countMs) + request.unknownMs, now
   state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
 end
 
@@ -133,7 +135,7 @@ local function adoptOldBudget()
   if not text then return false end
   local oldTime = clock + cjson.decode(text).offset
   for _, w in ipairs(windows) do
-    state.debts = owe(state.debts, w.ms, redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.ms), '+inf'))
+    owe(w, owed(w) + redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.windowMs), '+inf'))
   end
   redis.call('DEL', OLD_STATE, OLD_SENDS)
   state.openAt = math.max(state.openAt, now + request.joinMs)
@@ -143,46 +145,44 @@ end
 -- [3] Slots get another size when all are free. Calls of the old ones count against the shared purse.
 local function resize()
   if isSizeWanted() then return true end
-  local debts = state.debts
-  for _, w in ipairs(windows) do
-    local spent = count(OWN, w.ms)
-    for _, slot in ipairs(state.slots) do
-      if slot.holder or slot.isUnknown then return false end
-      spent = spent + owed(slot.debts, w.ms)
-    end
-    if spent > room(w) then return false end
-    debts = owe(debts, w.ms, spent)
+  for _, slot in ipairs(state.slots) do
+    if slot.holder then return false end
   end
+  for _, w in ipairs(windows) do
+    if count(OWN, w.windowMs) > room(w) then return false end
+  end
+  for _, w in ipairs(windows) do owe(w, owed(w) + count(OWN, w.windowMs)) end
   redis.call('DEL', OWN)
-  state.debts, state.slots, state.purses = debts, {}, request.purses
+  state.slots, state.purses = {}, request.purses
   return true
 end
 
-local function oweMost(slot)
-  for _, debt in ipairs(slot.most) do slot.debts = owe(slot.debts, debt.ms, debt.count) end
+-- [4] For the next holder of a slot, the most that was not reported counts: from `at`, because no instants are known.
+local function spendMost(k, at)
+  for i = 1, state.slots[k].most do redis.call('ZADD', OWN, int(at), int(k) .. ' ' .. int(state.seq) .. '.' .. i) end
 end
 
 -- [3][4] @return the slot of this process, and whether its purse is new to it
 local function ownSlot()
-  local mine
+  -- A process that leaves, or wants another size, has stopped using its purse, and reports all its calls.
+  local isGivenBack, mine = request.isLeaving or not isSizeWanted(), nil
   for k, slot in ipairs(state.slots) do
-    if slot.isUnknown and k == request.slot and isSizeWanted() then
-      -- [5] The holder goes on. For a later holder, the purse counts as spent.
-      slot.holder, slot.isUnknown = request.process, nil
-      oweMost(slot)
+    if slot.holder == UNKNOWN and k == request.slot and isSizeWanted() then
+      -- [5] The holder goes on.
+      slot.holder = request.process
+      spendMost(k, now + state.countMs)
     end
-    -- The holder has certainly stopped, and its calls have left the shortest window. In longer ones, the most that it can
-    -- have spent since its last report counts.
-    if (slot.holder or slot.isUnknown) and now > slot.renewedAt + slot.holdMs then
-      oweMost(slot)
-      slot.holder, slot.isUnknown = nil, nil
+    if slot.holder and now > slot.renewedAt + slot.holdMs then
+      spendMost(k, now - span(shortest.windowMs))
+      slot.holder = nil
     end
+    if slot.holder == request.process and isGivenBack then slot.holder = nil end
     if slot.holder == request.process then mine = k end
   end
   if mine or request.isLeaving or now < state.openAt or not resize() then return mine, mine ~= request.slot end
   for k = 1, request.purses.replicas do
-    state.slots[k] = state.slots[k] or { debts = {} }
-    if not (state.slots[k].holder or state.slots[k].isUnknown) then
+    state.slots[k] = state.slots[k] or {}
+    if not state.slots[k].holder then
       state.slots[k].holder = request.process
       return k, true
     end
@@ -227,7 +227,7 @@ local function take(wanted, rooms, closedMs)
   if closedMs > 0 then refuse('redis-away', closedMs) end
   for i, w in ipairs(windows) do
     local missing = 1 + (wanted.leave[i] or 0) - rooms[i]
-    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeIn(SHARED, w.ms, missing)) end
+    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeIn(SHARED, w.windowMs, missing)) end
   end
   local day = request.prefix .. 'day:' .. wanted.app
   if wanted.perDay then
@@ -255,7 +255,6 @@ local function tick(reply)
     if other.at < now - 1000 then redis.call('HDEL', WAITING, flat[i])
     elseif flat[i] ~= request.process then reply.waiting[#reply.waiting + 1] = other.apps end
   end
-  state.keepMs = math.max(state.keepMs, request.keepMs)
   for _, key in ipairs({ SHARED, OWN }) do redis.call('ZREMRANGEBYSCORE', key, '-inf', int(now - state.keepMs)) end
   for _, key in ipairs({ SHARED, OWN, WAITING }) do redis.call('PEXPIRE', key, int(state.keepMs + request.holdMs + 60000)) end
   for name, process in pairs(state.processes) do
@@ -268,38 +267,36 @@ end
 
 local function work(reply)
   reply.isOldVersion = adoptOldBudget()
-  local slot, isNew = ownSlot()
   report()
   for _, ended in ipairs(request.ended) do settle(ended) end
-  if slot and request.isLeaving then state.slots[slot].holder, slot = nil, nil end
+  local slot, isNew = ownSlot()
   if slot then
     local mine = state.slots[slot]
     mine.renewedAt, mine.holdMs, mine.most, reply.slot = now, request.holdMs, request.most, slot
-    if isNew then reply.inherited = { calls = redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES'), debts = mine.debts } end
+    if isNew then reply.inherited = redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES') end
   end
   local rooms = {}
   reply.closedMs = math.max(0, state.openAt - now)
   for i, w in ipairs(windows) do rooms[i] = room(w) end
   for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs) end
   for i, w in ipairs(windows) do
-    local spent = sharedLimit(w) - rooms[i]
-    reply.windows[i], reply.counts[int(w.ms)] = { spent, math.max(0, rooms[i]), count(OWN, w.ms) }, spent
+    reply.windows[int(w.windowMs)] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), count(OWN, w.windowMs) }
   end
   if request.waiting then
     redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   end
   if request.isTick then tick(reply) end
-  state.counts = reply.counts
+  state.counts = reply.windows
 end
 
 readState()
 local before = state.processes[request.process]
 -- A command that arrives after a later one of the same process has no effect.
-if before and before.number >= request.number then return cjson.encode({ kind = 'late' }) end
+if before and before.number >= request.number then return end
 noticeLoss()
 local isWorking = moveTime()
 local me = state.processes[request.process]
-local reply = { kind = 'done', results = {}, windows = {}, counts = {}, closedMs = request.joinMs }
+local reply = { results = {}, windows = {}, closedMs = request.joinMs }
 if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joinsAt - request.time end
 if isWorking then work(reply) end
 state.seq, state.time = state.seq + 1, now

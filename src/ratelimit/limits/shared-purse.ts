@@ -23,7 +23,6 @@ import { RedisRefusal, StoreUnavailable } from "../../errors.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import { type Clock, pause } from "../../process/clock.ts";
 import type { Observer } from "../../telemetry/events.ts";
-import type { RateWindow } from "../../usage/rate-window.ts";
 import {
   type Acquired,
   DAY_MS,
@@ -38,13 +37,13 @@ import {
   type WindowState,
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
-import { dayOf, daysOf, firstOf, keptMs, repeated } from "./purse-in-memory.ts";
+import { dayOf, daysOf, keptMs, repeated } from "./purse-in-memory.ts";
 import { atLeast, DRIFT, purseName, pursesOf, type PurseWindow, sendByOf } from "./purse-sizes.ts";
 import {
-  type Done,
   type Heard,
   JOIN_MS,
   type RedisPurse,
+  type Reply,
   type ScriptOptions,
   scriptSettings,
   TICK_MS,
@@ -89,10 +88,7 @@ export class SharedLimiter implements Limiter {
   readonly #slot: Slot;
   readonly #apps: AppCounts;
   #config: LimiterConfig;
-  /** The shortest first. */
   #windows: readonly PurseWindow[];
-  /** A configuration with other purses. This replica gives its slot back first. */
-  #next: LimiterConfig | undefined;
   #pending: Pending[] = [];
   #calls = 0;
   /** What this replica tells the others, and what they told last. */
@@ -103,8 +99,8 @@ export class SharedLimiter implements Limiter {
   /** The last reply, and the last one to a command that could change something. */
   #heard: Heard | undefined;
   #last: Heard | undefined;
-  /** [6] The script's time in a reply, and when it came. */
-  #time: { readonly time: number; readonly at: number } | undefined;
+  /** [6] The script's time when the monotonic clock of this process was at zero, if both always ran as they do now. */
+  #anchor: number | undefined;
   #isReachable = true;
   #commands = 0;
   /** The latest instant for the next command. */
@@ -158,7 +154,7 @@ export class SharedLimiter implements Limiter {
     if (perDay === undefined) return this.#payFromOwn(request);
     // The script counts the day of an app exactly.
     if (this.#isReachable) return undefined;
-    const { spent, nextFreeAt } = dayOf(this.#apps.log, request.app, perDay, at);
+    const { spent, nextFreeAt } = dayOf(this.#apps, request.app, perDay, at);
     return spent < perDay ? this.#payFromOwn(request) : this.#refuse(request, nextFreeAt, "per-day");
   }
 
@@ -174,7 +170,7 @@ export class SharedLimiter implements Limiter {
     const latest = at + arrivalMs;
     const call = { id, app, resource, cause, query, hasDay: perDay.has(app), sentAt: at, latest };
     const slot = this.#slot.spend(call);
-    this.#apps.sent(id, app, latest);
+    this.#apps.enter(id, latest, app);
     const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#slot.rightUntil();
     const sendBy = Math.min(sendByOf(at, arrivalMs), rightUntil);
     return { kind: "permit", permit: { id, request, slot, sendBy } };
@@ -186,17 +182,11 @@ export class SharedLimiter implements Limiter {
    */
   #ownFrom(request: PermitRequest, at: number): number {
     const shared = this.#isShared(at) ? this.#last?.windows : undefined;
-    const leave = this.#leave(request).map((most, index) => {
-      const { own = 0, limit = 1 } = this.#windows[index] ?? {};
-      return shared ? Math.max(0, most - (shared[index]?.[1] ?? 0)) : Math.ceil((most * own) / limit);
+    const leave = request.leave.map((most, index) => {
+      const { windowMs = 0, own = 0, limit = 1 } = this.#windows[index] ?? {};
+      return shared ? Math.max(0, most - (shared[windowMs]?.[1] ?? 0)) : Math.ceil((most * own) / limit);
     });
     return this.#slot.waitFor(this.#windows, leave, at)?.until ?? at;
-  }
-
-  /** How many permits a request must leave free in each window, the shortest first. */
-  #leave({ leave }: PermitRequest): number[] {
-    const { windows } = this.#config;
-    return this.#windows.map(({ ms }) => leave[windows.findIndex(({ windowMs }) => windowMs === ms)] ?? 0);
   }
 
   #newId({ app }: PermitRequest): string {
@@ -206,23 +196,23 @@ export class SharedLimiter implements Limiter {
 
   /** A request for a permit of the shared purse. */
   #takeOf({ id, request }: Permit, at: number): object {
-    const leave = this.#leave(request);
+    const leftOf = (one: PurseWindow): number => this.#slot.left(one, at);
     return {
       ...request,
       id,
       // What the shared purse must keep after this permit.
-      leave: this.#windows.map((one, index) => Math.max(0, (leave[index] ?? 0) - this.#slot.left(one, at))),
+      leave: this.#windows.map((one, index) => Math.max(0, (request.leave[index] ?? 0) - leftOf(one))),
       perDay: this.#config.perDay.get(request.app),
       // The app's calls of the day that this replica knows of.
-      dayAtLeast: this.#apps.log.spent(DAY_MS, at, request.app),
+      dayAtLeast: this.#apps.spent(DAY_MS, at, request.app),
     };
   }
 
   /** What the script has decided. */
-  #outcome({ id, request }: Permit, result: Done["results"][number] | undefined, at: number): Acquired {
+  #outcome({ id, request }: Permit, result: Reply["results"][number] | undefined, at: number): Acquired {
     const { arrivalMs } = this.#config;
     if (result?.isGranted === true) {
-      this.#apps.sent(id, request.app, at + arrivalMs + this.#options.timeout.ms());
+      this.#apps.enter(id, at + arrivalMs + this.#options.timeout.ms(), request.app);
       return { kind: "permit", permit: { id, request, sendBy: sendByOf(at, arrivalMs) } };
     }
     const { reason = "redis-away", waitMs = TICK_MS } = result ?? {};
@@ -237,7 +227,7 @@ export class SharedLimiter implements Limiter {
 
   readonly release: Limiter["release"] = (permit) => {
     this.#giveBack(permit);
-    this.#apps.released(permit.id);
+    this.#apps.drop(permit.id);
     this.#say();
     this.#changed();
   };
@@ -260,45 +250,36 @@ export class SharedLimiter implements Limiter {
 
   /** Whether the shared purse is open to this replica. */
   #isShared(at: number): boolean {
-    return this.#canAsk() && this.#last !== undefined && at >= this.#opensAt(at);
+    return this.#canAsk() && at >= this.#opensAt(at);
   }
 
   readonly state: Limiter["state"] = () => {
     const at = this.#now();
-    const { windows, perDay } = this.#config;
     return {
       mode: this.#isShared(at) ? "shared" : this.#last === undefined ? "joining" : "degraded",
       hasSlot: this.#slot.rightUntil() > at,
-      windows: windows.map((window) => this.#windowState(window, at)),
-      today: daysOf(this.#apps.log, perDay, at),
+      windows: this.#windows.map((window) => this.#windowState(window, at)),
+      today: daysOf(this.#apps, this.#config.perDay, at),
       newsElsewhere: this.#newsElsewhere,
     };
   };
 
-  #windowState(window: RateWindow, at: number): WindowState {
+  #windowState(window: PurseWindow, at: number): WindowState {
     const { windowMs, limit } = window;
-    const [isReachable, opensAt, isShared] = [this.#isReachable, this.#opensAt(at), this.#isShared(at)];
+    const isShared = this.#isShared(at);
     // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
-    if (isReachable && !isShared && opensAt <= at + JOIN_MS)
+    if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)
       return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map() };
-    const index = this.#windows.findIndex(({ ms }) => ms === windowMs);
-    const purse = this.#windows[index] ?? { ms: windowMs, limit, own: 0 };
-    const own = this.#slot.left(purse, at);
-    const state = (spent: number, left: number, freeAt: number[]): WindowState => {
-      const remaining = Math.max(0, Math.min(left, limit - spent));
-      return { ...window, spent, remaining, freeAt, byApp: this.#apps.byApp(windowMs, at) };
-    };
-    if (!isShared) {
-      const opening = isReachable ? repeated(opensAt, MOST_FREE_INSTANTS) : [];
-      const freeAt = firstOf([...this.#slot.freeInstants(purse, at), ...opening]);
-      return state(this.#slot.log.spent(windowMs, at), own, freeAt);
-    }
-    const [shared = 0, left = 0, reported = 0] = this.#last?.windows[index] ?? [];
-    const spent = shared + reported + this.#slot.unreportedSince(at - windowMs);
-    const known = this.#apps.log.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
+    const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, 0];
+    const own = isShared
+      ? reported + this.#slot.unreportedSince(at - windowMs)
+      : this.#slot.log.spent(windowMs, at);
+    const spent = shared + own;
+    const remaining = left + this.#slot.left(window, at);
+    const known = this.#apps.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
-    const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
-    return state(spent, own + left, [...known, ...repeated(at + windowMs, missing)]);
+    const freeAt = [...known, ...repeated(at + windowMs, spent).slice(known.length)];
+    return { ...window, spent, remaining, freeAt, byApp: this.#apps.byApp(windowMs, at) };
   }
 
   readonly announce: Limiter["announce"] = (news) => {
@@ -311,16 +292,16 @@ export class SharedLimiter implements Limiter {
   };
 
   readonly configure: Limiter["configure"] = (config) => {
-    const nameOf = ({ windows }: LimiterConfig): string => purseName(windows, this.#options);
-    if (this.#next === undefined && nameOf(config) === nameOf(this.#config)) return this.#apply(config);
+    const before = this.#purseName();
+    this.#config = config;
+    this.#windows = pursesOf(config.windows, this.#options);
     // [3] Purses of another size need a new slot.
-    this.#next = config;
+    if (this.#purseName() !== before) this.#slot.stopUsing();
     this.#say();
   };
 
-  #apply(config: LimiterConfig): void {
-    this.#config = config;
-    this.#windows = pursesOf(config.windows, this.#options);
+  #purseName(): string {
+    return purseName(this.#windows, this.#options.replicas);
   }
 
   readonly close: Limiter["close"] = async () => {
@@ -367,13 +348,12 @@ export class SharedLimiter implements Limiter {
     const askedAt = this.#now();
     const isTick = askedAt >= this.#tickAt;
     if (isTick) this.#tickAt = askedAt + TICK_MS;
-    const isLeaving = this.#isClosing || this.#next !== undefined;
-    const news = this.#isClosing ? [] : this.#news;
+    const isLeaving = this.#isClosing;
+    if (isLeaving) this.#slot.stopUsing();
+    const news = isLeaving ? [] : this.#news;
     const taken = isLeaving ? [] : this.#pending.splice(0);
     const { fields, confirm } = this.#slot.report(askedAt);
     this.#isUrgent = false;
-    // The slot may be free from now on, also when the reply is lost.
-    if (isLeaving) this.#slot.stopUsing();
     const request = {
       ...this.#about(askedAt),
       ...fields,
@@ -391,7 +371,8 @@ export class SharedLimiter implements Limiter {
     confirm();
     for (const [index, { permit, resolve }] of taken.entries())
       resolve(this.#outcome(permit, reply.results[index], reply.at));
-    if (isLeaving) this.#left();
+    // Redis has confirmed that the slot is free.
+    if (isLeaving) this.#closed.abort();
     if (isTick && news.length > 0) this.#changed();
   }
 
@@ -400,14 +381,14 @@ export class SharedLimiter implements Limiter {
     const { process, clock } = this.#options;
     const [heard, last] = [this.#heard, this.#last];
     return {
-      ...scriptSettings(this.#config, this.#options),
+      ...scriptSettings(this.#config, this.#windows, this.#options),
       process,
       // Numbers the commands of this process.
       number: ++this.#commands,
       // [5] The sequence number in the last reply.
       seen: heard?.seq ?? 0,
-      // [5] What counted in the shared purse then, by window, and how long ago that was.
-      counts: last?.counts ?? {},
+      // [5] What counted in the shared purse then, and how long ago that was.
+      counts: last?.windows ?? {},
       countsMs: last === undefined ? 0 : askedAt - last.askedAt,
       // [5] The sizes of the own purses in the last reply.
       knownPurses: heard?.purses,
@@ -425,7 +406,7 @@ export class SharedLimiter implements Limiter {
    * That is never ahead of what has really passed. The script's time follows the replica that shows the latest.
    */
   #timeAt(now: number): number | undefined {
-    return this.#time && Math.floor(this.#time.time + (now - this.#time.at) * (1 - DRIFT));
+    return this.#anchor === undefined ? undefined : Math.floor(this.#anchor + now * (1 - DRIFT));
   }
 
   /** Sends a command, and takes over what every reply says. Rejects when there was no reply in time. */
@@ -433,8 +414,7 @@ export class SharedLimiter implements Limiter {
     const timeoutMs = this.#options.timeout.ms();
     const reply = await this.#options.redis.ask(request);
     const at = this.#now();
-    if (reply.kind === "late" || at > askedAt + timeoutMs)
-      throw new Error(`no answer within ${timeoutMs} ms`);
+    if (reply === null || at > askedAt + timeoutMs) throw new Error(`no answer within ${timeoutMs} ms`);
     const heard = { ...reply, askedAt, at };
     const wasShared = this.#isShared(at);
     this.#hear(heard);
@@ -449,8 +429,9 @@ export class SharedLimiter implements Limiter {
     if (!this.#isReachable) this.#options.backInOrder(this.#outage());
     this.#isReachable = true;
     // A process that joins again drops its earlier time, because the script no longer knows it.
-    if (joinedBy !== before?.joinedBy || time > (this.#timeAt(at) ?? 0)) this.#time = { time, at };
-    if (!isWatching) this.#slot.renewed(reply);
+    const anchor = time - at * (1 - DRIFT);
+    this.#anchor = joinedBy === before?.joinedBy ? Math.max(this.#anchor ?? anchor, anchor) : anchor;
+    if (!isWatching) this.#slot.renewed(reply, this.#purseName());
     if (!isWatching) this.#last = reply;
     if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
     if (waiting !== undefined) this.#tidy(waiting.flat(), reply);
@@ -495,14 +476,5 @@ export class SharedLimiter implements Limiter {
     this.#newsElsewhere = { at, news };
     this.#slot.log.forget(at - rememberedMs);
     void this.#apps.follow(time - at, at, rememberedMs);
-  }
-
-  /** Redis has confirmed that the slot is free. This process stops, or goes on with another configuration. */
-  #left(): void {
-    if (this.#isClosing) this.#closed.abort();
-    if (this.#next === undefined) return;
-    this.#apply(this.#next);
-    this.#next = undefined;
-    this.#last = this.#last && { ...this.#last, windows: [] };
   }
 }

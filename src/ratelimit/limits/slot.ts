@@ -3,7 +3,7 @@
  */
 import type { LedgerCompletion, LedgerEntry } from "../../usage/ledger-line.ts";
 import type { Permit } from "../limiter.ts";
-import { OwnPurse, type Wait } from "./purse-in-memory.ts";
+import { OwnPurse } from "./purse-in-memory.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { Heard } from "./redis-script.ts";
 
@@ -50,20 +50,14 @@ export class Slot extends OwnPurse {
     return this.#renewedAt + atMost(this.#degradedForMs);
   }
 
-  /** How many calls the purse can still pay for in a window. */
-  left({ ms, own }: PurseWindow, now: number): number {
-    return now > this.rightUntil() ? 0 : Math.max(0, own - this.spent(ms, now));
-  }
-
-  override waitFor(windows: readonly PurseWindow[], leave: readonly number[], now: number): Wait | undefined {
-    if (now <= this.rightUntil()) return super.waitFor(windows, leave, now);
-    return { kind: "wait", until: Number.POSITIVE_INFINITY, reason: "redis-away" };
+  override left(window: PurseWindow, now: number): number {
+    return now > this.rightUntil() ? 0 : super.left(window, now);
   }
 
   /** @returns the number of the slot that pays */
   spend(call: Omit<OwnCall, "slot">): number {
     const slot = this.#number ?? NO_SLOT;
-    this.log.enter(call.id, call.app, call.latest);
+    this.log.enter(call.id, call.latest);
     this.#calls.push({ ...call, slot });
     return slot;
   }
@@ -72,7 +66,7 @@ export class Slot extends OwnPurse {
   ended({ id, slot, request: { app } }: Permit, end: LedgerCompletion): void {
     this.#ends.push({ id, app, slot, ...end });
     if (end.status === "unsent") this.log.drop(id);
-    else if (this.log.has(id)) this.log.enter(id, app, end.arrivedAt);
+    else if (this.log.has(id)) this.log.enter(id, end.arrivedAt);
   }
 
   /** How many calls of this purse are not in the counts of Redis. */
@@ -80,7 +74,7 @@ export class Slot extends OwnPurse {
     return this.#calls.filter(({ latest }) => latest > from).length;
   }
 
-  /** This process will send that it leaves. The slot may be free from then on, also when the reply is lost. */
+  /** The next command gives the slot back. It may be free from then on, also when the reply is lost. */
   stopUsing(): void {
     this.#number = undefined;
   }
@@ -91,9 +85,10 @@ export class Slot extends OwnPurse {
    *   count from, and `sentMs` since their permit; `ended`, of which `ageMs` is the time since their arrival
    */
   report(now: number): { readonly fields: object; readonly confirm: () => void } {
-    const calls = this.#calls.slice(0, MOST_REPORTED);
+    // [4] A process that gives its slot back reports all calls, because another process may hold it next.
+    const calls = this.#calls.slice(0, this.#number === undefined ? undefined : MOST_REPORTED);
     // A call is reported before its end.
-    const ends = this.#calls.length > MOST_REPORTED ? [] : this.#ends.slice(0, MOST_REPORTED);
+    const ends = this.#calls.length > calls.length ? [] : this.#ends.slice(0, MOST_REPORTED);
     return {
       fields: {
         slot: now < this.rightUntil() ? this.#number : undefined,
@@ -109,20 +104,18 @@ export class Slot extends OwnPurse {
     };
   }
 
-  /** A reply says which slot this process holds. If it holds none, another process may hold its earlier slot. */
-  renewed({ slot, inherited, time, slackMs, askedAt, at }: Heard): void {
-    this.#number = slot;
+  /**
+   * A reply says which slot this process holds. If it holds none, another process may hold its earlier slot.
+   * @param name the name of the sizes that this process wants: a slot of another size is not its own
+   */
+  renewed({ slot, inherited = [], purses, time, slackMs, askedAt, at }: Heard, name: string): void {
+    this.#number = purses?.name === name ? slot : undefined;
     this.#renewedAt = askedAt;
-    if (inherited === undefined) return;
-    const slack = slackMs + ROUNDING_MS;
-    this.debts = inherited.debts.map(({ till, ...debt }) => {
-      return { ...debt, till: at + atLeast(till - time) + slack };
-    });
-    for (let index = 0; index < inherited.calls.length; index += 2) {
-      const [member = "", instant] = inherited.calls.slice(index, index + 2);
+    for (let index = 0; index < inherited.length; index += 2) {
+      const [member = "", instant] = inherited.slice(index, index + 2);
       const id = member.slice(member.indexOf(" ") + 1);
       if (member !== `${slot} ${id}` || this.log.has(id)) continue;
-      this.log.enter(id, "", at - atMost(time - Number(instant)) + slack);
+      this.log.enter(id, at - atMost(time - Number(instant)) + slackMs + ROUNDING_MS);
     }
   }
 }

@@ -5,17 +5,28 @@
  * is known. Instants are whole milliseconds of a clock that never goes back.
  */
 
+/** The most apps whose calls are counted one by one. */
+const MOST_APPS = 100;
+/** The largest apps are found again after this time, or when a call comes or goes. */
+const COUNTED_FOR_MS = 250;
+
 /** The calls of one origin. */
 export class WindowLog {
-  readonly #calls = new Map<string, { readonly app: string; readonly at: number }>();
+  readonly #calls = new Map<string, { readonly app: string | undefined; readonly at: number }>();
   /** Ascending, of each app; those of all calls without a name. */
   readonly #instants = new Map<string | undefined, number[]>();
+  /** The last counts by app of each window. */
+  readonly #counted = new Map<
+    number,
+    { readonly at: number; readonly counts: ReadonlyMap<string, number> }
+  >();
 
-  /** Enters a call, or moves a known call to another instant. */
-  enter(id: string, app: string, at: number): void {
+  /** Enters a call, or moves a known call to another instant. @param app unknown if it is absent */
+  enter(id: string, at: number, app?: string): void {
     this.drop(id);
+    this.#counted.clear();
     this.#calls.set(id, { app, at });
-    for (const name of [undefined, app]) {
+    for (const name of new Set([undefined, app])) {
       const instants = this.#instants.get(name) ?? [];
       instants.splice(indexAfter(instants, at), 0, at);
       this.#instants.set(name, instants);
@@ -27,7 +38,8 @@ export class WindowLog {
     const call = this.#calls.get(id);
     if (call === undefined) return;
     this.#calls.delete(id);
-    for (const name of [undefined, call.app]) {
+    this.#counted.clear();
+    for (const name of new Set([undefined, call.app])) {
       const instants = this.#instants.get(name) ?? [];
       const index = indexAfter(instants, call.at) - 1;
       // It is missing if it was forgotten before its call.
@@ -56,14 +68,16 @@ export class WindowLog {
     return instants.slice(first, first + most).map((at) => Math.min(at, now) + windowMs + 1);
   }
 
-  /** Calls that count in the window, of each app that has some. */
-  byApp(windowMs: number, now: number): Map<string, number> {
-    const counts = new Map<string, number>();
-    for (const app of this.#instants.keys()) {
-      if (app === undefined) continue;
-      const count = this.spent(windowMs, now, app);
-      if (count > 0) counts.set(app, count);
-    }
+  /** Calls that count in the window, of the largest apps. */
+  byApp(windowMs: number, now: number): ReadonlyMap<string, number> {
+    const last = this.#counted.get(windowMs);
+    if (last !== undefined && now < last.at + COUNTED_FOR_MS) return last.counts;
+    const all = [...this.#instants.keys()].flatMap((app) =>
+      app === undefined ? [] : [[app, this.spent(windowMs, now, app)] as const],
+    );
+    const largest = all.filter(([, count]) => count > 0).toSorted((a, b) => b[1] - a[1]);
+    const counts = new Map(largest.slice(0, MOST_APPS));
+    this.#counted.set(windowMs, { at: now, counts });
     return counts;
   }
 

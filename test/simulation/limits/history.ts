@@ -61,7 +61,7 @@ function checkUse({ replicas, plan, config, slots, arrivals, clock, problems }: 
   // Nobody spends these own purses. If more replicas run than there are slots, idle ones may hold the slots (seed 464).
   const unspent = Math.max(slots - busy, Math.min(slots, running.length - busy));
   const used = pursesOf(config.windows, { replicas: slots, degradedReserve: plan.reserve }).map(
-    ({ limit, ms, own }) => {
+    ({ limit, windowMs: ms, own }) => {
       const counted = arrivals.map((at) => Math.max(0, Math.min(to, at + ms) - Math.max(from, at)));
       const mean = counted.reduce((sum, part) => sum + part, 0) / (to - from);
       // The script counts a call for as long as a command and the clocks may be wrong.

@@ -49,8 +49,8 @@ const REMOVALS: readonly Removal[] = [
     rule: "1",
     what: "the shared purse has the whole limit",
     change: [
-      "return w.limit - math.max(ownTotal(request.purses, w.ms), ownTotal(state.purses, w.ms)) end",
-      "return w.limit end",
+      "return w.limit - math.max(ownTotal(request.purses, w.windowMs), ownTotal(state.purses, w.windowMs))",
+      "return w.limit",
     ],
     plan: { faults: [] },
   },
@@ -63,7 +63,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "3",
     what: "slots of two sizes are held at once",
-    change: ["if slot.holder or slot.isUnknown then return false end", ""],
+    change: ["if slot.holder then return false end", ""],
     plan: {
       windows: SHORT,
       faults: ["replicas", "kill", "stop"],
@@ -76,16 +76,13 @@ const REMOVALS: readonly Removal[] = [
     rule: "4",
     what: "a new holder takes over nothing",
     seed: 2,
-    change: [
-      "reply.inherited = { calls = redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES'), debts = mine.debts }",
-      "reply.inherited = { calls = {}, debts = {} }",
-    ],
+    change: ["reply.inherited = redis.call('ZRANGE', OWN, 0, -1, 'WITHSCORES')", ""],
     plan: { faults: ["stop", "kill"], reserve: 0.5, dispatchers: [5, 5, 5] },
   },
   {
     rule: "4",
     what: "calls that a dead holder did not report are forgotten",
-    change: ["oweMost(slot)\n      slot.holder,", "slot.holder,"],
+    change: ["spendMost(k, now - span(shortest.windowMs))", ""],
     plan: {
       windows: [window(40, 4_000), window(80, 60_000)],
       faults: ["redis-down", "kill", "partition"],
@@ -108,7 +105,7 @@ const REMOVALS: readonly Removal[] = [
     rule: "5",
     what: "the shared purse stays open after a loss",
     change: [
-      "state.openAt, state.since = now + span(shortest.ms + state.countMs) + request.unknownMs, now",
+      "state.openAt, state.since = now + span(shortest.windowMs + state.countMs) + request.unknownMs, now",
       "state.since = now",
     ],
     plan: { windows: SHORT, faults: ["empty", "roll-back"] },
@@ -116,23 +113,20 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "5",
     what: "longer windows begin anew after a loss",
-    change: ["debts = owe(debts, w.ms, math.max(sum, owed(state.debts, w.ms)))", ""],
+    change: ["owe(w, math.max(sum, owed(w)))", ""],
     plan: { faults: ["empty", "roll-back"] },
   },
   {
     rule: "5",
     what: "slots are free after a loss",
     seed: 3,
-    change: ["state.slots[k] = { isUnknown = true,", "state.slots[k] = {"],
+    change: ["state.slots[k] = { holder = UNKNOWN,", "state.slots[k] = {"],
     plan: { windows: SHORT, faults: ["empty", "partition", "surge"], reserve: 0.5 },
   },
   {
     rule: "5",
     what: "what a slot spent before a loss is new to its next holder",
-    change: [
-      "slot.isUnknown = request.process, nil\n      oweMost(slot)",
-      "slot.isUnknown = request.process, nil",
-    ],
+    change: ["spendMost(k, now + state.countMs)", ""],
     plan: { windows: [window(40, 4_000), window(80, 60_000)], faults: ["empty", "stop"], reserve: 0.5 },
   },
   {

@@ -26,7 +26,7 @@ it("counts the same calls as a plain list, and returns when each leaves the wind
             log.drop(id);
             plain.delete(id);
           } else {
-            log.enter(id, app, at);
+            log.enter(id, at, app);
             plain.set(id, { app, at });
           }
         }
@@ -49,7 +49,7 @@ it("forgets a day of calls at once", () => {
   const log = new WindowLog();
   // One by one, each would move all calls after it, and the test would take minutes.
   const count = 500_000;
-  for (let at = 0; at < count; at++) log.enter(String(at), "a", at);
+  for (let at = 0; at < count; at++) log.enter(String(at), at, "a");
   log.forget(count - 1);
   expect([log.spent(count, count), log.byApp(count, count)]).toEqual([1, new Map([["a", 1]])]);
 });
