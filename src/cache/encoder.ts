@@ -60,12 +60,6 @@ function unpacked({ zstd, framesAt }: PackedBody, bodyBytes: number): Buffer {
   return Buffer.concat(frames, bodyBytes);
 }
 
-/** @returns the entry as Redis and SQLite store it: with one body, compressed if that is worth it */
-export async function inStoredCoding(entry: Entry): Promise<Entry> {
-  const coding = isCompressible(entry) ? "zstd" : "identity";
-  return { ...entry, bodies: { [coding]: await transcode(entry, coding) } };
-}
-
 export type Encode = ReturnType<typeof createEncoder>;
 
 /**

@@ -3,7 +3,6 @@ import type { ContentCoding } from "../interface/media-types.ts";
 import type { Validators } from "../upstream/caching-headers.ts";
 import type { FetchedAnswer, ListPage } from "../upstream/verdict.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
-import type { Resource } from "../interface/resources.ts";
 import type { Rates } from "./lifetimes/learned-lifetimes.ts";
 import type { Query } from "../query/query.ts";
 
@@ -93,14 +92,9 @@ export function isUsable({ storedAt, keepUntil }: Entry, now: number): boolean {
   return now < keepUntil && storedAt <= now + CLOCKS_DIFFER_MS;
 }
 
-/** The tag of answers that contain a record. */
-export function recordTag(resource: Resource, id: string): string {
-  return resource === "areas" ? `area:${id}` : `record:${id}`;
-}
-
 /** The tags of an answer: the areas in the query, and every record or area in the answer. */
 function tagsOf(query: Query, recordIds: readonly string[]): string[] {
-  const tags = recordIds.map((id) => recordTag(query.resource, id));
+  const tags = recordIds.map((id) => (query.resource === "areas" ? `area:${id}` : `record:${id}`));
   if (query.kind !== "search") return [`record:${query.serviceId}`];
   for (const [name, value] of query.filters) {
     if (name === "areaId") tags.push(...value.split(",").map((id) => `area:${id}`));

@@ -46,7 +46,7 @@ export interface LoadOptions extends Pick<Context, "clock" | "observer"> {
   readonly fetch: AskUpstream;
   readonly failures: Failures;
   readonly rules: () => CacheRules;
-  readonly lifetimes: Pick<Lifetimes, "of" | "records">;
+  readonly lifetimes: Pick<Lifetimes, "of">;
   /** The most replicas that serve requests at once (`budget.replicas`). */
   readonly replicas: number;
   readonly checks: Pick<Checks, "called">;

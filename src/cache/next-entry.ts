@@ -9,7 +9,6 @@ import { transcode } from "./encoder.ts";
 import { entryOf, type Entry, type Receipt } from "./entry.ts";
 import { type CacheRules, ttlMs } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes/learned-lifetimes.ts";
-import { changesSince, noteChanges } from "./lifetimes/record-changes.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
 /** A fetched answer, and what the gateway knows about its fetch. */
@@ -36,13 +35,13 @@ export interface Arrived {
 export async function nextEntry(
   arrived: Arrived,
   rules: CacheRules,
-  lifetimes: Pick<Lifetimes, "of" | "records">,
+  lifetimes: Pick<Lifetimes, "of">,
 ): Promise<{ entry: Entry; mayStore: boolean; change: Change | undefined }> {
   const { query, fetched, now, purgeEpoch, cached, before } = arrived;
   const { caching } = fetched;
   if (caching.ageMs > rules.maxAgeEverMs)
     throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
-  const change = await changeIn(arrived, lifetimes);
+  const change = await changeIn(arrived);
   const bornAt = now - caching.ageMs;
   // `maxAgeEver` and `retention` are limits, so that `max-age` never promises a caller more than the cache keeps. If the
   // result is below zero, the answer was already stale when it arrived.
@@ -54,10 +53,7 @@ export async function nextEntry(
   const fixedMs = ttlMs(rules, query, status);
   const observation = before && {
     sinceMs: bornAt - before.entry.bornAt,
-    changes: Math.max(
-      before.wasPurged || change === "changed" ? 1 : 0,
-      changesSince(lifetimes.records, before.entry),
-    ),
+    hasChanged: before.wasPurged || change === "changed",
     requests: before.requests,
   };
   // Lifetimes of 404s and 400s are not learned.
@@ -95,16 +91,10 @@ function entryFrom({ query, fetched, cached }: Arrived, change: Change | undefin
 }
 
 /** @returns `undefined` if nothing was cached before */
-async function changeIn(
-  { query: { resource }, fetched, cached, now }: Arrived,
-  { records }: Pick<Lifetimes, "records">,
-): Promise<Change | undefined> {
+async function changeIn({ fetched, cached }: Arrived): Promise<Change | undefined> {
   if (cached === undefined) return undefined;
   if (fetched.status === 304) return "not-modified";
   if (cached.status !== fetched.status || cached.contentType !== fetched.contentType) return "changed";
   const before = await transcode(cached, "identity");
-  if (sameMeaning(fetched.contentType, before, fetched.body)) return "unchanged";
-  if (fetched.status === 200 && resource !== "images")
-    await noteChanges(records, resource, cached, before, fetched.body, now);
-  return "changed";
+  return sameMeaning(fetched.contentType, before, fetched.body) ? "unchanged" : "changed";
 }

@@ -58,14 +58,14 @@ export function pageIn(
 }
 
 /**
- * Finds the records in a body, with their ids. A record without an id is left out.
  * @param body the parsed JSON of a valid envelope
+ * @returns the ids of the records in it
  */
-export function recordsIn(body: unknown, resource: string): (readonly [id: string, record: unknown])[] {
+export function recordIdsIn(body: unknown, resource: string): string[] {
   const records: unknown = Object(body)[resource];
   if (!Array.isArray(records)) return [];
   return records.flatMap((record: unknown) => {
     const id: unknown = Object(record).serviceId;
-    return typeof id === "number" || typeof id === "string" ? [[String(id), record] as const] : [];
+    return typeof id === "number" || typeof id === "string" ? [String(id)] : [];
   });
 }

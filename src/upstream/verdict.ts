@@ -21,7 +21,7 @@
  */
 import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import { envelopeFault, pageIn, recordsIn } from "../interface/envelope.ts";
+import { envelopeFault, pageIn, recordIdsIn } from "../interface/envelope.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
@@ -195,7 +195,7 @@ function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
     fetched: {
       ...whole,
       contentType: jsonContentType(headers["content-type"]),
-      recordIds: recordsIn(parsed, resource).map(([id]) => id),
+      recordIds: recordIdsIn(parsed, resource),
       page: serviceId === undefined ? pageIn(parsed, resource) : undefined,
     },
   };

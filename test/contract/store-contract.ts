@@ -125,14 +125,6 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect(await found("sold/0")).toBeUndefined();
     });
 
-    it("an entry of 20 MB is refused and evicts nothing", async () => {
-      await put("sold/1", entryWith("kept", clock.now()));
-      const giant = entryWith(Buffer.alloc(20_000_000), clock.now() + 1);
-      for (const name of ["sold/2", "sold/1"]) expect(await put(name, giant)).toBe("too-large");
-      expect(await found("sold/2")).toBeUndefined();
-      expect(await textOf()).toBe("kept");
-    });
-
     it("a newer entry, or one of the same age, replaces the stored one, and never an older one", async () => {
       const at = clock.now();
       for (const [text, age, result, left] of [

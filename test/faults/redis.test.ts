@@ -228,23 +228,23 @@ describe("Redis", () => {
     const server = await redisForTest();
     const { states, warnings, ...store } = backendOf(server.settings);
     // Of an earlier and of a later version of the gateway.
-    const otherVersions = [2, 4].map((version) => {
-      const blob = toBlob(KEY, entryOf("before", Date.now() + 86_400_000), SEAL);
+    const otherVersions = [2, 4].map(async (version) => {
+      const blob = await toBlob(KEY, entryOf("before", Date.now() + 86_400_000), SEAL);
       blob[3] = version;
       return blob;
     });
-    const damaged = toBlob(KEY, entryOf("before", Date.now() - 1), SEAL);
+    const damaged = await toBlob(KEY, entryOf("before", Date.now() - 1), SEAL);
     damaged[damaged.length - 1] = 0;
     // An attacker wrote it, and knows the form of an entry, but not the private key.
     const bomb = zstdCompressSync(Buffer.alloc(500_000_000));
-    const forged = toBlob(
+    const forged = await toBlob(
       KEY,
-      { ...entryOf("before"), bodies: { zstd: bomb } },
+      { ...entryOf("before"), bodyBytes: 2_000, bodies: { zstd: bomb } },
       createSeal(() => "a guess"),
     );
-    const ofAnotherKey = toBlob(`${KEY}1`, entryOf("before"), SEAL);
+    const ofAnotherKey = await toBlob(`${KEY}1`, entryOf("before"), SEAL);
     const giant = Buffer.alloc(20_000_000);
-    const wrong = [...otherVersions, damaged, forged, ofAnotherKey, giant];
+    const wrong = [...(await Promise.all(otherVersions)), damaged, forged, ofAnotherKey, giant];
     for (const value of ["foreign", "PGE\u0003 but no more", ...wrong]) {
       await server.command("SET", KEY, value);
       expect(await store.get(KEY)).toBeUndefined();

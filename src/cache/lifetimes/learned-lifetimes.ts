@@ -8,7 +8,6 @@
  * 2018; Kolobov et al., NeurIPS 2019). The price moves until the calls are as many as with one lifetime for all.
  */
 import type { Entry } from "../entry.ts";
-import type { RecordChanges } from "./record-changes.ts";
 
 /** A fetched answer that can be stored. */
 interface Arrival {
@@ -40,12 +39,10 @@ export function createLifetimes(mode: () => "learned" | "fixed") {
   const others = createOthers();
   const latest: Stored[] = [];
   const seen = { checks: 0, outOfDate: 0 };
-  const records: RecordChanges = new Map();
   const learnedMs = (rate: PerMs, ttlMs: number): number =>
     lifetimeAt(price.now(), rate, ttlMs / SPAN, ttlMs * SPAN);
 
   const lifetimes = {
-    records,
     /** @returns the lifetime of an answer, and what is known about it now */
     of({ ttlMs, bound, known, observation }: Arrival) {
       const fixedMs = bound(ttlMs);
@@ -221,8 +218,8 @@ export interface Rates {
 interface Observation {
   /** If it is not above 0, the fetch says nothing. */
   readonly sinceMs: number;
-  /** The changes that were seen; there may have been more. */
-  readonly changes: number;
+  /** Whether it has changed; it may have changed several times. */
+  readonly hasChanged: boolean;
   /** The requests in that time, the one that caused the fetch included, in all replicas. */
   readonly requests: number;
 }
@@ -239,10 +236,10 @@ type PerMs = Pick<Rates, "changes" | "requests">;
 
 const NOTHING_KNOWN: Rates = { changes: 0, requests: 0, watchedMs: 0 };
 
-/** The expected number of changes in an observation in which some were seen, for a Poisson process with this rate. */
-function believedChanges({ sinceMs, changes }: Observation, perMs: number): number {
+/** The expected number of changes in an observation that shows one, for a Poisson process with this rate. */
+function believedChanges({ sinceMs, hasChanged }: Observation, perMs: number): number {
   const x = perMs * sinceMs;
-  return changes === 0 ? 0 : Math.max(changes, x / -Math.expm1(-x));
+  return hasChanged ? x / -Math.expm1(-x) : 0;
 }
 
 /** Each observation multiplies the earlier ones by this factor, so about the latest 200 fetches count. */

@@ -13,8 +13,8 @@
  */
 import { SEAL_BYTES, type Seal } from "../../process/seal.ts";
 import type { ContentCoding } from "../../interface/media-types.ts";
+import { isCompressible, transcode } from "../encoder.ts";
 import type { Entry } from "../entry.ts";
-import { MAX_BODY_BYTES } from "./port.ts";
 
 /** Increase the version when the shape of the header changes. Values of other versions are misses. */
 const MAGIC = Buffer.from("PGE\u0003", "latin1");
@@ -23,24 +23,16 @@ const CODE_AT = 12;
 const HEADER_LENGTH_AT = CODE_AT + SEAL_BYTES;
 const HEADER_AT = HEADER_LENGTH_AT + 4;
 
-/** A longer value is not an entry. */
-export const MAX_BLOB_BYTES = MAX_BODY_BYTES + 1024 * 1024;
-
-/** The codings a body may be stored in, the smallest first. */
-const STORED_CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
+/** A longer value is not an entry. The upstream's answers are much smaller (`upstream.maxBodyBytes`). */
+export const MAX_BLOB_BYTES = 17 * 1024 * 1024;
 
 type Header = Omit<Entry, "bodies" | "served"> & { readonly coding: ContentCoding };
 
-/**
- * @returns the blob of an entry, with the smallest of its bodies
- * @throws if the entry has no body, or only a packed one
- */
-export function toBlob(key: string, entry: Entry, seal: Seal): Buffer {
-  const { bodies, served: _, ...fields } = entry;
-  const coding = STORED_CODINGS.find((candidate) => bodies[candidate] !== undefined);
-  const body = coding && bodies[coding];
-  if (coding === undefined || body === undefined)
-    throw new Error("An entry without a body cannot be stored.");
+/** @returns the blob of an entry, with one body, compressed if that is worth it */
+export async function toBlob(key: string, entry: Entry, seal: Seal): Promise<Buffer> {
+  const { bodies: _, served: __, ...fields } = entry;
+  const coding = isCompressible(entry) ? "zstd" : "identity";
+  const body = await transcode(entry, coding);
   const header = Buffer.from(JSON.stringify({ ...fields, coding } satisfies Header));
   const blob = Buffer.alloc(HEADER_AT + header.length + body.length);
   MAGIC.copy(blob);

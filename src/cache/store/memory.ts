@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import { isUsable, sizeOf, type Entry } from "../entry.ts";
-import { MAX_BODY_BYTES, type StoreStats } from "./port.ts";
+import type { StoreStats } from "./port.ts";
 
 /** Entries in the memory of this process. */
 export type MemoryStore = ReturnType<typeof createMemoryStore>;
@@ -39,7 +39,6 @@ export function createMemoryStore(maxBytes: number, clock: Clock) {
     },
     /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
     put: (key: string, entry: Entry): true | WhyNotStored => {
-      if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       if ((entries.peek(key)?.storedAt ?? 0) > entry.storedAt) return "newer-stored";
       // In this case lru-cache would remove the stored entry.
       if (sizeOf(key, entry) > maxEntryBytes) return "too-large";

@@ -40,8 +40,5 @@ export type StoreEvent =
   /** Events may have been lost; later ones arrive again. */
   | { readonly kind: "gap" };
 
-/** The largest body that a store accepts, before compression. */
-export const MAX_BODY_BYTES = 16 * 1024 * 1024;
-
 /** Callers of the gateway never see this error: a lookup that fails is a miss. */
 export { StoreUnavailable } from "../../errors.ts";

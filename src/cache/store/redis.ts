@@ -17,10 +17,9 @@ import type { RedisService } from "../../redis/redis.ts";
 import { inOwnMemory } from "../../process/buffer-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import type { WhyNotStored } from "../../telemetry/events.ts";
-import { inStoredCoding } from "../encoder.ts";
 import { type Entry, isUsable } from "../entry.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
-import { MAX_BODY_BYTES, type Store, type StoreEvent } from "./port.ts";
+import type { Store, StoreEvent } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 declare module "ioredis" {
@@ -141,10 +140,9 @@ export class RedisStore implements Store {
   };
 
   readonly set = async (key: string, entry: Entry): Promise<true | WhyNotStored> => {
-    if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
     const { bus, options } = this.#redis;
     const stored = this.#keyOf(key);
-    const blob = toBlob(key, await inStoredCoding(entry), options.seal);
+    const blob = await toBlob(key, entry, options.seal);
     const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - options.clock.now()));
     const message = bus.textOf({ kind: "stored", key, storedAt: entry.storedAt });
     const isSet = await this.#redis.run("set", stored, (client) =>

@@ -8,10 +8,9 @@ import { createDisk } from "../../sqlite/failing-disk.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Observer, StoreOperation, WhyNotStored } from "../../telemetry/events.ts";
 import { type Entry, isUsable } from "../entry.ts";
-import { inStoredCoding } from "../encoder.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
-import { MAX_BODY_BYTES, type Store, type StoreStats, StoreUnavailable } from "./port.ts";
+import { type Store, type StoreStats, StoreUnavailable } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 export interface SqliteStoreOptions {
@@ -79,9 +78,8 @@ export class SqliteStore implements Store {
   readonly get = (key: string): Promise<Entry | undefined> => this.#run("get", () => this.#read(key));
 
   readonly set = async (key: string, entry: Entry): Promise<true | WhyNotStored> => {
-    if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-    const coded = await inStoredCoding(entry);
-    return await this.#run("set", () => this.#write(key, coded));
+    const blob = await toBlob(key, entry, SEAL);
+    return await this.#run("set", () => this.#write(key, entry, blob));
   };
 
   readonly remove = (key: string): Promise<void> => this.#run("remove", () => void this.#sql.remove.run(key));
@@ -156,8 +154,7 @@ export class SqliteStore implements Store {
     return undefined;
   }
 
-  #write(key: string, entry: Entry): true | WhyNotStored {
-    const blob = toBlob(key, entry, SEAL);
+  #write(key: string, entry: Entry, blob: Buffer): true | WhyNotStored {
     // One very large entry must not evict all others.
     if (blob.length > this.#options.maxBytes / 8) return "too-large";
     // Checked first, so that nothing is evicted for an entry that is not stored.

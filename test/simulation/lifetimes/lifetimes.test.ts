@@ -71,7 +71,7 @@ function play(lifetimes: "learned" | "fixed", world: World, game: Game = {}) {
       known: stored?.rates,
       observation: stored && {
         sinceMs: now - stored.at,
-        changes: stored.version === answer.version ? 0 : 1,
+        hasChanged: stored.version !== answer.version,
         requests: stored.requests,
       },
     });

@@ -39,7 +39,7 @@ describe("a learned lifetime", () => {
         ttlMs,
         bound: (ms) => ms,
         known: { changes: 0, watchedMs: 100 * ttlMs, requests },
-        observation: { sinceMs: ttlMs, changes: 0, requests },
+        observation: { sinceMs: ttlMs, hasChanged: false, requests },
       }).lifetimeMs;
     expect(arrive(10)).toBe(3 * ttlMs);
     for (let nth = 0; nth < 10; nth++) expect(arrive(0)).toBe(3 * ttlMs);
