@@ -3,7 +3,7 @@
  * state of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/internals/cache-policy.md shows them as a table,
  * and the tests read that table.
  */
-import { BUDGET_SPENT, Problem, type ProblemCode } from "../errors.ts";
+import { BUDGET_SPENT, Problem } from "../errors.ts";
 import type { CallerDirectives, GatewayRequest, Question } from "../query/request.ts";
 import type { Entry } from "./entry.ts";
 import type { Found } from "./store/tiered.ts";
@@ -167,17 +167,11 @@ export function wasRefusedHere({ code, details }: Problem): boolean {
   return BUDGET_SPENT.has(code) || details.refusedHere === true;
 }
 
-/** Problems of the upstream or the network. */
-const FAILURES: ReadonlySet<ProblemCode> = new Set([
-  "upstream-authentication-failed",
-  "upstream-error",
-  "upstream-unreachable",
-  "upstream-invalid-response",
-  "upstream-unavailable",
-  "upstream-timeout",
-]);
-
-/** Whether the upstream was called and failed. The same key is then not tried again at once. */
+/**
+ * Whether the upstream was called and failed, or the network did. The same key is then not tried again at once. If the upstream
+ * rejects a question, it works.
+ */
 export function isFailureOfUpstream(problem: Problem): boolean {
-  return FAILURES.has(problem.code) && !wasRefusedHere(problem);
+  const { code } = problem;
+  return code.startsWith("upstream-") && code !== "upstream-rejected" && !wasRefusedHere(problem);
 }

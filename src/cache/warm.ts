@@ -89,8 +89,9 @@ export class Warm {
   replace(items: readonly WarmItem[]): void {
     const { clock, random } = this.#options;
     const lookAt = clock.monotonic() + random.fraction() * SPREAD_MS;
+    const known = new Map(this.#scheduled.map((item) => [identityOf(item), item]));
     this.#scheduled = items.map(
-      (item) => this.#scheduled.find((old) => isSame(old, item)) ?? { ...item, lookAt, dueAt: 0, last: null },
+      (item) => known.get(identityOf(item)) ?? { ...item, lookAt, dueAt: 0, last: null },
     );
     this.#wake.abort();
   }
@@ -142,12 +143,8 @@ function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
   };
 }
 
-function isSame(one: WarmItem, other: WarmItem): boolean {
-  return (
-    one.question.key === other.question.key &&
-    one.question.request.app === other.question.request.app &&
-    one.everyMs === other.everyMs
-  );
+function identityOf({ question: { key, request }, everyMs }: WarmItem): string {
+  return `${request.app} ${everyMs} ${key}`;
 }
 
 /** When to fetch an entry again, in epoch milliseconds: by its schedule, or shortly before it expires. */

@@ -36,7 +36,7 @@ const [LATEST_ANSWERS, LATEST_CHECKS] = [500, 300];
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createLifetimes(mode: () => "learned" | "fixed") {
   const price = createPrice();
-  const others = createOthers();
+  const { perMs, learn } = createRates();
   const latest: Stored[] = [];
   const seen = { checks: 0, outOfDate: 0 };
   const learnedMs = (rate: PerMs, ttlMs: number): number =>
@@ -47,8 +47,8 @@ export function createLifetimes(mode: () => "learned" | "fixed") {
     of({ ttlMs, bound, known, observation }: Arrival) {
       const fixedMs = bound(ttlMs);
       if (observation === undefined || observation.sinceMs <= 0) return { lifetimeMs: fixedMs, rates: known };
-      const rates = others.learn(known ?? NOTHING_KNOWN, observation, ttlMs);
-      const rate = perMsOf(rates, others.prior(ttlMs));
+      const rates = learn(known ?? NOTHING_KNOWN, observation, ttlMs);
+      const rate = perMs(rates, ttlMs);
       const ownMs = bound(learnedMs(rate, ttlMs));
       price.steer(rate, Math.max(0, ownMs), Math.max(0, fixedMs));
       const lifetimeMs = mode() === "learned" ? ownMs : fixedMs;
@@ -62,7 +62,7 @@ export function createLifetimes(mode: () => "learned" | "fixed") {
      */
     about({ rates, storedAt, freshUntil }: Entry, ttlMs: number) {
       if (rates === undefined) return null;
-      const rate = perMsOf(rates, others.prior(ttlMs));
+      const rate = perMs(rates, ttlMs);
       const lifetimeMs = freshUntil - storedAt;
       return {
         changesEverySeconds: Math.round(1 / rate.changes / 1_000),
@@ -97,39 +97,53 @@ function whyOf(
   return lifetimeMs > ttlMs * SPAN * 0.98 ? "longest" : "price";
 }
 
-/** The rate of changes must not be 0, also if nothing has changed for a long time. */
-const LEAST_CHANGES = 0.01;
+/** No rate may be 0: not if nothing has changed for a long time, nor for an answer that only the warm list fetches. */
+const [LEAST_CHANGES, LEAST_REQUESTS] = [0.01, 0.01];
 /** The least and the greatest weight of the prior, in changes, and about how many of the latest answers it uses. */
 const [LEAST_WEIGHT, MOST_WEIGHT, LATEST_PRIOR] = [0.5, 1_000, 3_000];
+/** Each observation of an answer multiplies the earlier ones by this factor, so about the latest 200 fetches count. */
+const MEMORY = 0.995;
 
 /**
- * Estimates the prior from all answers. Its rates are per lifetime in the settings, because answers with longer lifetimes change
- * less often.
+ * Estimates the rates of an answer from its own observations and from all answers. Rates of all answers are per lifetime in the
+ * settings, because answers with longer lifetimes change less often.
  */
-function createOthers() {
+function createRates() {
   // The start assumes two changes in a hundred lifetimes. `together` sums the products of how far an answer's earlier changes
   // and its new changes are from the mean. With equal rates it stays near 0. The more the rates differ, the more it grows.
   const seen = { changes: 2, lifetimes: 100, together: 0.5, expected: 1 };
   const meanPerMs = (ttlMs: number): number => Math.max(seen.changes, LEAST_CHANGES) / seen.lifetimes / ttlMs;
-  function prior(ttlMs: number): Prior {
+
+  /**
+   * Adds changes at the mean rate to those that were observed (empirical Bayes with a gamma distribution). The less the rates of
+   * the answers differ, the more changes are added. If they differ only by chance, each answer gets the mean rate.
+   */
+  function perMs({ changes, requests, watchedMs }: Rates, ttlMs: number): PerMs {
     const weight = seen.expected / Math.max(seen.together, Number.MIN_VALUE);
-    const changes = Math.min(MOST_WEIGHT, Math.max(LEAST_WEIGHT, weight));
-    return { changes, watchedMs: changes / meanPerMs(ttlMs) };
+    const added = Math.min(MOST_WEIGHT, Math.max(LEAST_WEIGHT, weight));
+    return {
+      changes: (added + changes) / (added / meanPerMs(ttlMs) + watchedMs),
+      requests: Math.max(requests, LEAST_REQUESTS) / watchedMs,
+    };
   }
-  return {
-    prior,
-    learn(known: Rates, observation: Observation, ttlMs: number): Rates {
-      const { sinceMs } = observation;
-      const changes = believedChanges(observation, perMsOf(known, prior(ttlMs)).changes);
-      decay(seen, LATEST_PRIOR);
-      seen.changes += changes;
-      seen.lifetimes += sinceMs / ttlMs;
-      const mean = meanPerMs(ttlMs);
-      seen.together += (known.changes - mean * known.watchedMs) * (changes - mean * sinceMs);
-      seen.expected += mean * known.watchedMs * mean * sinceMs;
-      return learn(known, observation, changes);
-    },
-  };
+
+  function learn(known: Rates, { sinceMs, hasChanged, requests }: Observation, ttlMs: number): Rates {
+    // The expected number of changes in a time with at least one, for a Poisson process with the answer's rate.
+    const expected = perMs(known, ttlMs).changes * sinceMs;
+    const changes = hasChanged ? expected / -Math.expm1(-expected) : 0;
+    decay(seen, LATEST_PRIOR);
+    seen.changes += changes;
+    seen.lifetimes += sinceMs / ttlMs;
+    const mean = meanPerMs(ttlMs);
+    seen.together += (known.changes - mean * known.watchedMs) * (changes - mean * sinceMs);
+    seen.expected += mean * known.watchedMs * mean * sinceMs;
+    return {
+      changes: MEMORY * known.changes + changes,
+      requests: MEMORY * known.requests + requests,
+      watchedMs: MEMORY * known.watchedMs + sinceMs,
+    };
+  }
+  return { perMs, learn };
 }
 
 /** The price of a call at the start, in out-of-date answers, and the least: a call that saves less is not worth it. */
@@ -224,44 +238,10 @@ interface Observation {
   readonly requests: number;
 }
 
-/**
- * The assumption about an answer before its first observation: `changes` in the time `watchedMs`, estimated from all answers.
- * It is added to the answer's own observations (empirical Bayes with a gamma distribution). The less the rates of the answers
- * differ, the larger are both numbers. If the rates differ only by chance, each answer gets the mean rate.
- */
-type Prior = Pick<Rates, "changes" | "watchedMs">;
-
 /** Rates per millisecond. Neither is 0. */
 type PerMs = Pick<Rates, "changes" | "requests">;
 
 const NOTHING_KNOWN: Rates = { changes: 0, requests: 0, watchedMs: 0 };
-
-/** The expected number of changes in an observation that shows one, for a Poisson process with this rate. */
-function believedChanges({ sinceMs, hasChanged }: Observation, perMs: number): number {
-  const x = perMs * sinceMs;
-  return hasChanged ? x / -Math.expm1(-x) : 0;
-}
-
-/** Each observation multiplies the earlier ones by this factor, so about the latest 200 fetches count. */
-const MEMORY = 0.995;
-
-function learn(known: Rates, { sinceMs, requests }: Observation, changes: number): Rates {
-  return {
-    changes: MEMORY * known.changes + changes,
-    requests: MEMORY * known.requests + requests,
-    watchedMs: MEMORY * known.watchedMs + sinceMs,
-  };
-}
-
-/** The rate of requests must not be 0, also for an answer that only the warm list fetches. */
-const LEAST_REQUESTS = 0.01;
-
-function perMsOf({ changes, requests, watchedMs }: Rates, prior: Prior): PerMs {
-  return {
-    changes: (prior.changes + changes) / (prior.watchedMs + watchedMs),
-    requests: Math.max(requests, LEAST_REQUESTS) / watchedMs,
-  };
-}
 
 /** The out-of-date answers that a call saves if the last one was `ms` ago. It grows with the time. */
 function savedByCall({ changes, requests }: PerMs, ms: number): number {

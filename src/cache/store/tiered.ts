@@ -52,13 +52,13 @@ export class Tiers {
     const isEnough = cached !== undefined && this.#confirmed.has(cached) && cached.storedAt > since;
     if (this.#store === undefined || isEnough) return this.judge(key, cached, "memory");
     const before = this.#events;
-    const stored = await orUnavailable(this.#store.get(key));
-    if (stored === UNAVAILABLE) return this.judge(key, cached, "memory");
+    const stored = await this.#store.get(key).catch(ifUnavailable);
+    if (stored === "store-unavailable") return this.judge(key, cached, "memory");
     if (cached !== undefined && (stored === undefined || stored.storedAt < cached.storedAt)) {
       // The store has lost the entry, or did not work when the entry was stored. Store it again.
       this.#confirmed.add(cached);
       const found = this.judge(key, cached, "memory");
-      if (found?.isPurged === false) void orUnavailable(this.#store.set(key, cached));
+      if (found?.isPurged === false) void this.#store.set(key, cached).catch(ifUnavailable);
       return found;
     }
     if (stored !== undefined && this.#events === before) {
@@ -93,9 +93,9 @@ export class Tiers {
     // The entry is too large to be stored, but the older one is out of date all the same.
     if (inMemory === "too-large") this.#memory.drop(key);
     if (this.#store === undefined) return inMemory;
-    const inStore = await orUnavailable(this.#store.set(key, entry));
-    if (inStore === "too-large") await orUnavailable(this.#store.remove(key));
-    if (inStore === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+    const inStore = await this.#store.set(key, entry).catch(ifUnavailable);
+    if (inStore === "too-large") await this.#store.remove(key).catch(ifUnavailable);
+    if (inStore === "store-unavailable") return inMemory === true ? true : inStore;
     // Another replica has stored a newer entry.
     if (inStore === "newer-stored") this.#memory.drop(key);
     return inStore;
@@ -104,7 +104,7 @@ export class Tiers {
   /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
   async drop(key: string): Promise<void> {
     this.#memory.drop(key);
-    await (this.#store && orUnavailable(this.#store.remove(key)));
+    await this.#store?.remove(key).catch(ifUnavailable);
   }
 
   /** Replaces the bodies of an entry in memory, if memory still has this version of it. */
@@ -148,13 +148,8 @@ export class Tiers {
   }
 }
 
-const UNAVAILABLE = Symbol("unavailable");
-
-async function orUnavailable<T>(operation: Promise<T>): Promise<T | typeof UNAVAILABLE> {
-  try {
-    return await operation;
-  } catch (error) {
-    if (error instanceof StoreUnavailable) return UNAVAILABLE;
-    throw error;
-  }
+/** @throws the error itself if the store works */
+function ifUnavailable(error: unknown): "store-unavailable" {
+  if (error instanceof StoreUnavailable) return "store-unavailable";
+  throw error;
 }
