@@ -27,15 +27,11 @@ export function ageMs({ bornAt }: Entry, now: number): number {
 }
 
 /**
- * Whether an entry may be served at all. The current limits count, because an entry may be from before a restart
- * with longer ones.
+ * Whether an entry may be served at all. The current limit of the age counts, because an entry may be from before a restart
+ * with a longer one.
  */
 export function isWithinBounds(entry: Entry, rules: CacheRules, now: number): boolean {
-  return (
-    now < entry.keepUntil &&
-    now - entry.storedAt <= rules.retentionMs &&
-    ageMs(entry, now) <= rules.maxAgeEverMs
-  );
+  return now < entry.keepUntil && ageMs(entry, now) <= rules.maxAgeEverMs;
 }
 
 /** @param now epoch milliseconds */

@@ -54,15 +54,9 @@ export function fromBlob(key: string, blob: Buffer, seal: Seal): Entry | undefin
   if (!seal.isValid(key, blob, code)) return undefined;
   const bodyAt = HEADER_AT + blob.readUInt32BE(HEADER_LENGTH_AT);
   try {
-    // A gateway wrote it in this version of the format, so its shape is right, unless a developer forgot to increase the version.
-    const { coding, validators, ...fields }: Header = JSON.parse(blob.toString("utf8", HEADER_AT, bodyAt));
-    return {
-      ...fields,
-      // JSON has no `undefined`.
-      validators: { etag: validators.etag, lastModified: validators.lastModified },
-      bodies: { [coding]: blob.subarray(bodyAt) },
-      served: { count: 0 },
-    };
+    // A gateway wrote it in this version of the format, so its shape is right.
+    const { coding, ...fields }: Header = JSON.parse(blob.toString("utf8", HEADER_AT, bodyAt));
+    return { ...fields, bodies: { [coding]: blob.subarray(bodyAt) }, served: { count: 0 } };
   } catch {
     return undefined;
   }

@@ -25,6 +25,20 @@ export interface Purge {
   readonly hard: boolean;
 }
 
+/** The admin port accepts no longer scopes. */
+const MOST_CHARACTERS = 20_000;
+
+/** @returns a list with the purge that a store has kept as JSON; an empty list if the text is not a purge of this gateway */
+export function purgesIn(epoch: number, text: string): Purge[] {
+  if (text.length > MOST_CHARACTERS) return [];
+  try {
+    const { scope, hard }: Omit<Purge, "epoch"> = JSON.parse(text);
+    return "kind" in scope ? [{ epoch, scope, hard }] : [];
+  } catch {
+    return [];
+  }
+}
+
 /** The parts of an entry that decide whether a purge applies. */
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 

@@ -20,7 +20,7 @@ import type { WhyNotStored } from "../../telemetry/events.ts";
 import { type Entry, isUsable } from "../entry.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import type { Store, StoreEvent } from "./port.ts";
-import type { Purge, PurgeScope } from "./purges.ts";
+import { type Purge, purgesIn, type PurgeScope } from "./purges.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -95,7 +95,7 @@ export class RedisStore implements Store {
     if (last === undefined) return;
     this.#from = `(${last}`;
     this.#latestEpoch = Math.max(this.#latestEpoch, epochOf(last));
-    const purges = rows.flatMap(([id, [, text = ""]]) => purgeIn(id, text));
+    const purges = rows.flatMap(([id, [, text = ""]]) => purgesIn(epochOf(id), text));
     const first = rows.length < MOST_PURGES ? undefined : rows[0]?.[0];
     // The stream may have dropped older ones. To purge everything is safe.
     if (first !== undefined) purges.unshift({ epoch: epochOf(first), scope: { kind: "all" }, hard: true });
@@ -169,18 +169,4 @@ function epochOf(id: string): number {
 
 function idOf(epoch: number): string {
   return `${Math.floor(epoch / 1_000)}-${epoch % 1_000}`;
-}
-
-/** The admin port accepts no longer scopes. */
-const MOST_CHARACTERS = 20_000;
-
-/** @returns a list with the purge; an empty list if the text is not a purge of this gateway */
-function purgeIn(id: string, text: string): Purge[] {
-  if (text.length > MOST_CHARACTERS) return [];
-  try {
-    const purge: Omit<Purge, "epoch"> = JSON.parse(text);
-    return "kind" in purge.scope ? [{ epoch: epochOf(id), scope: purge.scope, hard: purge.hard }] : [];
-  } catch {
-    return [];
-  }
 }

@@ -11,7 +11,7 @@ import { type Entry, isUsable } from "../entry.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Store, type StoreStats, StoreUnavailable } from "./port.ts";
-import type { Purge, PurgeScope } from "./purges.ts";
+import { type Purge, purgesIn, type PurgeScope } from "./purges.ts";
 
 export interface SqliteStoreOptions {
   readonly dataDir: string;
@@ -96,10 +96,8 @@ export class SqliteStore implements Store {
   readonly onEvent: Store["onEvent"] = (listener) => {
     // In this tick: no entry may be looked up before its purges are known.
     const report = (): void => {
-      const purges = this.#sql.selectPurges.all().map((row): Purge => {
-        const purge: Omit<Purge, "epoch"> = JSON.parse(String(row["purge"]));
-        return { ...purge, epoch: Number(row["epoch"]) };
-      });
+      const rows = this.#sql.selectPurges.all();
+      const purges = rows.flatMap((row) => purgesIn(Number(row["epoch"]), String(row["purge"])));
       if (purges.length > 0) listener({ kind: "purged", purges });
     };
     this.#run("purges", report).catch(() => undefined);
