@@ -135,11 +135,12 @@ export class Cache {
 }
 
 /** The answer of a flight. */
-function answerOf({ value, how, collapsed }: Awaited<ReturnType<Load>>, why: Forwarded): Answer {
-  const isHit = how === "found" && !collapsed;
+function answerOf({ value, isFollowed, collapsed }: Awaited<ReturnType<Load>>, why: Forwarded): Answer {
+  const isCollapsed = collapsed || isFollowed;
+  const isHit = value.tier !== undefined && !isCollapsed;
   return {
     ...value,
-    outcome: isHit ? "hit" : collapsed || how === "followed" ? "collapsed" : "miss",
+    outcome: isHit ? "hit" : isCollapsed ? "collapsed" : "miss",
     tier: isHit ? value.tier : undefined,
     forwarded: isHit ? undefined : why,
     note: undefined,

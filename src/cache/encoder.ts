@@ -75,12 +75,6 @@ const WAITING_ENCODINGS = 64;
 export function createEncoder(keepInMemory: Tiers["keepInMemory"]) {
   const compressions = new Jobs<Buffer>(ENCODINGS_AT_ONCE);
 
-  async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
-    const body = inOwnMemory(await transcode(entry, coding));
-    keepInMemory(key, entry, (bodies) => ({ ...bodies, [coding]: body }));
-    return body;
-  }
-
   /**
    * @param isWanted whether the caller still waits for the body
    * @returns an entry's body in a coding; uncompressed if too many other bodies wait to be compressed. Rejects with
@@ -96,9 +90,13 @@ export function createEncoder(keepInMemory: Tiers["keepInMemory"]) {
     const coding = entry.bodies[wanted] === undefined && isTooBusy ? "identity" : wanted;
     const cached = entry.bodies[coding];
     if (cached !== undefined) return { body: cached, coding };
-    if (coding === "identity") return { body: await transcodeAndKeep(key, entry, coding), coding };
+    const convert = async (): Promise<Buffer> => {
+      const body = inOwnMemory(await transcode(entry, coding));
+      keepInMemory(key, entry, (bodies) => ({ ...bodies, [coding]: body }));
+      return body;
+    };
+    if (coding === "identity") return { body: await convert(), coding };
     const job = `${coding} ${entry.storedAt} ${entry.etag} ${key}`;
-    const body = await compressions.run(job, isWanted, () => transcodeAndKeep(key, entry, coding));
-    return { body, coding };
+    return { body: await compressions.run(job, isWanted, convert), coding };
   };
 }

@@ -1,6 +1,4 @@
-import type { Entry } from "./entry.ts";
 import { NO_DIRECTIVES } from "../query/request.ts";
-import type { Tier } from "../telemetry/events.ts";
 import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";
 import { ageMs, type CacheRules, ttlMs } from "./freshness.ts";
@@ -31,6 +29,7 @@ export function createInspect(
     if (found === undefined)
       return { key, next: "fetch" as const, why: "not stored" as const, entry: null, ...failure };
     const { entry, tier, isPurged } = found;
+    const { status, bodies, bodyBytes, etag, tags } = entry;
     const request = { directives: NO_DIRECTIVES, mayForceRefresh: false };
     const decision = decide(found, { query, request }, undefined, rules(), now());
     const isFresh = "isFresh" in decision && decision.isFresh;
@@ -40,9 +39,20 @@ export function createInspect(
       next: NEXT[decision.kind],
       why: isPurged ? ("purged" as const) : isFresh ? ("fresh" as const) : ("expired" as const),
       entry: {
-        ...inspected(entry, tier, now()),
+        tier,
+        status,
+        ageSeconds: seconds(ageMs(entry, now())),
+        /** Negative if it has expired. */
+        freshForSeconds: seconds(entry.freshUntil - now()),
+        keptForSeconds: seconds(entry.keepUntil - now()),
+        bodyBytes,
+        codings: CODINGS.filter(
+          (coding) => bodies[coding] !== undefined || (coding === "zstd" && bodies.packed !== undefined),
+        ),
+        etag,
+        tags,
         /** What decides its lifetime; `null` until it was fetched a second time. */
-        learned: lifetimes.about(entry, ttlMs(rules(), query, entry.status)),
+        learned: lifetimes.about(entry, ttlMs(rules(), query, status)),
       },
       ...failure,
     };
@@ -51,21 +61,8 @@ export function createInspect(
 
 const NEXT = { serve: "hit", serveAndRefresh: "update", fetch: "fetch", refuse: "fetch" } as const;
 
-function inspected(entry: Entry, tier: Tier, now: number) {
-  const { status, bodies, bodyBytes, etag, tags } = entry;
-  const seconds = (ms: number): number => Math.floor(ms / 1000);
-  return {
-    tier,
-    status,
-    ageSeconds: seconds(ageMs(entry, now)),
-    /** Negative if it has expired. */
-    freshForSeconds: seconds(entry.freshUntil - now),
-    keptForSeconds: seconds(entry.keepUntil - now),
-    bodyBytes,
-    codings: (["identity", "zstd", "br", "gzip"] as const).filter(
-      (coding) => bodies[coding] !== undefined || (coding === "zstd" && bodies.packed !== undefined),
-    ),
-    etag,
-    tags,
-  };
+const CODINGS = ["identity", "zstd", "br", "gzip"] as const;
+
+function seconds(ms: number): number {
+  return Math.floor(ms / 1_000);
 }

@@ -95,7 +95,8 @@ async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loa
     try {
       const result = await leadOrFollow(key, waiting, {
         look: () => look(options, request),
-        fetch: () => fetchAndStore(options, request, waiting, (value) => answer({ value, how: "fetched" })),
+        fetch: () =>
+          fetchAndStore(options, request, waiting, (value) => answer({ value, isFollowed: false })),
       });
       if (result !== undefined) failures.succeeded(key);
       return result;

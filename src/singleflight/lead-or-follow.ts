@@ -9,8 +9,8 @@ import type { Failure, ReplicaLeases } from "./replica-leases.ts";
 /** The result of a flight, and its origin. */
 export interface FlightResult<T> {
   readonly value: T;
-  /** `found`: it was already stored. `fetched`: this replica fetched it. `followed`: another replica fetched it. */
-  readonly how: "found" | "fetched" | "followed";
+  /** Whether another replica fetched it. */
+  readonly isFollowed: boolean;
 }
 
 interface Steps<T> {
@@ -38,13 +38,12 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
       const failed = await claim.ended;
       if (failed !== undefined) throw failed;
       const value = await look();
-      return value === undefined ? undefined : { value, how: "followed" };
+      return value === undefined ? undefined : { value, isFollowed: true };
     }
     let failure: Failure;
     try {
       // A lookup missed before this flight began. An earlier flight may have stored its answer in between.
-      const found = await look();
-      return found !== undefined ? { value: found, how: "found" } : { value: await fetch(), how: "fetched" };
+      return { value: (await look()) ?? (await fetch()), isFollowed: false };
     } catch (error) {
       failure = failureForAll(error, waiting);
       throw error;

@@ -75,11 +75,29 @@ export class SqliteStore implements Store {
     });
   }
 
-  readonly get = (key: string): Promise<Entry | undefined> => this.#run("get", () => this.#read(key));
+  readonly get = (key: string): Promise<Entry | undefined> =>
+    this.#run("get", () => {
+      const blob = this.#sql.select.get(key)?.["blob"];
+      if (!(blob instanceof Uint8Array)) return undefined;
+      const entry = fromBlob(key, Buffer.from(blob.buffer, blob.byteOffset, blob.length), SEAL);
+      if (entry !== undefined && isUsable(entry, this.#options.clock.now())) return entry;
+      // If this write fails, the entry stays, and is not used.
+      this.remove(key).catch(() => undefined);
+      return undefined;
+    });
 
   readonly set = async (key: string, entry: Entry): Promise<true | WhyNotStored> => {
+    const { maxBytes, clock } = this.#options;
     const blob = await toBlob(key, entry, SEAL);
-    return await this.#run("set", () => this.#write(key, entry, blob));
+    return await this.#run("set", () => {
+      // One very large entry must not evict all others.
+      if (blob.length > maxBytes / 8) return "too-large";
+      // Checked first, so that nothing is evicted for an entry that is not stored.
+      if (this.#sql.newer.get(key, entry.storedAt) !== undefined) return "newer-stored";
+      this.#makeRoom(blob.length + 2 * Buffer.byteLength(key));
+      this.#sql.upsert.run(key, entry.storedAt, entry.keepUntil, clock.now(), blob);
+      return true;
+    });
   };
 
   readonly remove = (key: string): Promise<void> => this.#run("remove", () => void this.#sql.remove.run(key));
@@ -140,26 +158,6 @@ export class SqliteStore implements Store {
     } catch (error) {
       throw new StoreUnavailable(`the cache on disk: ${String(error)}`, { cause: error });
     }
-  }
-
-  #read(key: string): Entry | undefined {
-    const blob = this.#sql.select.get(key)?.["blob"];
-    if (!(blob instanceof Uint8Array)) return undefined;
-    const entry = fromBlob(key, Buffer.from(blob.buffer, blob.byteOffset, blob.length), SEAL);
-    if (entry !== undefined && isUsable(entry, this.#options.clock.now())) return entry;
-    // If this write fails, the entry stays, and is not used.
-    this.remove(key).catch(() => undefined);
-    return undefined;
-  }
-
-  #write(key: string, entry: Entry, blob: Buffer): true | WhyNotStored {
-    // One very large entry must not evict all others.
-    if (blob.length > this.#options.maxBytes / 8) return "too-large";
-    // Checked first, so that nothing is evicted for an entry that is not stored.
-    if (this.#sql.newer.get(key, entry.storedAt) !== undefined) return "newer-stored";
-    this.#makeRoom(blob.length + 2 * Buffer.byteLength(key));
-    this.#sql.upsert.run(key, entry.storedAt, entry.keepUntil, this.#options.clock.now(), blob);
-    return true;
   }
 
   /**

@@ -68,7 +68,7 @@ it("an answer that another replica has stored is used also before its message ar
   await tiers.keep(QUESTION.key, cached);
   shared.put(QUESTION.key, entryWith("newer", clock.now()));
   const loaded = await load({ cached, cause: "refresh" });
-  expect([loaded.how, loaded.value.entry.storedAt, calls()]).toEqual(["found", clock.now(), 0]);
+  expect([loaded.value.tier, loaded.value.entry.storedAt, calls()]).toEqual(["redis", clock.now(), 0]);
   expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
 });
 
@@ -76,8 +76,8 @@ it("a fetched answer is given to its callers before it is in the store; its flig
   const { promise: written, resolve: write } = Promise.withResolvers<true>();
   const shared = storeIn(createMemoryStore(80_000, createFakeClock()), { set: () => written });
   const { load, flightsUnderWay } = setup(async () => FOUND, shared);
-  const { how, value } = await load();
-  expect([how, value.stored, flightsUnderWay()]).toEqual(["fetched", true, 1]);
+  const { value } = await load();
+  expect([value.tier, value.stored, flightsUnderWay()]).toEqual([undefined, true, 1]);
   write(true);
   await settled();
   expect(flightsUnderWay()).toBe(0);

@@ -24,8 +24,8 @@ function run({ claim, abandoned = new AbortController().signal, ...steps }: Step
 }
 
 it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
-  ["fetches", { fetch: async () => "new" }, { value: "new", how: "fetched" }, undefined],
-  ["finds it stored", { look: async () => "theirs" }, { value: "theirs", how: "found" }, undefined],
+  ["fetches", { fetch: async () => "new" }, { value: "new", isFollowed: false }, undefined],
+  ["finds it stored", { look: async () => "theirs" }, { value: "theirs", isFollowed: false }, undefined],
   ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, undefined],
   ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, FAILURE],
   ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, undefined],
@@ -42,7 +42,7 @@ it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
 );
 
 it.each<[Failure, string | undefined, unknown]>([
-  [undefined, "theirs", { value: "theirs", how: "followed" }],
+  [undefined, "theirs", { value: "theirs", isFollowed: true }],
   [undefined, undefined, undefined],
   [FAILURE, undefined, FAILURE],
 ])(
