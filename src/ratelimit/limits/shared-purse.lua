@@ -282,9 +282,7 @@ local function work(reply)
   for i, w in ipairs(windows) do
     reply.windows[int(w.windowMs)] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), count(OWN, w.windowMs) }
   end
-  if request.waiting then
-    redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
-  end
+  redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   if request.isTick then tick(reply) end
   state.counts = reply.windows
 end

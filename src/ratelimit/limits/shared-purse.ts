@@ -270,11 +270,9 @@ export class SharedLimiter implements Limiter {
     // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
     if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)
       return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map() };
-    const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, 0];
-    const own = isShared
-      ? reported + this.#slot.unreportedSince(at - windowMs)
-      : this.#slot.log.spent(windowMs, at);
-    const spent = shared + own;
+    const own = this.#slot.log.spent(windowMs, at);
+    const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, own];
+    const spent = shared + reported;
     const remaining = left + this.#slot.left(window, at);
     const known = this.#apps.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
@@ -334,7 +332,8 @@ export class SharedLimiter implements Limiter {
         // It rejects if the reply cannot be understood.
         await this.#command().catch((error: unknown) => this.#failed(error));
       const sleep = new AbortController();
-      this.#wake = () => sleep.abort();
+      // Without a reason, Node makes an error with a stack each time.
+      this.#wake = () => sleep.abort("woken");
       await pause(this.#options.clock, this.#isDue() ? 1 : this.#tickAt - this.#now(), sleep.signal);
     }
   }
@@ -350,8 +349,7 @@ export class SharedLimiter implements Limiter {
     if (isTick) this.#tickAt = askedAt + TICK_MS;
     const isLeaving = this.#isClosing;
     if (isLeaving) this.#slot.stopUsing();
-    const news = isLeaving ? [] : this.#news;
-    const taken = isLeaving ? [] : this.#pending.splice(0);
+    const taken = this.#pending.splice(0);
     const { fields, confirm } = this.#slot.report(askedAt);
     this.#isUrgent = false;
     const request = {
@@ -360,8 +358,8 @@ export class SharedLimiter implements Limiter {
       isLeaving,
       // The reply says what waits at other replicas, and the script tidies up.
       isTick,
-      // Each tick repeats it, because the script forgets it after a second.
-      waiting: isTick && news.length === 0 ? undefined : news,
+      // The script forgets it after a second.
+      waiting: this.#news,
       takes: taken.map(({ permit }) => this.#takeOf(permit, askedAt)),
     };
     const reply = await this.#ask(request, askedAt).catch((error: unknown) => this.#failed(error));
@@ -373,7 +371,7 @@ export class SharedLimiter implements Limiter {
       resolve(this.#outcome(permit, reply.results[index], reply.at));
     // Redis has confirmed that the slot is free.
     if (isLeaving) this.#closed.abort();
-    if (isTick && news.length > 0) this.#changed();
+    if (isTick && this.#news.length > 0) this.#changed();
   }
 
   /** What each command tells the script about this process. */
@@ -415,15 +413,12 @@ export class SharedLimiter implements Limiter {
     const reply = await this.#options.redis.ask(request);
     const at = this.#now();
     if (reply === null || at > askedAt + timeoutMs) throw new Error(`no answer within ${timeoutMs} ms`);
-    const heard = { ...reply, askedAt, at };
-    const wasShared = this.#isShared(at);
-    this.#hear(heard);
-    if (wasShared !== this.#isShared(at)) this.#changed();
-    return heard;
+    return this.#hear({ ...reply, askedAt, at });
   }
 
-  #hear(reply: Heard): void {
+  #hear(reply: Heard): Heard {
     const { joinedBy, time, at, isWatching, closedMs, waiting } = reply;
+    const wasShared = this.#isShared(at);
     const before = this.#heard;
     this.#heard = reply;
     if (!this.#isReachable) this.#options.backInOrder(this.#outage());
@@ -436,6 +431,8 @@ export class SharedLimiter implements Limiter {
     if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
     if (waiting !== undefined) this.#tidy(waiting.flat(), reply);
     this.#reportChange(reply, before);
+    if (wasShared !== this.#isShared(at)) this.#changed();
+    return reply;
   }
 
   /** [5] */

@@ -69,11 +69,6 @@ export class Slot extends OwnPurse {
     else if (this.log.has(id)) this.log.enter(id, end.arrivedAt);
   }
 
-  /** How many calls of this purse are not in the counts of Redis. */
-  unreportedSince(from: number): number {
-    return this.#calls.filter(({ latest }) => latest > from).length;
-  }
-
   /** The next command gives the slot back. It may be free from then on, also when the reply is lost. */
   stopUsing(): void {
     this.#number = undefined;
