@@ -11,10 +11,11 @@ export type Checks = ReturnType<typeof createChecks>;
 
 /** The calls for checks, as a part of the other calls. */
 const CHECKS_PER_CALL = 0.01;
-/** The most calls that a check makes. */
-const CALLS = { answer: 1, page: 3 } as const satisfies Record<CheckKind, number>;
-/** The two kinds take turns. At this many allowed calls, either kind is due, so that neither waits for ever. */
-const CALLS_OUT_OF_TURN = 4;
+/**
+ * The two kinds take turns, when this many calls are allowed: a check makes three calls at most. With a call more, the same kind
+ * is due again, so that neither waits for ever.
+ */
+const [CALLS_IN_TURN, CALLS_OUT_OF_TURN] = [3, 4];
 /** Answers are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;
 
@@ -27,14 +28,14 @@ export function createChecks(budgetLeft: (resource: Resource) => number, failed:
   /** The calls that checks may make now. */
   let allowed = 0;
   let isChecking = false;
-  let turn: CheckKind = "page";
+  let last: CheckKind = "answer";
   return {
     /** The upstream was called, for a check or not. */
     called(): void {
       allowed = Math.min(allowed + CHECKS_PER_CALL, CALLS_OUT_OF_TURN);
     },
     isDue(kind: CheckKind, resource: Resource): boolean {
-      if (isChecking || allowed < (kind === turn ? CALLS[kind] : CALLS_OUT_OF_TURN)) return false;
+      if (isChecking || allowed < (kind === last ? CALLS_OUT_OF_TURN : CALLS_IN_TURN)) return false;
       if (budgetLeft(resource) >= CHECK_ABOVE) return true;
       // Every hit runs this function, and reading the budget takes time. So wait for further calls before the next look.
       allowed = 0;
@@ -46,7 +47,7 @@ export function createChecks(budgetLeft: (resource: Resource) => number, failed:
      */
     async run(kind: CheckKind, work: (spend: () => void) => Promise<void>): Promise<void> {
       isChecking = true;
-      turn = kind === "page" ? "answer" : "page";
+      last = kind;
       // `called` also counts the calls of checks. Take back what that added.
       await work(() => (allowed -= 1 + CHECKS_PER_CALL)).catch(failed);
       isChecking = false;

@@ -71,10 +71,7 @@ export class RedisStore implements Store {
     this.close = every(redis.options.clock, REREAD_MS, this.#readNew);
   }
 
-  readonly onEvent: Store["onEvent"] = (listener) => {
-    this.#listener = listener;
-    if (this.#redis.isListening()) this.#onGap();
-  };
+  readonly onEvent: Store["onEvent"] = (listener) => void (this.#listener = listener);
 
   readonly #onGap = (): void => {
     this.#listener({ kind: "gap" });
