@@ -93,7 +93,7 @@ async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loa
   const { key } = request.question;
   const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
     try {
-      const result = await leadOrFollow(key, waiting, {
+      const result = await leadOrFollow(key, waiting.abandoned, {
         look: () => look(options, request),
         fetch: () =>
           fetchAndStore(options, request, waiting, (value) => answer({ value, isFollowed: false })),

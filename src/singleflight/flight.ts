@@ -139,16 +139,13 @@ class Flight<T> implements Waiting {
 const NO_WAITERS = "the flight has no waiters";
 
 /**
- * Whether the error of an abandoned flight may mean that the call was withdrawn from the queue. A failure of the upstream
- * does not mean that: the call was sent, and another call immediately after it would be wasted.
+ * The error of an abandoned flight usually means that the call was withdrawn from the queue. A failure of the upstream does not
+ * mean that: the call was sent, and another call immediately after it would be wasted.
+ * @throws that failure
  */
-export function mayBeWithdrawn(error: unknown): boolean {
-  if (!(error instanceof Problem)) return true;
-  return error.details.refusedHere === true || !error.code.startsWith("upstream-");
-}
-
 function noneIfWithdrawn(error: unknown): undefined {
-  if (!mayBeWithdrawn(error)) throw error;
+  const wasSent = error instanceof Problem && error.code.startsWith("upstream-");
+  if (wasSent && error.details.refusedHere !== true) throw error;
 }
 
 /**

@@ -1,9 +1,7 @@
 /**
  * Request coalescing among replicas: one of the replicas that need a key fetches it, and the others wait.
  */
-import { BUDGET_SPENT, Problem } from "../errors.ts";
-import type { Waiting } from "../ratelimit/throttled.ts";
-import { mayBeWithdrawn } from "./flight.ts";
+import { Problem } from "../errors.ts";
 import type { Failure, ReplicaLeases } from "./replica-leases.ts";
 
 /** The result of a flight, and its origin. */
@@ -26,14 +24,15 @@ export type LeadOrFollow<T> = ReturnType<typeof createLeadOrFollow<T>>;
 export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | undefined) {
   /**
    * Fetches a key as the leader, or follows the replica that is fetching it.
-   * Resolves with `undefined` if the leader ended without a result for this replica. Then the caller must try again.
+   * @param abandoned ends the wait of a follower
+   * @returns `undefined` if the leader ended without a result for this replica. Then the caller must try again.
    */
   return async function leadOrFollow(
     key: string,
-    waiting: Waiting,
+    abandoned: AbortSignal,
     { look, fetch }: Steps<T>,
   ): Promise<FlightResult<T> | undefined> {
-    const claim = await claims?.claim(key, waiting.abandoned);
+    const claim = await claims?.claim(key, abandoned);
     if (claim?.kind === "follower") {
       const failed = await claim.ended;
       if (failed !== undefined) throw failed;
@@ -45,7 +44,7 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
       // A lookup missed before this flight began. An earlier flight may have stored its answer in between.
       return { value: (await look()) ?? (await fetch()), isFollowed: false };
     } catch (error) {
-      failure = failureForAll(error, waiting);
+      failure = failureForAll(error);
       throw error;
     } finally {
       if (claim?.kind === "leader") await claim.release(failure);
@@ -53,13 +52,12 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
   };
 }
 
-/** A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines. */
-function failureForAll(error: unknown, { abandoned }: Waiting): Failure {
+/**
+ * What the upstream did concerns all replicas, and so does an open circuit. Other refusals concern only this replica's callers:
+ * others have other shares, priorities and deadlines, and only this replica is stopping.
+ */
+function failureForAll(error: unknown): Failure {
   const concernsAll =
-    error instanceof Problem &&
-    !BUDGET_SPENT.has(error.code) &&
-    error.code !== "budget-unavailable" &&
-    error.details.ofBackground !== true &&
-    !(abandoned.aborted && mayBeWithdrawn(error));
+    error instanceof Problem && error.code.startsWith("upstream-") && error.details.ofBackground !== true;
   return concernsAll ? error : undefined;
 }

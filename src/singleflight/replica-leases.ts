@@ -39,8 +39,8 @@ const MOST_FLIGHTS = 1_000;
 export class ReplicaLeases {
   readonly #redis: RedisService;
   readonly #newHolder: () => string;
-  /** The ends of the latest flights of other replicas, by holder, the oldest first. */
-  readonly #ends = new Map<string, PromiseWithResolvers<Failure>>();
+  /** The ends of the latest flights of other replicas, by holder, the oldest first. A new map after messages were lost. */
+  #ends = new Map<string, PromiseWithResolvers<Failure>>();
   /** The claims that this replica holds. */
   readonly #held = new Set<string>();
   readonly #stopRenewing: () => void;
@@ -79,7 +79,7 @@ export class ReplicaLeases {
   /** Ends all waits, because messages may be lost. */
   #lost(): void {
     for (const { resolve } of this.#ends.values()) resolve(undefined);
-    this.#ends.clear();
+    this.#ends = new Map();
   }
 
   /**
@@ -90,14 +90,15 @@ export class ReplicaLeases {
   async claim(key: string, abandoned: AbortSignal): Promise<Claim | undefined> {
     const claim = `${keyIn(this.#redis.options.cache, key)}:flight`;
     const claimant = this.#newHolder();
+    const ends = this.#ends;
     try {
       const holder = await this.#redis.run("claim", claim, async (client) => {
         const isSet = await client.set(claim, claimant, "PX", LEASE_MS, "NX");
         return isSet === "OK" ? claimant : await client.get(claim);
       });
       if (holder === claimant) return this.#lead(key, claim, holder);
-      // It was released between the two commands.
-      if (holder === null) return await this.claim(key, abandoned);
+      // It was released between the two commands, or the message that it was released may be lost.
+      if (holder === null || ends !== this.#ends) return await this.claim(key, abandoned);
       // Without messages, this replica would notice the end only when the lease expires.
       if (!this.#redis.isListening()) return undefined;
       return { kind: "follower", ended: this.#follow(holder, abandoned) };

@@ -1,9 +1,9 @@
 /**
  * Flights among replicas, with real leases in a real Redis.
  */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { Problem } from "../../src/errors.ts";
-import type { Claim } from "../../src/singleflight/replica-leases.ts";
+import { type Claim, ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import {
@@ -150,6 +150,19 @@ describe("a flight", () => {
     const following = await follower(other);
     await redis().command("CLIENT", "KILL", "TYPE", "pubsub");
     expect(await following.ended).toBeUndefined();
+  });
+
+  it("is claimed again by a replica that may have missed its end while it claimed it", async () => {
+    const [one, other] = await replicas();
+    await leader(one);
+    let claims = 0;
+    const newHolder = (): string => `claim ${++claims}`;
+    const leases = new ReplicaLeases(other.service, newHolder, () => undefined);
+    onTestFinished(() => leases.close());
+    const claiming = leases.claim(KEY, new AbortController().signal);
+    other.service.emit("gap");
+    expect((await claiming)?.kind).toBe("follower");
+    expect(claims).toBe(2);
   });
 
   it("is not followed by a replica without a subscription", async () => {

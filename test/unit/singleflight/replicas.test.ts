@@ -3,10 +3,10 @@ import { expect, it } from "vitest";
 import { createLeadOrFollow } from "../../../src/singleflight/lead-or-follow.ts";
 import type { Claim, Failure } from "../../../src/singleflight/replica-leases.ts";
 import { Problem } from "../../../src/errors.ts";
-import { waitingOf } from "../../support/waiting.ts";
 
 const FAILURE = new Problem("upstream-error");
 const REFUSAL = new Problem("quota-exceeded");
+const STOPPING = new Problem("shutting-down", { refusedHere: true });
 const MISTAKE = new TypeError("a mistake");
 
 interface Steps {
@@ -20,7 +20,7 @@ interface Steps {
 function run({ claim, abandoned = new AbortController().signal, ...steps }: Steps): Promise<unknown> {
   const { look = async () => undefined, fetch = () => Promise.reject(MISTAKE) } = steps;
   const leadOrFollow = createLeadOrFollow<string>({ claim: async () => claim });
-  return leadOrFollow("k", waitingOf({ abandoned }), { look, fetch }).catch((error: unknown) => error);
+  return leadOrFollow("k", abandoned, { look, fetch }).catch((error: unknown) => error);
 }
 
 it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
@@ -29,6 +29,7 @@ it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
   ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, undefined],
   ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, FAILURE],
   ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, undefined],
+  ["is stopping", { fetch: () => Promise.reject(STOPPING) }, STOPPING, undefined],
 ])(
   "a replica that leads and %s says so to the others, with waiters and without",
   async (_how, steps, result, failure) => {
