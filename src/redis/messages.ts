@@ -30,8 +30,6 @@ const circuit = z.object({
   cause: z.enum(["too-many-requests", "unavailable", "failing", "unreachable", "credentials"]),
   openedAt: z.number(),
   until: z.number(),
-  /** Probes that have failed since it opened. */
-  failedProbes: z.number(),
   /** The upstream itself named the time. */
   isAsked: z.boolean(),
   /** When the probe was sent. Absent if none is under way. */

@@ -210,19 +210,17 @@ export class Circuits {
     const { fraction } = this.#options;
     const now = this.#now();
     const before = this.#open.get(scope);
-    const isOpen = before?.cause === cause;
-    const openedAt = isOpen ? before.openedAt : now;
-    const failedProbes = isOpen ? before.failedProbes + (isProbe ? 1 : 0) : 0;
+    const openedAt = before?.cause === cause ? before.openedAt : now;
     const others = this.#atIntervals().filter(([other]) => other !== scope);
     const turns = cause === "credentials" ? 1 : 1 + others.length;
-    const interval = probeIntervalMs({ cause, openedAt, failedProbes }, now, this.rules.windows);
+    const interval = probeIntervalMs({ cause, openedAt }, now, this.rules.windows);
     // Intervals count from the start of the probe, which may have waited long for its answer.
     const from = (isProbe ? before?.probedAt : undefined) ?? now;
     const next = Math.max(now, from + Math.ceil(turns * interval * (1 + fraction() / 20)));
     const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), this.rules.maxCoolOffMs);
     const until = forMs === undefined ? next : now + Math.ceil(asked);
     const longest = isProbe ? until : Math.max(until, before?.until ?? 0);
-    this.#set(scope, { cause, openedAt, until: longest, failedProbes, isAsked: forMs !== undefined });
+    this.#set(scope, { cause, openedAt, until: longest, isAsked: forMs !== undefined });
   }
 
   /** The next call may be a probe. */

@@ -13,15 +13,15 @@ const PERIOD = 1 / 8;
 const FIRST_CREDENTIALS_MS = 30_000;
 const LONGEST_CREDENTIALS_MS = 15 * 60_000;
 
-/** The time from the start of a probe to the next one. */
+/** The time from the start of a probe to the next one. It grows by the time since the circuit opened, so it doubles. */
 export function probeIntervalMs(
-  { cause, openedAt, failedProbes }: Pick<OpenCircuit, "cause" | "openedAt" | "failedProbes">,
+  { cause, openedAt }: Pick<OpenCircuit, "cause" | "openedAt">,
   now: number,
   windows: readonly RateWindow[],
 ): number {
-  if (cause === "credentials")
-    return Math.min(FIRST_CREDENTIALS_MS * 2 ** failedProbes, LONGEST_CREDENTIALS_MS);
-  if (now - openedAt < SHORT_OUTAGE_MS) return Math.min(FIRST_MS * 2 ** failedProbes, LONGEST_MS);
+  const openMs = now - openedAt;
+  if (cause === "credentials") return Math.min(FIRST_CREDENTIALS_MS + openMs, LONGEST_CREDENTIALS_MS);
+  if (openMs < SHORT_OUTAGE_MS) return Math.min(FIRST_MS + openMs, LONGEST_MS);
   return Math.max(
     LONG_OUTAGE_MS,
     ...windows.map(({ limit, windowMs }) => (windowMs * PERIOD) / (limit * PART)),
