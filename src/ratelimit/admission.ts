@@ -1,4 +1,4 @@
-/** When a call may go, and which problem a refused caller gets. docs/fairness.md explains the rules. */
+/** Whether a call may wait for its permit, and which problem a refused caller gets. docs/fairness.md explains the rules. */
 import type { Config } from "../config/config.ts";
 import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
@@ -6,8 +6,8 @@ import type { Clock } from "../process/clock.ts";
 import type { Cause, RefusalReason } from "../telemetry/events.ts";
 import type { Apps } from "./apps.ts";
 import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
-import { Calendar } from "./fairness/calendar.ts";
-import { isOwed, type Placed, Places, type WaitingCall } from "./fairness/places.ts";
+import { Forecast, type Queued } from "./fairness/forecast.ts";
+import { Promises, type WaitingCall } from "./fairness/promises.ts";
 import { dayFreeAt, type Situation, situationOf } from "./fairness/shares.ts";
 import type { Limiter, LimiterConfig, Permit, WindowState } from "./limiter.ts";
 import { type Expectation, refusalOf } from "./refusals.ts";
@@ -39,36 +39,30 @@ export interface CallsOptions {
 const AWAY_MS = 2_000;
 /** While Redis is away, calls wait for this long before they are refused. It may only be restarting. */
 const PATIENCE_MS = 3_000;
-/** Estimates are lengthened by this part before they are compared with a deadline. */
-const MARGIN = 0.1;
-/** The same with several replicas, because each learns late which calls wait at the others. */
-const MARGIN_BESIDE_OTHERS = 0.5;
-const LONGEST_MARGIN_MS = 5_000;
 /** The weight of the latest answer in the usual latency. */
 const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
-/** A caller may be told to come back so long after its place, because `Retry-After` is in whole seconds. */
-const ROUNDED_MS = 1_000;
+/**
+ * Other calls may come and go before a call that waits. So waits are expected to be longer than forecast by a factor: it grows
+ * with each call that is refused late, and shrinks with each one that gets its permit. The two steps make one or two of a
+ * hundred calls late.
+ */
+const FACTOR = { least: 1.2, most: 3, afterLate: 0.3, afterPermit: 0.001 };
 
 /** Only the calls in flight hold a call back. */
 const IN_FLIGHT: Expectation = { forMs: 0, why: "budget" };
 
-/** An expectation, and the calendar that it was read from. There is no calendar if a circuit refuses the call. */
-interface Expected extends Expectation {
-  readonly calendar?: Calendar;
-}
-
 export class Admission {
-  readonly places: Places;
+  readonly promises: Promises;
   config: CallsConfig;
-  /** The limiter grants no app a permit before this instant. */
-  blockedUntil = 0;
   readonly #options: CallsOptions;
+  readonly #waiting: ReadonlySet<WaitingCall>;
   readonly #inFlight: ReadonlySet<Permit>;
   readonly #now: () => number;
   #awaySince = Number.POSITIVE_INFINITY;
   #latencyMs = 0;
+  #factor = FACTOR.least;
 
   /** @param waiting the calls that wait here @param inFlight the permits of the calls in flight */
   constructor(
@@ -79,14 +73,21 @@ export class Admission {
   ) {
     this.#options = options;
     this.config = config;
+    this.#waiting = waiting;
     this.#inFlight = inFlight;
     this.#now = options.clock.monotonic;
-    this.places = new Places(options, waiting, () => this.config.replicas);
+    this.promises = new Promises(options, waiting, () => this.config.replicas);
   }
 
   /** Learns how long an answer took. */
   answered(durationMs: number): void {
     this.#latencyMs += (durationMs - this.#latencyMs) * LEARNED;
+  }
+
+  /** Learns how a call stopped waiting. */
+  waited(isLate: boolean): void {
+    const next = this.#factor + (isLate ? FACTOR.afterLate : -FACTOR.afterPermit);
+    this.#factor = Math.min(FACTOR.most, Math.max(FACTOR.least, next));
   }
 
   /** What decisions are based on now. */
@@ -95,9 +96,9 @@ export class Admission {
     const { concurrency, reserve } = this.config;
     const state = limiter.state();
     const now = this.#now();
-    this.places.hear(state.newsElsewhere);
+    this.promises.hear(state.newsElsewhere);
     this.#awaySince = isAway(state) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
-    const facts = { state, asked: this.places.asked(), apps, reserve, now };
+    const facts = { state, asked: this.promises.asked(), apps, reserve, now };
     return situationOf(facts, windowOf(this.#inFlight, concurrency));
   }
 
@@ -107,32 +108,23 @@ export class Admission {
   }
 
   /**
-   * Plans a call for the app that can send it first, of all apps that wait for it.
-   * @param kept a place that it may use unless a circuit or `perDay` stops it
-   * @param notBefore it gets no permit before this instant
-   * @returns its place; its problem if a circuit stops it, its permit would come too late, or Redis has been away for long
+   * @param takenAt the instant for which the caller was told to come back
+   * @returns when the call is likely to get its permit; its problem if a circuit stops it, its permit would come too late, or it
+   *   has waited long for Redis
    */
-  plan(request: UpstreamRequest, kept?: Placed, notBefore = 0): Placed | Problem {
-    const expected = this.#expect(request, chargesOf(request), request);
-    const { why, forMs, calendar } = expected;
-    const now = this.#now();
-    const mayKeep = kept !== undefined && why !== "cool-off" && why !== "per-day";
-    const at = Math.max(notBefore, Math.min(now + forMs, mayKeep ? kept.at : Number.POSITIVE_INFINITY));
-    const isLate = at > now && at - now + this.#marginMs(at - now) > this.leftMs(request);
-    const isAwayForLong = why === "redis-away" && now >= this.#awaySince + PATIENCE_MS;
-    const isRefused = calendar === undefined || isLate || isAwayForLong;
-    const waitMs = Math.max(forMs, notBefore - now);
-    const problem = isRefused ? this.#refuse(request, { ...expected, forMs: waitMs }, kept) : undefined;
-    if (!this.#isEnforced(expected)) return { at: Math.max(now, notBefore), placedAt: now };
-    return problem ?? (at === kept?.at ? kept : { at, placedAt: now });
-  }
-
-  /** How many permits a call must leave free in each window if it goes now, in the order of `LimiterConfig.windows`. */
-  leave(call: WaitingCall, app: string): number[] {
-    const { request } = call;
-    const priority = request.waiting.priority();
-    const calendar = new Calendar(this.situation(), this.places.before(priority, request), { app, priority });
-    return calendar.leave(isOwed(call));
+  plan(request: UpstreamRequest, takenAt?: number): number | Problem {
+    const expected = this.#expect(request, chargesOf(request), request, takenAt);
+    const { forMs, why, mayWait } = expected;
+    // A caller that was told to come back is let in if that is possible at all.
+    const factor = takenAt === undefined ? this.#factor : 1;
+    const isLate = forMs > 0 && forMs * factor + SLOW * this.#latencyMs > this.leftMs(request);
+    const isAwayForLong = why === "redis-away" && this.#now() >= this.#awaySince + PATIENCE_MS;
+    const at = takenAt ?? this.#now() + forMs;
+    if (mayWait !== false && !isLate && !isAwayForLong) return at;
+    // It cannot keep its place, so it gets a new one behind those that were promised since.
+    if (takenAt !== undefined) return this.plan(request);
+    const problem = this.#refuse(request, expected);
+    return this.#isEnforced(expected) ? problem : at;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
@@ -142,7 +134,6 @@ export class Admission {
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
       observer.refused(apps.labelOf(app), "deadline", true);
-    // When the caller tries again, this call is not ahead of it.
     const isObserving = this.config.mode === "observe";
     const why = isObserving ? IN_FLIGHT : this.#expect(request, [caller], request);
     const { code, details } = refusalOf(why, app, fraction());
@@ -159,60 +150,70 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  /** Time for the call itself, and for errors of the estimate. */
-  #marginMs(waitMs: number): number {
-    const margin = this.places.busyReplicas() > 1 ? MARGIN_BESIDE_OTHERS : MARGIN;
-    return Math.min(waitMs * margin, LONGEST_MARGIN_MS) + SLOW * this.#latencyMs;
-  }
-
-  /** How long a call would wait if the app that can send it first paid for it. @param except this call may get another place */
-  #expect(call: CircuitCall, charges: [AppCall, ...AppCall[]], except?: UpstreamRequest): Expected {
+  /** How long a call would wait if the app that can send it first paid for it. @param waiting the call, if it waits already */
+  #expect(
+    call: CircuitCall,
+    charges: [AppCall, ...AppCall[]],
+    waiting?: UpstreamRequest,
+    takenAt?: number,
+  ): Expectation & Partial<Pick<Stop, "mayWait">> {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
     const situation = this.situation();
-    const places = this.places.before(charges[0].priority, except);
     const all = charges.map((charge) => {
-      const calendar = new Calendar(situation, places, charge);
-      return { ...this.#expectOf(charge, calendar, stop), calendar };
+      const isDue = takenAt !== undefined;
+      const forecast = new Forecast(
+        situation,
+        { ...charge, isDue },
+        this.#queued(charge.app, waiting, takenAt),
+      );
+      return this.#expectOf(charge.app, forecast, stop);
     });
     return all.reduce((a, b) => (b.forMs < a.forMs ? b : a));
   }
 
-  #expectOf({ app }: AppCall, calendar: Calendar, stop: Stop | undefined): Expectation {
-    const { situation } = calendar;
+  /** The calls that may go before a call: later ones of the same app do not. */
+  #queued(app: string, call: UpstreamRequest | undefined, takenAt: number | undefined): Queued[] {
+    const now = this.#now();
+    // What others told may have changed, and a caller that was told to come back is let in if that is possible at all.
+    const queued = takenAt === undefined ? this.promises.queued() : [];
+    let isBefore = true;
+    for (const { request, dueAt, enteredAt } of this.#waiting) {
+      if (request === call) isBefore = false;
+      const [charge] = chargesOf(request);
+      if (request !== call && (isBefore || charge.app !== app))
+        queued.push({ ...charge, from: now, dueAt, weight: this.promises.weightOf(enteredAt) });
+    }
+    return queued;
+  }
+
+  #expectOf(app: string, forecast: Forecast, stop: Stop | undefined): Expectation {
+    const { situation } = forecast;
     const { now, state } = situation;
-    const at = Math.max(calendar.earliest(now), this.blockedUntil);
+    const at = forecast.earliest();
     const forMs = at - now;
     if (stop !== undefined && (stop.until >= at || this.config.mode === "observe"))
       return this.#pauseOf(stop);
     if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away" };
     const dayAt = dayFreeAt(app, situation);
     if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
-    return { forMs, why: forMs > 0 && calendar.isHeldBack() ? "share" : "budget" };
+    return { forMs, why: forMs > 0 && forecast.isHeldBack() ? "share" : "budget" };
   }
 
-  #pauseOf({ until, cause }: Stop): Expectation {
-    return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause };
+  #pauseOf({ until, cause, mayWait }: Stop): Expectation & Pick<Stop, "mayWait"> {
+    return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause, mayWait };
   }
 
-  /** A call that has lost its place is not promised another one. */
-  #refuse(request: UpstreamRequest, expected: Expected, kept: Placed | undefined): Problem {
+  #refuse(request: UpstreamRequest, expected: Expectation): Problem {
     const { apps, fraction, observer, circuits } = this.#options;
-    const { why, cause, calendar } = expected;
-    const [charge] = chargesOf(request);
-    const { app } = charge;
+    const { why, cause } = expected;
+    const [{ app }] = chargesOf(request);
     const problem = refusalOf(expected, app, fraction());
     observer.refused(apps.labelOf(app), why, this.#isEnforced(expected));
     if (cause !== undefined) circuits.refused(cause);
-    const hasLost = kept !== undefined && isOwed(kept);
-    if (calendar === undefined || hasLost || (why !== "budget" && why !== "share")) return problem;
-    const backAt = ({ details }: Problem): number => this.#now() + (details.retryAfterSeconds ?? 0) * 1_000;
-    // `Retry-After` is in whole seconds. At that instant, the permits may belong to other places.
-    const at = calendar.for({ ...charge, isPromise: true }).earliest(backAt(problem));
-    const isTaken = at > backAt(problem) + ROUNDED_MS;
-    const refusal = isTaken ? refusalOf({ ...expected, forMs: at - this.#now() }, app, 0) : problem;
-    this.places.promise(request, backAt(refusal));
-    return refusal;
+    if (why === "budget" || why === "share")
+      this.promises.promise(request, this.#now() + (problem.details.retryAfterSeconds ?? 0) * 1_000);
+    return problem;
   }
 
   /** The API itself asks for pauses, so circuits refuse calls in every mode. */
@@ -227,7 +228,7 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
   const spent = inFlight.size;
   const remaining = limit - spent;
-  return { name: "in flight", windowMs: 0, limit, spent, remaining, freeAt: [], byApp };
+  return { name: "in flight", windowMs: 0, limit, spent, remaining, freeAt: [], byApp, leaves: () => [] };
 }
 
 function isAway({ mode }: Situation["state"]): boolean {

@@ -12,27 +12,29 @@ import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission, type CallsConfig, type CallsOptions } from "./admission.ts";
-import { isOwed, type Placed, type WaitingCall } from "./fairness/places.ts";
+import { Forecast } from "./fairness/forecast.ts";
+import type { WaitingCall } from "./fairness/promises.ts";
+import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
 import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./throttled.ts";
 
 /** A call that waits. */
 interface Entry extends WaitingCall {
-  readonly enteredAt: number;
   readonly send: (permit: Permit) => Promise<unknown>;
   readonly reject: (error: Error) => void;
   /** The problem of the last caller, whose deadline has passed. */
   late?: Problem;
 }
 
-/** A waiting call that may be charged to this app. */
+/** The call that goes next, and the app that is charged for it. */
 interface Head extends AppCall {
   readonly entry: Entry;
+  /** The permits that it must leave free in each window. */
+  readonly leave: readonly number[];
 }
 
-/** The first waiting calls are planned again at this interval, and this many of them. */
+/** Permits may be free earlier than expected, so calls that wait are looked at in this interval. */
 const LOOK_EVERY_MS = 500;
-const MOST_LOOKED_AT = 20;
 
 const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
@@ -56,22 +58,20 @@ export class Calls {
   #cancelNext = (): void => undefined;
   /** Jobs start as soon as the present step has ended. */
   #isStarting = false;
-  #lookAt = 0;
+  /** The limiter grants no app a permit before this instant. */
+  #blockedUntil = 0;
+  /** Before this instant, no call that waits can go. */
+  #nextAt = Number.POSITIVE_INFINITY;
 
   constructor(options: CallsOptions, config: CallsConfig) {
     this.#options = options;
     this.#now = options.clock.monotonic;
     this.admission = new Admission(options, config, this.#waiting, this.#inFlight);
     this.configure(config);
-    options.limiter.onChange(() => {
-      this.admission.blockedUntil = 0;
-      this.#startJobs();
-    });
+    options.limiter.onChange(() => this.#askAgain());
     options.circuits.onChange(() => {
       for (const entry of this.#waiting)
-        // Skip a call whose instant has come, unless a circuit stops it: its place stays, and each plan looks at all calls.
-        if (entry.at > this.#now() || options.circuits.stopOf(entry.request) !== undefined)
-          this.#placeAgain(entry, entry);
+        if (options.circuits.stopOf(entry.request) !== undefined) this.#refuse(entry);
       this.#startJobs();
     });
   }
@@ -86,13 +86,13 @@ export class Calls {
         refusedHere: true,
         internal: "the retry budget is used up",
       });
-    const place = this.admission.plan(request, this.admission.places.ask(request));
-    if (place instanceof Problem) throw place;
+    const dueAt = this.admission.plan(request, this.admission.promises.take(request));
+    if (dueAt instanceof Problem) throw dueAt;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
       request,
-      ...place,
-      enteredAt: this.#options.clock.now(),
+      dueAt,
+      enteredAt: this.#now(),
       send: (permit) => this.#send(entry, permit, send).then(resolve, reject),
       reject,
     };
@@ -109,9 +109,8 @@ export class Calls {
 
   configure(next: CallsConfig): void {
     this.admission.config = next;
-    this.admission.blockedUntil = 0;
     this.#bottleneck.updateSettings({ maxConcurrent: next.concurrency, minTime: this.#spacingMs() });
-    this.#startJobs();
+    this.#askAgain();
   }
 
   /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
@@ -153,8 +152,6 @@ export class Calls {
     };
     this.#enterQueue(entry);
     callers.onChange(() => {
-      if (!this.#waiting.has(entry)) return;
-      if (entry.at > this.#now()) this.#placeAgain(entry, entry);
       if (this.#waiting.has(entry)) this.#enterQueue(entry);
     });
     // A caller is refused alone if its deadline passes before those of other callers. The timer above refuses the last one.
@@ -170,29 +167,25 @@ export class Calls {
     };
   }
 
-  /** Less urgent calls may lose their places to the call. Their callers learn it at once. */
+  /** Less urgent calls may lose their permits to the call. Their callers learn it at once. */
   #enterQueue(entry: Entry): void {
     this.#waiting.add(entry);
-    this.admission.places.tell();
+    this.admission.promises.tell();
     const urgency = urgencyOf(entry);
-    for (const other of this.#waiting)
-      if (urgencyOf(other) > urgency && other.at >= entry.at && other.at > this.#now())
-        this.#placeAgain(other);
+    for (const other of this.#waiting) if (urgencyOf(other) > urgency) this.#refuse(other);
     this.#startJobs();
   }
 
-  /** Plans a waiting call again. The parameters are those of `Admission.plan`. */
-  #placeAgain(entry: Entry, kept?: Placed, notBefore?: number): void {
-    if (!this.#waiting.has(entry)) return;
-    const place = this.admission.plan(entry.request, kept, notBefore);
-    if (place instanceof Problem) return this.#withdraw(entry, place);
-    entry.at = place.at;
-    entry.placedAt = place.placedAt;
+  /** Refuses a waiting call if it would get its permit too late. */
+  #refuse(entry: Entry): void {
+    const planned = this.admission.plan(entry.request);
+    if (planned instanceof Problem) this.#withdraw(entry, planned);
   }
 
   #withdrawLate(entry: Entry, app: string): void {
     const priority = entry.request.waiting.priority();
     entry.late = this.admission.late(entry.request, { app, priority });
+    this.admission.waited(true);
     this.#withdraw(entry, entry.late);
   }
 
@@ -204,10 +197,16 @@ export class Calls {
   }
 
   #leaveQueue(entry: Entry): void {
-    if (this.#waiting.delete(entry)) this.admission.places.tell();
+    if (this.#waiting.delete(entry)) this.admission.promises.tell();
   }
 
-  // Its instant has come.
+  // A permit may be free.
+
+  /** The limiter may decide otherwise now. */
+  #askAgain(): void {
+    this.#blockedUntil = 0;
+    this.#startJobs();
+  }
 
   /** Starts jobs at the end of the present step, because many calls may come or leave in one step. */
   #startJobs(): void {
@@ -215,40 +214,24 @@ export class Calls {
     this.#isStarting = true;
     queueMicrotask(() => {
       this.#isStarting = false;
-      if (this.#closedBecause === undefined) this.#schedule();
+      if (this.#closedBecause !== undefined) return;
+      this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
+      const most = this.#isBlocked() ? 0 : Math.min(this.admission.config.concurrency, this.#waiting.size);
+      for (; this.#jobs < most; this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
+      this.#wake();
     });
   }
 
-  /** Schedules jobs for the calls whose instant has come. */
-  #schedule(): void {
-    this.#lookAhead();
-    const most = Math.min(this.admission.config.concurrency, this.#due().length);
-    for (; this.#jobs < most; this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
-    this.#wake();
+  #isBlocked(): boolean {
+    return this.#now() < this.#blockedUntil && !this.#isObserving();
   }
 
-  #due(): Entry[] {
-    return [...this.#waiting].filter(({ at }) => at <= this.#now());
-  }
-
-  /** Permits may be free earlier than planned: plans the next call again, and at intervals those after it. */
-  #lookAhead(): void {
-    const now = this.#now();
-    const isTime = now >= this.#lookAt;
-    if (isTime) this.#lookAt = now + LOOK_EVERY_MS;
-    if (this.#isObserving() || (!isTime && this.#due().length > 0)) return;
-    const sorted = [...this.#waiting].toSorted((a, b) => a.at - b.at);
-    for (const entry of sorted.slice(0, isTime ? MOST_LOOKED_AT : 1)) this.#placeAgain(entry, entry);
-  }
-
-  /** Starts jobs again when the instant of a call comes, or when it is time to look ahead. */
+  /** Starts jobs again at the instant at which a permit will be free. */
   #wake(): void {
     this.#cancelNext();
-    if (this.#waiting.size === 0) return;
-    const now = this.#now();
-    const instants = [this.admission.blockedUntil, ...Array.from(this.#waiting, ({ at }) => at)];
-    const next = Math.min(this.#lookAt, ...instants.filter((at) => at > now));
-    this.#cancelNext = this.#options.clock.after(Math.max(1, Math.ceil(next - now)), () => this.#startJobs());
+    if (this.#waiting.size === 0 || this.#nextAt === Number.POSITIVE_INFINITY) return;
+    const delayMs = Math.min(LOOK_EVERY_MS, Math.max(1, Math.ceil(this.#nextAt - this.#now())));
+    this.#cancelNext = this.#options.clock.after(delayMs, () => this.#startJobs());
   }
 
   /** Chooses the call that goes next, and lasts as long as this call. */
@@ -265,17 +248,13 @@ export class Calls {
 
   /** Sends the next call, if one gets a permit. */
   async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
-    const { limiter, clock, circuits } = this.#options;
+    const { limiter, circuits } = this.#options;
     /** Apps that may send nothing now, although others may. */
     const refused = new Set<string>();
     for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
       const { entry, app } = next;
-      const stop = circuits.stopOf(entry.request);
-      if (stop !== undefined) {
-        this.#placeAgain(entry, entry, Math.max(stop.until, this.#now() + 1));
-        continue;
-      }
-      if (!this.admission.hasTime(entry.request, clock.now() > entry.enteredAt)) {
+      const hasWaited = this.#now() > entry.enteredAt;
+      if (!this.admission.hasTime(entry.request, hasWaited)) {
         this.#withdrawLate(entry, app);
         continue;
       }
@@ -284,61 +263,74 @@ export class Calls {
       if (acquired.kind === "permit") {
         if (this.#waiting.has(entry) && circuits.stopOf(entry.request) === undefined) {
           this.#leaveQueue(entry);
+          if (hasWaited) this.admission.waited(false);
           return { ended: entry.send(acquired.permit) };
         }
         limiter.release(acquired.permit);
         continue;
       }
       const { reason, until } = acquired;
+      this.#nextAt = Math.min(this.#nextAt, until);
       // Another app may have to leave less, or may have calls left today.
-      const isOfApp = reason === "reserved" || reason === "per-day";
-      if (isOfApp) refused.add(nameOf(next));
-      else this.admission.blockedUntil = until;
-      if (isOfApp && !chargesOf(entry.request).every((charge) => refused.has(nameOf(charge)))) continue;
-      for (const one of reason === "redis-away" ? this.#waiting : [entry])
-        this.#placeAgain(one, isOwed(one) ? one : undefined, until);
+      if (reason === "reserved" || reason === "per-day") refused.add(nameOf(next));
+      else this.#blockedUntil = until;
+      if (reason === "redis-away") for (const one of this.#waiting) this.#refuse(one);
     }
     return undefined;
   }
 
   /**
-   * Of the calls whose instant has come, the first that may go now. Calls go by priority, then by the part of its share that
-   * the app has used, in the shortest window first.
+   * The first waiting call that may go now. Calls go by priority, then those whose time has come, then by the part of its share
+   * that the app has used.
    * @param refused the names of calls that may not go
    */
   #next(refused: ReadonlySet<string>): Head | undefined {
-    const due = this.#due();
-    const isBlocked = this.#now() < this.admission.blockedUntil && !this.#isObserving();
-    if (due.length === 0 || isBlocked) return undefined;
-    const { inFlight, windows } = this.admission.situation();
-    const shortestFirst = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
-    const { limit, remaining } = inFlight.window;
-    const heads = due.flatMap((entry) => chargesOf(entry.request).map((charge) => ({ ...charge, entry })));
-    const ranked = heads.flatMap((head) => {
-      const { app, priority, entry } = head;
-      // Background work, and apps beyond their share, leave room for one more call in flight.
-      const isFirst = priority === "interactive" && inFlight.usedBy(app) < inFlight.of(app);
-      const hasRoom = remaining > (isFirst ? 0 : Math.min(1, limit - 1));
-      if (refused.has(nameOf(head)) || !(hasRoom || this.#isObserving())) return [];
-      const usedParts = shortestFirst.flatMap((shares) => shares.usedParts(app));
-      return { head, rank: [PRIORITIES.indexOf(priority), ...usedParts, entry.at] };
-    });
-    let [first] = ranked;
-    for (const one of ranked) if (first === undefined || isBefore(one.rank, first.rank)) first = one;
+    if (this.#waiting.size === 0 || this.#isBlocked()) return undefined;
+    const situation = this.admission.situation();
+    const { now, turns, windows } = situation;
+    let first: { readonly head: Head; readonly rank: readonly number[] } | undefined;
+    // Of the calls with the same name, the one that waits longest is first.
+    const seen = new Set(refused);
+    for (const entry of this.#waiting) {
+      const stop = this.#options.circuits.stopOf(entry.request);
+      if (stop !== undefined) this.#nextAt = Math.min(this.#nextAt, stop.until);
+      const isDue = entry.dueAt <= now;
+      for (const charge of stop === undefined ? chargesOf(entry.request) : []) {
+        if (seen.has(nameOf(charge))) continue;
+        seen.add(nameOf(charge));
+        const { app, priority } = charge;
+        const call = { app, priority, isDue };
+        if (!this.#isObserving() && !this.#mayGo(call, situation)) continue;
+        const dueAt = isDue ? entry.dueAt : Number.POSITIVE_INFINITY;
+        const rank = [PRIORITIES.indexOf(priority), dueAt, ...turns.usedParts(app)];
+        if (first !== undefined && !isBefore(rank, first.rank)) continue;
+        first = { head: { ...charge, entry, leave: windows.map((shares) => shares.leave(call, now)) }, rank };
+      }
+    }
     return first?.head;
   }
 
-  #acquire({ app, priority, entry }: Head): ReturnType<Limiter["acquire"]> {
-    const { limiter } = this.#options;
+  /** Whether a call can go now, as far as this process knows. */
+  #mayGo(call: PlannedCall, situation: Situation): boolean {
+    const { inFlight, now } = situation;
+    const { limit, remaining } = inFlight.window;
+    // Background work, and apps beyond their share, leave room for one more call in flight.
+    const isFirst = call.priority === "interactive" && inFlight.usedBy(call.app) < inFlight.of(call.app);
+    if (remaining <= (isFirst ? 0 : Math.min(1, limit - 1))) return false;
+    const at = new Forecast(situation, call).earliest();
+    if (at > now) this.#nextAt = Math.min(this.#nextAt, at);
+    return at <= now;
+  }
+
+  #acquire({ app, priority, entry, leave }: Head): ReturnType<Limiter["acquire"]> {
     const { resource, cause, query } = entry.request;
-    const request = { app, priority, resource, cause, query: queryHash(query) };
-    if (this.#isObserving()) return limiter.acquire({ ...request, leave: [], ignoresLimits: true });
-    return limiter.acquire({ ...request, leave: this.admission.leave(entry, app) });
+    const request = { app, priority, resource, cause, query: queryHash(query), leave };
+    return this.#options.limiter.acquire({ ...request, ignoresLimits: this.#isObserving() });
   }
 
   /** Sends a call with its permit, and settles the permit in any case. */
   async #send<T>({ request, enteredAt }: Entry, permit: Permit, send: Send<T>): Promise<T> {
-    const { apps, circuits, limiter, observer, clock } = this.#options;
+    const { apps, circuits, limiter, observer } = this.#options;
     const sent = circuits.begin(request);
     const startedAt = this.#now();
     let isSettled = false;
@@ -350,7 +342,7 @@ export class Calls {
       circuits.ended(request, end, sent);
     };
     this.#inFlight.add(permit);
-    observer.departed(apps.labelOf(permit.request.app), request.cause, clock.now() - enteredAt);
+    observer.departed(apps.labelOf(permit.request.app), request.cause, startedAt - enteredAt);
     if (request.cause !== "retry") circuits.departed();
     try {
       return await send(settle, permit);

@@ -104,6 +104,8 @@ export interface WindowState extends RateWindow {
   readonly freeAt: readonly number[];
   /** Calls that count now, by app. */
   readonly byApp: ReadonlyMap<string, number>;
+  /** The next instants at which calls of an app leave the window, ascending. */
+  readonly leaves: (app: string) => readonly number[];
 }
 
 export interface LimiterState {

@@ -1,11 +1,12 @@
-/** The share of each app in each window, and what it is likely to need of it. Pure. docs/fairness.md explains the rules. */
+/** The share of each app in each window, and what it must leave to others. Pure. docs/fairness.md explains the rules. */
 import type { Apps } from "../apps.ts";
-import { DAY_MS, type LimiterState, type WindowState } from "../limiter.ts";
+import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import type { ShareOfWindow } from "../overview.ts";
+import type { AppCall } from "../throttled.ts";
 
 interface Facts {
   readonly state: LimiterState;
-  /** The apps that were seen in the last minute, and how many calls each asks for in a minute, refused ones included. */
+  /** How many calls each app has asked for in the last minute, refused ones included; the older ones count less. */
   readonly asked: ReadonlyMap<string, number>;
   readonly apps: Pick<Apps, "weightOf" | "isListed" | "listed" | "perDayOf" | "unlistedShare">;
   /** Part of each window that only interactive calls may use. */
@@ -18,8 +19,16 @@ interface Facts {
 export interface Situation extends Facts {
   /** In the order of the limiter's windows. */
   readonly windows: readonly Shares[];
+  /** The window in which apps take turns: the longest one up to an hour. */
+  readonly turns: Shares;
   /** The calls in flight of this process, as a window. */
   readonly inFlight: Shares;
+}
+
+/** A call before its permit. */
+export interface PlannedCall extends AppCall {
+  /** Its caller was told to wait or to come back until now, so it leaves less for others. */
+  readonly isDue?: boolean | undefined;
 }
 
 /** Windows up to this length are shared by turns. */
@@ -30,48 +39,50 @@ const HEADROOM = 0.1;
 const LEAST_NEED = 0.25;
 /** In a long window, an app is likely to need this many times the calls that it has used. */
 const GROWTH = 2;
-/** In a short window, an app is likely to need this many times the calls that it asks for now. */
-const SWING = 3;
+/** Apps ask for as many calls in this time as `asked` says. */
 const ASKED_MS = 60_000;
+/** A single call says nothing about how much an app asks. */
+const ONE_CALL = 1.6;
+/** Calls without a known instant leave a window in this many steps. */
+const STEPS = 50;
 /** Larger than the rounding errors in sums of fractions. */
 const ROUNDING = 1e-6;
 
 /** @param inFlight the calls in flight of this process, as a window */
 export function situationOf(facts: Facts, inFlight: WindowState): Situation {
   const windows = facts.state.windows.map((window) => new Shares(facts, window));
-  return { ...facts, windows, inFlight: new Shares(facts, inFlight) };
+  const flights = new Shares(facts, inFlight);
+  const byLength = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
+  const turns = byLength.findLast(({ isLong }) => !isLong) ?? byLength[0] ?? flights;
+  return { ...facts, windows, turns, inFlight: flights };
 }
 
 /** The shares of a window. */
 export class Shares {
   readonly window: WindowState;
   readonly isLong: boolean;
-  /** Permits of a short window that an app beyond its share leaves free. */
-  readonly headroom: number;
-  /** Calls of all unlisted ids. */
-  readonly usedByIds: number;
   readonly #facts: Facts;
   readonly #active: ReadonlySet<string>;
   readonly #weights = { listed: 0, ids: 0 };
+  /** Permits of a short window that an app beyond its share leaves free. */
+  readonly #headroom: number;
+  /** Calls of all unlisted ids. */
+  readonly #usedByIds: number;
 
   constructor(facts: Facts, window: WindowState) {
     const { asked, apps } = facts;
-    const { byApp, limit, windowMs } = window;
     this.window = window;
-    this.isLong = windowMs > LONGEST_SHORT_MS;
-    this.headroom = Math.round(limit * HEADROOM);
+    this.isLong = window.windowMs > LONGEST_SHORT_MS;
     this.#facts = facts;
-    const active = new Set(asked.keys());
-    let usedByIds = 0;
-    for (const [app, used] of byApp) {
-      if (used > 0) active.add(app);
-      if (!apps.isListed(app)) usedByIds += used;
-    }
+    this.#headroom = Math.round(window.limit * HEADROOM);
+    const used = [...window.byApp].filter(([, calls]) => calls > 0);
     // All listed apps are active in a long window, because it cannot be divided again when one of them comes late.
-    if (this.isLong) for (const app of apps.listed()) active.add(app);
-    for (const app of active) this.#weights[apps.isListed(app) ? "listed" : "ids"] += apps.weightOf(app);
-    this.usedByIds = usedByIds;
-    this.#active = active;
+    const always = this.isLong ? apps.listed() : [];
+    this.#active = new Set([...asked.keys(), ...used.map(([app]) => app), ...always]);
+    for (const app of this.#active)
+      this.#weights[apps.isListed(app) ? "listed" : "ids"] += apps.weightOf(app);
+    const ofIds = used.filter(([app]) => !apps.isListed(app));
+    this.#usedByIds = ofIds.reduce((sum, [, calls]) => sum + calls, 0);
   }
 
   /** An app's share, in calls. */
@@ -82,69 +93,153 @@ export class Shares {
     return (this.window.limit * weight) / (listed + group);
   }
 
-  /** The share of all unlisted ids together, in calls, with this app among the active ones. */
-  ofGroup(app: string): number {
-    const { listed, group } = this.#weightsWith(app);
-    return (this.window.limit * group) / (listed + group);
-  }
-
   usedBy(app: string): number {
     return this.window.byApp.get(app) ?? 0;
   }
 
-  /** The used part of the app's share, as two numbers to compare. For an unlisted id: of its group's share, then of its own. */
-  usedParts(app: string): readonly [number, number] {
-    const own = this.usedBy(app) / this.of(app);
-    return this.#facts.apps.isListed(app) ? [own, own] : [this.usedByIds / this.ofGroup(app), own];
+  /**
+   * What decides the turns: the used part of the app's share, or for an unlisted id, of the share of all ids, and then of its
+   * own. For an id, what it asked for counts, too. So an id that asks much comes after one that asks little.
+   * @param more further calls of the app @param moreOfIds and of all unlisted ids
+   */
+  usedParts(app: string, more = 0, moreOfIds = more): readonly [number, number] {
+    const isListed = this.#facts.apps.isListed(app);
+    const asked = isListed ? 0 : (this.#facts.asked.get(app) ?? 0);
+    const own = (this.usedBy(app) + asked + more) / this.of(app);
+    return isListed ? [own, own] : [(this.#usedByIds + moreOfIds) / this.#ofGroup(app), own];
   }
 
-  /** Whether an unlisted id asks for at least half as many calls as the average id. */
-  isGreedy(app: string): boolean {
-    const { apps, asked } = this.#facts;
-    const byIds = [...asked].flatMap(([other, calls]) => (apps.isListed(other) ? [] : [calls]));
-    const average = byIds.reduce((sum, calls) => sum + calls, 0) / Math.max(1, byIds.length);
-    return (asked.get(app) ?? 0) >= average / 2;
-  }
-
-  /** Permits of a long window that unlisted ids leave free for the listed apps. */
-  leftToListed(): number {
-    const { limit, spent } = this.window;
-    return Math.ceil(limit * (1 - this.#facts.apps.unlistedShare()) - (spent - this.usedByIds));
+  /** How many more calls an app makes until it has used this part of its share; or all unlisted ids, if no app is given. */
+  callsUpTo(part: number, app?: string): number {
+    if (app === undefined) return Math.floor(part * this.#ofGroup() - this.#usedByIds) + 1;
+    const [, used] = this.usedParts(app);
+    return Math.floor((part - used) * this.of(app) + ROUNDING) + 1;
   }
 
   /**
-   * Permits that an app beyond its share leaves free: what the others are likely to need and have not used.
-   * @returns a function of the part of the calls in the window that still counts
+   * Whether an app will have used up its share at an instant, or all unlisted ids theirs.
+   * @param more calls of the app that go before @param moreOfIds and of all unlisted ids
    */
-  leftToOthersOf(app: string): (left: number) => number {
-    let [need, met] = [0, 0];
-    for (const other of this.#active) {
-      if (other === app) continue;
-      const ofOther = this.#needOf(other);
-      need += ofOther;
-      met += Math.min(ofOther, this.usedBy(other));
-    }
-    const least = this.isLong ? 0 : this.headroom;
-    return (left) => least + Math.max(0, Math.ceil(need - met * left - ROUNDING));
+  isBeyond(app: string, at: number, more = 0, moreOfIds = more): boolean {
+    const { limit } = this.window;
+    const share = this.of(app);
+    const used = this.usedBy(app) - firstAfter(this.window.leaves(app), at) + more;
+    const isListed = this.#facts.apps.isListed(app);
+    if (share >= limit) return false;
+    // Fractions of a call belong to the listed apps.
+    if (isListed) return used > share;
+    const ofGroup = this.#ofGroup(app);
+    if (this.isLong || ofGroup >= limit) return used >= share;
+    if (!this.#isGreedy(app)) return used >= Math.max(2, share);
+    const most = Math.max(1, ofGroup - Math.floor(this.#headroom / 2));
+    return used >= share || this.#usedByIds * this.#leftAt(at) + moreOfIds + 1 > most;
   }
 
-  /** What an app is likely to need of its share in a whole window. */
+  /** Whether an unlisted id asks for at least half as many calls as the average id. */
+  #isGreedy(app: string): boolean {
+    const { apps, asked } = this.#facts;
+    const byIds = [...asked].flatMap(([id, calls]) => (apps.isListed(id) ? [] : [calls]));
+    const sum = byIds.reduce((total, calls) => total + calls, 0);
+    return (asked.get(app) ?? 0) * byIds.length >= sum / 2;
+  }
+
+  /** Permits that a call must leave free at an instant. The parameters are those of `isBeyond`. */
+  leave({ app, priority, isDue = false }: PlannedCall, at: number, more = 0, moreOfIds = more): number {
+    const { apps, reserve } = this.#facts;
+    const { limit } = this.window;
+    const isBesideListed = !apps.isListed(app) && apps.listed().length > 0;
+    const reserved = priority === "interactive" ? 0 : Math.floor(limit * reserve);
+    const isBeyond = this.isBeyond(app, at, more, moreOfIds);
+    if (this.isLong) {
+      const toOthers = isBeyond ? this.leftToOthersOf(app, this.#leftAt(at)) : 0;
+      return Math.max(reserved, isBesideListed ? this.#leftToListed() : 0, toOthers);
+    }
+    const keepsHeadroom = isBeyond || (isBesideListed && this.of(app) >= limit);
+    if (isDue) return Math.max(reserved, keepsHeadroom ? Math.ceil(this.#headroom * 0.8) : 0);
+    return Math.max(
+      reserved,
+      (keepsHeadroom ? this.#headroom : 0) + (isBeyond ? this.leftToOthersOf(app) : 0),
+    );
+  }
+
+  /** Permits that will be free at an instant if no more calls are sent. */
+  freeAt(at: number): number {
+    const { limit, spent, remaining } = this.window;
+    return Math.min(limit, spent + remaining, remaining + this.#freedAt(at));
+  }
+
+  /** At these instants, more permits may be free. */
+  instants(): number[] {
+    const { freeAt, windowMs } = this.window;
+    const last = freeAt.at(-1) ?? this.#facts.now;
+    const stepMs = (this.#facts.now + windowMs - last) / STEPS;
+    const steps = this.#unknown() > 0 ? Array.from({ length: STEPS }, (_, n) => last + (n + 1) * stepMs) : [];
+    return [...freeAt, ...steps];
+  }
+
+  /** How many of the calls that count now have left the window at an instant. */
+  #freedAt(at: number): number {
+    const { freeAt, windowMs } = this.window;
+    const last = freeAt.at(-1) ?? this.#facts.now;
+    if (at <= last) return firstAfter(freeAt, at);
+    const ms = Math.max(1, this.#facts.now + windowMs - last);
+    return freeAt.length + this.#unknown() * Math.min(1, (at - last) / ms);
+  }
+
+  /** How many calls have no known instant at which they leave the window. They are assumed to leave evenly. */
+  #unknown(): number {
+    const { spent, freeAt } = this.window;
+    return freeAt.length < MOST_FREE_INSTANTS ? 0 : Math.max(0, spent - freeAt.length);
+  }
+
+  /** The part of the calls that count now which still counts at an instant. */
+  #leftAt(at: number): number {
+    return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.window.spent));
+  }
+
+  /** What the other apps are likely to need of a long window, and have not used. */
+  leftToOthersOf(app: string, left = 1): number {
+    let missing = 0;
+    let met = 0;
+    for (const other of this.#active) {
+      if (other === app) continue;
+      const need = this.#needOf(other);
+      missing += need;
+      met += Math.min(need, this.usedBy(other));
+    }
+    return Math.max(0, Math.ceil(missing - met * left - ROUNDING));
+  }
+
   #needOf(app: string): number {
-    const { asked, apps } = this.#facts;
     const share = this.of(app);
+    const { apps, asked } = this.#facts;
     const least = apps.isListed(app) ? share * LEAST_NEED : 0;
     const likely = this.isLong
       ? Math.max(this.usedBy(app) * GROWTH, least)
-      : ((asked.get(app) ?? 0) * SWING * this.window.windowMs) / ASKED_MS;
+      : (Math.max(0, (asked.get(app) ?? 0) - ONE_CALL) * this.window.windowMs) / ASKED_MS;
     return Math.min(share, likely);
   }
 
+  /** Permits of a long window that unlisted ids leave free for the listed apps. */
+  #leftToListed(): number {
+    const { limit, spent } = this.window;
+    return Math.ceil(limit * (1 - this.#facts.apps.unlistedShare()) - (spent - this.#usedByIds));
+  }
+
+  /** The share of all unlisted ids together, in calls, with this app among the active ones. */
+  #ofGroup(app?: string): number {
+    const { listed, group } = this.#weightsWith(app);
+    return (this.window.limit * group) / (listed + group);
+  }
+
   /** @returns the weights of the listed apps, of the unlisted ids, and of their group, with this app among the active ones */
-  #weightsWith(app: string): Record<"listed" | "ids" | "group", number> {
+  #weightsWith(app?: string): Record<"listed" | "ids" | "group", number> {
     const { weightOf, isListed } = this.#facts.apps;
-    const joins = this.#active.has(app) ? 0 : weightOf(app);
-    const listed = this.#weights.listed + (isListed(app) ? joins : 0);
-    const ids = this.#weights.ids + (isListed(app) ? 0 : joins);
+    let { listed, ids } = this.#weights;
+    if (app !== undefined && !this.#active.has(app)) {
+      if (isListed(app)) listed += weightOf(app);
+      else ids += weightOf(app);
+    }
     return { listed, ids, group: listed > 0 ? Math.min(ids, listed) : ids };
   }
 }
@@ -156,8 +251,7 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
     const { name, windowMs, remaining, freeAt } = shared.window;
     const [share, used] = [shared.of(app), shared.usedBy(app)];
     // In a long window, an app may use more than its share.
-    const most = Math.max(share, used + remaining - shared.leftToOthersOf(app)(1));
-    const limit = shared.isLong ? most : share;
+    const limit = shared.isLong ? Math.max(share, used + remaining - shared.leftToOthersOf(app)) : share;
     return {
       name,
       limit,
@@ -178,4 +272,15 @@ export function dayFreeAt(app: string, { state, apps, now }: Situation): number 
   const today = state.today.get(app);
   const perDay = apps.perDayOf(app);
   return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
+}
+
+/** @returns the index of the first instant after an instant */
+function firstAfter(instants: readonly number[], instant: number): number {
+  let [low, high] = [0, instants.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((instants[middle] ?? 0) > instant) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

@@ -119,13 +119,21 @@ export class LocalLimiter implements Limiter {
       windows: windows.map((window) => {
         const { windowMs, limit } = window;
         const byApp = log.byApp(windowMs, now);
+        const leaves = (app: string): number[] => log.freeInstants(windowMs, now, MOST_FREE_INSTANTS, app);
         if (this.#fullUntil > now && isShort(window))
-          return { ...window, spent: limit, remaining: 0, freeAt: repeated(this.#fullUntil, limit), byApp };
+          return {
+            ...window,
+            spent: limit,
+            remaining: 0,
+            freeAt: repeated(this.#fullUntil, limit),
+            byApp,
+            leaves,
+          };
         const spent = log.spent(windowMs, now);
         // When more calls count than the limit permits, the first ones that leave the window free nothing.
         const over = Math.max(0, spent - limit);
         const freeAt = log.freeInstants(windowMs, now, over + MOST_FREE_INSTANTS).slice(over);
-        return { ...window, spent, remaining: Math.max(0, limit - spent), freeAt, byApp };
+        return { ...window, spent, remaining: Math.max(0, limit - spent), freeAt, byApp, leaves };
       }),
       today: daysOf(log, perDay, now),
       newsElsewhere: { at: 0, news: [] },

@@ -269,7 +269,7 @@ export class SharedLimiter implements Limiter {
     const isShared = this.#isShared(at);
     // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
     if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)
-      return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map() };
+      return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map(), leaves: () => [] };
     const own = this.#slot.log.spent(windowMs, at);
     const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, own];
     const spent = shared + reported;
@@ -277,7 +277,9 @@ export class SharedLimiter implements Limiter {
     const known = this.#apps.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
     const freeAt = [...known, ...repeated(at + windowMs, spent).slice(known.length)];
-    return { ...window, spent, remaining, freeAt, byApp: this.#apps.byApp(windowMs, at) };
+    const leaves = (app: string): number[] =>
+      this.#apps.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS, app);
+    return { ...window, spent, remaining, freeAt, byApp: this.#apps.byApp(windowMs, at), leaves };
   }
 
   readonly announce: Limiter["announce"] = (news) => {
