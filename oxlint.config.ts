@@ -145,7 +145,7 @@ const LAYERS: Layer[] = [
       "src/usage/rolling-maximum.ts",
       "src/usage/rate-window.ts",
     ],
-    ["interface", "usage", "ratelimit"],
+    ["interface", "usage", "ratelimit", "process"],
     { pure: true },
   ),
 ];

@@ -18,31 +18,59 @@ export interface Queued extends AppCall {
 /** `Retry-After` is in whole seconds, so callers come back up to so long after their permit is free. */
 const ROUNDED_MS = 1_000;
 
+/** Larger than the rounding errors in sums of fractions. */
+const ROUNDING = 1e-6;
 /** If more permits become free one after the other, only some of these instants are looked at. */
 const MOST_INSTANTS = 200;
+
+/** Another app, and its calls that may go before the call. */
+interface Other {
+  readonly queued: readonly Queued[] | undefined;
+  /** How many calls it asks for in a minute. */
+  readonly asked: number;
+  readonly used: number;
+  readonly share: number;
+}
 
 export class Forecast {
   readonly situation: Situation;
   readonly #call: PlannedCall;
-  readonly #all: readonly Queued[];
+  readonly #queued: readonly Queued[];
   readonly #urgent: readonly Queued[];
-  readonly #equal: readonly Queued[];
+  /** The calls that are as urgent, by app. */
+  readonly #equal: ReadonlyMap<string, readonly Queued[]>;
+  readonly #listed: readonly Other[];
+  readonly #ids: readonly Other[];
 
   /** @param queued the calls that may go before the call */
   constructor(situation: Situation, call: PlannedCall, queued: readonly Queued[] = []) {
     const rank = ({ priority }: AppCall): number => PRIORITIES.indexOf(priority);
     this.situation = situation;
     this.#call = call;
-    this.#all = queued;
+    this.#queued = queued;
     this.#urgent = queued.filter((one) => rank(one) < rank(call));
-    this.#equal = queued.filter((one) => rank(one) === rank(call));
+    const equal = queued.filter((one) => one.priority === call.priority);
+    this.#equal = Map.groupBy(equal, ({ app }) => app);
+    const { turns, apps, asked } = situation;
+    const others = new Set([...asked.keys(), ...this.#equal.keys()]);
+    others.delete(call.app);
+    const ofApps = (isListed: boolean): Other[] =>
+      [...others]
+        .filter((app) => apps.isListed(app) === isListed)
+        .map((app) => {
+          const share = turns.of(app);
+          const used = turns.usedParts(app)[1] * share;
+          return { queued: this.#equal.get(app), asked: asked.get(app) ?? 0, used, share };
+        });
+    this.#listed = ofApps(true);
+    this.#ids = ofApps(false);
   }
 
   /** The first instant at which the call is likely to get a permit and takes it from no caller that was told to come back. */
   earliest(): number {
     const { now, windows } = this.situation;
     const start = Math.max(now, dayFreeAt(this.#call.app, this.situation));
-    const promised = this.#equal.filter(({ app, from }) => app === this.#call.app && from > now);
+    const promised = (this.#equal.get(this.#call.app) ?? []).filter(({ from }) => from > now);
     const tight = promised.map(({ from }) => ({ from, lacks: this.#lacksAt(from) }));
     const isFree = (at: number): boolean => {
       const lacks = this.#lacksAt(at);
@@ -55,7 +83,7 @@ export class Forecast {
     const freed = windows.flatMap((shares) => shares.instants());
     // The permits of these calls are free again a window later.
     const again = windows.flatMap(({ window: { windowMs } }) =>
-      this.#all.map(({ dueAt }) => dueAt + windowMs),
+      this.#queued.map(({ dueAt }) => dueAt + windowMs),
     );
     const later = [...freed, ...again].filter((at) => at > start).toSorted((a, b) => a - b);
     const step = Math.ceil(later.length / MOST_INSTANTS);
@@ -85,36 +113,37 @@ export class Forecast {
 
   /** How many calls that go before the call count at an instant: all, those of its app, and those of all unlisted ids. */
   #aheadAt(at: number, windowMs: number): Record<"all" | "ofApp" | "ofIds", number> {
-    const isDue = ({ from, dueAt }: Queued): boolean => from <= at + ROUNDED_MS && dueAt > at - windowMs;
-    const { turns, apps, asked, now } = this.situation;
+    const { turns, apps, now } = this.situation;
     const { app } = this.#call;
-    const byApp = new Map<string, number>();
-    for (const { app: one, weight } of this.#equal.filter(isDue))
-      byApp.set(one, (byApp.get(one) ?? 0) + weight);
-    const ofApp = byApp.get(app) ?? 0;
-    // Other apps go on asking.
+    const dueOf = (queued: readonly Queued[] = []): number => {
+      let sum = 0;
+      for (const { from, dueAt, weight } of queued)
+        if (from <= at + ROUNDED_MS && dueAt > at - windowMs) sum += weight;
+      return sum;
+    };
     const minutes = Math.min(at - now, windowMs) / 60_000;
-    for (const [one, calls] of asked) byApp.set(one, Math.max(byApp.get(one) ?? 0, calls * minutes));
-    byApp.delete(app);
-    const ofListed = [...byApp].filter(([one]) => apps.isListed(one));
-    const ofOtherIds = [...byApp].filter(([one]) => !apps.isListed(one));
-    /** Those that go before the app has used this part of its share. */
-    const before = (part: number, calls: typeof ofListed): number =>
-      sumOf(calls.map(([one, most]) => within(most, turns.callsUpTo(part, one))));
-    const urgent = sumOf(this.#urgent.filter(isDue).map(({ weight }) => weight));
+    /** The calls of others that go before their app, or their group, has used this part of its share. */
+    const before = (part: number, others: readonly Other[]): number => {
+      let sum = 0;
+      for (const { queued, asked, used, share } of others)
+        // Other apps go on asking.
+        sum += within(
+          Math.max(dueOf(queued), asked * minutes),
+          Math.floor(part * share - used + ROUNDING) + 1,
+        );
+      return sum;
+    };
+    const ofApp = dueOf(this.#equal.get(app));
+    const urgent = dueOf(this.#urgent);
     if (apps.isListed(app)) {
       const [part] = turns.usedParts(app, ofApp);
-      const ofIds = within(sumOf(ofOtherIds.map(([, calls]) => calls)), turns.callsUpTo(part));
-      return { all: urgent + ofApp + before(part, ofListed) + ofIds, ofApp, ofIds };
+      const ofIds = within(before(Number.POSITIVE_INFINITY, this.#ids), turns.callsOfIdsUpTo(part));
+      return { all: urgent + ofApp + before(part, this.#listed) + ofIds, ofApp, ofIds };
     }
-    const ofIds = ofApp + before(turns.usedParts(app, ofApp)[1], ofOtherIds);
+    const ofIds = ofApp + before(turns.usedParts(app, ofApp)[1], this.#ids);
     const [part] = turns.usedParts(app, ofApp, ofIds);
-    return { all: urgent + ofIds + before(part, ofListed), ofApp, ofIds };
+    return { all: urgent + ofIds + before(part, this.#listed), ofApp, ofIds };
   }
-}
-
-function sumOf(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0);
 }
 
 function within(most: number, calls: number): number {

@@ -1,4 +1,5 @@
 /** The share of each app in each window, and what it must leave to others. Pure. docs/fairness.md explains the rules. */
+import { memoize } from "../../process/memoize.ts";
 import type { Apps } from "../apps.ts";
 import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import type { ShareOfWindow } from "../overview.ts";
@@ -58,7 +59,7 @@ export function situationOf(facts: Facts, inFlight: WindowState): Situation {
 }
 
 /** The shares of a window. */
-export class Shares {
+class Shares {
   readonly window: WindowState;
   readonly isLong: boolean;
   readonly #facts: Facts;
@@ -86,12 +87,12 @@ export class Shares {
   }
 
   /** An app's share, in calls. */
-  of(app: string): number {
+  readonly of = memoize((app): number => {
     const { isListed, weightOf } = this.#facts.apps;
     const { listed, ids, group } = this.#weightsWith(app);
     const weight = isListed(app) ? weightOf(app) : (group * weightOf(app)) / ids;
     return (this.window.limit * weight) / (listed + group);
-  }
+  });
 
   usedBy(app: string): number {
     return this.window.byApp.get(app) ?? 0;
@@ -109,11 +110,9 @@ export class Shares {
     return isListed ? [own, own] : [(this.#usedByIds + moreOfIds) / this.#ofGroup(app), own];
   }
 
-  /** How many more calls an app makes until it has used this part of its share; or all unlisted ids, if no app is given. */
-  callsUpTo(part: number, app?: string): number {
-    if (app === undefined) return Math.floor(part * this.#ofGroup() - this.#usedByIds) + 1;
-    const [, used] = this.usedParts(app);
-    return Math.floor((part - used) * this.of(app) + ROUNDING) + 1;
+  /** How many more calls unlisted ids make until they have used this part of their share. */
+  callsOfIdsUpTo(part: number): number {
+    return Math.floor(part * this.#ofGroup() - this.#usedByIds + ROUNDING) + 1;
   }
 
   /**
@@ -123,7 +122,7 @@ export class Shares {
   isBeyond(app: string, at: number, more = 0, moreOfIds = more): boolean {
     const { limit } = this.window;
     const share = this.of(app);
-    const used = this.usedBy(app) - firstAfter(this.window.leaves(app), at) + more;
+    const used = this.usedBy(app) - firstAfter(this.#leaves(app), at) + more;
     const isListed = this.#facts.apps.isListed(app);
     if (share >= limit) return false;
     // Fractions of a call belong to the listed apps.
@@ -135,13 +134,15 @@ export class Shares {
     return used >= share || this.#usedByIds * this.#leftAt(at) + moreOfIds + 1 > most;
   }
 
+  readonly #leaves = memoize((app) => this.window.leaves(app));
+
   /** Whether an unlisted id asks for at least half as many calls as the average id. */
-  #isGreedy(app: string): boolean {
+  readonly #isGreedy = memoize((app): boolean => {
     const { apps, asked } = this.#facts;
     const byIds = [...asked].flatMap(([id, calls]) => (apps.isListed(id) ? [] : [calls]));
     const sum = byIds.reduce((total, calls) => total + calls, 0);
     return (asked.get(app) ?? 0) * byIds.length >= sum / 2;
-  }
+  });
 
   /** Permits that a call must leave free at an instant. The parameters are those of `isBeyond`. */
   leave({ app, priority, isDue = false }: PlannedCall, at: number, more = 0, moreOfIds = more): number {
@@ -197,18 +198,21 @@ export class Shares {
     return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.window.spent));
   }
 
-  /** What the other apps are likely to need of a long window, and have not used. */
+  /** What the other apps are likely to need, and have not used. @param left the part of the used calls that still counts */
   leftToOthersOf(app: string, left = 1): number {
-    let missing = 0;
-    let met = 0;
-    for (const other of this.#active) {
-      if (other === app) continue;
-      const need = this.#needOf(other);
-      missing += need;
-      met += Math.min(need, this.usedBy(other));
-    }
-    return Math.max(0, Math.ceil(missing - met * left - ROUNDING));
+    const { need, met } = this.#needBeside(app);
+    return Math.max(0, Math.ceil(need - met * left - ROUNDING));
   }
+
+  /** What the other apps are likely to need, and what they have of it. */
+  readonly #needBeside = memoize((app) => {
+    const others = [...this.#active].filter((other) => other !== app);
+    const needs = others.map((other) => [this.#needOf(other), this.usedBy(other)] as const);
+    return {
+      need: needs.reduce((sum, [need]) => sum + need, 0),
+      met: needs.reduce((sum, [need, used]) => sum + Math.min(need, used), 0),
+    };
+  });
 
   #needOf(app: string): number {
     const share = this.of(app);
