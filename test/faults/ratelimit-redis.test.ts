@@ -95,6 +95,15 @@ it("limiters share a limit but for their own purses, and a slot that is given ba
   expect(await takeAll(next.limiter)).toBe(0);
 });
 
+it("a replica that stops reports all calls of its purse, however many", async () => {
+  const server = await redisForTest();
+  const { limiter } = join(server, { windows: [{ name: "1m", limit: 12_000, windowMs: 60_000 }] });
+  await isShared(limiter);
+  for (let call = 0; call < 600; call++) await take(limiter);
+  await limiter.close();
+  expect(await server.command("ZCARD", `${PREFIX}own`)).toBe(600);
+});
+
 it("a call that ignores the limits may be sent at once, also by a replica without a slot", async () => {
   const { limiter } = join(await redisForTest());
   expect(limiter.state()).toMatchObject({ mode: "joining", hasSlot: false });
