@@ -69,17 +69,15 @@ export function createCounters(now: () => number) {
 function createSteps<Step>(stepMs: number, most: number, create: () => Step) {
   /** By the number of the step since the epoch. */
   const kept = new Map<number, Step>();
-  let current = create();
-  let currentFrom = Number.POSITIVE_INFINITY;
   function at(now: number): Step {
-    if (now >= currentFrom && now < currentFrom + stepMs) return current;
     const number = Math.floor(now / stepMs);
-    // There are later steps if the clock was set back.
-    for (const step of kept.keys()) if (step > number || step <= number - most) kept.delete(step);
-    current = kept.get(number) ?? create();
-    currentFrom = number * stepMs;
-    kept.set(number, current);
-    return current;
+    let step = kept.get(number);
+    if (step === undefined) {
+      // There are later steps if the clock was set back.
+      for (const one of kept.keys()) if (one > number || one <= number - most) kept.delete(one);
+      kept.set(number, (step = create()));
+    }
+    return step;
   }
   function read(now: number) {
     at(now);
