@@ -2,7 +2,6 @@ import { CommanderError } from "commander";
 
 /** Exit codes of every command (docs/admin.md). */
 export const EXIT = {
-  done: 0,
   /** The command failed, or the result of its check is negative. */
   failed: 1,
   /** The command line has a mistake. */

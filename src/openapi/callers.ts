@@ -170,7 +170,5 @@ function records(resource: SearchResource, service: string, isPage: boolean): Js
 }
 
 function inPath(name: string, description: string, example: number, bounds: Json): DocumentedParameter {
-  return { ...REQUIRED_IN_PATH, name, description, schema: { type: "integer", ...bounds }, example };
+  return { name, in: "path", required: true, description, schema: { type: "integer", ...bounds }, example };
 }
-
-const REQUIRED_IN_PATH = { in: "path", required: true } as const;

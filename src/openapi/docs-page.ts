@@ -62,9 +62,8 @@ function parameterTable(parameters: readonly DocumentedParameter[]): string {
   return table(["Name", "Meaning", "Example"], rows);
 }
 
-function valuesOf({ type, items, prefixItems, enum: values, minimum, maximum }: Schema): string {
-  if (prefixItems !== undefined) return "";
-  if (type === "array") return `Separated by commas. ${items === undefined ? "" : valuesOf(items)}`;
+function valuesOf({ type, items = {}, enum: values, minimum, maximum }: Schema): string {
+  if (type === "array") return `Separated by commas. ${valuesOf(items)}`;
   if (values !== undefined) return `Values: ${values.map((value) => `\`${value}\``).join(", ")}.`;
   if (maximum !== undefined && maximum < Number.MAX_SAFE_INTEGER) return `${minimum ?? ""} to ${maximum}.`;
   return "";

@@ -15,6 +15,7 @@ export interface Schema extends Json {
 export interface DocumentedParameter {
   readonly name: string;
   readonly in: "query" | "path" | "header";
+  readonly required?: true;
   readonly description: string;
   readonly schema: Schema;
   readonly example: unknown;
