@@ -69,14 +69,16 @@ export function createCounters(now: () => number) {
 function createSteps<Step>(stepMs: number, most: number, create: () => Step) {
   /** By the number of the step since the epoch. */
   const kept = new Map<number, Step>();
+  let latest = Number.NaN;
   function at(now: number): Step {
     const number = Math.floor(now / stepMs);
-    let step = kept.get(number);
-    if (step === undefined) {
+    if (number !== latest) {
       // There are later steps if the clock was set back.
       for (const one of kept.keys()) if (one > number || one <= number - most) kept.delete(one);
-      kept.set(number, (step = create()));
+      latest = number;
     }
+    const step = kept.get(number) ?? create();
+    kept.set(number, step);
     return step;
   }
   function read(now: number) {

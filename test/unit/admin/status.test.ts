@@ -154,6 +154,9 @@ describe("the counters", () => {
         ),
       );
     expect(counted()).toEqual([Array(180).fill(5), Array(90).fill(20), [480, 480, 480, 360]]);
+    at = NOON + 20 * MINUTE;
+    for (const later of [at, at + 5_000]) add((at = later), "requests", "cached");
+    expect(counted()[0]?.slice(-2)).toEqual([6, 1]);
     at = NOON - MINUTE;
     expect(counted()).toEqual([[], [], []]);
   });
