@@ -229,10 +229,16 @@ export const DAYS: readonly Day[] = [
 /** A process that has just started is slow for a while. */
 const WARM_MS = 2 * MINUTE;
 
-/** A minute takes three seconds, or so long that no more than 40 calls arrive in a second. Windows longer than an hour keep their length, because other rules hold for them. */
-export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "countFromMs">> {
+/** A minute is so many times shorter, or so long that no more than 40 calls arrive in a second. Windows longer than an hour keep their length, because other rules hold for them. */
+export function shortened(
+  day: Day,
+  timesFaster: number,
+): Day & Required<Pick<Day, "windows" | "countFromMs">> {
   const { windows = WINDOWS, loads, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
-  const times = Math.min(20, (40 * 60) / loads.reduce((sum, { perMinute = 0 }) => sum + perMinute, 1));
+  const times = Math.min(
+    timesFaster,
+    (40 * 60) / loads.reduce((sum, { perMinute = 0 }) => sum + perMinute, 1),
+  );
   return {
     ...rest,
     windows: windows.map(({ limit, windowMs }) => ({

@@ -34,6 +34,8 @@ interface PromisesOptions {
 
 /** A promise that was not taken is forgotten this long after its instant. */
 const GRACE_MS = 2_000;
+/** Clocks and news are not exact, so a caller may come back so much before its time. */
+const EARLY_MS = 1_000;
 /** The weight of the latest promise in the part of promises that are taken. */
 const LEARNED = 0.05;
 /** If a smaller part is taken, promises do not count. */
@@ -74,7 +76,7 @@ export class Promises {
     this.#replicas = replicas;
   }
 
-  /** Call it when a caller asks. @returns the instant for which the caller was told to come back */
+  /** Call it when a caller asks. @returns the instant for which the caller was told to come back, unless it is much too early */
   take(request: UpstreamRequest): number | undefined {
     const now = this.#now();
     for (const { app } of chargesOf(request))
@@ -82,15 +84,14 @@ export class Promises {
     this.#forget();
     const name = nameOf(request);
     const own = this.#promised.get(name);
+    const elsewhere = this.#elsewhere.promised.get(name);
     if (own !== undefined) {
       this.#promised.delete(name);
       this.#learn(1);
-      return own.from;
-    }
-    const elsewhere = this.#elsewhere.promised.get(name);
-    if (elsewhere === undefined || isTaken(this.#taken, name, elsewhere)) return undefined;
-    this.#taken.set(name, elsewhere.from);
-    return elsewhere.from;
+    } else if (elsewhere === undefined || isTaken(this.#taken, name, elsewhere)) return undefined;
+    else this.#taken.set(name, elsewhere.from);
+    const from = own?.from ?? elsewhere?.from ?? now;
+    return from <= now + EARLY_MS ? from : undefined;
   }
 
   /** A caller is told to come back at an instant. */
@@ -106,7 +107,7 @@ export class Promises {
     this.tell();
   }
 
-  /** The promises, and the calls that wait at other replicas. @param takenAt the call is one that was promised for this instant */
+  /** The promises, and the calls that wait at other replicas. */
   queued(): Queued[] {
     this.#forget();
     const queued = [...this.#elsewhere.waiting];

@@ -148,6 +148,20 @@ it.each([
   expect(await answered("web", 20)).toBe(10);
 });
 
+it("a caller that comes back much too early is treated like any other", async () => {
+  const { clock, ask } = createScene({ windows: [{ limit: 60, windowMs: MINUTE }] });
+  const answered = async (app: string, query: string): Promise<boolean> => {
+    const waiting = { ...waitingOf({ deadlineAt: clock.now() + SECOND }), apps: () => [app] };
+    return (await ask({ app, query, waiting })) === ANSWERED;
+  };
+  expect(await answered("quiet", "q")).toBe(true);
+  // A tenth of the window is left to others.
+  for (let n = 0; n < 53; n++) expect(await answered("hog", `q${n}`)).toBe(true);
+  for (const _ of [1, 2]) expect(await answered("hog", "same")).toBe(false);
+  await clock.advance(MINUTE + SECOND);
+  expect(await answered("hog", "same")).toBe(true);
+});
+
 it("the permit of a caller that does not come back is free for callers of other replicas", async () => {
   const clock = fakeTime();
   const windows = [{ limit: 2, windowMs: MINUTE }];
