@@ -44,7 +44,7 @@ const MOST_PROMISES = 500;
 /** How often the other replicas are told. */
 const TELL_MS = 250;
 /** The other replicas know a call after this time. */
-const KNOWN_MS = 400;
+const KNOWN_MS = 350;
 /** Older news is ignored, because Redis is away. */
 const OUTDATED_MS = 1_000;
 const NOTHING: Told = { at: 0, news: [] };
