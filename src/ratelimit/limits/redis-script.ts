@@ -71,8 +71,9 @@ export interface Reply {
   readonly joinedBy: number;
   /** [6] How far the script's time may be ahead: the largest value of all replicas. */
   readonly slackMs: number;
-  /** The sizes of the own purses, for the next request. */
+  /** The sizes of the own purses, and what counts in the windows of all processes, for the next request. */
   readonly purses?: { readonly name: string };
+  readonly counts: object;
   readonly slot?: number;
   /** [4] The calls of all slots, if the purse of the slot is new to this process: a slot, a blank and an id; the instant; and so on. */
   readonly inherited?: readonly string[];

@@ -39,12 +39,12 @@ local function span(ms) return ms * (1 + request.drift) + state.slackMs end
 local function count(key, ms) return redis.call('ZCOUNT', key, '(' .. int(now - span(ms)), '+inf') end
 
 -- A debt is a number of calls that count in one window, and of which no instants are known.
-local function owed(w)
-  local debt = state.debts[int(w.windowMs)]
+local function owed(ms)
+  local debt = state.debts[int(ms)]
   return debt and debt.till > now and debt.count or 0
 end
-local function owe(w, number)
-  state.debts[int(w.windowMs)] = { count = number, till = now + span(w.windowMs + state.countMs) }
+local function owe(ms, number)
+  state.debts[int(ms)] = { count = number, till = now + span(ms + state.countMs) }
 end
 
 local function readState()
@@ -71,23 +71,30 @@ local function ownTotal(purses, ms) return purses and purses.replicas * (purses.
 local function sharedLimit(w)
   return w.limit - math.max(ownTotal(request.purses, w.windowMs), ownTotal(state.purses, w.windowMs))
 end
-local function room(w) return sharedLimit(w) - count(SHARED, w.windowMs) - owed(w) end
+local function spent(ms) return count(SHARED, ms) + owed(ms) end
+local function room(w) return sharedLimit(w) - spent(w.windowMs) end
 
--- [5] Data were lost. `counts` are what counted `ageMs` ago: `windows` of a reply. `purses` are the sizes of the slots. All
--- processes must join again.
+-- [5] Data were lost. `counts` are those of a reply `ageMs` ago: by window, the calls that counted, and the highest limit of
+-- all processes, because those with other limits go on with what this process knows. `purses` are the sizes of the slots.
+-- All processes must join again.
 local function lose(counts, ageMs, purses)
   state.purses = purses or request.purses
-  local most = 0
   for _, w in ipairs(windows) do
-    local known, granted = counts[int(w.windowMs)], sharedLimit(shortest) * (math.ceil(span(ageMs) / shortest.windowMs) + 1)
-    local sum = (known and known[1] or sharedLimit(w)) + granted
-    if w ~= shortest then owe(w, math.max(sum, owed(w))) end
+    local known = counts[int(w.windowMs)] or { sharedLimit(w), 0 }
+    counts[int(w.windowMs)] = { known[1], math.max(known[2], sharedLimit(w)) }
+  end
+  local most, granted = 0, counts[int(shortest.windowMs)][2] * (math.ceil(span(ageMs) / shortest.windowMs) + 1)
+  for name, known in pairs(counts) do
+    local ms = tonumber(name)
+    known[1] = math.max(known[1] + granted, owed(ms))
+    if ms ~= shortest.windowMs then owe(ms, known[1]) end
   end
   for _, size in pairs(state.purses.own) do most = math.max(most, size) end
   for k = 1, math.max(state.purses.replicas, #state.slots) do
     state.slots[k] = { holder = UNKNOWN, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most }
   end
   redis.call('DEL', SHARED, OWN)
+  state.counts = counts
   state.epoch, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, {}
   -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
   state.openAt, state.since = now + span(shortest.windowMs + state.countMs) + request.unknownMs, now
@@ -135,7 +142,7 @@ local function adoptOldBudget()
   if not text then return false end
   local oldTime = clock + cjson.decode(text).offset
   for _, w in ipairs(windows) do
-    owe(w, owed(w) + redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.windowMs), '+inf'))
+    owe(w.windowMs, owed(w.windowMs) + redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.windowMs), '+inf'))
   end
   redis.call('DEL', OLD_STATE, OLD_SENDS)
   state.openAt = math.max(state.openAt, now + request.joinMs)
@@ -151,7 +158,7 @@ local function resize()
   for _, w in ipairs(windows) do
     if count(OWN, w.windowMs) > room(w) then return false end
   end
-  for _, w in ipairs(windows) do owe(w, owed(w) + count(OWN, w.windowMs)) end
+  for _, w in ipairs(windows) do owe(w.windowMs, owed(w.windowMs) + count(OWN, w.windowMs)) end
   redis.call('DEL', OWN)
   state.slots, state.purses = {}, request.purses
   return true
@@ -280,11 +287,13 @@ local function work(reply)
   for i, w in ipairs(windows) do rooms[i] = room(w) end
   for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs) end
   for i, w in ipairs(windows) do
-    reply.windows[int(w.windowMs)] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), count(OWN, w.windowMs) }
+    local name = int(w.windowMs)
+    reply.windows[name] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), count(OWN, w.windowMs) }
+    state.counts[name] = { 0, math.max(sharedLimit(w), state.counts[name] and state.counts[name][2] or 0) }
   end
+  for name, known in pairs(state.counts) do known[1] = spent(tonumber(name)) end
   redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   if request.isTick then tick(reply) end
-  state.counts = reply.windows
 end
 
 readState()
@@ -302,5 +311,5 @@ me.seq, me.number, me.at = state.seq, request.number, now
 state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
 redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
-reply.joinedBy, reply.purses, reply.slackMs = me.joinedBy, state.purses, state.slackMs
+reply.joinedBy, reply.purses, reply.counts, reply.slackMs = me.joinedBy, state.purses, state.counts, state.slackMs
 return cjson.encode(reply)

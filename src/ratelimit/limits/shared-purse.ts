@@ -379,7 +379,7 @@ export class SharedLimiter implements Limiter {
   /** What each command tells the script about this process. */
   #about(askedAt: number): object {
     const { process, clock } = this.#options;
-    const [heard, last] = [this.#heard, this.#last];
+    const heard = this.#heard;
     return {
       ...scriptSettings(this.#config, this.#windows, this.#options),
       process,
@@ -388,8 +388,8 @@ export class SharedLimiter implements Limiter {
       // [5] The sequence number in the last reply.
       seen: heard?.seq ?? 0,
       // [5] What counted in the shared purse then, and how long ago that was.
-      counts: last?.windows ?? {},
-      countsMs: last === undefined ? 0 : askedAt - last.askedAt,
+      counts: heard?.counts ?? {},
+      countsMs: heard === undefined ? 0 : askedAt - heard.askedAt,
       // [5] The sizes of the own purses in the last reply.
       knownPurses: heard?.purses,
       // [6] Absent before the first reply.

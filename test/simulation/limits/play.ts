@@ -13,7 +13,7 @@ const { FIRST, SEED } = process.env;
 /** Histories that are played at the same time: while one waits for Redis, another goes on. */
 const LANES = 16;
 /** Histories that once exceeded a limit, or used too little. */
-const ONCE_FAILED = [464, 2_075, 20_067, 30_419, 100_340, 112_561, 200_141, 200_232, 300_167];
+const ONCE_FAILED = [464, 2_075, 20_067, 30_419, 100_340, 112_561, 200_141, 200_232, 201_870, 300_167];
 
 /** @param part of `parts`: each file plays one part, on a core of its own */
 export function playPart(part: number, { parts, histories }: { parts: number; histories: number }): void {

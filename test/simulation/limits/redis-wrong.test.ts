@@ -12,7 +12,10 @@ const WINDOW_MS = 4_000;
 
 const stage = stageForFile();
 
-function twoReplicas(lua = LUA): { world: World; cutOff: Replica; knowing: Replica } {
+function twoReplicas(
+  lua = LUA,
+  more: Partial<Plan> = {},
+): { world: World; cutOff: Replica; knowing: Replica } {
   const random = createRandom(1);
   const plan: Plan = {
     ...drawPlan(random),
@@ -22,18 +25,19 @@ function twoReplicas(lua = LUA): { world: World; cutOff: Replica; knowing: Repli
     dispatchers: [5, 5],
     redisRate: 1,
     unsettled: 0,
+    ...more,
   };
   const world = createWorld(stage(), plan, random, lua);
   world.isHealed = true;
   return { world, cutOff: start(world, 0), knowing: start(world, 1) };
 }
 
-async function mostCalls({ replicas, server, arrivals }: World): Promise<number> {
+async function mostCalls({ replicas, server, arrivals }: World, windowMs = WINDOW_MS): Promise<number> {
   for (const replica of replicas) replica.isAlive = false;
   await server.data.idle();
   await server.data.remove();
   expect(arrivals.length).toBeGreaterThan(2 * LIMIT);
-  return mostWithin(arrivals, WINDOW_MS);
+  return mostWithin(arrivals, windowMs);
 }
 
 /** @returns the most calls in a window */
@@ -78,6 +82,24 @@ it("the limit is kept when Redis goes back to older data again and again", async
     await clock.advance(3 * WINDOW_MS - 1_300);
   }
   expect(await mostCalls(world)).toBeLessThanOrEqual(LIMIT);
+});
+
+it("a long limit is kept when a new process, which has lower limits, is the first to notice that data were lost", async () => {
+  const windowMs = 5 * WINDOW_MS;
+  const windows = (short: number, long: number) => [
+    { name: "4s", limit: short, windowMs: WINDOW_MS },
+    { name: "20s", limit: long, windowMs },
+  ];
+  const { world, cutOff, knowing } = twoReplicas(LUA, { windows: windows(LIMIT, 3 * LIMIT) });
+  const { clock, server } = world;
+  await clock.advance(12_000);
+  world.config = { ...world.config, windows: windows(LIMIT / 4, LIMIT) };
+  start(world, 2);
+  await clock.advance(500);
+  for (const replica of [cutOff, knowing]) replica.frozenUntil = clock.monotonic() + 600;
+  server.data.empty();
+  await clock.advance(windowMs);
+  expect(await mostCalls(world, windowMs)).toBeLessThanOrEqual(3 * LIMIT);
 });
 
 it("the limit is kept while Redis' clock runs too fast or too slowly, and jumps forward and back", async () => {

@@ -113,7 +113,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "5",
     what: "longer windows begin anew after a loss",
-    change: ["owe(w, math.max(sum, owed(w)))", ""],
+    change: ["if ms ~= shortest.windowMs then owe(ms, known[1]) end", ""],
     plan: { faults: ["empty", "roll-back"] },
   },
   {
