@@ -90,6 +90,10 @@ export class Admission {
     this.#factor = Math.min(FACTOR.most, Math.max(FACTOR.least, next));
   }
 
+  isRedisAway(): boolean {
+    return isAway(this.#options.limiter.state());
+  }
+
   /** What decisions are based on now. */
   situation(): Situation {
     const { limiter, apps } = this.#options;

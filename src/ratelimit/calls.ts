@@ -229,9 +229,13 @@ export class Calls {
   /** Starts jobs again at the instant at which a permit will be free. */
   #wake(): void {
     this.#cancelNext();
-    if (this.#waiting.size === 0 || this.#nextAt === Number.POSITIVE_INFINITY) return;
+    if (this.#waiting.size === 0) return;
     const delayMs = Math.min(LOOK_EVERY_MS, Math.max(1, Math.ceil(this.#nextAt - this.#now())));
-    this.#cancelNext = this.#options.clock.after(delayMs, () => this.#startJobs());
+    this.#cancelNext = this.#options.clock.after(delayMs, () => {
+      // When Redis has been away for a while, calls wait no longer.
+      if (this.admission.isRedisAway()) for (const entry of this.#waiting) this.#refuse(entry);
+      this.#startJobs();
+    });
   }
 
   /** Chooses the call that goes next, and lasts as long as this call. */
