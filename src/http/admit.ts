@@ -58,6 +58,7 @@ export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets 
     record.query = canonicalQuery;
 
     const { priority, mayForceRefresh } = identify.rightsOf(record.app);
+    const acceptEncoding = headers["accept-encoding"];
     const request = {
       id: record.id,
       method,
@@ -65,7 +66,7 @@ export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets 
       priority,
       mayForceRefresh,
       format,
-      coding: coding(headers["accept-encoding"] ?? ""),
+      coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
       ifNoneMatch: headers["if-none-match"],
       ifModifiedSince: headers["if-modified-since"],
       directives,
