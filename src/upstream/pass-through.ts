@@ -5,7 +5,9 @@
  * There is no retry. If the status, the beginning or a short body show that it is no answer of the API, the caller gets a
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
+import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
+import { Readable } from "node:stream";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
 
@@ -170,37 +172,45 @@ async function stream(
   const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
   const body = isEncoded ? [await decodedBody(answer, headAt, upstream.maxBodyBytes)] : answer;
 
-  let hasBegun = false;
-  function begin(first: Buffer): void {
-    if (!beginsLikeAnswer(first, resource))
-      throw new UpstreamFault("malformed", "the body does not begin like an answer");
-    hasBegun = true;
-    sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
-    begun.resolve();
+  async function* guarded(): AsyncGenerator<Buffer> {
+    let hasBegun = false;
+    const begin = (first: Buffer): void => {
+      if (!beginsLikeAnswer(first, resource))
+        throw new UpstreamFault("malformed", "the body does not begin like an answer");
+      hasBegun = true;
+      sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
+      guard.pipe(sink.response);
+      begun.resolve();
+    };
+    let held = Buffer.alloc(0);
+    for await (const chunk of body) {
+      const unsent = Buffer.concat([held, chunk]);
+      passing.bytes += chunk.length;
+      if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
+      if (call.signature.some((part) => unsent.includes(part)))
+        throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
+      const passed = unsent.subarray(0, Math.max(0, unsent.length - HELD_BYTES));
+      held = unsent.subarray(passed.length);
+      if (passed.length === 0) continue;
+      if (!hasBegun) begin(passed);
+      yield passed;
+    }
+    // The stream also ends if the last chunk of the body is missing.
+    if (!answer.complete) throw new UpstreamFault("cut-body");
+    if (!hasBegun) {
+      const { problem } = call.judge({ status: 200, headers, headAt, body: held });
+      if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
+      begin(held);
+    }
+    yield held;
   }
-  let held = Buffer.alloc(0);
-  for await (const chunk of body) {
-    const unsent = Buffer.concat([held, chunk]);
-    passing.bytes += chunk.length;
-    if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
-    if (call.signature.some((part) => unsent.includes(part)))
-      throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
-    const passed = unsent.subarray(0, Math.max(0, unsent.length - HELD_BYTES));
-    held = unsent.subarray(passed.length);
-    if (passed.length === 0) continue;
-    if (!hasBegun) begin(passed);
-    // The response keeps what the caller does not read yet, so a slow caller does not slow down the upstream.
-    sink.response.write(passed);
-  }
-  // The stream also ends if the last chunk of the body is missing.
-  if (!answer.complete) throw new UpstreamFault("cut-body");
-  if (!hasBegun) {
-    const { problem } = call.judge({ status: 200, headers, headAt, body: held });
-    if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
-    begin(held);
-  }
-  sink.response.end(held);
-  if (question.request.method !== "HEAD") sink.passed(passing.bytes);
+
+  // The buffer holds a whole body, so a caller that reads slowly does not slow down the upstream.
+  const guard = Readable.from(guarded(), { objectMode: false, highWaterMark: upstream.maxBodyBytes });
+  // Count in the tick in which the response ends, because the request may be logged in the next tick.
+  guard.once("end", () => question.request.method !== "HEAD" && sink.passed(passing.bytes));
+  guard.read(0);
+  await once(guard, "end");
 }
 
 /**
