@@ -77,7 +77,9 @@ export class Respond {
       response,
       start: (headers) => {
         record.outcome = "bypass";
-        response.writeHead(200, this.#withCallerHead(headOfStream(question, headers), arrival));
+        const head = this.#withCallerHead(headOfStream(question, headers), arrival);
+        for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
+        response.statusCode = 200;
       },
       passed: (bytes) => void (record.bytes += bytes),
     };

@@ -7,7 +7,8 @@
  */
 import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
-import { Readable } from "node:stream";
+import { pipeline, Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
 
@@ -18,14 +19,14 @@ import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
-import { collect, decodedAnswer, exchange, UpstreamFault } from "./send.ts";
+import { collect, exchange, UpstreamFault } from "./send.ts";
 import { jsonContentType, judgeFault, REPEATED_SIGNATURE } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
 export interface StreamSink {
   readonly response: ServerResponse;
-  /** Begins the response with these headers about its content. */
-  readonly start: (headers: Readonly<Record<string, string>>) => void;
+  /** Sets the status and headers of the response, from the upstream's headers. */
+  readonly start: (headers: IncomingHttpHeaders) => void;
   /** Reports the bytes of the body. */
   readonly passed: (bytes: number) => void;
 }
@@ -146,7 +147,7 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
     call.over(refused?.status ?? 200, refused?.body.length ?? passing.bytes, verdict, refused?.headAt);
     if (verdict !== undefined) begun.reject(verdict.problem);
   } catch (error) {
-    const fault = error instanceof UpstreamFault ? error : new UpstreamFault("cut-body");
+    const fault = faultIn(error);
     const verdict = judgeFault(fault);
     call.over(fault.kind, passing.bytes, verdict);
     begun.reject(verdict.problem);
@@ -168,9 +169,10 @@ async function stream(
   const { headers } = answer;
   const { resource } = question.query;
   call.begun(200, undefined, headAt);
-  // The call asks for no content coding. If the answer has one nevertheless, it is decoded as a whole.
-  const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
-  const body = isEncoded ? [await decodedBody(answer, headAt, upstream.maxBodyBytes)] : answer;
+  const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+  if (coding !== "identity" && coding !== "gzip")
+    throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
+  const isZipped = coding === "gzip";
 
   async function* guarded(): AsyncGenerator<Buffer> {
     let hasBegun = false;
@@ -178,19 +180,19 @@ async function stream(
       if (!beginsLikeAnswer(first, resource))
         throw new UpstreamFault("malformed", "the body does not begin like an answer");
       hasBegun = true;
-      sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
+      sink.start(passedHeaders(headers, resource, isZipped, clock.now()));
       guard.pipe(sink.response);
       begun.resolve();
     };
     let held = Buffer.alloc(0);
-    for await (const chunk of body) {
-      const unsent = Buffer.concat([held, chunk]);
+    for await (const chunk of isZipped ? pipeline(answer, createGunzip(), () => undefined) : answer) {
+      const body = Buffer.concat([held, chunk]);
       passing.bytes += chunk.length;
       if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
-      if (call.signature.some((part) => unsent.includes(part)))
+      if (call.signature.some((part) => body.includes(part)))
         throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
-      const passed = unsent.subarray(0, Math.max(0, unsent.length - HELD_BYTES));
-      held = unsent.subarray(passed.length);
+      const passed = body.subarray(0, Math.max(0, body.length - HELD_BYTES));
+      held = body.subarray(passed.length);
       if (passed.length === 0) continue;
       if (!hasBegun) begin(passed);
       yield passed;
@@ -225,17 +227,19 @@ function beginsLikeAnswer(bytes: Buffer, resource: Resource): boolean {
   return bytes.toString("latin1", 0, 64).trimStart().startsWith("{");
 }
 
-async function decodedBody(answer: IncomingMessage, headAt: number, maxBytes: number): Promise<Buffer> {
-  const { headers } = answer;
-  const encoded = await collect(answer, maxBytes);
-  return decodedAnswer({ status: 200, headers, headAt, body: encoded }, maxBytes).body;
+function faultIn(error: unknown): UpstreamFault {
+  if (error instanceof UpstreamFault) return error;
+  const isZipped = String(Object(error).code).startsWith("Z_");
+  return isZipped
+    ? new UpstreamFault("bad-encoding", "the gzip body cannot be decoded")
+    : new UpstreamFault("cut-body");
 }
 
 /** @returns the upstream's headers about the content */
 function passedHeaders(
   headers: IncomingHttpHeaders,
   resource: Resource,
-  isEncoded: boolean,
+  isZipped: boolean,
   now: number,
 ): Record<string, string> {
   const { etag, lastModified } = validatorsIn(headers, now);
@@ -243,8 +247,8 @@ function passedHeaders(
   return {
     "content-type": resource === "images" ? "image/jpeg" : jsonContentType(type),
     // The caller gets the decoded body, so length and entity tag of an encoded one are not valid (RFC 9110, section 8.8.3.3).
-    ...(!isEncoded && length !== undefined && { "content-length": length }),
-    ...(!isEncoded && etag !== undefined && { etag }),
+    ...(!isZipped && length !== undefined && { "content-length": length }),
+    ...(!isZipped && etag !== undefined && { etag }),
     ...(lastModified !== undefined && { "last-modified": lastModified }),
   };
 }

@@ -4,7 +4,7 @@
 import { Problem } from "../errors.ts";
 import { pause } from "../process/clock.ts";
 import type { Question } from "../query/request.ts";
-import type { SendPermit } from "../ratelimit/throttled.ts";
+import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.ts";
 import { fetchAnswer, UpstreamFault } from "./send.ts";
 import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
@@ -41,11 +41,10 @@ export function createAsk(options: CallOptions): AskUpstream {
       // The random factor, 0.5 to 1.5, spreads the retries of many calls.
       await pause(clock, upstream.retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
       if (total.signal.aborted) throw first.problem;
-      const { hasNewCredentials } = first;
+      const { problem, hasNewCredentials } = first;
       const abandoned = AbortSignal.any([waiting.abandoned, total.signal]);
-      // A caller whose deadline passes in the queue for the retry gets `deadline-exceeded`, because a call was sent.
-      const again = { ...waiting, abandoned, inQueue: () => undefined };
-      const second = await send({ question, cause: "retry", hasNewCredentials, waiting: again }).catch(
+      const inTime = refusingWith(problem, { ...waiting, abandoned });
+      const second = await send({ question, cause: "retry", hasNewCredentials, waiting: inTime }).catch(
         (error: unknown) => {
           // The retry got no permit within the time limit, so the caller gets the problem of the first call.
           if (error instanceof Problem) return first;
@@ -57,6 +56,15 @@ export function createAsk(options: CallOptions): AskUpstream {
     } finally {
       stopTotal?.();
     }
+  };
+}
+
+/** @returns the same waiters. If a deadline passes in the queue for the retry, the waiter gets `failed`. */
+function refusingWith(failed: Problem, waiting: Waiting): Waiting {
+  return {
+    ...waiting,
+    inQueue: (refuseLate) =>
+      waiting.inQueue((waiter) => (refuseLate(waiter) === undefined ? undefined : failed)),
   };
 }
 

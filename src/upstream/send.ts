@@ -56,16 +56,18 @@ type SetLimit = (ms: number, kind: UpstreamFaultKind) => void;
  * Rejects with an `UpstreamFault` or the error of `read`. The connection is then reset, unless the whole answer was read.
  * @param read reads the body. There is no time limit unless it sets one. `headAt`: when the head arrived, by the monotonic clock
  */
-export function exchange<T>(
+export async function exchange<T>(
   outgoing: http.ClientRequest,
   { until, sendBy = Number.POSITIVE_INFINITY, limits, clock }: Timing,
   read: (answer: http.IncomingMessage, headAt: number, limit: SetLimit) => Promise<T>,
 ): Promise<T> {
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const head = Promise.withResolvers<http.IncomingMessage>();
+  const failed = Promise.withResolvers<never>();
   let answer: http.IncomingMessage | undefined;
   let cancelLimit: () => void = () => undefined;
-  function fail(error: unknown): void {
-    reject(error);
+  function fail(fault: UpstreamFault): void {
+    cancelLimit();
+    failed.reject(fault);
     // After the end of the answer, the connection may already belong to another call.
     if (answer?.readableEnded !== true) resetCall(outgoing);
   }
@@ -86,26 +88,31 @@ export function exchange<T>(
     const { reason } = until;
     fail(reason instanceof UpstreamFault ? reason : new UpstreamFault("given-up", "the caller hung up"));
   }
+  // It may fail while nothing waits for it.
+  failed.promise.catch(() => undefined);
   outgoing.on("error", (error) => fail(faultOf(error, outgoing.reusedSocket)));
   outgoing.on("upgrade", (_response, socket) => {
     // Without this, Node would close the connection without an event, and the request would wait for a timeout.
     socket.destroy();
     fail(new UpstreamFault("malformed", "the upstream switched to another protocol"));
   });
-  outgoing.once("response", (response) => {
-    answer = response;
-    cancelLimit();
-    read(response, clock.monotonic(), limit).then(resolve, fail);
-  });
+  outgoing.once("response", head.resolve);
   until.addEventListener("abort", onAbort, { once: true });
-  limit(limits.connectTimeoutMs, "connect-timeout");
-  if (until.aborted) onAbort();
-  else if (outgoing.socket) onSocket(outgoing.socket);
-  else outgoing.once("socket", onSocket);
-  return promise.finally(() => {
+  try {
+    limit(limits.connectTimeoutMs, "connect-timeout");
+    if (until.aborted) onAbort();
+    else if (outgoing.socket) onSocket(outgoing.socket);
+    else outgoing.once("socket", onSocket);
+    answer = await Promise.race([failed.promise, head.promise]);
+    cancelLimit();
+    return await Promise.race([failed.promise, read(answer, clock.monotonic(), limit)]);
+  } catch (error) {
+    fail(error instanceof UpstreamFault ? error : new UpstreamFault("cut-body"));
+    throw error;
+  } finally {
     cancelLimit();
     until.removeEventListener("abort", onAbort);
-  });
+  }
 }
 
 /** Makes one request, and collects its answer. Rejects only with an `UpstreamFault`. */
@@ -178,7 +185,7 @@ const USUAL_RATIO = 10;
 const MIN_CHUNK = 1_024;
 
 /** Decodes the body of an answer. At once, because a thread takes three times as much CPU. @throws {UpstreamFault} */
-export function decodedAnswer(answer: RawAnswer, maxOutputLength: number): RawAnswer {
+function decodedAnswer(answer: RawAnswer, maxOutputLength: number): RawAnswer {
   const { status, headers, body } = answer;
   const coding = headers["content-encoding"]?.trim().toLowerCase() ?? "";
   if (coding === "" || coding === "identity") return answer;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Throttled } from "../../../src/ratelimit/throttled.ts";
+import type { RefuseLate, Throttled } from "../../../src/ratelimit/throttled.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, NO_DEADLINE, rawUpstream } from "./support.ts";
 
@@ -23,6 +23,29 @@ it("a connection that the upstream has closed is replaced once: a reset of the n
 });
 
 describe("the retry", () => {
+  it("gives a caller whose deadline passes in its queue the problem of the first attempt", async () => {
+    const url = await httpUpstream((response) => void response.writeHead(500).end());
+    const door = Promise.withResolvers<void>();
+    const [refusal, told] = [new Problem("quota-exceeded"), Promise.withResolvers<RefuseLate>()];
+    let isQueued = true;
+    const throttled: Throttled = async (order, job) => {
+      if (order.cause !== "retry") return await job(() => undefined, {});
+      order.waiting.inQueue(() => (isQueued ? refusal : undefined));
+      await door.promise;
+      isQueued = false;
+      return await job(() => undefined, {});
+    };
+    const { attempt } = attempting({ baseUrl: url, throttled });
+    const waiting = { ...NO_DEADLINE, inQueue: told.resolve };
+    const failed = attempt(LISTINGS, waiting).catch((error: unknown) => error);
+    const refuseLate = await told.promise;
+    const hasty = { app: "web", priority: "interactive" } as const;
+    expect(refuseLate(hasty)).toMatchObject({ code: "upstream-error" });
+    door.resolve();
+    expect(await failed).toMatchObject({ code: "upstream-error" });
+    expect(refuseLate(hasty)).toBeUndefined();
+  });
+
   it("is sent after the delay, and is signed then", async () => {
     const times: number[] = [];
     const url = await httpUpstream((response, nth) => {
