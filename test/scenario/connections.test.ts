@@ -40,6 +40,15 @@ describe("pipelined requests", () => {
     expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
+  it("are read no faster than they are answered", async () => {
+    const gateway = await startGateway();
+    const large = `X-Pad: ${"x".repeat(7_000)}`;
+    const ids = Array.from({ length: 300 }, (_, at) => String(at));
+    const asked = ids.map((id) => request("/areas?limit=1", id, large));
+    const raw = exchangeRaw(gateway.port, asked.join("") + request("/nowhere", "last", "Connection: close"));
+    expect(answersIn(await raw)).toEqual([...ids.map((id) => `200 ${id}`), "404 last"]);
+  });
+
   it("are forgotten when their caller hangs up", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold("/sold");
@@ -48,6 +57,8 @@ describe("pipelined requests", () => {
     await gateway.sandbox.waitForRequests(1);
     socket.resetAndDestroy();
     await new Promise((resolve) => void socket.once("close", resolve));
+    // A connection with waiting requests is not read, so the gateway notices the end when it answers.
+    gateway.sandbox.release();
     expect(await gateway.logged('"msg":"request"', '"gone-0"')).toMatchObject({ outcome: "abandoned" });
     expect((await gateway.get("/nowhere")).status).toBe(404);
     expect(gateway.sandbox.requests()).toHaveLength(1);

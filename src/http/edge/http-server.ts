@@ -13,11 +13,12 @@ import type { Constants } from "../../config/timeouts-and-limits.ts";
 import type { CertificatePair } from "../../config/secrets/read-secret-files.ts";
 import type { Context } from "../../context.ts";
 import { Problem } from "../../errors.ts";
-import { atMostEvery } from "../../process/clock.ts";
+import { atMostEvery, type Clock } from "../../process/clock.ts";
 import type { Random } from "../../process/random.ts";
 import type { HttpServer } from "../../process/listen.ts";
 import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitSocketBuffers } from "./socket-buffers.ts";
+import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "../problem-response.ts";
 import { connectionWith, withEncodedUrl } from "./raw-urls.ts";
 import { parserProblem } from "./request-validation.ts";
@@ -38,22 +39,17 @@ export interface HttpServerOptions extends Pick<Context, "clock" | "observer"> {
 
 /** What is known of a connection after its first request. */
 interface Connection {
-  /** The response to the latest request. */
+  /** The response to the latest request. Responses to pipelined requests wait for each other. */
   latest: ServerResponse;
-  /** How many pipelined requests wait until those before them are answered. */
-  waiting: number;
+  /** Later requests on this connection get no answer. */
+  isLast: boolean;
 }
 
 type Connections = WeakMap<Duplex, Connection>;
 
-/** The most requests that wait on one connection. A client that reads its responses does not send so many at once. */
-const MAX_WAITING = 100;
-
 /** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
 const WARN_EVERY_MS = 60_000;
-/** How long a refused caller has to close its side. Until then its bytes are read and dropped. */
-const LINGER_MS = 1_000;
 
 /** @returns the server, not yet listening */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
@@ -68,8 +64,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     insecureHTTPParser: false,
     // Node would answer a missing Host with an empty 400. `checkHead` refuses it with a problem.
     requireHostHeader: false,
-    // Then two Host headers are not a host, and `checkHead` refuses them. Otherwise Node would keep the first one.
-    joinDuplicateHeaders: true,
   };
   const server = certificate
     ? createTlsServer({ ...settings, ...tlsWith(certificate), handshakeTimeout: limits.headersTimeoutMs })
@@ -120,7 +114,7 @@ function createListener(
     }),
   );
   const watchUnsent = limitUnsent(limits.writeTimeoutMs);
-  function handle(message: IncomingMessage, response: ServerResponse): void {
+  const handle = limitPipelining((message, response) => {
     serve(message, response);
     if (isSent(response) && server.listening) return;
     // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
@@ -128,29 +122,25 @@ function createListener(
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
     watchUnsent(response);
-  }
+  });
 
   return (message, response) => {
     const { socket } = message;
-    const known = connections.get(socket);
+    let connection = connections.get(socket);
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
-    if (known?.latest.shouldKeepAlive === false) return;
-    const isTooMany = known === undefined && isOneTooMany(socket);
-    const connection = known ?? { latest: response, waiting: 0 };
+    if (connection?.isLast) return;
+    const isTooMany = connection === undefined && isOneTooMany(socket);
+    if (connection === undefined)
+      connections.set(socket, (connection = { latest: response, isLast: isTooMany }));
     connection.latest = response;
-    connections.set(socket, connection);
     // The connection of an encoded URL, which is no `Socket`, has no other requests.
-    const isLast = isTooMany || !(socket instanceof Socket) || offersUpgrade(message);
-    if (isLast || (ignoreContent === true && hasContent(message))) response.shouldKeepAlive = false;
-    if (isTooMany && !healthChecks.includes(message.url ?? ""))
-      return refuse(response, limits, random.requestId());
-    // Node gives a response its socket when the responses before it have ended.
-    if (response.socket !== null) return handle(message, response);
-    if (++connection.waiting >= MAX_WAITING) return void socket.destroy();
-    response.once("socket", () => {
-      connection.waiting--;
-      handle(message, response);
-    });
+    connection.isLast ||=
+      !(socket instanceof Socket) ||
+      offersUpgrade(message) ||
+      (ignoreContent === true && hasContent(message));
+    if (connection.isLast) response.shouldKeepAlive = false;
+    if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, random.requestId());
+    else handle(message, response);
   };
 }
 
@@ -166,47 +156,31 @@ function refuseNonRequests(
 ): void {
   /** Connections that are not read any more. Further bytes on them cause further errors. */
   const refused = new WeakSet<Duplex>();
-  function openOn(socket: Duplex): ServerResponse | undefined {
-    const latest = connections.get(socket)?.latest;
-    return latest?.writableFinished === false && !latest.destroyed ? latest : undefined;
-  }
-  /**
-   * Writes a refusal to the bare socket and closes it.
-   * @param earlier the response that is finished first, if there is one
-   */
-  function refuseRaw(socket: Duplex, problem: Problem, earlier: ServerResponse | undefined): void {
+  function refuseRaw(socket: Duplex, problem: Problem): void {
     if (refused.has(socket)) return;
     refused.add(socket);
     // Node has removed its own listener from the socket of a CONNECT. A reset without a listener ends the process.
     socket.on("error", () => socket.destroy());
-    if (earlier) earlier.once("close", () => endWith(socket, problem));
-    else endWith(socket, problem);
-  }
-  function endWith(socket: Duplex, problem: Problem): void {
-    if (!socket.writable) return void socket.destroy();
-    socket.resume();
-    socket.once(
-      "close",
-      clock.after(LINGER_MS, () => socket.destroy()),
-    );
-    socket.end(problemBytes(problem, random.requestId()));
+    refuseOn(socket, connections.get(socket)?.latest, problemBytes(problem, random.requestId()), clock);
   }
   server.on("clientError", (error, socket) => {
-    const open = openOn(socket);
-    const head = open === undefined && !refused.has(socket) ? withEncodedUrl(error) : undefined;
-    if (head !== undefined && socket instanceof Socket) {
+    const latest = connections.get(socket)?.latest;
+    const head = latest?.writableFinished === false ? undefined : withEncodedUrl(error);
+    if (head !== undefined && socket instanceof Socket && !refused.has(socket)) {
       refused.add(socket);
       return void again.emit("connection", connectionWith(head, socket));
     }
     const problem = parserProblem(error, limits);
-    // Then the response waits for request content that does not arrive, and the refusal replaces it.
-    const isStuck = problem.code === "request-timeout" && open?.req.complete === false && !ignoreContent;
-    refuseRaw(socket, problem, isStuck && !open.headersSent ? undefined : open);
+    // The open response waits for request content that does not arrive, so the refusal replaces that response.
+    if (problem.code === "request-timeout" && latest?.req.complete === false && !ignoreContent) {
+      if (latest.headersSent) return void socket.destroy();
+      connections.delete(socket);
+    }
+    refuseRaw(socket, problem);
   });
   server.on("connect", (_message, socket) => {
     const detail = "The gateway does not support CONNECT.";
-    const headers = { Allow: "GET, HEAD" };
-    refuseRaw(socket, new Problem("method-not-allowed", { detail, headers }), openOn(socket));
+    refuseRaw(socket, new Problem("method-not-allowed", { detail, headers: { Allow: "GET, HEAD" } }));
   });
 }
 
@@ -238,4 +212,20 @@ function problemBytes(problem: Problem, id: string): Buffer {
   );
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`, ...lines, "", ""].join("\r\n");
   return Buffer.concat([Buffer.from(head, "latin1"), body]);
+}
+
+/** How long a refused caller has to close its side. Until then its bytes are read and dropped. */
+const LINGER_MS = 1_000;
+
+/** Writes a refusal to the bare socket and closes it. A response in progress is finished first. */
+function refuseOn(socket: Duplex, earlier: ServerResponse | undefined, refusal: Buffer, clock: Clock): void {
+  if (earlier !== undefined && !earlier.writableFinished && !earlier.destroyed)
+    return void earlier.once("close", () => refuseOn(socket, undefined, refusal, clock));
+  if (!socket.writable) return void socket.destroy();
+  socket.resume();
+  socket.once(
+    "close",
+    clock.after(LINGER_MS, () => socket.destroy()),
+  );
+  socket.end(refusal);
 }

@@ -3,7 +3,7 @@
  * percent-encoded, and the request is parsed again.
  */
 import type { Socket } from "node:net";
-import { Duplex, finished } from "node:stream";
+import { Duplex } from "node:stream";
 
 /** Method, target and version, then the other lines of the head up to its end. All bytes are printable or beyond ASCII. */
 const HEAD = /^(GET|HEAD) (\/[\x21-\x7e\x80-\xff]*)( HTTP\/1\.[01]\r\n(?:[^\r\n]+\r\n)*\r\n)$/;
@@ -33,7 +33,8 @@ export function connectionWith(head: Buffer, socket: Socket): Duplex {
     },
   });
   connection.push(head);
-  finished(socket, () => connection.destroy());
+  socket.on("error", () => connection.destroy());
+  socket.once("close", () => connection.destroy());
   const { remoteAddress, remotePort } = socket;
   const setTimeout = (ms: number): void => void socket.setTimeout(ms);
   // Node calls this method after the last response.

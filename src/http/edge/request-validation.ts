@@ -18,6 +18,8 @@ const isHost = memoize((host) => HOST.test(host));
 /** A target in absolute form (RFC 9112, section 3.2.2). The group is its host and port. */
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 type Head = Pick<IncomingMessage, "url" | "headers" | "httpVersion" | "rawHeaders">;
+/** A colon, a space and the line end. */
+const AROUND_HEADER_BYTES = 4;
 
 /**
  * Checks the request line and the headers.
@@ -29,23 +31,13 @@ type Head = Pick<IncomingMessage, "url" | "headers" | "httpVersion" | "rawHeader
  */
 export function checkHead(message: Head, limits: HeadLimits, target = message.url ?? "/"): void {
   const { headers, httpVersion, rawHeaders } = message;
-  const { maxUrlBytes, maxHeaderBytes, maxHeaders } = limits;
-  if (target.length > maxUrlBytes) {
-    throw new Problem("uri-too-long", { detail: `URLs may be at most ${maxUrlBytes} bytes long.` });
-  }
-  if (rawHeaders.length > maxHeaders * 2) {
-    throw new Problem("headers-too-large", { detail: `A request may have at most ${maxHeaders} headers.` });
-  }
-  // Each header also has a colon, a space and the line end.
-  const bytes = rawHeaders.reduce((sum, text) => sum + text.length, rawHeaders.length * 2);
-  if (bytes > maxHeaderBytes) {
-    const detail = `All headers together may be at most ${maxHeaderBytes} bytes long.`;
-    throw new Problem("headers-too-large", { detail });
+  if (target.length > limits.maxUrlBytes) {
+    throw new Problem("uri-too-long", { detail: `URLs may be at most ${limits.maxUrlBytes} bytes long.` });
   }
   // Node's parser also accepts HTTP/0.9 and version 2.0.
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
     throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
-  checkHost(message, target);
+  checkHost(message, checkSizeAndCountHosts(rawHeaders, limits), target);
   const framing = headers["transfer-encoding"];
   if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
     throw malformed("This Transfer-Encoding is not supported.");
@@ -54,10 +46,31 @@ export function checkHead(message: Head, limits: HeadLimits, target = message.ur
     throw new Problem("expectation-failed", { detail: "There is an Expect header." });
 }
 
-function checkHost({ headers: { host }, httpVersion }: Head, target: string): void {
-  if (host === undefined && httpVersion === "1.1") throw malformed("The Host header is missing.");
-  if (host !== undefined && !isHost(host))
-    throw malformed("The Host header is not one host, with or without a port.");
+/** @returns how many Host headers there are; Node keeps only the first one */
+function checkSizeAndCountHosts(
+  rawHeaders: readonly string[],
+  { maxHeaders, maxHeaderBytes }: HeadLimits,
+): number {
+  let detail: string | undefined;
+  let bytes = 0;
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    bytes += name.length + (rawHeaders[at + 1] ?? "").length + AROUND_HEADER_BYTES;
+    if (name.length === "host".length && name.toLowerCase() === "host") hosts++;
+  }
+  if (rawHeaders.length > maxHeaders * 2) detail = `A request may have at most ${maxHeaders} headers.`;
+  else if (bytes > maxHeaderBytes)
+    detail = `All headers together may be at most ${maxHeaderBytes} bytes long.`;
+  if (detail !== undefined) throw new Problem("headers-too-large", { detail });
+  return hosts;
+}
+
+function checkHost({ headers: { host }, httpVersion }: Head, hosts: number, target: string): void {
+  if (host === undefined) {
+    if (httpVersion === "1.1") throw malformed("The Host header is missing.");
+  } else if (!isHost(host)) throw malformed("The Host header is not a host, with or without a port.");
+  else if (hosts > 1) throw malformed("There are two Host headers.");
   const addressed = target.startsWith("/") ? undefined : ABSOLUTE.exec(target)?.[1];
   if (addressed !== undefined && !isHost(addressed)) throw malformed("The host in the URL is not valid.");
 }
