@@ -232,8 +232,10 @@ export class Calls {
     if (this.#waiting.size === 0) return;
     const delayMs = Math.min(LOOK_EVERY_MS, Math.max(1, Math.ceil(this.#nextAt - this.#now())));
     this.#cancelNext = this.#options.clock.after(delayMs, () => {
-      // When Redis has been away for a while, calls wait no longer.
-      if (this.admission.isRedisAway()) for (const entry of this.#waiting) this.#refuse(entry);
+      // Redis may have been away for a while, and what was forecast for a call may not have come.
+      const isAway = this.admission.isRedisAway();
+      for (const entry of this.#waiting)
+        if (isAway || entry.dueAt < this.#now() - LOOK_EVERY_MS) this.#refuse(entry);
       this.#startJobs();
     });
   }
