@@ -150,6 +150,15 @@ export class Admission {
     return left > 0 && (!hasWaited || left >= this.#latencyMs);
   }
 
+  /** Whether a call gets its permit too late, also if it goes before all others. */
+  isHopeless(request: UpstreamRequest): boolean {
+    const situation = this.situation();
+    const latest = situation.now + this.leftMs(request);
+    return chargesOf(request).every(
+      (charge) => new Forecast(situation, { ...charge, isDue: true }).earliest() > latest,
+    );
+  }
+
   leftMs({ waiting }: UpstreamRequest): number {
     return waiting.deadlineAt() - this.#options.clock.now();
   }

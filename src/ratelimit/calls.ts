@@ -232,12 +232,21 @@ export class Calls {
     if (this.#waiting.size === 0) return;
     const delayMs = Math.min(LOOK_EVERY_MS, Math.max(1, Math.ceil(this.#nextAt - this.#now())));
     this.#cancelNext = this.#options.clock.after(delayMs, () => {
-      // Redis may have been away for a while, and what was forecast for a call may not have come.
-      const isAway = this.admission.isRedisAway();
-      for (const entry of this.#waiting)
-        if (isAway || entry.dueAt < this.#now() - LOOK_EVERY_MS) this.#refuse(entry);
+      this.#refuseHopeless();
       this.#startJobs();
     });
+  }
+
+  /** Refuses calls whose wait has become too long: Redis is away, or the forecast of a call did not come true. */
+  #refuseHopeless(): void {
+    if (this.#isObserving()) return;
+    const isAway = this.admission.isRedisAway();
+    for (const entry of this.#waiting) {
+      const isOverdue = entry.dueAt < this.#now() - LOOK_EVERY_MS;
+      const isLate = !isAway && isOverdue && this.admission.isHopeless(entry.request);
+      if (isLate) this.admission.waited(true);
+      if (isAway || isLate) this.#refuse(entry);
+    }
   }
 
   /** Chooses the call that goes next, and lasts as long as this call. */

@@ -4,7 +4,7 @@
  */
 import { PRIORITIES } from "../../telemetry/events.ts";
 import type { AppCall } from "../throttled.ts";
-import { dayFreeAt, type PlannedCall, type Situation } from "./shares.ts";
+import { dayFreeAt, type PlannedCall, ROUNDING, type Situation } from "./shares.ts";
 
 /** A call that waits, or that a caller was told to come back for. */
 export interface Queued extends AppCall {
@@ -18,8 +18,6 @@ export interface Queued extends AppCall {
 /** `Retry-After` is in whole seconds, so callers come back up to so long after their permit is free. */
 const ROUNDED_MS = 1_000;
 
-/** Larger than the rounding errors in sums of fractions. */
-const ROUNDING = 1e-6;
 /** If more permits become free one after the other, only some of these instants are looked at. */
 const MOST_INSTANTS = 200;
 
@@ -121,7 +119,8 @@ export class Forecast {
         if (from <= at + ROUNDED_MS && dueAt > at - windowMs) sum += weight;
       return sum;
     };
-    const minutes = Math.min(at - now, windowMs) / 60_000;
+    // A call that is due goes before calls that come later.
+    const minutes = this.#call.isDue === true ? 0 : Math.min(at - now, windowMs) / 60_000;
     /** The calls of others that go before their app, or their group, has used this part of its share. */
     const before = (part: number, others: readonly Other[]): number => {
       let sum = 0;

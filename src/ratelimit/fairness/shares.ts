@@ -2,6 +2,7 @@
 import { memoize } from "../../process/memoize.ts";
 import type { Apps } from "../apps.ts";
 import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
+import { indexAfter } from "../limits/window-log.ts";
 import type { ShareOfWindow } from "../overview.ts";
 import type { AppCall } from "../throttled.ts";
 
@@ -47,7 +48,7 @@ const ONE_CALL = 1.6;
 /** Calls without a known instant leave a window in this many steps. */
 const STEPS = 50;
 /** Larger than the rounding errors in sums of fractions. */
-const ROUNDING = 1e-6;
+export const ROUNDING = 1e-6;
 
 /** @param inFlight the calls in flight of this process, as a window */
 export function situationOf(facts: Facts, inFlight: WindowState): Situation {
@@ -122,7 +123,7 @@ class Shares {
   isBeyond(app: string, at: number, more = 0, moreOfIds = more): boolean {
     const { limit } = this.window;
     const share = this.of(app);
-    const used = this.usedBy(app) - firstAfter(this.#leaves(app), at) + more;
+    const used = this.usedBy(app) - indexAfter(this.#leaves(app), at) + more;
     const isListed = this.#facts.apps.isListed(app);
     if (share >= limit) return false;
     // Fractions of a call belong to the listed apps.
@@ -182,7 +183,7 @@ class Shares {
   #freedAt(at: number): number {
     const { freeAt, windowMs } = this.window;
     const last = freeAt.at(-1) ?? this.#facts.now;
-    if (at <= last) return firstAfter(freeAt, at);
+    if (at <= last) return indexAfter(freeAt, at);
     const ms = Math.max(1, this.#facts.now + windowMs - last);
     return freeAt.length + this.#unknown() * Math.min(1, (at - last) / ms);
   }
@@ -276,15 +277,4 @@ export function dayFreeAt(app: string, { state, apps, now }: Situation): number 
   const today = state.today.get(app);
   const perDay = apps.perDayOf(app);
   return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
-}
-
-/** @returns the index of the first instant after an instant */
-function firstAfter(instants: readonly number[], instant: number): number {
-  let [low, high] = [0, instants.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((instants[middle] ?? 0) > instant) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

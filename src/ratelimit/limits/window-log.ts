@@ -100,7 +100,7 @@ export class WindowLog {
 }
 
 /** @returns the index of the first instant after `instant` */
-function indexAfter(instants: readonly number[], instant: number): number {
+export function indexAfter(instants: readonly number[], instant: number): number {
   let low = 0;
   let high = instants.length;
   while (low < high) {
