@@ -164,7 +164,7 @@ function sharedLimits(service: RedisService, { config, clock, observer, metrics 
         redis: purseOf(origin),
         clock,
         process: replica,
-        timeout: service.timeout,
+        timeout: service.options.timeout,
         ledger: config.ledger,
         dataLost: () => metrics.record("gateway_budget_data_lost_total", {}),
       });

@@ -17,7 +17,7 @@ import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
 import { endOfCertificate, verifiedTls } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
-import { RedisFactory } from "../redis/connect.ts";
+import { createRedisClients } from "../redis/connect.ts";
 import { evictionPolicyOf } from "../redis/eviction.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
@@ -101,7 +101,7 @@ const CONNECT_MS = 3_000;
 
 async function checkRedis({ redis }: Config): Promise<Finding> {
   if (redis === null) return ["ok", "not set; this process keeps the budget alone"];
-  const client = new RedisFactory(() => redis).client();
+  const client = createRedisClients(() => redis).forCommands();
   try {
     await once(client, "ready", soon());
     const policy = await evictionPolicyOf(client);

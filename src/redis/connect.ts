@@ -7,7 +7,6 @@ import { Socket } from "node:net";
 import { AbstractConnector, Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
 
 import type { Config } from "../config/config.ts";
-import type { Secret } from "../config/secrets/secret.ts";
 import { verifiedTls } from "../process/tls.ts";
 
 /** A client for commands. */
@@ -15,14 +14,8 @@ export type RedisClient = Redis | Cluster;
 
 type RedisConfig = NonNullable<Config["redis"]>;
 
-export type RedisAddress = RedisConfig["nodes"][number];
-
 /** The settings of a connection. `password` overrides the password in the URL. */
-export interface RedisSettings extends Partial<Pick<RedisConfig, "password" | "sentinel" | "ca" | "pair">> {
-  readonly url: string | Secret;
-  readonly mode: RedisConfig["mode"];
-  readonly nodes: readonly RedisAddress[];
-}
+export type RedisSettings = Pick<RedisConfig, "url" | "mode" | "nodes"> & Partial<RedisConfig>;
 
 /** Lua scripts by the name of the client method that runs them. Without `numberOfKeys`, each call passes it first. */
 export type RedisScripts = Record<string, { readonly lua: string; readonly numberOfKeys?: number }>;
@@ -75,60 +68,55 @@ AbstractConnector.prototype.disconnect = function close(): void {
   disconnect.call(this);
 };
 
-/** Creates clients. They connect immediately, and reconnect when they lose their server. */
-export class RedisFactory {
-  /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
-  lastError: Error | undefined;
-  readonly #current: () => RedisSettings;
-  readonly #scripts: RedisScripts;
+export type RedisClients = ReturnType<typeof createRedisClients>;
 
-  /**
-   * The methods throw if the URL is malformed.
-   * @param current returns the settings, for each new client
-   * @param scripts of each client for commands
-   */
-  constructor(current: () => RedisSettings, scripts: RedisScripts = {}) {
-    this.#current = current;
-    this.#scripts = scripts;
-  }
-
-  /** A client for commands. */
-  client(): RedisClient {
-    const { mode, seeds, server, options } = planOf(this.#current());
-    const scripts = this.#scripts;
-    if (mode !== "cluster")
-      return this.#single({ ...options, ...server, scripts, enableAutoPipelining: true });
-    // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
-    return new Cluster(seeds, { ...CLUSTER, scripts, redisOptions: options }).on("error", () => undefined);
-  }
-
-  /**
-   * A client for subscriptions. On a Cluster it uses one node, and emits `end` when it loses that node.
-   * @param commands knows the nodes of a Cluster. Any of them works, because a published message reaches every node.
-   * @param attempt a counter, so that each attempt uses the next node
-   */
-  subscriber(commands: RedisClient, attempt: number): Redis {
-    const { mode, seeds, server, options } = planOf(this.#current());
-    if (mode !== "cluster") return this.#single({ ...options, ...server });
-    const known = commands instanceof Cluster ? commands.nodes() : [];
-    const nodes = known.map(({ options: { host = "", port = DEFAULT_PORT } }) => ({ host, port }));
-    const candidates = nodes.length > 0 ? nodes : seeds;
-    const node = candidates[attempt % candidates.length];
-    return this.#single({ ...options, ...node, retryStrategy: () => null });
-  }
+/**
+ * Creates clients. They connect immediately, and reconnect when they lose their server. Both functions throw if the URL is
+ * malformed.
+ * @param current returns the settings, for each new client
+ * @param scripts of each client for commands
+ */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createRedisClients(current: () => RedisSettings, scripts: RedisScripts = {}) {
+  let lastError: (Error & { code?: string }) | undefined;
 
   /** Commands wait for a connection, and fail as soon as it is lost or an attempt to connect fails. */
-  #single(options: Omit<RedisOptions, "replyMapping">): Redis {
+  function single(options: Omit<RedisOptions, "replyMapping">): Redis {
     return new Redis({ retryStrategy, maxRetriesPerRequest: 0, ...options })
-      .on("error", (error) => (this.lastError = error))
-      .on("ready", () => (this.lastError = undefined));
+      .on("error", (error) => (lastError = error))
+      .on("ready", () => (lastError = undefined));
   }
+
+  return {
+    /** Why the last connection failed, if it did. The errors of commands usually say only that the connection is closed. */
+    lastError: (): typeof lastError => lastError,
+    /** A client for commands. */
+    forCommands(): RedisClient {
+      const { mode, seeds, server, options } = planOf(current());
+      if (mode !== "cluster") return single({ ...options, ...server, scripts, enableAutoPipelining: true });
+      // Ignore its errors: the subscriber connects to the same nodes, and its errors say more.
+      return new Cluster(seeds, { ...CLUSTER, scripts, redisOptions: options }).on("error", () => undefined);
+    },
+    /**
+     * A client for subscriptions. On a Cluster it uses one node, and emits `end` when it loses that node.
+     * @param commands knows the nodes of a Cluster. Any of them works, because a published message reaches every node.
+     * @param attempt a counter, so that each attempt uses the next node
+     */
+    forMessages(commands: RedisClient, attempt: number): Redis {
+      const { mode, seeds, server, options } = planOf(current());
+      if (mode !== "cluster") return single({ ...options, ...server });
+      const known = commands instanceof Cluster ? commands.nodes() : [];
+      const nodes = known.map(({ options: { host = "", port = DEFAULT_PORT } }) => ({ host, port }));
+      const candidates = nodes.length > 0 ? nodes : seeds;
+      return single({ ...options, ...candidates[attempt % candidates.length], retryStrategy: () => null });
+    },
+  };
 }
 
 /** @returns the options of every connection, and where it goes: to `seeds` with a Cluster, else to `server` */
 function planOf(settings: RedisSettings) {
   const { url, mode, nodes, ca, pair, ...own } = settings;
-  const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
+  const parsed = URL.parse(url.reveal());
   // `URL.parse`, because the error of `new URL` contains the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
   const { protocol, hostname, port, pathname } = parsed;

@@ -52,8 +52,6 @@ const message = z.discriminatedUnion("kind", [
   }),
   /** The status page of a replica needs the texts of the others. */
   z.object({ kind: z.literal("status-wanted") }),
-  /** The text of a replica, which is in a key (replica-status.ts). */
-  z.object({ kind: z.literal("status"), replica: z.string(), text: z.string() }),
 ]);
 
 export type Message = z.infer<typeof message>;
@@ -74,48 +72,41 @@ export interface BusOptions {
 }
 
 const SEALED_AS = "a message";
+/** Longer texts are ignored. */
 const MOST_CHARACTERS = 64_000;
 
+export type Bus = ReturnType<typeof createBus>;
+
 /** A replica does not get its own messages. */
-export class Bus {
-  readonly channel: string;
-  readonly #options: BusOptions;
-  readonly #listeners: ((message: Message) => void)[] = [];
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createBus({ namespace, cache, replica, seal }: BusOptions) {
+  const listeners: ((message: Message) => void)[] = [];
 
-  constructor(options: BusOptions) {
-    this.#options = options;
-    this.channel = `${options.namespace}messages`;
-  }
-
-  /** @returns the text of a message, for a script that publishes it or a key that keeps it */
-  textOf(content: Message): string {
-    const { seal, replica, cache } = this.#options;
-    return seal.seal(SEALED_AS, JSON.stringify({ from: replica, cache, message: content }));
-  }
-
-  /**
-   * @param most a text with more characters is ignored
-   * @returns the message in a text; `undefined` if this replica or somebody else has written it
-   */
-  read(sealed: string, most = MOST_CHARACTERS): Message | undefined {
-    const { seal, replica, cache } = this.#options;
-    const text = seal.open(SEALED_AS, sealed, most);
+  /** @returns the message in a text; `undefined` if this replica or somebody else has written it */
+  function read(sealed: string): Message | undefined {
+    const text = seal.open(SEALED_AS, sealed, MOST_CHARACTERS);
     if (text === undefined) return undefined;
     const { data } = envelopeSchema.safeParse(JSON.parse(text));
     if (data === undefined || data.from === replica) return undefined;
     return data.cache === cache || data.message.kind === "circuit" ? data.message : undefined;
   }
 
-  on<K extends Message["kind"]>(kind: K, listener: (message: MessageOf<K>) => void): void {
-    const isWanted = (one: Message): one is MessageOf<K> => one.kind === kind;
-    this.#listeners.push((one) => {
-      if (isWanted(one)) listener(one);
-    });
-  }
-
-  /** Takes a text on the channel. */
-  receive(text: string): void {
-    const received = this.read(text);
-    if (received !== undefined) for (const listener of this.#listeners) listener(received);
-  }
+  return {
+    channel: `${namespace}messages`,
+    read,
+    /** @returns the text of a message, for a script that publishes it or a key that keeps it */
+    textOf: (content: Message): string =>
+      seal.seal(SEALED_AS, JSON.stringify({ from: replica, cache, message: content })),
+    on<K extends Message["kind"]>(kind: K, listener: (message: MessageOf<K>) => void): void {
+      const isWanted = (one: Message): one is MessageOf<K> => one.kind === kind;
+      listeners.push((one) => {
+        if (isWanted(one)) listener(one);
+      });
+    },
+    /** Takes a text on the channel. */
+    receive(text: string): void {
+      const received = read(text);
+      if (received !== undefined) for (const listener of listeners) listener(received);
+    },
+  };
 }

@@ -17,13 +17,19 @@
  */
 import { EventEmitter } from "node:events";
 
-import type { Clock } from "../process/clock.ts";
+import { type Clock, every } from "../process/clock.ts";
 import { RedisRefusal, StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
-import { type RedisClient, RedisFactory, type RedisScripts, type RedisSettings } from "./connect.ts";
-import { Bus, type BusOptions, type Message } from "./messages.ts";
-import { type RedisEvents, RedisSubscriber } from "./subscriber.ts";
+import {
+  createRedisClients,
+  type RedisClient,
+  type RedisClients,
+  type RedisScripts,
+  type RedisSettings,
+} from "./connect.ts";
+import { type Bus, type BusOptions, createBus, type Message } from "./messages.ts";
+import { createSubscriber, type RedisEvents } from "./subscriber.ts";
 
 /**
  * Runs a command.
@@ -62,10 +68,10 @@ const MEANWHILE =
 /** It starts to connect at once, and does not throw if the server is down. The constructor throws if the URL is malformed. */
 export class RedisService extends EventEmitter<RedisEvents> {
   readonly bus: Bus;
-  readonly timeout: CommandTimeout;
   readonly options: RedisServiceOptions;
-  readonly #factory: RedisFactory;
-  readonly #subscriber: RedisSubscriber;
+  readonly #clients: RedisClients;
+  readonly #subscriber: ReturnType<typeof createSubscriber>;
+  readonly #stopChecking: () => void;
   /** Reject the commands under way. */
   readonly #underWay = new Set<(error: Error) => void>();
   /** The kinds of refusals that were logged. */
@@ -82,21 +88,21 @@ export class RedisService extends EventEmitter<RedisEvents> {
   constructor(options: RedisServiceOptions) {
     super();
     this.options = options;
-    this.timeout = options.timeout;
-    this.bus = new Bus(options);
-    this.#factory = new RedisFactory(options.connect, options.scripts);
+    this.bus = createBus(options);
+    this.#clients = createRedisClients(options.connect, options.scripts);
     this.#client = this.#begin();
-    this.#subscriber = new RedisSubscriber({
-      ...options,
-      bus: this.bus,
-      connect: (attempt) => this.#factory.subscriber(this.#client, attempt),
-      events: this,
-    });
-    this.on("recovery", () => this.#subscriber.check());
+    this.#subscriber = createSubscriber(
+      this.bus,
+      (attempt) => this.#clients.forMessages(this.#client, attempt),
+      this,
+    );
+    const { check } = this.#subscriber;
+    this.on("recovery", check);
+    this.#stopChecking = every(options.clock, options.probeIntervalMs, check);
   }
 
   #begin(): RedisClient {
-    const client = this.#factory.client();
+    const client = this.#clients.forCommands();
     return client.on("ready", () => {
       // Probe at once, unless a probe has already failed.
       if (client === this.#client && this.#state === "open" && !this.#hasProbeFailed) void this.#probe();
@@ -110,7 +116,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
 
   /** Whether messages arrive, as far as this process knows. */
   isListening(): boolean {
-    return this.#subscriber.isUp;
+    return this.#subscriber.isUp();
   }
 
   /** Replaces all connections, with the current credentials. */
@@ -146,9 +152,9 @@ export class RedisService extends EventEmitter<RedisEvents> {
 
   /** Settles with the command, or rejects with `StoreUnavailable` when the breaker opens. */
   async #attempt<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
-    const { clock } = this.options;
+    const { clock, timeout } = this.options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const timeoutMs = this.timeout.ms();
+    const timeoutMs = timeout.ms();
     const late = (): void => this.#fail(new Error(`no answer within ${timeoutMs} ms`), key);
     // Two timers: if this process was blocked, answers may wait unread in its sockets. Node reads them between the two.
     let cancel = clock.after(timeoutMs / 2, () => {
@@ -170,7 +176,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
     const isConnected = this.#client.status === "ready";
     const startedAt = performance.now();
     const reply = await command(this.#client);
-    if (isConnected) this.timeout.replied(performance.now() - startedAt);
+    if (isConnected) this.options.timeout.replied(performance.now() - startedAt);
     return reply;
   }
 
@@ -178,7 +184,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
   #fail(cause: Error, key: string): void {
     const { clock, observer, probeIntervalMs } = this.options;
     this.#hasProbeFailed = this.#state === "half-open";
-    this.#outage = new StoreUnavailable(messageOf(cause, this.#factory.lastError), { cause });
+    this.#outage = new StoreUnavailable(messageOf(cause, this.#clients.lastError()), { cause });
     this.#suspect = key;
     this.#become("open");
     this.#releaseAll();
@@ -227,6 +233,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
   }
 
   close(): void {
+    this.#stopChecking();
     this.#subscriber.close();
     this.#state = "open";
     this.#cancelProbe();

@@ -20,15 +20,17 @@ const WRITE_EVERY_MS = 500;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createStatusTexts(redis: RedisService) {
-  const { clock, cache, replica } = redis.options;
+  const { clock, cache, replica, seal } = redis.options;
   const key = `${cache}status`;
+  /** Anyone who may write to Redis can copy a text to another field, where it is then not valid. */
+  const sealedAs = (field: string): string => `${key} ${field}`;
   /** By replica: its last text, and when it was new. */
   const seen = new Map<string, { readonly text: string; readonly at: number }>();
   let write = (): string => "";
   let writtenAt = Number.NEGATIVE_INFINITY;
 
   async function post(): Promise<void> {
-    const text = redis.bus.textOf({ kind: "status", replica, text: write() });
+    const text = seal.seal(sealedAs(replica), write());
     writtenAt = clock.monotonic();
     await redis.run("status", key, async (client) => {
       await client.hset(key, replica, text);
@@ -63,9 +65,8 @@ export function createStatusTexts(redis: RedisService) {
       const texts = await redis.run("status", key, (client) => client.hgetall(key));
       for (const field of seen.keys()) if (texts[field] === undefined) seen.delete(field);
       return Object.entries(texts).flatMap(([field, text]) => {
-        const message = isAlive(field, text) ? redis.bus.read(text, MOST_CHARACTERS) : undefined;
-        // Anyone who may write to Redis can copy a text to another field.
-        return message?.kind === "status" && message.replica === field ? message.text : [];
+        const isOther = field !== replica && isAlive(field, text);
+        return (isOther ? seal.open(sealedAs(field), text, MOST_CHARACTERS) : undefined) ?? [];
       });
     },
   };

@@ -4,7 +4,8 @@ import { setTimeout } from "node:timers/promises";
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
-import { RedisFactory } from "../../src/redis/connect.ts";
+import { Secret } from "../../src/config/secrets/secret.ts";
+import { createRedisClients, type RedisSettings } from "../../src/redis/connect.ts";
 import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
 import { fileWith } from "../support/files.ts";
 import { expectShared, LISTING_ID, startGateway } from "../support/gateway.ts";
@@ -132,11 +133,11 @@ describe("Redis over TLS", () => {
 
   it("does not end the process if a connection is closed during its handshake", async () => {
     const { redis, url } = await startSecuredRedis(AUTHORITY, AUTHORITY.issue());
-    const settings = { url, mode: "single", nodes: [], ca: STRANGER.cert } as const;
-    const factory = new RedisFactory(() => settings);
+    const settings: RedisSettings = { url: new Secret(url), mode: "single", nodes: [], ca: STRANGER.cert };
+    const clientsOf = createRedisClients(() => settings);
     // An error without a listener fails the run.
     for (let ms = 0; ms < 20; ms += 1) {
-      const clients = Array.from({ length: 10 }, () => factory.client());
+      const clients = Array.from({ length: 10 }, () => clientsOf.forCommands());
       await setTimeout(ms);
       for (const client of clients) client.disconnect();
       await expect.poll(async () => await redis.command("INFO", "clients")).toMatch(/connected_clients:1\r/);

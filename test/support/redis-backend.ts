@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest"
 
 import type { Store, StoreEvent } from "../../src/cache/store/port.ts";
 import { ENTRY_SCRIPTS, RedisStore } from "../../src/cache/store/redis.ts";
+import { Secret } from "../../src/config/secrets/secret.ts";
 import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createSeal } from "../../src/process/seal.ts";
@@ -9,12 +10,11 @@ import { systemRandom } from "../../src/process/random.ts";
 import { NAMESPACE } from "../../src/query/key.ts";
 import { PURSE_SCRIPTS } from "../../src/ratelimit/limits/redis-script.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
-import type { RedisSettings } from "../../src/redis/connect.ts";
 import { RedisService, type RedisServiceOptions } from "../../src/redis/redis.ts";
 import { ReplicaLeases } from "../../src/singleflight/replica-leases.ts";
-import { Bus } from "../../src/redis/messages.ts";
+import { createBus } from "../../src/redis/messages.ts";
 import type { CircuitState } from "../../src/telemetry/events.ts";
-import { type RedisServer, startRedis } from "./redis.ts";
+import { type RedisAt, type RedisServer, startRedis } from "./redis.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
 /** A replica's store and claims, and what they reported. */
@@ -24,7 +24,7 @@ export type WatchedBackend = ReturnType<typeof openRedisBackend>;
 export const SEAL = createSeal(() => "the private key");
 
 /** Writes messages as a further replica. */
-export const OUTSIDER = new Bus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "outsider", seal: SEAL });
+export const OUTSIDER = createBus({ namespace: NAMESPACE, cache: NAMESPACE, replica: "other", seal: SEAL });
 
 type Options = Partial<RedisServiceOptions & { retentionMs: number; commandTimeoutMs: number }>;
 
@@ -32,7 +32,7 @@ type Options = Partial<RedisServiceOptions & { retentionMs: number; commandTimeo
 export const NEVER = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
 
 /** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
-export function openRedisBackend(connect: RedisSettings, options: Options = {}) {
+export function openRedisBackend({ url, ...to }: RedisAt, options: Options = {}) {
   const { clock = systemClock, retentionMs = 86_400_000, commandTimeoutMs = 2_000 } = options;
   const events: StoreEvent[] = [];
   /** Flights that failed in some replica. */
@@ -46,7 +46,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
     seal: SEAL,
     clock,
     replica,
-    connect: () => connect,
+    connect: () => ({ ...to, url: new Secret(url) }),
     scripts: { ...ENTRY_SCRIPTS, ...PURSE_SCRIPTS },
     timeout: createCommandTimeout(commandTimeoutMs),
     probeIntervalMs: 100,
@@ -59,8 +59,7 @@ export function openRedisBackend(connect: RedisSettings, options: Options = {}) 
     onBreaker: (state) => void states.push(state),
     ...options,
   });
-  const onUnreadable = (): void => void warnings.push("unreadable");
-  const store = new RedisStore(service, retentionMs, onUnreadable);
+  const store = new RedisStore(service, retentionMs, () => void warnings.push("unreadable"));
   const onFailed = (key: string, problem: Problem): void => void failed.push({ key, problem });
   const claims = new ReplicaLeases(service, systemRandom.unique16, onFailed);
   const { tier, get, set, remove, purge, onEvent, stats }: Store = store;
@@ -110,7 +109,7 @@ export function gapsOf({ events }: WatchedBackend): number {
 }
 
 /** A proxy in front of a server for one test, and the settings to reach the server through it. */
-export async function proxyOf(server: RedisServer): Promise<{ proxy: TcpProxy; settings: RedisSettings }> {
+export async function proxyOf(server: RedisServer): Promise<{ proxy: TcpProxy; settings: RedisAt }> {
   const proxy = await startTcpProxy(server.port);
   return { proxy, settings: { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` } };
 }

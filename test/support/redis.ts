@@ -12,11 +12,13 @@ import { Redis, type RedisOptions } from "ioredis";
 import { onTestFinished } from "vitest";
 
 import { Secret } from "../../src/config/secrets/secret.ts";
-import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
+import type { RedisSettings } from "../../src/redis/connect.ts";
 import type { Certificate } from "./certificates.ts";
 import { fileWith, temporaryDirectory } from "./files.ts";
 import { freePorts } from "./ports.ts";
 
+/** How a test reaches a Redis. */
+export type RedisAt = Omit<RedisSettings, "url"> & { readonly url: string };
 export type RedisServer = Awaited<ReturnType<typeof startRedis>>;
 
 /** @param options further options, as on the command line */
@@ -49,7 +51,7 @@ export async function startRedis(...options: string[]) {
     rmSync(dir, { recursive: true, force: true });
     throw error;
   });
-  const settings: RedisSettings = { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] };
+  const settings: RedisAt = { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] };
   return {
     port,
     settings,
@@ -125,7 +127,7 @@ export async function startRedisCluster(options: () => Promise<string[]> = async
     await until(async () => String(await command("CLUSTER", "INFO")).includes("cluster_state:ok"));
   }
   const nodes = servers.map(({ port }) => ({ host: "127.0.0.1", port }));
-  const settings: RedisSettings = { url: `redis://127.0.0.1:${nodes[0]?.port}`, mode: "cluster", nodes };
+  const settings: RedisAt = { url: `redis://127.0.0.1:${nodes[0]?.port}`, mode: "cluster", nodes };
   return {
     servers,
     settings,
@@ -167,12 +169,11 @@ requirepass ${password}
     await Promise.all(servers.map((server) => server.close()));
   };
   onTestFinished(close);
-  const nodes: RedisAddress[] = [{ host: "127.0.0.1", port }];
-  const settings: RedisSettings = {
+  const settings: RedisAt = {
     url: "redis://127.0.0.1",
     mode: "sentinel",
     nodes: [],
-    sentinel: { name: MASTER_NAME, nodes, password: new Secret(password) },
+    sentinel: { name: MASTER_NAME, nodes: [{ host: "127.0.0.1", port }], password: new Secret(password) },
   };
   return {
     settings,
