@@ -7,7 +7,7 @@ import type * as z from "zod";
 
 import { settingsSchema } from "../src/config/settings.ts";
 import { isMapping } from "../src/config/sources.ts";
-import { isSection, metaOf, partsOf, type SettingMeta } from "../src/config/settings/setting.ts";
+import { isSection, metaOf, partsOf, type Declaration } from "../src/config/settings/setting.ts";
 import { descriptionOf } from "./setting-docs.ts";
 
 const HEAD = `# yaml-language-server: $schema=./property-gateway.schema.json
@@ -38,7 +38,7 @@ function linesOf(name: string, shape: z.core.$ZodType, indent: string): string[]
 }
 
 function commentOf(
-  { expected, env, secretEnv, required, reloadable }: SettingMeta,
+  { expected = "", env, secretEnv, required, reloadable }: Declaration,
   description: string,
 ): string {
   const variables = [env, secretEnv].filter((variable) => variable !== undefined).join(", ");

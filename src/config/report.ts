@@ -46,6 +46,6 @@ function show(path: SettingPath, value: unknown): string {
 
 /** @returns whether the value of this setting stays hidden even if the settings are valid */
 export function isSecret(setting: string): boolean {
-  const { secret, shownOnceRead } = SETTINGS.find(({ name }) => name === setting) ?? {};
-  return secret === true && shownOnceRead !== true;
+  const { secret, holds } = SETTINGS.find(({ name }) => name === setting) ?? {};
+  return secret === true && holds === undefined;
 }

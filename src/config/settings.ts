@@ -18,7 +18,10 @@ const redis = z.strictObject({
    * The path of a file that holds only the password at Redis. It wins over the one in redis.url. Set either this or
    * REDIS_PASSWORD.
    */
-  passwordFile: setting(shape.secretFile, { env: "REDIS_PASSWORD_FILE", secretEnv: "REDIS_PASSWORD" }),
+  passwordFile: setting(shape.secretFile("password"), {
+    env: "REDIS_PASSWORD_FILE",
+    secretEnv: "REDIS_PASSWORD",
+  }),
   /** How Redis runs. */
   mode: setting(shape.oneOf("single", "cluster", "sentinel"), { default: "single" }),
   /** The first nodes of a Cluster, each as host:port. Empty means the node in redis.url. */
@@ -32,7 +35,7 @@ const redis = z.strictObject({
       expected: "a list of Sentinels, each as host:port",
     }),
     /** The path of a file that holds only the password at the Sentinels. Set either this or REDIS_SENTINEL_PASSWORD. */
-    passwordFile: setting(shape.secretFile, {
+    passwordFile: setting(shape.secretFile("password"), {
       env: "REDIS_SENTINEL_PASSWORD_FILE",
       secretEnv: "REDIS_SENTINEL_PASSWORD",
     }),

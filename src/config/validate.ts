@@ -3,7 +3,7 @@ import * as z from "zod";
 import { nearest } from "../interface/intended-name.ts";
 import { REMOVED } from "./settings/removed.ts";
 import { type Settings, SETTINGS, settingsSchema } from "./settings.ts";
-import { metaOf, nameOf, partsOf, type SettingMeta } from "./settings/setting.ts";
+import { metaOf, nameOf, partsOf } from "./settings/setting.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
 import {
   formatPath,
@@ -62,14 +62,13 @@ export function validateSettings({ merged, pathOf }: SettingSources): {
   return { readable: Object.fromEntries(readable), mistakes };
 }
 
-const SECTION: SettingMeta = { expected: "a section with settings below it" };
-
 function writtenName(part: PropertyKey): string | number {
   return typeof part === "number" ? part : nameOf(String(part));
 }
 
 function mistakeAt(path: SettingPath, value: unknown): Mistake {
-  const { required, secret, env, expected } = metaOf(shapeAt(settingsSchema, path)) ?? SECTION;
+  const meta = metaOf(shapeAt(settingsSchema, path)) ?? {};
+  const { required, secret, env, expected = "a section with settings below it" } = meta;
   const isUnset = value === undefined || value === null || value === "";
   if (!isUnset || required !== true) {
     const found = secret === true ? SECRET_TEXT : describeValue(value);

@@ -5,7 +5,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
 import type { Environment } from "../env.ts";
-import type { Settings } from "../settings.ts";
+import { SETTINGS, type Settings } from "../settings.ts";
 import { formatPath, type Mistake, type SettingPath, valueAt } from "../sources.ts";
 import { codeOf } from "../yaml-file.ts";
 import { Secret, SECRET_TEXT } from "./secret.ts";
@@ -45,14 +45,13 @@ const KINDS = {
 /** @returns all values that can be read, and what is wrong with the others */
 export function readSecrets(sources: SecretSources): Pick<Reader, "values" | "mistakes"> {
   const reader = new Reader(sources);
-  reader.secret(["upstream", "privateKeyFile"], "key", "UPSTREAM_PRIVATE_KEY");
-  reader.secret(["admin", "tokenFile"], "token", "ADMIN_TOKEN");
-  reader.secret(["redis", "passwordFile"], "password", "REDIS_PASSWORD");
-  reader.secret(["redis", "sentinel", "passwordFile"], "password", "REDIS_SENTINEL_PASSWORD");
+  for (const { path, holds, secretEnv } of SETTINGS) {
+    if (holds !== undefined) reader.secret(path, holds, secretEnv);
+    if (path.at(-1) === "caFile") reader.authorities(path);
+    if (path.at(-1) === "certFile") reader.pair(path.slice(0, -1));
+  }
   for (const [at, { id }] of (sources.settings.apps?.listed ?? []).entries())
     reader.secret(["apps", "listed", at, "tokenFile"], "token", "", `apps.${id}`);
-  for (const section of ["upstream", "redis"]) reader.authorities([section, "caFile"]);
-  for (const section of ["redis", "server.tls", "admin.tls"]) reader.pair(section.split("."));
   return reader;
 }
 

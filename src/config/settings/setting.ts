@@ -11,7 +11,7 @@
 import * as z from "zod";
 
 /** What a declaration adds to its shape. `Written` is the type of the value as people write it. */
-interface Declaration<Written> {
+export interface Declaration<Written = unknown> {
   /** The default as people write it; `null` if absent. */
   readonly default?: Written;
   /** The gateway does not start without the setting. */
@@ -24,26 +24,21 @@ interface Declaration<Written> {
   readonly emptyEnv?: boolean;
   /** A new value applies without a restart. */
   readonly reloadable?: boolean;
-  /** Replaces the text of the shape. */
+  /** Completes the sentence "expected …". That of a setting replaces that of its shape. */
   readonly expected?: string;
   /** No message shows the value. */
   readonly secret?: boolean;
-  /** The value is secret only until the settings are valid. Then it is known to be the path of a file. */
-  readonly shownOnceRead?: boolean;
-}
-
-export interface SettingMeta extends Declaration<unknown> {
-  /** Completes the sentence "expected …". */
-  readonly expected: string;
+  /** The secret in the file. The path itself is secret only until the settings are valid and it is known to be a path. */
+  readonly holds?: "key" | "password" | "token";
 }
 
 /** A shape that reads `Input` and yields `Output`. */
 export type Shape<Output, Input = string> = z.ZodType<Output, Input>;
 
-const metas = z.registry<SettingMeta>();
+const metas = z.registry<Declaration>();
 
 /** @returns the shape, with a description of the values that it accepts */
-export function shaped<S extends z.ZodType>(shape: S, expected: string, more: Declaration<unknown> = {}): S {
+export function shaped<S extends z.ZodType>(shape: S, expected: string, more: Declaration = {}): S {
   metas.add(shape, { ...more, expected });
   return shape;
 }
@@ -57,12 +52,12 @@ export function optional<S extends z.ZodType>(shape: S): z.ZodNullable<S> {
 export function setting<S extends z.ZodType>(shape: S, declaration: Declaration<z.input<S>>): S {
   // A copy, because several settings may share a shape.
   const own = shape.clone();
-  metas.add(own, { expected: "", ...metaOf(shape), ...declaration });
+  metas.add(own, { ...metaOf(shape), ...declaration });
   return own;
 }
 
 /** @returns what {@link shaped} and {@link setting} attached; `undefined` for most sections */
-export function metaOf(shape: z.core.$ZodType): SettingMeta | undefined {
+export function metaOf(shape: z.core.$ZodType): Declaration | undefined {
   return metas.get(shape);
 }
 
@@ -80,7 +75,7 @@ export function nameOf(key: string): string {
 }
 
 /** A setting. Sections, the fields of list items, and the kinds of answers in a lifetime are not settings. */
-export interface Setting extends SettingMeta {
+export interface Setting extends Declaration {
   readonly path: readonly string[];
   /** `path` with dots. */
   readonly name: string;
@@ -92,7 +87,7 @@ export function settingsOf(section: z.ZodObject, above: readonly string[] = []):
   return partsOf(section).flatMap(({ name, shape }): Setting[] => {
     const path = [...above, name];
     if (isSection(shape)) return settingsOf(shape, path);
-    return [{ expected: "", ...metaOf(shape), path, name: path.join("."), shape }];
+    return [{ ...metaOf(shape), path, name: path.join("."), shape }];
   });
 }
 

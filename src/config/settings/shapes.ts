@@ -8,7 +8,7 @@ import * as z from "zod";
 
 import { SEARCH_RESOURCES } from "../../interface/resources.ts";
 import { Secret } from "../secrets/secret.ts";
-import { setting, type Shape, shaped } from "./setting.ts";
+import { type Declaration, setting, type Shape, shaped } from "./setting.ts";
 import { BUDGET_PATTERN, DURATION_PATTERN, SIZE_PATTERN } from "./units.ts";
 import { formatDuration, parseBudget, parseQuantity } from "./units.ts";
 
@@ -142,10 +142,9 @@ export const optionalPath = shaped(
  * The path of a file that contains a secret. The path itself is secret until the file was read, because people write the
  * secret here by mistake. A message with the path would then show it.
  */
-export const secretFile = shaped(z.string().min(1).nullable(), "the path of a file", {
-  secret: true,
-  shownOnceRead: true,
-});
+export function secretFile(holds: NonNullable<Declaration["holds"]>): Shape<string | null, string | null> {
+  return shaped(z.string().min(1).nullable(), "the path of a file", { secret: true, holds });
+}
 
 /** The path of one record, with both placeholders once. */
 export const recordPath = shaped(
