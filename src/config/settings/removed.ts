@@ -3,35 +3,29 @@
  * `npm run generate` writes the list into docs/upgrading.md.
  */
 
-/** Settings that have become constants (timeouts-and-limits.ts), and their value. */
-const CONSTANT: Readonly<Record<string, string>> = {
-  "server.maxUrlLength": "8192 bytes",
-  "server.maxHeaderSize": "16KiB",
-  "server.maxHeaders": "100",
-  "server.headersTimeout": "10s",
-  "server.requestTimeout": "30s",
-  "server.keepAliveTimeout": "75s",
-  "server.writeTimeout": "30s",
-  "upstream.maxBody": "4MiB",
-  "upstream.connections": "8",
-  "upstream.connectTimeout": "2s",
-  "upstream.headerTimeout": "5s",
-  "upstream.bodyTimeout": "5s",
-  "upstream.retryDelay": "200ms",
-  "cache.minRefreshInterval": "10s",
-  "apps.default": "1",
-  "apps.maxUnlisted": "100",
-  "upstream.totalTimeout": "8s",
-  "cache.retention": "48h",
-  "budget.reserve": "0.1",
-  "budget.maxCoolOff": "5m",
-  "ledger.retention": "35d",
-  "ledger.maxRecords": "500000",
-  "redis.probeInterval": "1s",
-};
+import { leavesOf } from "../sources.ts";
+import { CONSTANTS } from "../timeouts-and-limits.ts";
+import { nameOf } from "./setting.ts";
+import { formatDuration } from "./units.ts";
+
+const always = (value: unknown): string => `It is always ${String(value)} now; remove it.`;
+
+/** Settings that have become constants of the same name. Sizes, and the constants for unlisted apps, had other names. */
+const CONSTANT = leavesOf(CONSTANTS)
+  .map(([path, value]) => [path.join("."), value] as const)
+  .filter(([name]) => !/Bytes$|^unlistedApps/.test(name))
+  .map(([name, value]) => [
+    nameOf(name),
+    always(name.endsWith("Ms") ? formatDuration(Number(value)) : value),
+  ]);
 
 /** Other settings, and what to do instead. */
 const GONE: Readonly<Record<string, string>> = {
+  "server.maxUrlLength": always("8192 bytes"),
+  "server.maxHeaderSize": always("16KiB"),
+  "upstream.maxBody": always("4MiB"),
+  "apps.default": always(1),
+  "apps.maxUnlisted": always(100),
   "admin.token": "Set ADMIN_TOKEN, or name a file in admin.tokenFile.",
   "upstream.privateKey": "Set UPSTREAM_PRIVATE_KEY, or name a file in upstream.privateKeyFile.",
   "admin.openMetrics": "Remove it; /metrics never needs the token.",
@@ -68,9 +62,6 @@ const VARIABLES: Readonly<Record<string, string>> = {
 };
 
 /** The path of each in a file (a section stands for all settings in it), and one sentence that says what to do instead. */
-export const REMOVED = [
-  ...Object.entries(CONSTANT).map(
-    ([path, value]) => [path, `It is always ${value} now; remove it.`] as const,
-  ),
-  ...Object.entries(GONE),
-].map(([path, instead]) => ({ path, instead, env: VARIABLES[path] }));
+export const REMOVED = Object.entries<string>({ ...Object.fromEntries(CONSTANT), ...GONE }).map(
+  ([path, instead]) => ({ path, instead, env: VARIABLES[path] }),
+);
