@@ -25,15 +25,12 @@ const redis = z.strictObject({
   /** How Redis runs. */
   mode: setting(shape.oneOf("single", "cluster", "sentinel"), { default: "single" }),
   /** The first nodes of a Cluster, each as host:port. Empty means the node in redis.url. */
-  nodes: setting(z.array(shape.address), { default: [], expected: "a list of nodes, each as host:port" }),
+  nodes: shape.listOf(shape.address, "nodes, each as host:port"),
   sentinel: z.strictObject({
     /** The name by which the Sentinels know the master. */
     master: setting(optional(shape.text), { expected: "the name of the master" }),
     /** The Sentinels, each as host:port. */
-    nodes: setting(z.array(shape.address), {
-      default: [],
-      expected: "a list of Sentinels, each as host:port",
-    }),
+    nodes: shape.listOf(shape.address, "Sentinels, each as host:port"),
     /** The path of a file that holds only the password at the Sentinels. Set either this or REDIS_SENTINEL_PASSWORD. */
     passwordFile: setting(shape.secretFile("password"), {
       env: "REDIS_SENTINEL_PASSWORD_FILE",

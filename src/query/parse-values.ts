@@ -64,16 +64,10 @@ function canonicalDecimal(text: string): string | undefined {
   const [, sign = "", wholePart = "", fractionPart = ""] = match;
   if (wholePart === "" && fractionPart === "") return undefined;
   const whole = wholePart.replace(/^0+(?=\d)/, "") || "0";
-  const fraction = withoutTrailingZeros(fractionPart);
+  // Without its first part, the expression would take quadratic time for many zeros that are not at the end.
+  const fraction = fractionPart.replace(/(?<!0)0+$/, "");
   const digits = fraction === "" ? whole : `${whole}.${fraction}`;
   return sign === "-" && digits !== "0" ? `-${digits}` : digits;
-}
-
-/** A regular expression would take quadratic time for many zeros that are not at the end. */
-function withoutTrailingZeros(digits: string): string {
-  let end = digits.length;
-  while (digits[end - 1] === "0") end -= 1;
-  return digits.slice(0, end);
 }
 
 function readNumber(shape: Extract<Shape, { kind: "integer" | "decimal" }>, text: string): Reading {

@@ -59,18 +59,11 @@ export class Purges {
     for (const purge of purges) {
       const of = JSON.stringify([purge.scope, purge.hard]);
       if (purge.epoch > (this.#marks.get(of)?.epoch ?? 0)) this.#marks.set(of, purge);
-      if (purge.scope.kind === "all") this.#dropCoveredBy(purge);
       this.epoch = Math.max(this.epoch, purge.epoch);
     }
     if (this.#marks.size <= MOST_PURGES) return;
     const hard = [...this.#marks.values()].some((mark) => mark.hard);
     this.#marks = new Map([["folded", { epoch: this.epoch, scope: { kind: "all" }, hard }]]);
-  }
-
-  /** Drops the earlier purges that are not harder than a purge of everything. */
-  #dropCoveredBy({ epoch, hard }: Purge): void {
-    for (const [of, mark] of this.#marks)
-      if (mark.epoch < epoch && (hard || !mark.hard)) this.#marks.delete(of);
   }
 
   /** The effect of the known purges on an entry. */

@@ -5,6 +5,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
 import type { Environment } from "../env.ts";
+import { LINE } from "../settings/shapes.ts";
 import { SETTINGS, type Settings } from "../settings.ts";
 import { formatPath, type Mistake, type SettingPath, valueAt } from "../sources.ts";
 import { codeOf } from "../yaml-file.ts";
@@ -27,10 +28,6 @@ export interface SecretSources {
   readonly readFile: (path: string) => string;
 }
 
-const LINE = {
-  pattern: /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u,
-  expected: "one line of text without blanks around it",
-};
 /** What the text of each kind of secret looks like. */
 const KINDS = {
   key: LINE,

@@ -25,20 +25,18 @@ const app = z.strictObject({
   tokenFile: setting(z.string().min(1).nullable().default(null), { expected: "the path of a file" }),
 });
 
+const APPS =
+  "apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
+  "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
+  "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)";
+
 /** A plain list of apps in place of this section means `listed`. */
 export const apps = shaped(
   z.strictObject({
     /** The part of each window longer than an hour that all unlisted app ids together may use, if apps are listed. */
     unlistedShare: setting(shape.fraction(0, 1), { default: 0.5, reloadable: true }),
     /** The apps with settings of their own. You can also write the list directly below apps. */
-    listed: setting(z.array(app), {
-      default: [],
-      reloadable: true,
-      expected:
-        "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
-        "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
-        "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)",
-    }),
+    listed: setting(shape.listOf(app, APPS), { reloadable: true }),
   }),
   "a list of apps, each as `- id: name`",
 );

@@ -64,15 +64,15 @@ const warmUrl = z.strictObject({
   format: setting(shape.oneOf("json", "v2").default("json"), { expected: "one of json, v2" }),
 });
 
+const WARM_URLS = "URLs, each as `- url: /listings?areaId=76`, and optionally with every, app and format";
+
 /**
  * The URLs whose answers the gateway fetches before a caller asks, each as `- url: /listings?areaId=76`. every: the
  * interval; without it, shortly before the answer expires. app: the app whose share pays (other). format: json (the
  * default) or v2.
  */
-export const warm = setting(z.array(warmUrl), {
+export const warm = setting(shape.listOf(warmUrl, WARM_URLS), {
   // A URL may hold a copied key.
-  default: [],
-  reloadable: true,
   secret: true,
-  expected: "a list of URLs, each as `- url: /listings?areaId=76`, and optionally with every, app and format",
+  reloadable: true,
 });

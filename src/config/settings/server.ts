@@ -25,17 +25,12 @@ export const server = z.strictObject({
   /** Whether `/` and `/docs` on this port explain the interface to app developers. */
   docs: setting(shape.flag, { default: true }),
   /** The origins whose web pages may call the gateway from a browser (CORS). */
-  corsOrigins: setting(z.array(shape.origin), {
-    default: [],
-    reloadable: true,
-    expected: "a list of origins, each as https://host",
-  }),
+  corsOrigins: setting(shape.listOf(shape.origin, "origins, each as https://host"), { reloadable: true }),
   /** The load balancers in front of the gateway. The log shows the client address that they name in X-Forwarded-For. */
-  trustedProxies: setting(z.array(shape.network), {
-    default: [],
-    expected:
-      "a list of addresses and networks, each as 10.0.0.1, 10.0.0.0/8, loopback, linklocal or uniquelocal",
-  }),
+  trustedProxies: shape.listOf(
+    shape.network,
+    "addresses and networks, each as 10.0.0.1, 10.0.0.0/8, loopback, linklocal or uniquelocal",
+  ),
   /** The most open connections on each of the two ports. */
   maxConnections: setting(shape.integer(1, 100_000), { default: 5000 }),
   /**

@@ -74,6 +74,11 @@ export function oneOf<const Words extends readonly string[]>(
   return shaped(z.enum(words), `one of ${words.join(", ")}`);
 }
 
+/** A list, which is empty by default. @param items completes the sentence "expected a list of …" */
+export function listOf<Item extends z.ZodType>(item: Item, items: string): z.ZodArray<Item> {
+  return shaped(z.array(item), `a list of ${items}`, { default: [] });
+}
+
 /** The ledger keeps each call for as long. */
 const LONGEST_WINDOW_MS = 35 * DAY_MS;
 
@@ -89,10 +94,12 @@ export const windows = shaped(
 // --- Names and lines of text ---
 
 /** One line of text, without control characters, and without blanks at its ends. */
-export const text = shaped(
-  matching(/^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u),
-  "one line of text without blanks around it; quote it if it looks like a number",
-);
+export const LINE = {
+  pattern: /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u,
+  expected: "one line of text without blanks around it",
+};
+
+export const text = shaped(matching(LINE.pattern), `${LINE.expected}; quote it if it looks like a number`);
 
 /** A value of an HTTP header. */
 export const headerValue = shaped(

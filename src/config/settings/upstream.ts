@@ -43,10 +43,7 @@ export const upstream = z.strictObject({
   /** The path at which the API serves one record. */
   recordPath: setting(shape.recordPath, { default: "/{resource}/{serviceId}" }),
   /** Further paths that the gateway passes on without caching. {name} matches one segment, a final * matches any rest. */
-  passThrough: setting(z.array(shape.passThroughPath), {
-    default: [],
-    expected: "a list of paths below /listings, /sold or /areas",
-  }),
+  passThrough: shape.listOf(shape.passThroughPath, "paths below /listings, /sold or /areas"),
 });
 
 /** What happens to query parameters. */
@@ -54,11 +51,10 @@ export const query = z.strictObject({
   /** What happens to parameters that the interface does not define. reject: 400. forward: they are sent to the API. */
   unknown: setting(shape.oneOf("reject", "forward"), { default: "reject" }),
   /** Parameters that are sent to the API although the interface does not define them. */
-  allow: setting(z.array(shape.text), { default: [], expected: "a list of parameter names" }),
+  allow: shape.listOf(shape.text, "parameter names"),
   /** Parameters that are dropped. An asterisk at the end stands for any rest of a name. */
-  ignore: setting(z.array(shape.text), {
+  ignore: setting(shape.listOf(shape.text, "parameter names, or of their beginnings as in utm_*"), {
     default: ["_", "format", "utm_*", "fbclid", "gclid"],
-    expected: "a list of parameter names, or of their beginnings as in utm_*",
   }),
   /** The largest limit of a search. Raise it only if the API's owner has granted more. */
   maxLimit: setting(shape.integer(500, 100_000), { default: 500 }),
