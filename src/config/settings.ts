@@ -18,10 +18,7 @@ const redis = z.strictObject({
    * The path of a file that holds only the password at Redis. It wins over the one in redis.url. Set either this or
    * REDIS_PASSWORD.
    */
-  passwordFile: setting(shape.secretFile("password"), {
-    env: "REDIS_PASSWORD_FILE",
-    secretEnv: "REDIS_PASSWORD",
-  }),
+  passwordFile: shape.secretFile("password", "REDIS_PASSWORD"),
   /** How Redis runs. */
   mode: setting(shape.oneOf("single", "cluster", "sentinel"), { default: "single" }),
   /** The first nodes of a Cluster, each as host:port. Empty means the node in redis.url. */
@@ -32,10 +29,7 @@ const redis = z.strictObject({
     /** The Sentinels, each as host:port. */
     nodes: shape.listOf(shape.address, "Sentinels, each as host:port"),
     /** The path of a file that holds only the password at the Sentinels. Set either this or REDIS_SENTINEL_PASSWORD. */
-    passwordFile: setting(shape.secretFile("password"), {
-      env: "REDIS_SENTINEL_PASSWORD_FILE",
-      secretEnv: "REDIS_SENTINEL_PASSWORD",
-    }),
+    passwordFile: shape.secretFile("password", "REDIS_SENTINEL_PASSWORD"),
   }),
   /** A PEM file with the certificate authorities for rediss, in place of Node's own. */
   caFile: setting(shape.optionalPath, { env: "REDIS_CA_FILE" }),

@@ -73,21 +73,21 @@ function canonicalDecimal(text: string): string | undefined {
 function readNumber(shape: Extract<Shape, { kind: "integer" | "decimal" }>, text: string): Reading {
   const canonical = canonicalDecimal(text);
   const isWhole = shape.kind === "integer";
-  if (canonical !== undefined && !(isWhole && canonical.includes(".")) && !outOfBounds(canonical, shape))
+  if (canonical !== undefined && !(isWhole && canonical.includes(".")) && isWithin(canonical, shape))
     return canonical;
   return { expected: `${isWhole ? "a whole number" : "a decimal number"}${boundsInWords(shape)}` };
 }
 
-function outOfBounds(canonical: string, { min, max }: { min?: number; max?: number }): boolean {
-  const value = Number(canonical);
-  return (min !== undefined && value < min) || (max !== undefined && value > max);
+/** No shape has `max` alone. */
+type Bounds = Pick<TuplePart, "min" | "max">;
+
+function isWithin(canonical: string, { min = -Infinity, max = Infinity }: Bounds): boolean {
+  return Number(canonical) >= min && Number(canonical) <= max;
 }
 
-function boundsInWords({ min, max }: { min?: number; max?: number }): string {
-  if (min !== undefined && max !== undefined) return ` from ${min} to ${max}`;
-  if (min !== undefined) return ` of at least ${min}`;
-  if (max !== undefined) return ` of at most ${max}`;
-  return "";
+function boundsInWords({ min, max }: Bounds): string {
+  if (min === undefined) return "";
+  return max === undefined ? ` of at least ${min}` : ` from ${min} to ${max}`;
 }
 
 const DATE = /^(\d{4})(-?)(\d{2})\2(\d{2})$/;
@@ -139,7 +139,7 @@ function readTuple(parts: readonly TuplePart[], text: string): Reading {
     const value = named.get(name);
     return (
       value !== undefined &&
-      !outOfBounds(value, bounds) &&
+      isWithin(value, bounds) &&
       (notAbove === undefined || Number(value) <= Number(named.get(notAbove)))
     );
   };

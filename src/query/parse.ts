@@ -21,7 +21,7 @@ import { canonicalForm } from "./canonical.ts";
 import { isCredentialName } from "./credentials.ts";
 import { cacheKey } from "./key.ts";
 import { joinItems, meansAbsent, readValue } from "./parse-values.ts";
-import type { AnyQuery, Pair, ParsedQuery, SearchTarget } from "./query.ts";
+import type { AnyQuery, Pair, ParsedQuery, SearchTarget, StreamedTarget, Target } from "./query.ts";
 import type { KnownRoute, Route } from "./route.ts";
 import { readPairs, splitTarget } from "./wire.ts";
 
@@ -101,25 +101,22 @@ function isDropped(name: string, { ignore }: ParseOptions): boolean {
 
 /** @returns the query, which is not valid if there are faults */
 function readQuery(route: KnownRoute, parsing: Parsing): AnyQuery {
+  return route.kind === "streamed"
+    ? { ...route, extras: sortedByName(parsing.pairs) }
+    : { ...readTarget(route, parsing), extras: readExtras(parsing) };
+}
+
+function readTarget(route: Exclude<KnownRoute, StreamedTarget>, parsing: Parsing): Target {
+  if (route.kind === "search") return readSearch(route.resource, parsing);
+  const serviceId = readPart("serviceId", route.serviceId, { min: 0 }, parsing);
+  if (route.kind === "record") return { ...route, serviceId };
   const { maxImageSize } = parsing.options;
-  const readId = ({ serviceId }: { readonly serviceId: string }): string =>
-    readPart("serviceId", serviceId, { min: 0 }, parsing);
-  switch (route.kind) {
-    case "search":
-      return { ...readSearch(route.resource, parsing), extras: readExtras(parsing) };
-    case "record":
-      return { ...route, serviceId: readId(route), extras: readExtras(parsing) };
-    case "image":
-      return {
-        ...route,
-        serviceId: readId(route),
-        width: readPart("width", route.width, { min: 1, max: maxImageSize.width }, parsing),
-        height: readPart("height", route.height, { min: 1, max: maxImageSize.height }, parsing),
-        extras: readExtras(parsing),
-      };
-    case "streamed":
-      return { ...route, extras: sortedByName(parsing.pairs) };
-  }
+  return {
+    ...route,
+    serviceId,
+    width: readPart("width", route.width, { min: 1, max: maxImageSize.width }, parsing),
+    height: readPart("height", route.height, { min: 1, max: maxImageSize.height }, parsing),
+  };
 }
 
 /** Reads a required whole number from the path. */

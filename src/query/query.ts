@@ -52,8 +52,11 @@ interface Extras {
   readonly extras: readonly Pair[];
 }
 
+/** What a query asks for, without undocumented parameters. */
+export type Target = SearchTarget | RecordTarget | ImageTarget;
+
 /** A query whose answer can be cached. */
-export type Query = (SearchTarget | RecordTarget | ImageTarget) & Extras;
+export type Query = Target & Extras;
 
 export type AnyQuery = Query | (StreamedTarget & Extras);
 

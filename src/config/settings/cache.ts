@@ -10,7 +10,7 @@ export const cache = z.strictObject({
   /** The most disk space for stored answers. It applies with dataDir only. */
   maxDiskBytes: setting(shape.size, { default: "1GiB" }),
   /** How long an answer stays fresh. */
-  ttlMs: shape.perKind({
+  ttlMs: shape.perKind(1, {
     default: { listings: "5m", sold: "1h", areas: "24h", records: "10m", images: "24h" },
     env: "CACHE_TTL",
   }),
@@ -24,22 +24,19 @@ export const cache = z.strictObject({
     reloadable: true,
   }),
   /** How long an expired answer is still served immediately, and refreshed in the background. */
-  staleWhileRevalidateMs: shape.perKind({
-    minMs: 0,
+  staleWhileRevalidateMs: shape.perKind(0, {
     default: { listings: "1m", sold: "15m", areas: "12h", records: "2m", images: "12h" },
     env: "CACHE_STALE_WHILE_REVALIDATE",
   }),
   /** How long an expired answer may be served if the gateway cannot get a new one. */
-  staleIfErrorMs: shape.perKind({
-    minMs: 0,
+  staleIfErrorMs: shape.perKind(0, {
     default: { listings: "24h", sold: "24h", areas: "24h", records: "24h", images: "24h" },
     env: "CACHE_STALE_IF_ERROR",
   }),
   /** The longest time that a caller waits for a new answer when a stale one may be served. */
   maxWaitForFreshMs: setting(shape.duration(), { default: "1s", reloadable: true }),
   /** How long a 404 or 400 of the API is stored. */
-  negativeTtlMs: shape.perKind({
-    minMs: 0,
+  negativeTtlMs: shape.perKind(0, {
     default: { listings: "1m", sold: "1m", areas: "1m", records: "1m", images: "1m" },
   }),
   /** The greatest age of any answer that a caller gets. It shortens a longer ttl. */

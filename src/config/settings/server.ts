@@ -54,6 +54,6 @@ export const admin = z.strictObject({
   /** The port on which the gateway listens for operators. */
   port: setting(shape.port, { default: 9090, env: "ADMIN_PORT" }),
   /** The path of a file that holds only the token of the admin port. Set either this or ADMIN_TOKEN. */
-  tokenFile: setting(shape.secretFile("token"), { env: "ADMIN_TOKEN_FILE", secretEnv: "ADMIN_TOKEN" }),
+  tokenFile: shape.secretFile("token", "ADMIN_TOKEN"),
   tls: tls("ADMIN_"),
 });

@@ -29,8 +29,10 @@ export interface Declaration<Written = unknown> {
   /** No message shows the value. */
   readonly secret?: boolean;
   /** The secret in the file. The path itself is secret only until the settings are valid and it is known to be a path. */
-  readonly holds?: "key" | "password" | "token";
+  readonly holds?: SecretKind;
 }
+
+export type SecretKind = "key" | "password" | "token";
 
 /** A shape that reads `Input` and yields `Output`. */
 export type Shape<Output, Input = string> = z.ZodType<Output, Input>;

@@ -8,7 +8,7 @@ import * as z from "zod";
 
 import { SEARCH_RESOURCES } from "../../interface/resources.ts";
 import { Secret } from "../secrets/secret.ts";
-import { type Declaration, setting, type Shape, shaped } from "./setting.ts";
+import { type Declaration, type SecretKind, setting, type Shape, shaped } from "./setting.ts";
 import { BUDGET_PATTERN, DURATION_PATTERN, SIZE_PATTERN } from "./units.ts";
 import { formatDuration, parseBudget, parseQuantity } from "./units.ts";
 
@@ -30,14 +30,10 @@ export function duration({ minMs = 1, maxMs = 24 * DAY_MS } = {}): Shape<number>
 type Kind = "listings" | "sold" | "areas" | "records" | "images";
 
 /** One lifetime for each kind of answer, reloadable. One duration in its place sets all of them. */
-export function perKind({
-  minMs = 1,
-  ...declaration
-}: {
-  readonly minMs?: number;
-  readonly default: Readonly<Record<Kind, string>>;
-  readonly env?: string;
-}): Shape<Record<Kind, number>, Record<Kind, string>> {
+export function perKind(
+  minMs: number,
+  declaration: Declaration<Record<Kind, string>>,
+): Shape<Record<Kind, number>, Record<Kind, string>> {
   const each = duration({ minMs, maxMs: 365 * DAY_MS });
   const section = z.strictObject({ listings: each, sold: each, areas: each, records: each, images: each });
   const expected =
@@ -148,9 +144,11 @@ export const optionalPath = shaped(
 /**
  * The path of a file that contains a secret. The path itself is secret until the file was read, because people write the
  * secret here by mistake. A message with the path would then show it.
+ * @param secretEnv the variable with the secret itself. Another one, `…_FILE`, sets the path
  */
-export function secretFile(holds: NonNullable<Declaration["holds"]>): Shape<string | null, string | null> {
-  return shaped(z.string().min(1).nullable(), "the path of a file", { secret: true, holds });
+export function secretFile(holds: SecretKind, secretEnv: string): Shape<string | null, string | null> {
+  const declaration = { env: `${secretEnv}_FILE`, secretEnv, secret: true, holds };
+  return shaped(z.string().min(1).nullable(), "the path of a file", declaration);
 }
 
 /** The path of one record, with both placeholders once. */

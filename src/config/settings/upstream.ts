@@ -27,10 +27,7 @@ export const upstream = z.strictObject({
   /** Your caller id at the API. */
   callerId: setting(shape.text, { required: true, env: "UPSTREAM_CALLER_ID" }),
   /** The path of a file that holds only your private key at the API. Set either this or UPSTREAM_PRIVATE_KEY. */
-  privateKeyFile: setting(shape.secretFile("key"), {
-    env: "UPSTREAM_PRIVATE_KEY_FILE",
-    secretEnv: "UPSTREAM_PRIVATE_KEY",
-  }),
+  privateKeyFile: shape.secretFile("key", "UPSTREAM_PRIVATE_KEY"),
   /**
    * How long the previous private key is kept after a new one is set. When the API refuses one of the two, the call is
    * tried once with the other.
