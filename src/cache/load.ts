@@ -92,20 +92,19 @@ async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loa
   const { joinFlight, leadOrFollow, failures, clock } = options;
   const { key } = request.question;
   const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
-    try {
-      const result = await leadOrFollow(key, waiting.abandoned, {
-        look: () => look(options, request),
-        fetch: () =>
-          fetchAndStore(options, request, waiting, (value) => answer({ value, isFollowed: false })),
-      });
-      if (result !== undefined) failures.succeeded(key);
-      return result;
-    } catch (error) {
-      // Counted once per flight, however many callers wait for it.
+    const give = (value: LoadedEntry): void => answer({ value, isFollowed: false });
+    // Counted once per flight, however many callers wait for it. The flights of other replicas are counted by their messages.
+    const count = (error: unknown): never => {
       if (error instanceof Problem && isFailureOfUpstream(error))
         failures.failed(key, error, clock.monotonic());
       throw error;
-    }
+    };
+    const result = await leadOrFollow(key, waiting.abandoned, {
+      look: () => look(options, request),
+      fetch: () => fetchAndStore(options, request, waiting, give).catch(count),
+    });
+    if (result !== undefined) failures.succeeded(key);
+    return result;
   });
   return value && { ...value, collapsed };
 }

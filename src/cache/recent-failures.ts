@@ -18,13 +18,7 @@ interface Failure {
   /** The pause before the next try; 0 if nothing has failed yet. */
   readonly waitMs: number;
   readonly nextTryAt: number;
-  readonly failedAt: number;
 }
-
-const NEVER = { waitMs: 0, failedAt: Number.NEGATIVE_INFINITY };
-
-/** A report within this time is about the same failure. */
-const SAME_WITHIN_MS = 1_000;
 
 export class Failures {
   readonly #failures = new LRUCache<string, Failure>({ max: MOST_KEYS });
@@ -45,18 +39,19 @@ export class Failures {
     return this.#failures.peek(key)?.problem;
   }
 
-  /** A flight failed, here or in another replica. The same failure reported twice counts once. */
+  /** A flight failed, here or in another replica. */
   failed(key: string, problem: Problem, now: number): void {
-    const { waitMs: before, failedAt } = this.#failures.get(key) ?? NEVER;
-    if (before > 0 && now - failedAt < SAME_WITHIN_MS) return;
-    const waitMs = Math.min(Math.max(FIRST_MS, before * 2), LONGEST_MS);
-    this.#failures.set(key, { problem, waitMs, nextTryAt: now + waitMs, failedAt: now });
+    const waitMs = Math.min(Math.max(FIRST_MS, this.#waitMs(key) * 2), LONGEST_MS);
+    this.#failures.set(key, { problem, waitMs, nextTryAt: now + waitMs });
   }
 
   /** A flight takes so long that no other caller should wait for it. */
   tooSlow(key: string, problem: Problem, now: number): void {
-    const { waitMs, failedAt } = this.#failures.get(key) ?? NEVER;
-    this.#failures.set(key, { problem, waitMs, nextTryAt: now + FIRST_MS, failedAt });
+    this.#failures.set(key, { problem, waitMs: this.#waitMs(key), nextTryAt: now + FIRST_MS });
+  }
+
+  #waitMs(key: string): number {
+    return this.#failures.get(key)?.waitMs ?? 0;
   }
 
   succeeded(key: string): void {

@@ -24,8 +24,11 @@ const FOUND = fetchedWith();
 
 const QUESTION = questionWith(requestWith(0));
 
-/** @param shared the store that other replicas use, too; their messages do not arrive */
-function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
+/**
+ * @param shared the store that other replicas use, too; their messages do not arrive
+ * @param elsewhere the failure of another replica that leads the flight
+ */
+function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store, elsewhere?: Problem) {
   const clock = createFakeClock();
   const tiers = new Tiers(createMemoryStore(80_000, clock), shared, clock);
   const failures = new Failures();
@@ -34,7 +37,9 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store) {
   const load = createLoad({
     tiers,
     joinFlight: flights.join,
-    leadOrFollow: createLeadOrFollow<LoadedEntry>(undefined),
+    leadOrFollow: createLeadOrFollow<LoadedEntry>(
+      elsewhere && { claim: async () => ({ kind: "follower", ended: Promise.resolve(elsewhere) }) },
+    ),
     fetch: () => upstream(++calls),
     failures,
     rules: () => rulesWith(),
@@ -94,6 +99,12 @@ it.each([
   const { load, isLeftAlone } = setup(() => Promise.reject(error));
   await expect(load()).rejects.toThrow();
   expect(isLeftAlone()).toBe(false);
+});
+
+it("a failure of the upstream is counted by the replica that called it; the others count its message", async () => {
+  const both = [setup(() => Promise.reject(failure)), setup(async () => FOUND, undefined, failure)];
+  for (const { load } of both) await expect(load()).rejects.toBe(failure);
+  expect(both.map(({ isLeftAlone }) => isLeftAlone())).toEqual([true, false]);
 });
 
 const refusal = refusalOf({ forMs: 7_000, why: "budget" }, "batch", 0);

@@ -33,14 +33,6 @@ describe("a key whose fetch failed", () => {
       now += pause;
     }
   });
-
-  it("counts a failure once that two replicas report", () => {
-    const failures = new Failures();
-    for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
-    expect(pauseMs(failures, 0)).toBe(5_000);
-    failures.failed("key", FAILED, 1_000);
-    expect(pauseMs(failures, 1_000)).toBe(10_000);
-  });
 });
 
 it("a key that took too long is not fetched again for a fixed time", () => {
