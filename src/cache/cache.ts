@@ -71,7 +71,7 @@ export class Cache {
   /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
   #firstRuling(question: Question, cached: Found | undefined, now: number): Decision {
     const { failures, rules, clock } = this.#options;
-    const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
+    const recent = cached && failures.recent(question.key, clock.monotonic());
     const decision = decide(cached, question, recent, rules(), now);
     // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
     return recent !== undefined && decision.kind === "refuse"

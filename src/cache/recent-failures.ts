@@ -23,11 +23,6 @@ interface Failure {
 export class Failures {
   readonly #failures = new LRUCache<string, Failure>({ max: MOST_KEYS });
 
-  /** Whether the latest fetch of any key failed. */
-  isAny(): boolean {
-    return this.#failures.size > 0;
-  }
-
   /** The failure of a key, if it is too early for the next try. */
   recent(key: string, now: number): Problem | undefined {
     const failure = this.#failures.peek(key);

@@ -14,11 +14,6 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The environment variable with the path of the YAML file. The file wins over the defaults. */
 export const CONFIG_FILE = "CONFIG_FILE";
 
-/** The settings with a variable, in their order. */
-const VARIABLES = SETTINGS.flatMap(({ env: variable, ...setting }) =>
-  variable === undefined ? [] : [{ ...setting, variable }],
-);
-
 /** The variables that hold a secret, which the settings file cannot hold. */
 export const SECRET_VARIABLES = SETTINGS.flatMap(({ secretEnv = [] }) => secretEnv);
 
@@ -30,7 +25,7 @@ export function processEnvironment(): Environment {
 /** @returns what the environment sets, and one line for each problem */
 export function readEnvironment(env: Environment): { assignments: Assignment[]; problems: string[] } {
   const assignments: Assignment[] = [];
-  for (const { variable, path, shape, emptyEnv } of VARIABLES) {
+  for (const { env: variable = "", path, shape, emptyEnv } of SETTINGS) {
     // Only the names of proxy variables are common in lower case.
     const otherName = variable.endsWith("_PROXY") ? variable.toLowerCase() : variable;
     const value = env[variable] ?? env[otherName];
@@ -79,7 +74,7 @@ function removedIn(env: Environment): string[] {
  * from one of ours by one letter. Names of one word never count: `POST` is similar to `PORT` and `HOST`, but means neither.
  */
 function misspelled(env: Environment): string[] {
-  const known = [...VARIABLES.map(({ variable }) => variable), ...SECRET_VARIABLES, CONFIG_FILE];
+  const known = [...SETTINGS.flatMap(({ env: name = [] }) => name), ...SECRET_VARIABLES, CONFIG_FILE];
   const handled = new Set([...known, ...REMOVED.map((removed) => removed.env)]);
   const others = Object.keys(env).filter(
     (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !handled.has(name),

@@ -2,15 +2,13 @@
  * Values of `Config` that are not settings, because nobody has needed another value yet. Tests and benches pass others to
  * `openSettings`. To make one a setting, move it into `settings/`.
  */
-const KIB = 1_024;
-const MIB = 1_024 * KIB;
 const DAY_MS = 86_400_000;
 
 export const CONSTANTS = {
   server: {
     maxUrlBytes: 8_192,
     /** All headers together: names, values, colons and line ends. */
-    maxHeaderBytes: 16 * KIB,
+    maxHeaderBytes: 16 * 1_024,
     maxHeaders: 100,
     /** The time for the headers. It starts with the connection, or with the end of the previous response. */
     headersTimeoutMs: 10_000,
@@ -22,7 +20,7 @@ export const CONSTANTS = {
     writeTimeoutMs: 30_000,
   },
   upstream: {
-    maxBodyBytes: 4 * MIB,
+    maxBodyBytes: 4 * 1_024 * 1_024,
     connections: 8,
     connectTimeoutMs: 2_000,
     headerTimeoutMs: 5_000,
