@@ -47,7 +47,7 @@ import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts"
 import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
-import { Flights } from "./singleflight/flight.ts";
+import { createFlights } from "./singleflight/flight.ts";
 import { createLeadOrFollow, type FlightResult } from "./singleflight/lead-or-follow.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
@@ -163,7 +163,7 @@ function createAnswerStages(
   fetch: Upstream["ask"],
 ) {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
-  const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
+  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
   const lifetimes = createLifetimes(() => rules().lifetimes);
   const checks = createChecks(budgets.left, (err) =>
     observer.error("A check failed. This is a bug in the gateway.", { err }),
@@ -300,7 +300,7 @@ function sampleMetrics(
       const labels = new Set(background.map(({ id }) => apps.labelOf(id)));
       return [...labels].flatMap((app) => (app === OTHER_APP ? [] : [[{ app }, 1] as const]));
     },
-    gateway_flights: () => flights.size,
+    gateway_flights: flights.size,
     gateway_cache_entries: ofTiers("entries"),
     gateway_cache_bytes: ofTiers("bytes"),
     gateway_cache_evictions_total: ofTiers("evictions"),

@@ -1,7 +1,8 @@
 import { entityTagOf } from "../http-fields.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Validators } from "../upstream/caching-headers.ts";
-import type { FetchedAnswer, ListPage } from "../upstream/verdict.ts";
+import type { ListPage } from "../interface/envelope.ts";
+import type { FetchedAnswer } from "../upstream/verdict.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import type { Rates } from "./lifetimes/learned-lifetimes.ts";
 import type { Query } from "../query/query.ts";

@@ -140,13 +140,13 @@ async function warmStates({ get }: Client, { wait, timeout }: Given): Promise<ob
   const giveUpAt = performance.now() + Number(timeout) * 1_000;
   for (;;) {
     const states = await get<{ urls: { dueInSeconds: number; last: string | null }[] }>("/cache/warm");
+    const warm = states.urls.filter(
+      ({ dueInSeconds, last }) => dueInSeconds > 0 && (last ?? "refreshed") === "refreshed",
+    );
     const { length: most } = states.urls;
-    const isWarm = ({ dueInSeconds, last }: (typeof states.urls)[number]): boolean =>
-      dueInSeconds > 0 && (last ?? "refreshed") === "refreshed";
-    const warm = states.urls.filter(isWarm).length;
-    if (!wait || warm === most) return states;
+    if (!wait || warm.length === most) return states;
     if (performance.now() > giveUpAt)
-      throw new CommandFailure(`After ${timeout} s, only ${warm} of ${most} answers are warm.`);
+      throw new CommandFailure(`After ${timeout} s, only ${warm.length} of ${most} answers are warm.`);
     await setTimeout(LOOK_EVERY_MS);
   }
 }

@@ -36,7 +36,7 @@ export type Client = ReturnType<typeof createClient>;
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createClient({ config, adminUrl, tokenFile }: Given) {
   const env = environmentWith({ config });
-  const { readable, usable } = examineConfig({ env, readFile: readText });
+  const { readable, usable } = examineConfig({ env });
   const own = adminAddress(usable?.config.admin ?? { ...readable.admin, tls: null });
   const { base, trust } = adminUrl === undefined ? own : { base: adminUrl.replace(/\/$/, ""), trust: {} };
   if (!/^https?:$/.test(URL.parse(base)?.protocol ?? ""))
@@ -83,11 +83,9 @@ export function createClient({ config, adminUrl, tokenFile }: Given) {
   };
 }
 
-const readText = (path: string): string => readFileSync(path, "utf8");
-
 function tokenIn(file: string): string {
   try {
-    return readText(file).trim();
+    return readFileSync(file, "utf8").trim();
   } catch (error) {
     throw new CommandFailure(`The token file cannot be read: ${String(error)}`);
   }

@@ -1,32 +1,43 @@
-/**
- * The envelope of the upstream's JSON answers (interface, section 2.7). The checks find content with status 200 that is not
- * an answer.
- */
+/** The envelope of the upstream's JSON answers (interface, section 2.7). */
+
+/** A page of a list, as its envelope describes it. */
+export interface ListPage {
+  readonly totalCount: number;
+  readonly count: number;
+  readonly limit?: number;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Checks a parsed body against the envelope.
- * @param body the parsed JSON
+ * Reads a parsed body. The checks find content with status 200 that is not an answer.
  * @param resource the requested resource; its name is the key of the array
  * @param serviceId the requested record; `undefined` for a list
- * @returns the fault for the log, `undefined` if the body is valid
+ * @returns the ids of the records, and the page if it is a list with a `totalCount`; for an invalid body, its fault for the log
  */
-export function envelopeFault(
+export function readEnvelope(
   body: unknown,
   resource: string,
   serviceId: string | undefined,
-): string | undefined {
+): { readonly recordIds: string[]; readonly page: ListPage | undefined } | string {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return "not an object";
-  const records: unknown = Reflect.get(body, resource);
+  const { [resource]: records, ...fields }: Fields = { ...body };
   if (!Array.isArray(records)) return "array of records missing";
-  if (!isCountOf(Reflect.get(body, "count"), records.length)) return "count is not the number of records";
-  if (serviceId === undefined) return undefined;
-  if (records.length !== 1) return "more or fewer than one record";
-  return isRecord(records[0], serviceId) ? undefined : "another record than the one asked for";
-}
-
-/** `count` may be absent: the interface does not say that it is required. */
-function isCountOf(count: unknown, records: number): boolean {
-  return count === undefined || count === records || count === String(records);
+  const { length } = records;
+  // `count` may be absent: the interface does not say that it is required.
+  if (![undefined, length, String(length)].some((one) => one === fields["count"]))
+    return "count is not the number of records";
+  if (serviceId !== undefined && length !== 1) return "more or fewer than one record";
+  if (serviceId !== undefined && !isRecord(records[0], serviceId))
+    return "another record than the one asked for";
+  const ids: unknown[] = records.map((record) => Object(record).serviceId);
+  const totalCount = wholeIn(fields["totalCount"]);
+  const limit = wholeIn(fields["limit"]);
+  const isPage = serviceId === undefined && totalCount !== undefined;
+  return {
+    recordIds: ids.filter((id) => typeof id === "number" || typeof id === "string").map(String),
+    page: isPage ? { totalCount, count: length, ...(limit !== undefined && { limit }) } : undefined,
+  };
 }
 
 /** The record's id may also be absent. If it is present, it must be the requested one. */
@@ -37,35 +48,6 @@ function isRecord(record: unknown, serviceId: string): boolean {
   return id === undefined || id === serviceId || id === Number(serviceId);
 }
 
-/**
- * Reads the paging fields of a body.
- * @param body the parsed JSON of a valid envelope
- * @returns `undefined` if the body is not a list, or has no `totalCount`
- */
-export function pageIn(
-  body: unknown,
-  resource: string,
-): { totalCount: number; count: number; limit?: number } | undefined {
-  const number = (name: string): number | undefined => {
-    const value: unknown = Object(body)[name];
-    return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : undefined;
-  };
-  const totalCount = number("totalCount");
-  const limit = number("limit");
-  const records: unknown = Object(body)[resource];
-  if (totalCount === undefined || !Array.isArray(records)) return undefined;
-  return { totalCount, count: records.length, ...(limit !== undefined && { limit }) };
-}
-
-/**
- * @param body the parsed JSON of a valid envelope
- * @returns the ids of the records in it
- */
-export function recordIdsIn(body: unknown, resource: string): string[] {
-  const records: unknown = Object(body)[resource];
-  if (!Array.isArray(records)) return [];
-  return records.flatMap((record: unknown) => {
-    const id: unknown = Object(record).serviceId;
-    return typeof id === "number" || typeof id === "string" ? [String(id)] : [];
-  });
+function wholeIn(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : undefined;
 }

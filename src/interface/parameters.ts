@@ -119,78 +119,64 @@ const attributes: readonly Parameter[] = [
   row("maxPublished", "Latest date the ad was published", "20261231", date),
 ];
 
-const isNewConstruction = row(
-  "isNewConstruction",
-  "`1` shows only new construction; `0` excludes new construction",
-  "1",
-  onOff,
-);
-
-/** The documented default is true (section 4.1). */
-const includeUnset = row(
-  "includeUnset",
-  "Whether other filters also include properties lacking the filtered attribute",
-  "0",
-  onOff,
-  { sameAsAbsent: "1" },
-);
-
 /** The default is not documented (section 4.4), so an absent limit is a query of its own. */
 const limit = row("limit", "Number of results", "50", { kind: "integer", min: 0, max: MAX_LIMIT });
 
 const anyOffset: Shape = { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER };
-const offset = row("offset", "Start position", "50", anyOffset, { sameAsAbsent: "0" });
 
-/** GET /listings (section 4.1). */
-const LISTINGS_PARAMETERS: readonly Parameter[] = [
-  ...place,
-  row("minListPrice", "Lowest price", "2000000", integer),
-  row("maxListPrice", "Highest price", "4000000", integer),
-  row("minListSqmPrice", "Lowest price per square metre", "20000", integer),
-  row("maxListSqmPrice", "Highest price per square metre", "60000", integer),
-  ...attributes,
-  row("priceDecrease", "Only ads with a reduced price", "1", onOff, { sameAsAbsent: "0" }),
-  isNewConstruction,
-  includeUnset,
+/** The last part of both property searches. */
+const last: readonly Parameter[] = [
+  row("isNewConstruction", "`1` shows only new construction; `0` excludes new construction", "1", onOff),
+  row(
+    "includeUnset",
+    "Whether other filters also include properties lacking the filtered attribute",
+    "0",
+    onOff,
+    // The documented default is true (section 4.1).
+    { sameAsAbsent: "1" },
+  ),
   limit,
-  offset,
-];
-
-/** GET /sold (section 4.2). */
-const SOLD_PARAMETERS: readonly Parameter[] = [
-  ...place,
-  row("minSoldPrice", "Lowest sold price", "2000000", integer),
-  row("maxSoldPrice", "Highest sold price", "4000000", integer),
-  row("minSoldSqmPrice", "Lowest sold price per square metre", "20000", integer),
-  row("maxSoldSqmPrice", "Highest sold price per square metre", "60000", integer),
-  ...attributes,
-  row("minSoldDate", "Earliest sale date", "20260101", date),
-  row("maxSoldDate", "Latest sale date", "20260630", date),
-  isNewConstruction,
-  includeUnset,
-  limit,
-  offset,
-];
-
-/**
- * GET /areas (section 4.3). `listings` and `transactions` are documented with the value `1` only. The sample answer shows
- * `0` for an absent one, so `0` means absent.
- */
-const AREAS_PARAMETERS: readonly Parameter[] = [
-  q,
-  row("lat", "Latitude", "59.31", { kind: "decimal", ...LATITUDE }, { requires: "lng" }),
-  row("lng", "Longitude", "18.16", { kind: "decimal", ...LONGITUDE }, { requires: "lat" }),
-  row("listings", "Only areas with properties for sale", "1", onOff, { sameAsAbsent: "0" }),
-  row("transactions", "Only areas with sold properties", "1", onOff, { sameAsAbsent: "0" }),
-  limit,
+  row("offset", "Start position", "50", anyOffset, { sameAsAbsent: "0" }),
 ];
 
 /** The searches' parameters, by resource. */
 export const PARAMETERS = {
-  listings: LISTINGS_PARAMETERS,
-  sold: SOLD_PARAMETERS,
-  areas: AREAS_PARAMETERS,
-} as const;
+  /** GET /listings (section 4.1). */
+  listings: [
+    ...place,
+    row("minListPrice", "Lowest price", "2000000", integer),
+    row("maxListPrice", "Highest price", "4000000", integer),
+    row("minListSqmPrice", "Lowest price per square metre", "20000", integer),
+    row("maxListSqmPrice", "Highest price per square metre", "60000", integer),
+    ...attributes,
+    row("priceDecrease", "Only ads with a reduced price", "1", onOff, { sameAsAbsent: "0" }),
+    ...last,
+  ],
+  /** GET /sold (section 4.2). */
+  sold: [
+    ...place,
+    row("minSoldPrice", "Lowest sold price", "2000000", integer),
+    row("maxSoldPrice", "Highest sold price", "4000000", integer),
+    row("minSoldSqmPrice", "Lowest sold price per square metre", "20000", integer),
+    row("maxSoldSqmPrice", "Highest sold price per square metre", "60000", integer),
+    ...attributes,
+    row("minSoldDate", "Earliest sale date", "20260101", date),
+    row("maxSoldDate", "Latest sale date", "20260630", date),
+    ...last,
+  ],
+  /**
+   * GET /areas (section 4.3). `listings` and `transactions` are documented with the value `1` only. The sample answer shows
+   * `0` for an absent one, so `0` means absent.
+   */
+  areas: [
+    q,
+    row("lat", "Latitude", "59.31", { kind: "decimal", ...LATITUDE }, { requires: "lng" }),
+    row("lng", "Longitude", "18.16", { kind: "decimal", ...LONGITUDE }, { requires: "lat" }),
+    row("listings", "Only areas with properties for sale", "1", onOff, { sameAsAbsent: "0" }),
+    row("transactions", "Only areas with sold properties", "1", onOff, { sameAsAbsent: "0" }),
+    limit,
+  ],
+} satisfies Record<string, readonly Parameter[]>;
 
 /** The parameters of the signature (section 5). They are never part of a query. */
 export const CREDENTIAL_PARAMETERS = ["callerId", "time", "unique", "hash"] as const;

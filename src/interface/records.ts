@@ -6,24 +6,20 @@ import type { SearchResource } from "./resources.ts";
 
 type JsonSchema = Readonly<Record<string, unknown>>;
 
-const text = (description: string, more: JsonSchema = {}): JsonSchema => ({
-  type: "string",
-  description,
+const field =
+  (type: string) =>
+  (description: string, more: JsonSchema = {}): JsonSchema => ({ type, description, ...more });
+const text = field("string");
+const whole = field("integer");
+const number = field("number");
+const list = (description: string): JsonSchema => field("array")(description, { items: { type: "string" } });
+const object = (properties: JsonSchema, more: JsonSchema = {}): JsonSchema => ({
+  type: "object",
+  properties,
   ...more,
 });
-const whole = (description: string): JsonSchema => ({ type: "integer", description });
-const number = (description: string): JsonSchema => ({ type: "number", description });
-const list = (description: string): JsonSchema => ({ type: "array", items: { type: "string" }, description });
-const object = (properties: JsonSchema, description?: string): JsonSchema => ({
-  type: "object",
-  ...(description !== undefined && { description }),
-  properties,
-});
-
-const record = (properties: JsonSchema, description: string): JsonSchema => ({
-  ...object(properties, description),
-  required: ["serviceId"],
-});
+const record = (properties: JsonSchema, description: string): JsonSchema =>
+  object(properties, { description, required: ["serviceId"] });
 
 const location = object(
   {
@@ -33,7 +29,7 @@ const location = object(
     position: object({ latitude: number("Decimal degrees."), longitude: number("Decimal degrees.") }),
     distance: object({ ocean: whole("Distance to the sea; sold records only.") }),
   },
-  "Where the property lies.",
+  { description: "Where the property lies." },
 );
 
 const source = object(
@@ -43,7 +39,7 @@ const source = object(
     type: text("Kind of source."),
     id: whole("Sold records only."),
   },
-  "The seller or broker.",
+  { description: "The seller or broker." },
 );
 
 const property = {

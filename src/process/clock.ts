@@ -51,17 +51,15 @@ export const systemClock: Clock = {
 };
 
 /** Resolves after `delayMs`, or when `signal` aborts. It never rejects. */
-export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const cancel = clock.after(delayMs, done);
-    function done(): void {
-      cancel();
-      signal?.removeEventListener("abort", done);
-      resolve();
-    }
-    signal?.addEventListener("abort", done, { once: true });
-  });
+export async function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const end = (): void => resolve();
+  const cancel = clock.after(delayMs, end);
+  signal?.addEventListener("abort", end, { once: true });
+  if (signal?.aborted) end();
+  await promise;
+  cancel();
+  signal?.removeEventListener("abort", end);
 }
 
 /** Calls back every `intervalMs`. The returned function ends that. */

@@ -15,21 +15,18 @@ export function verifiedTls(ca: string | null | undefined): ConnectionOptions {
   return { rejectUnauthorized: true, minVersion: "TLSv1.2", ...(ca ? { ca } : {}) };
 }
 
-const UNTRUSTED = "no trusted authority has signed its certificate (caFile names your own authorities)";
-
-const REASONS: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: "its certificate, or its authority's, has expired",
-  CERT_NOT_YET_VALID: "its certificate is not valid yet, or this machine's clock is behind",
-  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host name",
-  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
-  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
-  CERT_UNTRUSTED: UNTRUSTED,
-  INVALID_PURPOSE: "its certificate is not for servers",
-  EPROTO: "the TLS handshake failed: perhaps the port does not use TLS",
-};
+/** By what the code contains. */
+const REASONS: readonly (readonly [code: RegExp, reason: string])[] = [
+  [/^CERT_HAS_EXPIRED$/, "its certificate, or its authority's, has expired"],
+  [/^CERT_NOT_YET_VALID$/, "its certificate is not valid yet, or this machine's clock is behind"],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, "its certificate is for another host name"],
+  [
+    /SELF_SIGNED_CERT|^UNABLE_TO_GET_ISSUER_CERT|^UNABLE_TO_VERIFY_LEAF_SIGNATURE$|^CERT_UNTRUSTED$/,
+    "no trusted authority has signed its certificate (caFile names your own authorities)",
+  ],
+  [/^INVALID_PURPOSE$/, "its certificate is not for servers"],
+  [/^EPROTO$|^ERR_SSL_/, "the TLS handshake failed: perhaps the port does not use TLS"],
+];
 
 /**
  * Explains a failed TLS handshake to operators.
@@ -37,5 +34,5 @@ const REASONS: Readonly<Record<string, string>> = {
  * @returns `undefined` if the code is not about TLS
  */
 export function tlsReason(code: string): string | undefined {
-  return REASONS[code] ?? (code.startsWith("ERR_SSL_") ? REASONS["EPROTO"] : undefined);
+  return REASONS.find(([pattern]) => pattern.test(code))?.[1];
 }

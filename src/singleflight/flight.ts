@@ -28,49 +28,44 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "pri
  */
 type Call<T> = (waiting: Waiting, answer: (result: T) => void) => Promise<T>;
 
-export class Flights<T> {
-  readonly #clock: Clock;
-  readonly #flights = new Map<string, Flight<T>>();
+export type Flights<T> = ReturnType<typeof createFlights<T>>;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** The number of flights that have not ended. */
-  get size(): number {
-    return this.#flights.size;
-  }
-
-  /** Resolves when no flight is left, including flights that start in the meantime. */
-  async settled(): Promise<void> {
-    while (this.size > 0) await Promise.all([...this.#flights.values()].map(({ ended }) => ended));
-  }
-
-  /**
-   * Waits for the flight of a key, and starts one if there is none.
-   * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
-   * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with an error that no caller receives.
-   * @returns `value`; `undefined`: the flight was withdrawn because it had no waiters, and this waiter must join again.
-   *   `collapsed`: the flight already existed
-   */
-  readonly join = async (
-    key: string,
-    waiter: Waiter,
-    call: Call<T>,
-  ): Promise<{ readonly value: T | undefined; readonly collapsed: boolean }> => {
-    const existing = this.#flights.get(key);
-    const flight = existing ?? new Flight<T>(call, () => this.#flights.delete(key));
-    if (existing === undefined) this.#flights.set(key, flight);
-    // A flight without waiters may be withdrawn from the queue, although this waiter joins it.
-    const result = flight.abandoned.aborted ? flight.result.catch(noneIfWithdrawn) : flight.result;
-    const deadline = watchDeadline(waiter, this.#clock, flight);
-    flight.join(waiter);
-    try {
-      return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
-    } finally {
-      deadline.stop();
-      flight.leave(waiter);
-    }
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createFlights<T>(clock: Clock) {
+  const flights = new Map<string, Flight<T>>();
+  return {
+    /** The number of flights that have not ended. */
+    size: (): number => flights.size,
+    /** Resolves when no flight is left, including flights that start in the meantime. */
+    settled: async (): Promise<void> => {
+      while (flights.size > 0) await Promise.all([...flights.values()].map(({ ended }) => ended));
+    },
+    /**
+     * Waits for the flight of a key, and starts one if there is none.
+     * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
+     * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with an error that no caller receives.
+     * @returns `value`; `undefined`: the flight was withdrawn because it had no waiters, and this waiter must join again.
+     *   `collapsed`: the flight already existed
+     */
+    join: async (
+      key: string,
+      waiter: Waiter,
+      call: Call<T>,
+    ): Promise<{ readonly value: T | undefined; readonly collapsed: boolean }> => {
+      const existing = flights.get(key);
+      const flight = existing ?? new Flight<T>(call, () => flights.delete(key));
+      flights.set(key, flight);
+      // A flight without waiters may be withdrawn from the queue, although this waiter joins it.
+      const result = flight.abandoned.aborted ? flight.result.catch(noneIfWithdrawn) : flight.result;
+      const deadline = watchDeadline(waiter, clock, flight);
+      flight.join(waiter);
+      try {
+        return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
+      } finally {
+        deadline.stop();
+        flight.leave(waiter);
+      }
+    },
   };
 }
 

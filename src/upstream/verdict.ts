@@ -21,16 +21,13 @@
  */
 import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import { envelopeFault, pageIn, recordIdsIn } from "../interface/envelope.ts";
+import { type ListPage, readEnvelope } from "../interface/envelope.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { type CachingHeaders, cachingHeadersIn, type Validators, validatorsIn } from "./caching-headers.ts";
 import { explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./send.ts";
-
-/** A page of a list, as its envelope describes it (interface, section 2.7). */
-export type ListPage = NonNullable<ReturnType<typeof pageIn>>;
 
 /** A valid body, or a 400 or 404 with its problem as the body. */
 export interface FetchedAnswer {
@@ -189,16 +186,9 @@ function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
   } catch {
     return unusable("the body is not JSON");
   }
-  const fault = envelopeFault(parsed, resource, serviceId);
-  if (fault !== undefined) return unusable(`envelope: ${fault}`);
-  return {
-    fetched: {
-      ...whole,
-      contentType: jsonContentType(headers["content-type"]),
-      recordIds: recordIdsIn(parsed, resource),
-      page: serviceId === undefined ? pageIn(parsed, resource) : undefined,
-    },
-  };
+  const envelope = readEnvelope(parsed, resource, serviceId);
+  if (typeof envelope === "string") return unusable(`envelope: ${envelope}`);
+  return { fetched: { ...whole, contentType: jsonContentType(headers["content-type"]), ...envelope } };
 }
 
 /** @returns the upstream's own media type if it is JSON. The body is JSON in any case. */

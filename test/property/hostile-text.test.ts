@@ -19,7 +19,7 @@ import {
 import { noneMatchNames } from "../../src/http/response-headers.ts";
 import { withEncodedUrl } from "../../src/http/edge/raw-urls.ts";
 import { checkHead } from "../../src/http/edge/request-validation.ts";
-import { recordIdsIn } from "../../src/interface/envelope.ts";
+import { readEnvelope } from "../../src/interface/envelope.ts";
 import { createClientAddress, traceparentIn } from "../../src/telemetry/access-log.ts";
 import { cachingHeadersIn, validatorsIn } from "../../src/upstream/caching-headers.ts";
 import { explanationIn } from "../../src/upstream/explanation.ts";
@@ -102,7 +102,7 @@ const scans: readonly (readonly [name: string, size: number, scan: Scan])[] = [
     BODY_CHARACTERS,
     (text) => explanationIn(Buffer.from(text), CONFIDENTIAL),
   ],
-  ["ids in a body", BODY_CHARACTERS, (text) => recordIdsIn({ listings: [{ serviceId: text }] }, "listings")],
+  ["ids in a body", BODY_CHARACTERS, (text) => readEnvelope({ sold: [{ serviceId: text }] }, "sold", text)],
 ];
 
 function refused(run: () => unknown): unknown {

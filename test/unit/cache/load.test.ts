@@ -7,7 +7,7 @@ import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import type { Store } from "../../../src/cache/store/port.ts";
 import { Tiers } from "../../../src/cache/store/tiered.ts";
 import { createLeadOrFollow, type FlightResult } from "../../../src/singleflight/lead-or-follow.ts";
-import { Flights } from "../../../src/singleflight/flight.ts";
+import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import { refusalOf } from "../../../src/ratelimit/refusals.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";
@@ -32,7 +32,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store, else
   const clock = createFakeClock();
   const tiers = new Tiers(createMemoryStore(80_000, clock), shared, clock);
   const failures = new Failures();
-  const flights = new Flights<FlightResult<LoadedEntry> | undefined>(clock);
+  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
   let calls = 0;
   const load = createLoad({
     tiers,
@@ -53,7 +53,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store, else
     clock,
     tiers,
     calls: () => calls,
-    flightsUnderWay: () => flights.size,
+    flightsUnderWay: flights.size,
     /** Whether it failed so recently that it is not to be tried again yet. */
     isLeftAlone: () => failures.recent(QUESTION.key, clock.now()) !== undefined,
     load: ({ cached, cause = "miss", app = "web" }: { cached?: Entry; cause?: Cause; app?: string } = {}) =>

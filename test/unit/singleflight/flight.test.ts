@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { Flights } from "../../../src/singleflight/flight.ts";
+import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { PRIORITIES, type Priority } from "../../../src/telemetry/events.ts";
@@ -30,7 +30,7 @@ interface TestWaiter {
 
 function setup() {
   const clock = createFakeClock(1_000_000);
-  const flights = new Flights<string>(clock);
+  const flights = createFlights<string>(clock);
   const calls: StartedCall[] = [];
 
   /** An upstream call like those of the real stages. If it is abandoned in the queue, it is withdrawn a moment later. */
@@ -130,7 +130,7 @@ it("at most one call is in flight, it knows its waiters, and every waiter has an
       for (const { landing } of calls) landing.resolve("late");
       await settled();
       for (const waiter of waiters) expectGoodEnd(waiter);
-      expect([flights.size, clock.pending]).toEqual([0, 0]);
+      expect([flights.size(), clock.pending]).toEqual([0, 0]);
     }),
     { numRuns: 300 },
   );
