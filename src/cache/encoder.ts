@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { brotliCompress, constants, gzip, zstdCompress, zstdDecompressSync } from "node:zlib";
 
 import { inOwnMemory } from "../process/buffer-memory.ts";
-import { Jobs } from "../process/jobs.ts";
+import { createJobs } from "../process/jobs.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry, PackedBody } from "./entry.ts";
 import type { Tiers } from "./store/tiered.ts";
@@ -73,7 +73,7 @@ const WAITING_ENCODINGS = 64;
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createEncoder(keepInMemory: Tiers["keepInMemory"]) {
-  const compressions = new Jobs<Buffer>(ENCODINGS_AT_ONCE);
+  const compressions = createJobs<Buffer>(ENCODINGS_AT_ONCE);
 
   /**
    * @param isWanted whether the caller still waits for the body
@@ -86,7 +86,7 @@ export function createEncoder(keepInMemory: Tiers["keepInMemory"]) {
     wanted: ContentCoding,
     isWanted: () => boolean,
   ): Promise<{ body: Buffer; coding: ContentCoding }> {
-    const isTooBusy = compressions.waiting >= WAITING_ENCODINGS;
+    const isTooBusy = compressions.waiting() >= WAITING_ENCODINGS;
     const coding = entry.bodies[wanted] === undefined && isTooBusy ? "identity" : wanted;
     const cached = entry.bodies[coding];
     if (cached !== undefined) return { body: cached, coding };

@@ -43,11 +43,7 @@ export function createClient({ config, adminUrl, tokenFile }: Given) {
     throw new CommandFailure("--admin-url must be an address such as http://127.0.0.1:9090.", EXIT.usage);
   const file = tokenFile ?? (env["ADMIN_TOKEN"] ? undefined : env["ADMIN_TOKEN_FILE"]);
   const token = file ? tokenIn(file) : (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal());
-  const headers = {
-    Accept: "application/json",
-    "Content-Type": "application/json",
-    ...(token && { Authorization: `Bearer ${token}` }),
-  };
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
 
   async function send(method: string, path: string, body?: object, timeout = TIMEOUT_MS) {
     const options = { ...trust, method, timeout, headers, body: body && JSON.stringify(body) };

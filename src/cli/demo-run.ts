@@ -8,9 +8,8 @@ import { join } from "node:path";
 
 import { CONFIG_FILE, type Environment } from "../config/env.ts";
 import { main } from "../main.ts";
-import { every, systemClock } from "../process/clock.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
-import { createDemoTraffic, DEMO_SETTINGS, type DemoTraffic, TICK_MS } from "./demo-traffic.ts";
+import { DEMO_SETTINGS, startTraffic, type Traffic } from "./demo-traffic.ts";
 import { print } from "./print.ts";
 import { loadSandbox } from "./sandbox.ts";
 
@@ -53,8 +52,7 @@ Try these:
   npm run -s cli -- explain '${listings}&limit=3' --admin-url ${admin.url}
   curl -X POST ${control.url}/faults -d '{"status": 503}'  # the API fails, until: curl -X DELETE ${control.url}/faults
 `);
-    const traffic = createDemoTraffic(callers.url);
-    every(systemClock, TICK_MS, traffic.tick);
+    const traffic = startTraffic(callers.url);
     print(`Five apps send requests. Watch them at ${admin.url}/`);
     if (process.stdin.isTTY) followKeys(sandbox, traffic, admin.url);
     else print("\nCtrl-C stops everything.");
@@ -64,7 +62,7 @@ Try these:
 }
 
 /** Prints and does what each key stands for. */
-function followKeys(sandbox: Sandbox, traffic: DemoTraffic, adminUrl: string): void {
+function followKeys(sandbox: Sandbox, traffic: Traffic, adminUrl: string): void {
   function heal(): void {
     sandbox.faults.clear();
     sandbox.setCaller(CALLER);

@@ -1,6 +1,7 @@
 /** The traffic of `npm run demo`: five apps with different weights and rates, and a hog that a key switches on. */
+import { every, systemClock } from "../process/clock.ts";
 
-export const TICK_MS = 100;
+const TICK_MS = 100;
 
 /** The apps and their weights, as a settings file. */
 export const DEMO_SETTINGS = `apps:
@@ -36,11 +37,11 @@ const APPS: Apps = {
 /** Asks for something new with every request. */
 const WITH_HOG: Apps = { ...APPS, hog: [1, (n) => `/listings?minListPrice=${n}&limit=1`] };
 
-export type DemoTraffic = ReturnType<typeof createDemoTraffic>;
+export type Traffic = ReturnType<typeof startTraffic>;
 
 /** @param baseUrl the callers' port */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createDemoTraffic(baseUrl: string) {
+export function startTraffic(baseUrl: string) {
   let ticks = 0;
   let apps = APPS;
 
@@ -49,15 +50,13 @@ export function createDemoTraffic(baseUrl: string) {
     await response.arrayBuffer();
   }
 
-  return {
-    /** Sends the requests of one tick, without waiting for the answers to earlier ones. */
-    tick: (): void => {
-      ticks += 1;
-      for (const [app, [everyTicks, target]] of Object.entries(apps)) {
-        // A request gets no response only while the gateway stops, so ignore that.
-        if (ticks % everyTicks === 0) ask(app, target(ticks / everyTicks)).catch(() => undefined);
-      }
-    },
-    setHog: (isThere: boolean): void => void (apps = isThere ? WITH_HOG : APPS),
-  };
+  // A tick does not wait for the answers to earlier requests.
+  every(systemClock, TICK_MS, () => {
+    ticks += 1;
+    for (const [app, [everyTicks, target]] of Object.entries(apps)) {
+      // A request gets no response only while the gateway stops, so ignore that.
+      if (ticks % everyTicks === 0) ask(app, target(ticks / everyTicks)).catch(() => undefined);
+    }
+  });
+  return { setHog: (isThere: boolean): void => void (apps = isThere ? WITH_HOG : APPS) };
 }

@@ -7,7 +7,7 @@
 import { setImmediate } from "node:timers/promises";
 
 import { entityTagOf } from "../http-fields.ts";
-import { Jobs } from "../process/jobs.ts";
+import { createJobs } from "../process/jobs.ts";
 import type { Answer } from "../cache/cache.ts";
 import type { Bodies, Entry } from "../cache/entry.ts";
 import type { MemoryStore } from "../cache/store/memory.ts";
@@ -42,7 +42,7 @@ export class PageEntries {
   /** Keyed by a block's list of tags. It belongs to the same bytes, whatever their coding, and is freed together with them. */
   readonly #indexes = new WeakMap<Entry["tags"], BlockIndex | Unfit>();
   // One at a time, because cutting is synchronous.
-  readonly #cuts = new Jobs<Entry>(1);
+  readonly #cuts = createJobs<Entry>(1);
   readonly #packing = new Set<string>();
 
   constructor(options: CutterOptions) {

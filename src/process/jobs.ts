@@ -1,72 +1,63 @@
+/** No caller waits for the result any more, so no caller sees this error. */
+class JobDropped extends Error {
+  override readonly name = "JobDropped";
+}
+
+interface Job<T> extends PromiseWithResolvers<T> {
+  readonly callers: (() => boolean)[];
+  readonly work: () => Promise<T>;
+  isRunning: boolean;
+}
+
 /**
  * Runs expensive jobs, a few at a time and in order, so that a flood of them does not fill memory or block everything else.
  * Concurrent callers of the same job share it. A job that no caller wants any more when its turn comes is dropped.
+ * @param atOnce the most jobs that run at once
  */
-export class Jobs<T> {
-  readonly #atOnce: number;
-  readonly #jobs = new Map<string, Job<T>>();
-  readonly #queue = new Set<Job<T>>();
-  #running = 0;
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function createJobs<T>(atOnce: number) {
+  /** Those that run or wait, by key, in their order. */
+  const jobs = new Map<string, Job<T>>();
+  let running = 0;
 
-  /** @param atOnce the most jobs that run at once */
-  constructor(atOnce: number) {
-    this.#atOnce = atOnce;
-  }
-
-  /** The number of jobs that wait for their turn. */
-  get waiting(): number {
-    return this.#queue.size;
-  }
-
-  /**
-   * @param key identifies the job
-   * @param isWanted whether the caller still waits for the result
-   * @returns the result; rejects with `JobDropped`, or with the error of the work. A failed job runs again when it is asked
-   *   for again.
-   */
-  run(key: string, isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
-    const known = this.#jobs.get(key);
-    if (known !== undefined) {
-      known.callers.push(isWanted);
-      return known.promise;
-    }
-    const job: Job<T> = { key, work, callers: [isWanted], ...Promise.withResolvers<T>() };
-    this.#jobs.set(key, job);
-    this.#queue.add(job);
-    this.#startNext();
-    return job.promise;
-  }
-
-  #startNext(): void {
-    for (const job of this.#queue) {
-      if (this.#running >= this.#atOnce) return;
-      this.#queue.delete(job);
-      if (job.callers.some((isWanted) => isWanted())) this.#start(job);
+  function startNext(): void {
+    for (const [key, job] of jobs) {
+      if (running >= atOnce) return;
+      if (job.isRunning) continue;
+      if (job.callers.some((isWanted) => isWanted())) start(key, job);
       else {
-        this.#jobs.delete(job.key);
+        jobs.delete(key);
         job.reject(new JobDropped());
       }
     }
   }
 
-  #start({ key, work, resolve, reject }: Job<T>): void {
-    this.#running++;
+  function start(key: string, job: Job<T>): void {
+    job.isRunning = true;
+    running++;
     const end = (): void => {
-      this.#running--;
-      this.#jobs.delete(key);
-      this.#startNext();
+      running--;
+      jobs.delete(key);
+      startNext();
     };
-    work().finally(end).then(resolve, reject);
+    job.work().finally(end).then(job.resolve, job.reject);
   }
-}
 
-interface Job<T> extends PromiseWithResolvers<T> {
-  readonly key: string;
-  readonly callers: (() => boolean)[];
-  readonly work: () => Promise<T>;
-}
-
-/** No caller waits for the result any more, so no caller sees this error. */
-class JobDropped extends Error {
-  override readonly name = "JobDropped";
+  return {
+    /** The number of jobs that wait for their turn. */
+    waiting: (): number => jobs.size - running,
+    /**
+     * @param key identifies the job
+     * @param isWanted whether the caller still waits for the result
+     * @returns the result; rejects with `JobDropped`, or with the error of the work. A failed job runs again when it is asked
+     *   for again.
+     */
+    run: async (key: string, isWanted: () => boolean, work: () => Promise<T>): Promise<T> => {
+      const job = jobs.get(key) ?? { callers: [], work, isRunning: false, ...Promise.withResolvers<T>() };
+      job.callers.push(isWanted);
+      jobs.set(key, job);
+      startNext();
+      return await job.promise;
+    },
+  };
 }
