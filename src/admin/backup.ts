@@ -7,21 +7,20 @@ import { z } from "zod";
 import { Problem } from "../errors.ts";
 import { type Endpoint, mistake, post } from "./endpoint.ts";
 
-export interface BackupOptions {
-  /** Passes the path of a copy to `use`, and removes it afterwards. `undefined`: there is no SQLite file. */
-  readonly withCopy?: ((use: (file: string) => Promise<void>) => Promise<void>) | undefined;
-}
+/** Passes the path of a copy to `use`, and removes it afterwards. */
+export type WithCopy = (use: (file: string) => Promise<void>) => Promise<void>;
 
-export function backupEndpoint({ withCopy }: BackupOptions): Endpoint {
+/** @param withCopy `undefined`: there is no SQLite file */
+export function backupEndpoint(withCopy: WithCopy | undefined): Endpoint {
   return post("/backup", z.unknown(), async (_body, _request, response) => {
     if (withCopy === undefined)
       throw mistake("This gateway has no SQLite file. With REDIS_URL, make a backup of Redis.");
-    const send = async (file: string): Promise<void> => {
+    const copied = withCopy(async (file) => {
       response.type("application/vnd.sqlite3").set("Content-Length", String(statSync(file).size));
       // If the response ends early, the client notices: the body is shorter than Content-Length.
       await pipeline(createReadStream(file), response).catch(() => response.destroy());
-    };
-    await withCopy(send).catch((error: unknown) => {
+    });
+    await copied.catch((error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
       throw new Problem("store-unavailable", {
         detail: `The file cannot be copied: ${why}.`,

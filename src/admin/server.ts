@@ -10,19 +10,18 @@ import { checkHead } from "../http/edge/request-validation.ts";
 import type { HttpServer } from "../process/listen.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import type { Observer } from "../telemetry/events.ts";
-import { backupEndpoint, type BackupOptions } from "./backup.ts";
+import { backupEndpoint, type WithCopy } from "./backup.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post } from "./endpoint.ts";
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
 import { createTokenGuard, refuseForeignHosts, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
 import { type PurgeOptions, purgeEndpoint } from "./purge.ts";
 import type { StatusSource } from "./status/status.ts";
-import { type UsageOptions, usageEndpoint } from "./usage.ts";
+import { type Usage, usageEndpoint } from "./usage.ts";
 
 type ServerOptions = Pick<HttpServerOptions, "certificate" | "clock" | "limits" | "observer" | "random">;
 
-export interface AdminOptions
-  extends ServerOptions, BackupOptions, ExplainOptions, PurgeOptions, Pick<UsageOptions, "usage"> {
+export interface AdminOptions extends ServerOptions, ExplainOptions, PurgeOptions {
   readonly budgets: Pick<Budgets, "describe" | "expect" | "tryCircuits">;
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
@@ -32,6 +31,8 @@ export interface AdminOptions
   readonly replicas: () => Promise<readonly object[]>;
   /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
+  readonly usage: Usage;
+  readonly withCopy?: WithCopy | undefined;
   readonly reload: () => ReloadOutcome;
   readonly version: object;
   readonly token: string | undefined;
@@ -105,10 +106,10 @@ function endpointsFor(options: AdminOptions): Endpoint[] {
     }),
     get("/version", {}, () => version),
     ...explainEndpoints(options),
-    usageEndpoint({ ...options, now: clock.now }),
+    usageEndpoint(options.usage, clock.now),
     purgeEndpoint(options),
     post("/config/reload", z.unknown(), () => changesIn(reload())),
-    backupEndpoint(options),
+    backupEndpoint(options.withCopy),
     post("/circuits/try", z.unknown(), () => {
       const tried = budgets.tryCircuits();
       const says = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;

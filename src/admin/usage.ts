@@ -4,12 +4,8 @@ import { z } from "zod";
 import { USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/report.ts";
 import { type Endpoint, get, mistake } from "./endpoint.ts";
 
-export interface UsageOptions {
-  /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
-  readonly usage: (query: UsageQuery) => Promise<UsageReport>;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
-}
+/** Rejects with `StoreUnavailable` if the ledger cannot be read. */
+export type Usage = (query: UsageQuery) => Promise<UsageReport>;
 
 /** The format overrides the `Accept` header, because a user cannot set headers in a browser. */
 const QUERY = {
@@ -19,9 +15,9 @@ const QUERY = {
   format: z.enum(["json", "csv"]).optional(),
 };
 
-export function usageEndpoint({ usage, now }: UsageOptions): Endpoint {
-  return get("/usage", QUERY, async (given, request, response) => {
-    const { by, format } = given;
+/** @param now epoch milliseconds */
+export function usageEndpoint(usage: Usage, now: () => number): Endpoint {
+  return get("/usage", QUERY, async ({ by, format, ...given }, request, response) => {
     const to = given.to === undefined ? now() : instantIn("to", given.to, now());
     const from = given.from === undefined ? to - DAY_MS : instantIn("from", given.from, now());
     if (from >= to) throw mistake("The parameter from must be before to.");

@@ -116,10 +116,13 @@ async function begin(url: string, { body, ...options }: Exchange): Promise<Incom
 /** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
 async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
   const status = response.statusCode ?? 0;
-  const text = (await response.setEncoding("utf8").toArray()).join("");
+  const parts = response.setEncoding("utf8").toArray();
+  const whole = await parts.catch(({ message }: Error) => {
+    throw new CommandFailure(`The answer broke off: ${message}`, EXIT.unreachable);
+  });
   if (!/^application\/(problem\+)?json/.test(response.headers["content-type"] ?? ""))
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
-  const answer: Answer = JSON.parse(text);
+  const answer: Answer = JSON.parse(whole.join(""));
   if (status >= 200 && status < 300) return answer;
   throw new CommandFailure(problemText({ ...answer, status }));
 }

@@ -36,16 +36,16 @@ it("backup writes a copy with all answers and calls so far, and never over anoth
   expect(second.sandbox.requests()).toEqual([]);
 });
 
-it("a copy that breaks off leaves an older file as it is", async () => {
+it("an answer that breaks off is reported; a copy that does leaves an older file as it is", async () => {
   const port = await serve(
     createServer((request, response) => response.write("x", () => void request.socket.destroy())),
   );
   const file = fileWith("older");
   // It depends on the moment whether the answer breaks off before the file is found to exist.
+  const client = createClient({ adminUrl: `http://127.0.0.1:${port}` });
   for (let each = 0; each < 20; each++)
-    await expect(
-      createClient({ adminUrl: `http://127.0.0.1:${port}` }).save("/backup", file),
-    ).rejects.toThrow("cannot be");
+    await expect(client.save("/backup", file)).rejects.toThrow("cannot be");
+  await expect(client.get("/budget")).rejects.toThrow("broke off");
   expect(readFileSync(file, "utf8")).toBe("older");
 });
 
