@@ -33,14 +33,10 @@ export async function listen(server: HttpServer, port: number, host: string) {
      * Stops accepting connections, waits up to `drainMs` for requests in flight, then closes the remaining connections.
      * @param refuseRest refuses the remaining requests, when that time is over
      */
-    close: async (clock: Clock, drainMs: number, refuseRest?: () => void): Promise<void> => {
-      let cancel = clock.after(drainMs, () => {
-        if (refuseRest === undefined) return cut();
-        refuseRest();
-        cancel = clock.after(REFUSALS_MS, cut);
-      });
+    close: async (clock: Clock, drainMs: number, refuseRest = cut): Promise<void> => {
+      const cancels = [clock.after(drainMs, refuseRest), clock.after(drainMs + REFUSALS_MS, cut)];
       await once(server.close(), "close");
-      cancel();
+      for (const cancel of cancels) cancel();
     },
   };
 }

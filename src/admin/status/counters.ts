@@ -43,22 +43,21 @@ export function createCounters(now: () => number) {
     let group = groups.get(name);
     if (group === undefined) groups.set(name, (group = new Map()));
     increase(group, count, by);
-    if (group.size > MOST_NAMES) dropRare(group);
+    if (group.size > MOST_NAMES) for (const [rare] of ranked(group).slice(MOST_NAMES / 2)) group.delete(rare);
     if (name !== "requests" && name !== "calls") return;
     for (const { steps } of periods) increase(steps.at(at), count, by);
   }
 
-  /** The counts of the last hour and how far back they go, and those of the periods. Of each group, the most frequent names. */
+  /** The counts of the last hour and how far back they go, and those of the periods. */
   function read() {
     const oldest = Math.floor(now() / HOUR_STEP_MS) - HOUR_STEPS + 1;
     const hours = lastHour.read(now()).map(([, groups]) => countsIn([...groups]));
     const steps = periods.flatMap(({ span, steps }) =>
       steps.read(now()).map(([step, group]) => [`${span} ${step}`, group] as const),
     );
-    const counts = Object.entries(sumCounts([...hours, countsIn(steps)]));
     return {
       sinceAt: Math.max(startedAt, oldest * HOUR_STEP_MS),
-      counts: Object.fromEntries(counts.map(([name, group]) => [name, mostOf(group)])),
+      counts: sumCounts([...hours, countsIn(steps)]),
     };
   }
 
@@ -88,7 +87,7 @@ function createSteps<Step>(stepMs: number, most: number, create: () => Step) {
   return { at, read };
 }
 
-function countsIn(groups: readonly (readonly [string, Group])[]): Counts {
+function countsIn(groups: readonly (readonly [string, Iterable<readonly [string, number]>])[]): Counts {
   return Object.fromEntries(groups.map(([name, group]) => [name, Object.fromEntries(group)]));
 }
 
@@ -96,23 +95,15 @@ function increase(group: Group, name: string, by: number): void {
   group.set(name, (group.get(name) ?? 0) + by);
 }
 
-function dropRare(group: Group): void {
-  const ranked = [...group].sort(([, a], [, b]) => b - a);
-  for (const [name] of ranked.slice(MOST_NAMES / 2)) group.delete(name);
-}
+const ranked = (group: Group) => [...group].sort(([, a], [, b]) => b - a);
 
-/** @returns the highest counts, in their order */
-export function mostOf(counts: Readonly<Record<string, number>> = {}): Record<string, number> {
-  const ranked = Object.entries(counts).sort(([, a], [, b]) => b - a);
-  return Object.fromEntries(ranked.slice(0, MOST_SHOWN));
-}
-
-/** @returns the sum of each count */
+/** @returns the sum of each count; of each group, the most frequent names, in their order */
 export function sumCounts(all: readonly Counts[]): Counts {
-  const sums: Record<string, Record<string, number>> = {};
+  const sums = new Map<string, Group>();
   for (const [group, counts] of all.flatMap((one) => Object.entries(one))) {
-    const sum = (sums[group] ??= {});
-    for (const [name, number] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + number;
+    const sum = sums.get(group) ?? new Map<string, number>();
+    for (const [name, number] of Object.entries(counts)) increase(sum, name, number);
+    sums.set(group, sum);
   }
-  return sums;
+  return countsIn([...sums].map(([group, sum]) => [group, ranked(sum).slice(0, MOST_SHOWN)]));
 }

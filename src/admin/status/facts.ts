@@ -5,7 +5,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { Apps } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/origin-budget.ts";
 import type { Together } from "./activity.ts";
-import { KINDS, MOST_STEPS, mostOf, type Span, SPANS } from "./counters.ts";
+import { KINDS, MOST_STEPS, type Span, SPANS } from "./counters.ts";
 
 export type Facts = ReturnType<typeof factsOf>;
 export type AppStatus = ReturnType<typeof appsOf>[number];
@@ -53,11 +53,11 @@ export function factsOf(options: FactsOptions, together: Together, span: Span) {
     requests: byKind(counts["requests"]),
     perSecond: byKind(Object.fromEntries(perSecond)),
     /** Requests that needed no upstream call of their own, by reason. */
-    saved: mostOf(counts["saved"]),
+    saved: counts["saved"] ?? {},
     /** How many answers from the cache are out of date, as far as this process knows. */
     freshness: freshness(),
     slowest,
-    asked: Object.entries(mostOf(counts["asked"])).map(([query, count]) => ({ query, count })),
+    asked: Object.entries(counts["asked"] ?? {}).map(([query, count]) => ({ query, count })),
     processes,
     series: seriesOf(span, together, at),
   };
