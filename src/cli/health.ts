@@ -1,6 +1,6 @@
 /** Checks whether a running gateway accepts requests. The image's HEALTHCHECK uses it, so the image needs no curl. */
 import type { Environment } from "../config/env.ts";
-import { readSettings } from "../config/load.ts";
+import { openSettings } from "../config/load.ts";
 import { adminAddress, statusOf } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 
@@ -12,9 +12,7 @@ const TIMEOUT_MS = 3_000;
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
-  const admin = given === undefined ? readSettings(env)?.first.config.admin : undefined;
-  if (given === undefined && admin === undefined) return;
-  const { base, trust } = adminAddress(admin ?? {});
+  const { base, trust } = adminAddress(given === undefined ? openSettings({ env }).first.config.admin : {});
   const url = given ?? `${base}/readyz`;
   const status = await statusOf(url, { ...trust, timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
     throw new CommandFailure(`${url}: ${message}`);

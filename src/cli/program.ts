@@ -4,7 +4,9 @@
  */
 import { Command, CommanderError } from "commander";
 
+import { ConfigError } from "../config/config.ts";
 import type { Environment } from "../config/env.ts";
+import { UnusableData } from "../sqlite/files.ts";
 import { build } from "../telemetry/build.ts";
 import { addAdminCommands } from "./admin-commands.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
@@ -19,11 +21,12 @@ export async function runCommand(args: readonly string[]): Promise<void> {
   try {
     await createProgram().parseAsync(args, { from: "user" });
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    const isFailure = error instanceof CommandFailure;
+    if (error instanceof CommandFailure || error instanceof ConfigError || error instanceof UnusableData) {
+      process.stderr.write(`${error.message}\n`);
+      process.exitCode = error instanceof CommandFailure ? error.exitCode : EXIT.failed;
+    } else if (!(error instanceof CommanderError)) throw error;
     // Commander has printed its own messages.
-    if (isFailure) process.stderr.write(`${error.message}\n`);
-    process.exitCode = isFailure || error.exitCode === 0 ? error.exitCode : EXIT.usage;
+    else process.exitCode = error.exitCode === 0 ? 0 : EXIT.usage;
   }
 }
 
