@@ -6,7 +6,7 @@ import { mediaTypeOf } from "../interface/media-types.ts";
 import { PARAMETERS } from "../interface/parameters.ts";
 import { ENVELOPE_SCHEMAS, RECORD_SCHEMAS } from "../interface/records.ts";
 import { RECORD_RESOURCES, SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
-import { ANSWER_HEADERS, headerRefs, type Json, requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
+import { headersOf, type Json, requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
 import { PROBLEM_REFS, PROBLEM_RESPONSES, PROBLEM_SCHEMA } from "./problems.ts";
 import { type DocumentedParameter, parameterOf } from "./shapes.ts";
 
@@ -83,7 +83,6 @@ function pathItem(
   { name, tag, summary, description, parameters, content }: Operation,
   headers: readonly Json[],
 ): Json {
-  const answerHeaders = headerRefs(ANSWER_HEADERS);
   return {
     parameters: [...parameters, ...headers],
     get: {
@@ -92,8 +91,8 @@ function pathItem(
       summary,
       description,
       responses: {
-        200: { description: "The answer.", headers: answerHeaders, content },
-        304: { description: "The caller already has the current answer.", headers: answerHeaders },
+        200: { description: "The answer.", headers: headersOf(200), content },
+        304: { description: "The caller already has the current answer.", headers: headersOf(304) },
         ...PROBLEM_REFS,
       },
     },

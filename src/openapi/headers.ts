@@ -49,15 +49,22 @@ export const RESPONSE_HEADERS = {
   Allow: header("The methods that the path accepts.", "GET, HEAD"),
 };
 
-type ResponseHeader = keyof typeof RESPONSE_HEADERS;
+/** The property service's own 400 and 404 are cached like answers. */
+const CACHED = [200, 304, 400, 404];
 
-/** The headers of each answer that is no refusal. */
-export const ANSWER_HEADERS = Object.keys(RESPONSE_HEADERS).filter(
-  (name): name is ResponseHeader => name !== "Retry-After" && name !== "Allow",
-);
+/** The statuses of the headers that not every response may have. */
+const STATUSES: Readonly<Record<string, readonly number[]>> = {
+  Vary: CACHED,
+  "Last-Modified": CACHED,
+  "Content-Encoding": CACHED,
+  Link: [200, 304],
+  "Retry-After": [429, 502, 503],
+  Allow: [405],
+};
 
-/** @returns references to headers of `components.headers` */
-export function headerRefs(names: readonly ResponseHeader[]): Json {
+/** @returns references to the headers of a response */
+export function headersOf(status: number): Json {
+  const names = Object.keys(RESPONSE_HEADERS).filter((name) => STATUSES[name]?.includes(status) ?? true);
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 

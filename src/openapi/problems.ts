@@ -1,7 +1,7 @@
 /** The problems as responses of the OpenAPI document. */
 import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { KINDS, problemType, REMEDIES } from "../problem-texts.ts";
-import { ANSWER_HEADERS, headerRefs, type Json } from "./headers.ts";
+import { headersOf, type Json } from "./headers.ts";
 
 /** The problems of callers, in the order of their statuses. */
 export const PROBLEMS = PROBLEM_CODES.flatMap((code) => {
@@ -37,9 +37,6 @@ export const PROBLEM_SCHEMA: Json = {
   },
 };
 
-const OF_CACHED = ["Vary", "Last-Modified", "Content-Encoding"] as const;
-const ALWAYS = ANSWER_HEADERS.filter((name) => name !== "Link" && !OF_CACHED.some((one) => one === name));
-
 const BY_STATUS = [...Map.groupBy(PROBLEMS, ({ status }) => status)];
 
 /** References to {@link PROBLEM_RESPONSES} by status. 405 answers methods other than the operation's own. */
@@ -62,13 +59,7 @@ function problemResponse(status: number, problems: typeof PROBLEMS): Json {
   const examples = Object.fromEntries(problems.map(({ code, ...value }) => [code, { value }]));
   return {
     description: problems.map(({ code, title }) => `\`${code}\`: ${title}.`).join(" "),
-    headers: headerRefs([
-      ...ALWAYS,
-      // The property service's own 400 and 404 are cached like answers.
-      ...(status === 400 || status === 404 ? OF_CACHED : []),
-      ...(status === 405 ? (["Allow"] as const) : []),
-      ...([429, 502, 503].includes(status) ? (["Retry-After"] as const) : []),
-    ]),
+    headers: headersOf(status),
     content: { [PROBLEM_CONTENT_TYPE]: { schema, examples } },
   };
 }
