@@ -42,7 +42,7 @@ import { Pages } from "./pages/pages.ts";
 import { createLifecycle, type Lifecycle } from "./lifecycle.ts";
 import { pause } from "./process/clock.ts";
 import type { HttpServer } from "./process/listen.ts";
-import { memoizeLatest } from "./process/memoize.ts";
+import { memoize } from "./process/memoize.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
@@ -203,7 +203,7 @@ function createAnswerStages(
 /** @returns the stages that meet the callers' requests */
 function createCallers(context: Context, { pages, passThrough, stores, budgets }: Parts): CallersApp {
   const { config, settings } = context;
-  const corsOf = memoizeLatest(createCors);
+  const corsOf = memoize(createCors, 1);
   return createCallersApp({
     ...context,
     identify: createIdentify(context),

@@ -10,7 +10,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Config } from "../config/config.ts";
 import type { Context } from "../context.ts";
 import { atMostEvery } from "../process/clock.ts";
-import { memoize, memoizeLatest } from "../process/memoize.ts";
+import { memoize } from "../process/memoize.ts";
 import type { GatewayRequest } from "../query/request.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
 
@@ -25,7 +25,7 @@ export function createIdentify(context: Context) {
   const warningOf = memoize((app) =>
     atMostEvery(WARN_EVERY_MS, clock.now, (times) => observer.warn(message, { app, times })),
   );
-  const listedIn = memoizeLatest(byId);
+  const listedIn = memoize(byId, 1);
   /** App ids are in labels and reports, so a secret that a caller sent by mistake is no app id. */
   const withoutSecret = (text = ""): string =>
     keys.known.some((secret) => text.includes(secret)) ? "" : text;

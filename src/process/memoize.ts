@@ -3,28 +3,21 @@ const MOST_TEXTS = 256;
 const LONGEST_TEXT = 256;
 
 /**
- * Caches the results of a function of a header's text, because callers send the same few texts repeatedly. `undefined` is not
- * cached.
+ * Caches the results of a function of a header's text, because callers send the same few texts repeatedly; or of an object that
+ * seldom changes, such as the settings. `undefined` is not cached.
+ * @param most how many results are remembered; 1: the latest
  */
-export function memoize<T>(compute: (text: string) => T): (text: string) => T {
-  const known = new Map<string, T>();
-  return (text) => {
-    const remembered = known.get(text);
+export function memoize<T, Of = string>(compute: (of: Of) => T, most = MOST_TEXTS): (of: Of) => T {
+  const known = new Map<Of, T>();
+  return (of) => {
+    const remembered = known.get(of);
     if (remembered !== undefined) return remembered;
-    const result = compute(text);
-    if (text.length <= LONGEST_TEXT && result !== undefined) {
-      if (known.size >= MOST_TEXTS) known.clear();
-      known.set(text, result);
+    const result = compute(of);
+    const isLong = typeof of === "string" && of.length > LONGEST_TEXT;
+    if (!isLong && result !== undefined) {
+      if (known.size >= most) known.clear();
+      known.set(of, result);
     }
     return result;
-  };
-}
-
-/** Remembers the latest result of a function of an object that seldom changes, such as the settings. */
-export function memoizeLatest<T extends object, R>(compute: (of: T) => R): (of: T) => R {
-  let latest: { readonly of: T; readonly result: R } | undefined;
-  return (of) => {
-    if (latest?.of !== of) latest = { of, result: compute(of) };
-    return latest.result;
   };
 }
