@@ -1,6 +1,7 @@
 /** `GET /usage`: what was sent upstream in a period, and whether the limits were kept. */
 import { z } from "zod";
 
+import { parseQuantity } from "../config/settings/units.ts";
 import { USAGE_GROUPINGS, type UsageQuery, type UsageReport } from "../usage/report.ts";
 import { type Endpoint, get, mistake } from "./endpoint.ts";
 
@@ -29,7 +30,6 @@ export function usageEndpoint(usage: Usage, now: () => number): Endpoint {
 }
 
 const DAY_MS = 86_400_000;
-const MS_PER_UNIT: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
 const FORMS =
   "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), a time ago (-24h, -7d), or epoch seconds";
@@ -40,11 +40,11 @@ const FORMS =
  * @returns epoch milliseconds
  */
 function instantIn(name: string, text: string, now: number): number {
-  const [, ago, unit = ""] = /^-(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const [, ago] = /^-(\d{1,9}[smhd])$/.exec(text) ?? [];
   const encoded = text.toUpperCase().replace(/ (?=\d{2}:\d{2}$)/, "+");
   const written = encoded.replace(/(T\d{2}:\d{2})(?=Z|[+-])/, "$1:00");
   let at = Number.NaN;
-  if (ago !== undefined) at = now - Number(ago) * (MS_PER_UNIT[unit] ?? Number.NaN);
+  if (ago !== undefined) at = now - parseQuantity(ago);
   // Only these lengths, because `2026` and `20261121` are dates, not epoch seconds.
   else if (/^(?:0|\d{9,11})$/.test(text)) at = Number(text) * 1_000;
   else if (INSTANT.safeParse(written).success) at = Date.parse(written);
