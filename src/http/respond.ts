@@ -77,9 +77,7 @@ export class Respond {
       response,
       start: (headers) => {
         record.outcome = "bypass";
-        const head = this.#withCallerHead(headOfStream(question, headers), arrival);
-        for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
-        response.statusCode = 200;
+        response.writeHead(200, this.#withCallerHead(headOfStream(question, headers), arrival));
       },
       passed: (bytes) => void (record.bytes += bytes),
     };

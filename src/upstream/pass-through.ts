@@ -5,9 +5,8 @@
  * There is no retry. If the status, the beginning or a short body show that it is no answer of the API, the caller gets a
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
-import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
-import { pipeline, Readable } from "node:stream";
+import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
@@ -166,6 +165,7 @@ async function stream(
   { upstream, clock }: CallOptions,
 ): Promise<undefined> {
   const { question, sink, call, begun } = passing;
+  const { response } = sink;
   const { headers } = answer;
   const { resource } = question.query;
   call.begun(200, undefined, headAt);
@@ -174,45 +174,38 @@ async function stream(
     throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
   const isZipped = coding === "gzip";
 
-  async function* guarded(): AsyncGenerator<Buffer> {
-    let hasBegun = false;
-    const begin = (first: Buffer): void => {
-      if (!beginsLikeAnswer(first, resource))
-        throw new UpstreamFault("malformed", "the body does not begin like an answer");
-      hasBegun = true;
-      sink.start(passedHeaders(headers, resource, isZipped, clock.now()));
-      guard.pipe(sink.response);
-      begun.resolve();
-    };
-    let held = Buffer.alloc(0);
-    for await (const chunk of isZipped ? pipeline(answer, createGunzip(), () => undefined) : answer) {
-      const body = Buffer.concat([held, chunk]);
-      passing.bytes += chunk.length;
-      if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
-      if (call.signature.some((part) => body.includes(part)))
-        throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
-      const passed = body.subarray(0, Math.max(0, body.length - HELD_BYTES));
-      held = body.subarray(passed.length);
-      if (passed.length === 0) continue;
-      if (!hasBegun) begin(passed);
-      yield passed;
-    }
-    // The stream also ends if the last chunk of the body is missing.
-    if (!answer.complete) throw new UpstreamFault("cut-body");
-    if (!hasBegun) {
-      const { problem } = call.judge({ status: 200, headers, headAt, body: held });
-      if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
-      begin(held);
-    }
-    yield held;
+  let hasBegun = false;
+  function begin(first: Buffer): void {
+    if (!beginsLikeAnswer(first, resource))
+      throw new UpstreamFault("malformed", "the body does not begin like an answer");
+    hasBegun = true;
+    sink.start(passedHeaders(headers, resource, isZipped, clock.now()));
+    begun.resolve();
   }
-
-  // The buffer holds a whole body, so a caller that reads slowly does not slow down the upstream.
-  const guard = Readable.from(guarded(), { objectMode: false, highWaterMark: upstream.maxBodyBytes });
-  // Count in the tick in which the response ends, because the request may be logged in the next tick.
-  guard.once("end", () => question.request.method !== "HEAD" && sink.passed(passing.bytes));
-  guard.read(0);
-  await once(guard, "end");
+  let held = Buffer.alloc(0);
+  for await (const chunk of isZipped ? pipeline(answer, createGunzip(), () => undefined) : answer) {
+    const unsent = Buffer.concat([held, chunk]);
+    passing.bytes += chunk.length;
+    if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
+    if (call.signature.some((part) => unsent.includes(part)))
+      throw new UpstreamFault("malformed", REPEATED_SIGNATURE);
+    const passed = unsent.subarray(0, Math.max(0, unsent.length - HELD_BYTES));
+    held = unsent.subarray(passed.length);
+    if (passed.length === 0) continue;
+    if (!hasBegun) begin(passed);
+    // The response keeps what the caller does not read yet. So a slow caller does not slow down the upstream, and the response
+    // ends when the body has arrived. The limits for unread responses apply from then on.
+    response.write(passed);
+  }
+  // The stream also ends if the last chunk of the body is missing.
+  if (!answer.complete) throw new UpstreamFault("cut-body");
+  if (!hasBegun) {
+    const { problem } = call.judge({ status: 200, headers, headAt, body: held });
+    if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
+    begin(held);
+  }
+  if (question.request.method !== "HEAD") sink.passed(passing.bytes);
+  response.end(held);
 }
 
 /**

@@ -3,7 +3,7 @@ import net from "node:net";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { exchangeRaw } from "../support/ask.ts";
+import { askUnread, exchangeRaw } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
 /** The status lines and request ids in what came back on one connection, in order. */
@@ -94,17 +94,22 @@ describe("a connection", () => {
     });
     // More than the sockets between caller and gateway hold.
     gateway.sandbox.faults.add({ oversizeBytes: 24 * 1024 * 1024, times: 1 });
-    const slow = http.get(`${gateway.url}/listings?areaId=76&limit=5`, {
-      headers: { "cache-control": "no-store" },
-    });
-    onTestFinished(() => void slow.destroy());
-    const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
-      slow.on("response", resolve).on("error", reject);
-    });
+    const url = `${gateway.url}/listings?areaId=76&limit=5`;
+    const response = await fetch(url, { headers: { "cache-control": "no-store" } });
     expect((await gateway.get("/areas?q=behind")).status).toBe(200);
-    let bytes = 0;
-    for await (const piece of response) bytes += Buffer.from(piece).length;
-    expect([bytes, response.complete]).toEqual([24 * 1024 * 1024, true]);
+    expect((await response.arrayBuffer()).byteLength).toBe(24 * 1024 * 1024);
+  });
+
+  it.each([
+    ["for the write timeout", "300ms", 1],
+    ["while more than 64 MiB wait", "1h", 4],
+  ])("with a stream whose caller reads nothing %s is closed", async (_when, writeTimeout, callers) => {
+    const settings = `server: { writeTimeout: ${writeTimeout} }\nupstream: { maxBodyBytes: 64MiB, totalTimeout: 1h }\n`;
+    const gateway = await startGateway({ settings });
+    gateway.sandbox.faults.add({ oversizeBytes: 24 * 1024 * 1024, times: callers });
+    for (let number = 0; number < callers; number++)
+      askUnread(gateway.port, request("/listings?limit=5", "unread", "Cache-Control: no-store"));
+    expect(await gateway.logged('"msg":"request"', '"unread"')).toMatchObject({ outcome: "abandoned" });
   });
 });
 
@@ -150,11 +155,7 @@ describe.runIf(process.platform === "linux")("hundreds of callers that read noth
     const gateway = await startGateway();
     const target = "/listings?limit=500";
     expect((await gateway.get(target)).status).toBe(200);
-    const sockets = Array.from({ length: 600 }, () => {
-      const socket = net.connect(gateway.port, "127.0.0.1", () => void socket.write(request(target, "slow")));
-      return socket.on("error", () => undefined).pause();
-    });
-    onTestFinished(() => sockets.forEach((socket) => void socket.destroy()));
+    for (let number = 0; number < 600; number++) askUnread(gateway.port, request(target, "slow"));
     const { connections } = await gateway.logged("Callers read too slowly");
     expect(Number(connections)).toBeGreaterThan(0);
     await stillAnswers(gateway);

@@ -1,7 +1,7 @@
 import http from "node:http";
 import net from "node:net";
 
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 
 /** A whole response. Header names are lower case. `json` parses the body. */
 export type Reply = Readonly<ReturnType<typeof replyOf>>;
@@ -59,6 +59,13 @@ export function exchangeRaw(port: number, bytes: string | Buffer, { end = false 
   if (end) socket.end(bytes);
   else socket.write(bytes);
   return promise;
+}
+
+/** Sends bytes on a connection of their own, and reads nothing of the answer. The connection ends with the test. */
+export function askUnread(port: number, bytes: string): void {
+  const socket = net.connect(port, "127.0.0.1").on("error", () => undefined);
+  onTestFinished(() => void socket.destroy());
+  socket.pause().write(bytes);
 }
 
 /** Headers of the connection, not of the answer. */

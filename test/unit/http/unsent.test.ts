@@ -1,10 +1,9 @@
 import http from "node:http";
-import net from "node:net";
 
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 
 import { limitUnsent } from "../../../src/http/edge/connections.ts";
-import { ask } from "../../support/ask.ts";
+import { ask, askUnread } from "../../support/ask.ts";
 import { serve } from "../../support/serve.ts";
 
 /** More than the kernel keeps for one connection. */
@@ -22,11 +21,7 @@ it("answers that nobody reads are bounded in all: the connection that has waited
   });
   const port = await serve(server);
   for (const target of ["/first", "/second", "/third"]) {
-    const socket = net.connect(port, "127.0.0.1");
-    onTestFinished(() => void socket.destroy());
-    socket.on("error", () => undefined);
-    socket.pause();
-    socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    askUnread(port, `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
     await expect.poll(() => begun.has(target)).toBe(true);
   }
   await expect.poll(() => closed).toEqual(["/first"]);
