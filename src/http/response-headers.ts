@@ -1,8 +1,6 @@
 /**
  * Makes the response headers: `Cache-Status`, `Age`, `Cache-Control`, validators and `Link` of answers, and `RateLimit`.
  */
-import type { IncomingHttpHeaders } from "node:http";
-
 import type { Answer } from "../cache/cache.ts";
 import type { ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
@@ -61,16 +59,12 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
   return head;
 }
 
-/** @returns the headers of an answer that is not cached. @param headers those of the upstream */
-export function headOfStream(question: AnyQuestion, headers: IncomingHttpHeaders): Head {
+/** @returns the headers of an answer that is not cached. @param headers those about its content */
+export function headOfStream(question: AnyQuestion, headers: Readonly<Record<string, string>>): Head {
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   const cacheStatus = `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`;
-  const head = ["Cache-Status", cacheStatus, "Cache-Control", "no-store", "Age", "0"];
-  for (const name of ["content-type", "content-length", "last-modified", "etag"]) {
-    const value = headers[name];
-    if (value !== undefined) head.push(name, String(value));
-  }
-  return head;
+  const own = { "Cache-Status": cacheStatus, "Cache-Control": "no-store", Age: "0" };
+  return Object.entries({ ...own, ...headers }).flat();
 }
 
 /** @returns the value of `Cache-Status` (RFC 9211, section 2) */

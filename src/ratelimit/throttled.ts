@@ -64,7 +64,7 @@ export interface SendPermit {
   readonly sendBy?: number | undefined;
 }
 
-/** Sends a call with its permit, and reports how it ended. */
+/** Sends a call with its permit, and reports how it ended. Only the first report counts. */
 export type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;
 
 /**

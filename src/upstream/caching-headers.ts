@@ -2,9 +2,9 @@
  * Reads the upstream's headers about caching (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861), and writes the conditions that
  * let it answer 304 (RFC 9110, section 13). Pure.
  */
-import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
+import type { IncomingHttpHeaders } from "node:http";
 
-type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
 
 /** The upstream's headers about caching an answer. Durations in milliseconds; `undefined`: absent. */
 export type CachingHeaders = Readonly<ReturnType<typeof cachingHeadersIn>>;
@@ -16,11 +16,11 @@ export type CachingHeaders = Readonly<ReturnType<typeof cachingHeadersIn>>;
  * @param now epoch milliseconds
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function cachingHeadersIn(headers: Headers, delayMs: number, now: number) {
-  const vary = text(headers["vary"]) ?? "";
-  const directives = elementsOf(String(headers["cache-control"] ?? ""));
+export function cachingHeadersIn(headers: IncomingHttpHeaders, delayMs: number, now: number) {
+  const { vary = "", "cache-control": cacheControl = "" } = headers;
+  const directives = elementsOf(cacheControl);
   // If Age is a list, its first member counts (section 5.1).
-  const [age] = (text(headers["age"]) ?? "").split(",");
+  const [age] = (headers.age ?? "").split(",");
   const ageMs = (secondsIn(age?.trim()) ?? 0) + Math.max(0, delayMs);
   const lifetimeMs = lifetimeIn(directives, headers, now);
   // With any of these, a shared cache must not serve the answer stale (sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
@@ -42,7 +42,7 @@ export function cachingHeadersIn(headers: Headers, delayMs: number, now: number)
 /** @returns the lifetime, from the first source that has one (section 4.2.1); a malformed value means 0 */
 function lifetimeIn(
   directives: ReadonlyMap<string, string>,
-  headers: Headers,
+  headers: IncomingHttpHeaders,
   now: number,
 ): number | undefined {
   if (directives.has("no-cache")) return 0;
@@ -50,14 +50,10 @@ function lifetimeIn(
     const value = directives.get(name);
     if (value !== undefined) return secondsIn(value) ?? 0;
   }
-  const expires = text(headers["expires"]);
+  const { date, expires } = headers;
   if (expires === undefined) return undefined;
-  const madeAt = httpDateMs(text(headers["date"]), now) ?? now;
+  const madeAt = httpDateMs(date, now) ?? now;
   return Math.max(0, (httpDateMs(expires, now) ?? madeAt) - madeAt);
-}
-
-function text(value: Headers[string]): string | undefined {
-  return value === undefined ? undefined : String(value);
 }
 
 /** The upstream's validators of an answer, unchanged (RFC 9110, section 8.8). */
@@ -71,8 +67,8 @@ const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
  * @param now epoch milliseconds
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function validatorsIn(headers: Headers, now: number) {
-  const [etag, lastModified] = [text(headers["etag"]), text(headers["last-modified"])];
+export function validatorsIn(headers: IncomingHttpHeaders, now: number) {
+  const { etag, "last-modified": lastModified } = headers;
   return {
     etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
     lastModified: httpDateMs(lastModified, now) === undefined ? undefined : lastModified,

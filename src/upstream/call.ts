@@ -12,9 +12,9 @@ import type { Question } from "../query/request.ts";
 import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/throttled.ts";
 import { conditionHeaders, type Validators } from "./caching-headers.ts";
 import type { Agent } from "./connections.ts";
-import type { RawAnswer } from "./send.ts";
+import { type RawAnswer, UpstreamFault } from "./send.ts";
 import { outgoingHeaders, type Sign } from "./sign.ts";
-import { judgeAnswer, REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
+import { type Asked, judgeAnswer, judgeFault, REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
 
 /** One of the two addresses of the upstream, the JSON interface or the thumbnails (interface, section 1). */
 export interface Origin {
@@ -61,7 +61,7 @@ export function whenPermitted<T>(
 
 export type Call = ReturnType<typeof startCall>;
 
-/** @param report tells the budget and the circuits how the call went */
+/** @param report tells the budget and the circuits how the call went. Only the first report counts. */
 function startCall(
   { question, cause, cached }: Wanted,
   origin: Origin,
@@ -74,18 +74,30 @@ function startCall(
   const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
   const about = { resource, query: canonicalQuery, cause };
   const span = request.trace?.begin("upstream call", about);
-  const signedWith = keys.current();
+  const key = keys.current();
   const { target, signature } = origin.sign(upstreamTarget(query, upstream.recordPath));
-  let isReported = false;
+  // Thumbnails are not signed.
+  const signedWith = signature.length > 0 ? key : undefined;
 
-  /** The head has arrived, or never will: for the budget and the circuits. Only the first report counts. */
+  /** The head has arrived, or never will: for the budget and the circuits. */
   function begun(status: SendEnd["status"], verdict?: Verdict, headAt = clock.monotonic()): void {
-    if (isReported) return;
-    isReported = true;
     const slowDown = verdict?.slowDown;
     const durationMs = clock.monotonic() - startedAt;
     report({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
   }
+
+  /** The call has ended: also for log, metrics and traces. @param bytes the length of the body */
+  function over(status: SendEnd["status"], bytes: number, verdict?: Verdict, headAt?: number): void {
+    begun(status, verdict, headAt);
+    const note = verdict?.fetched ? undefined : verdict?.problem?.message;
+    if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource });
+    span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
+    const durationMs = clock.precise() - begunAt;
+    observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
+  }
+
+  const judge = (answer: RawAnswer): Verdict =>
+    judgeCall(answer, { query, cached, signature, signedWith, sentAt: startedAt }, options);
 
   return {
     origin,
@@ -95,41 +107,43 @@ function startCall(
     /** The values that nobody but the upstream may see. */
     signature,
     begun,
-    /** The call has ended: also for log, metrics and traces. @param bytes the length of the body */
-    over(status: SendEnd["status"], bytes: number, verdict?: Verdict, headAt?: number): void {
-      begun(status, verdict, headAt);
-      const note = verdict?.fetched ? undefined : verdict?.problem?.message;
-      if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource });
-      span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
-      const durationMs = clock.precise() - begunAt;
-      observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
+    over,
+    judge,
+    /** The call has ended with a whole answer. */
+    answered(answer: RawAnswer): Verdict {
+      const verdict = judge(answer);
+      over(answer.status, answer.body.length, verdict, answer.headAt);
+      return verdict;
     },
-    /** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
-    judge(answer: RawAnswer): Verdict {
-      const now = clock.now();
-      const verdict = judgeAnswer(answer, {
-        query,
-        cached,
-        signature,
-        confidential: [
-          ...[upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname),
-          upstream.callerId,
-          ...keys.known,
-        ],
-        maxCoolOffMs: options.maxCoolOffMs(),
-        sentAt: startedAt,
-        now,
-      });
-      // Thumbnails are not signed.
-      const key = signature.length > 0 ? signedWith : undefined;
-      const isTakenNow = mayBeTakenNow(answer, verdict.explanation, key, now, options);
-      return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
+    /** The call has ended without a whole answer. @param bytes that have arrived @throws {unknown} an error that is no fault */
+    failed(error: unknown, bytes = 0): Verdict {
+      if (!(error instanceof UpstreamFault)) throw error;
+      const verdict = judgeFault(error);
+      over(error.kind, bytes, verdict);
+      return verdict;
     },
   };
 }
 
 const TELL_THE_OWNER =
   "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.";
+
+/** A call that was answered. */
+interface Answered extends Pick<Asked, "query" | "cached" | "signature" | "sentAt"> {
+  /** The private key, if the call was signed. */
+  readonly signedWith: string | undefined;
+}
+
+/** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
+function judgeCall(answer: RawAnswer, { signedWith, ...asked }: Answered, options: CallOptions): Verdict {
+  const { upstream, keys, clock, maxCoolOffMs } = options;
+  const now = clock.now();
+  const hosts = [upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname);
+  const confidential = [...hosts, upstream.callerId, ...keys.known];
+  const verdict = judgeAnswer(answer, { ...asked, confidential, maxCoolOffMs: maxCoolOffMs(), now });
+  const isTakenNow = mayBeTakenNow(answer, verdict.explanation, signedWith, now, options);
+  return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
+}
 
 /**
  * If the upstream refused the credentials, checks whether there are others. If there are none, logs what operators must

@@ -6,8 +6,6 @@
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
-import { pipeline } from "node:stream";
-import { createGunzip } from "node:zlib";
 
 import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
 
@@ -18,14 +16,14 @@ import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
-import { collect, exchange, UpstreamFault } from "./send.ts";
-import { jsonContentType, judgeFault, REPEATED_SIGNATURE } from "./verdict.ts";
+import { collect, exchange, type RawAnswer, UpstreamFault } from "./send.ts";
+import { jsonContentType, REPEATED_SIGNATURE } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
 export interface StreamSink {
   readonly response: ServerResponse;
-  /** Sets the status and headers of the response, from the upstream's headers. */
-  readonly start: (headers: IncomingHttpHeaders) => void;
+  /** Begins the response with these headers about its content. */
+  readonly start: (headers: Readonly<Record<string, string>>) => void;
   /** Reports the bytes of the body. */
   readonly passed: (bytes: number) => void;
 }
@@ -49,7 +47,8 @@ export function createPassThrough(options: CallOptions) {
     await whenPermitted(wanted, options, (call, permit) => {
       const begun = Promise.withResolvers<void>();
       const passing = { question, sink, call, permit, begun, bytes: 0 };
-      const send = (outgoing: ClientRequest): void => void pass(outgoing, passing, options);
+      const send = (outgoing: ClientRequest): void =>
+        void pass(outgoing, passing, options).then(begun.resolve, begun.reject);
       const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
       proxies.set(call.origin, proxy);
       proxy(proxiedMessage(message, call, send), withoutDestroy(sink.response)).catch(begun.reject);
@@ -115,15 +114,15 @@ interface Passing {
   readonly sink: StreamSink;
   readonly call: Call;
   readonly permit: SendPermit;
-  /** Resolves when the response has begun. Rejects with a `Problem` before that. */
+  /** Resolved when the response has begun. */
   readonly begun: PromiseWithResolvers<void>;
   /** The bytes of the body so far. */
   bytes: number;
 }
 
-/** Sends the request, and streams its answer. Never rejects. */
+/** Sends the request, and streams its answer. Rejects with a `Problem` if there is no whole and usable answer. */
 async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
-  const { sink, call, permit, begun } = passing;
+  const { sink, call, permit } = passing;
   const { request } = passing.question;
   const { clock, upstream } = options;
   const ended = new AbortController();
@@ -133,28 +132,25 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   // The caller waits until then for the beginning of the response.
   const stopDeadline = endAfter(request.deadlineAt - clock.now(), "given-up");
   const until = AbortSignal.any([ended.signal, request.gone()]);
+  let refused: RawAnswer | undefined;
   try {
     const timing = { ...permit, until, limits: upstream, clock };
-    const refused = await exchange(outgoing, timing, async (answer, headAt) => {
+    refused = await exchange(outgoing, timing, async (answer, headAt) => {
       stopDeadline();
       const { statusCode: status = 0, headers } = answer;
       if (status === 200) return await stream(answer, headAt, passing, options);
-      const body = await collect(answer, upstream.maxBodyBytes).catch(() => Buffer.alloc(0));
-      return { status, headers, headAt, body };
+      const withoutBody = { status, headers, headAt, body: Buffer.alloc(0) };
+      return await collect(answer, headAt, upstream.maxBodyBytes).catch(() => withoutBody);
     });
-    const verdict = refused && call.judge(refused);
-    call.over(refused?.status ?? 200, refused?.body.length ?? passing.bytes, verdict, refused?.headAt);
-    if (verdict !== undefined) begun.reject(verdict.problem);
   } catch (error) {
-    const fault = faultIn(error);
-    const verdict = judgeFault(fault);
-    call.over(fault.kind, passing.bytes, verdict);
-    begun.reject(verdict.problem);
     if (sink.response.headersSent) sink.response.destroy();
+    throw call.failed(error, passing.bytes).problem;
   } finally {
     stopTotal();
     stopDeadline();
   }
+  if (refused !== undefined) throw call.answered(refused).problem;
+  call.over(200, passing.bytes);
 }
 
 /** Streams an answer with status 200. */
@@ -169,21 +165,20 @@ async function stream(
   const { headers } = answer;
   const { resource } = question.query;
   call.begun(200, undefined, headAt);
-  const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
-  if (coding !== "identity" && coding !== "gzip")
-    throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
-  const isZipped = coding === "gzip";
+  // The call asks for no content coding. If the answer has one nevertheless, it is decoded as a whole.
+  const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
+  const body = isEncoded ? [(await collect(answer, headAt, upstream.maxBodyBytes)).body] : answer;
 
   let hasBegun = false;
   function begin(first: Buffer): void {
     if (!beginsLikeAnswer(first, resource))
       throw new UpstreamFault("malformed", "the body does not begin like an answer");
     hasBegun = true;
-    sink.start(passedHeaders(headers, resource, isZipped, clock.now()));
+    sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
     begun.resolve();
   }
   let held = Buffer.alloc(0);
-  for await (const chunk of isZipped ? pipeline(answer, createGunzip(), () => undefined) : answer) {
+  for await (const chunk of body) {
     const unsent = Buffer.concat([held, chunk]);
     passing.bytes += chunk.length;
     if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
@@ -220,19 +215,11 @@ function beginsLikeAnswer(bytes: Buffer, resource: Resource): boolean {
   return bytes.toString("latin1", 0, 64).trimStart().startsWith("{");
 }
 
-function faultIn(error: unknown): UpstreamFault {
-  if (error instanceof UpstreamFault) return error;
-  const isZipped = String(Object(error).code).startsWith("Z_");
-  return isZipped
-    ? new UpstreamFault("bad-encoding", "the gzip body cannot be decoded")
-    : new UpstreamFault("cut-body");
-}
-
 /** @returns the upstream's headers about the content */
 function passedHeaders(
   headers: IncomingHttpHeaders,
   resource: Resource,
-  isZipped: boolean,
+  isEncoded: boolean,
   now: number,
 ): Record<string, string> {
   const { etag, lastModified } = validatorsIn(headers, now);
@@ -240,8 +227,8 @@ function passedHeaders(
   return {
     "content-type": resource === "images" ? "image/jpeg" : jsonContentType(type),
     // The caller gets the decoded body, so length and entity tag of an encoded one are not valid (RFC 9110, section 8.8.3.3).
-    ...(!isZipped && length !== undefined && { "content-length": length }),
-    ...(!isZipped && etag !== undefined && { etag }),
+    ...(!isEncoded && length !== undefined && { "content-length": length }),
+    ...(!isEncoded && etag !== undefined && { etag }),
     ...(lastModified !== undefined && { "last-modified": lastModified }),
   };
 }

@@ -7,7 +7,7 @@ import type { Question } from "../query/request.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.ts";
 import { fetchAnswer, UpstreamFault } from "./send.ts";
-import { type Fetched, judgeFault, type Verdict } from "./verdict.ts";
+import type { Fetched, Verdict } from "./verdict.ts";
 
 /** Resolves with the upstream's answer. Rejects with a `Problem` if there is no usable answer. */
 export type AskUpstream = (asking: Asking) => Promise<Fetched>;
@@ -75,16 +75,10 @@ async function sendCall(
   { upstream, clock }: CallOptions,
 ): Promise<Verdict> {
   const { baseUrl, agent } = call.origin;
+  const timing = { until, sendBy, limits: upstream, clock };
   try {
-    const timing = { until, sendBy, limits: upstream, clock };
-    const answer = await fetchAnswer(baseUrl + call.target, call.headers, agent, timing);
-    const verdict = call.judge(answer);
-    call.over(answer.status, answer.body.length, verdict, answer.headAt);
-    return verdict;
+    return call.answered(await fetchAnswer(baseUrl + call.target, call.headers, agent, timing));
   } catch (error) {
-    if (!(error instanceof UpstreamFault)) throw error;
-    const verdict = judgeFault(error);
-    call.over(error.kind, 0, verdict);
-    return verdict;
+    return call.failed(error);
   }
 }

@@ -53,21 +53,19 @@ type SetLimit = (ms: number, kind: UpstreamFaultKind) => void;
 /**
  * One request and its answer, with one time limit at a time. The request is sent in the tick in which its connection is ready,
  * if its permit is still valid. A reused connection is ready immediately. Nothing is sent before.
- * Rejects with an `UpstreamFault` or the error of `read`. The connection is then reset, unless the whole answer was read.
+ * Rejects with an `UpstreamFault`. The connection is then reset, unless the whole answer was read.
  * @param read reads the body. There is no time limit unless it sets one. `headAt`: when the head arrived, by the monotonic clock
  */
-export async function exchange<T>(
+export function exchange<T>(
   outgoing: http.ClientRequest,
   { until, sendBy = Number.POSITIVE_INFINITY, limits, clock }: Timing,
   read: (answer: http.IncomingMessage, headAt: number, limit: SetLimit) => Promise<T>,
 ): Promise<T> {
-  const head = Promise.withResolvers<http.IncomingMessage>();
-  const failed = Promise.withResolvers<never>();
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
   let answer: http.IncomingMessage | undefined;
   let cancelLimit: () => void = () => undefined;
-  function fail(fault: UpstreamFault): void {
-    cancelLimit();
-    failed.reject(fault);
+  function fail(error: unknown): void {
+    reject(error);
     // After the end of the answer, the connection may already belong to another call.
     if (answer?.readableEnded !== true) resetCall(outgoing);
   }
@@ -88,31 +86,28 @@ export async function exchange<T>(
     const { reason } = until;
     fail(reason instanceof UpstreamFault ? reason : new UpstreamFault("given-up", "the caller hung up"));
   }
-  // It may fail while nothing waits for it.
-  failed.promise.catch(() => undefined);
   outgoing.on("error", (error) => fail(faultOf(error, outgoing.reusedSocket)));
   outgoing.on("upgrade", (_response, socket) => {
     // Without this, Node would close the connection without an event, and the request would wait for a timeout.
     socket.destroy();
     fail(new UpstreamFault("malformed", "the upstream switched to another protocol"));
   });
-  outgoing.once("response", head.resolve);
-  until.addEventListener("abort", onAbort, { once: true });
-  try {
-    limit(limits.connectTimeoutMs, "connect-timeout");
-    if (until.aborted) onAbort();
-    else if (outgoing.socket) onSocket(outgoing.socket);
-    else outgoing.once("socket", onSocket);
-    answer = await Promise.race([failed.promise, head.promise]);
+  outgoing.once("response", (response) => {
+    answer = response;
     cancelLimit();
-    return await Promise.race([failed.promise, read(answer, clock.monotonic(), limit)]);
-  } catch (error) {
-    fail(error instanceof UpstreamFault ? error : new UpstreamFault("cut-body"));
-    throw error;
-  } finally {
+    read(response, clock.monotonic(), limit).then(resolve, (error: unknown) =>
+      fail(error === response.errored ? new UpstreamFault("cut-body") : error),
+    );
+  });
+  until.addEventListener("abort", onAbort, { once: true });
+  limit(limits.connectTimeoutMs, "connect-timeout");
+  if (until.aborted) onAbort();
+  else if (outgoing.socket) onSocket(outgoing.socket);
+  else outgoing.once("socket", onSocket);
+  return promise.finally(() => {
     cancelLimit();
     until.removeEventListener("abort", onAbort);
-  }
+  });
 }
 
 /** Makes one request, and collects its answer. Rejects only with an `UpstreamFault`. */
@@ -132,33 +127,29 @@ export async function fetchAnswer(
   return await exchange(outgoing, timing, async (answer, headAt, limit) => {
     const waitForMore = (): void => limit(bodyTimeoutMs, "body-timeout");
     waitForMore();
-    const body = await collect(answer, maxBodyBytes, waitForMore);
-    const { statusCode: status = 0, headers } = answer;
-    return decodedAnswer({ status, headers, headAt, body }, maxBodyBytes);
+    return await collect(answer, headAt, maxBodyBytes, waitForMore);
   });
 }
 
-/** @returns the complete body, still encoded; rejects with `cut-body` or `too-large` */
+/** @returns the complete answer, decoded; rejects with `cut-body`, `too-large` or `bad-encoding` */
 export async function collect(
   response: http.IncomingMessage,
+  headAt: number,
   maxBytes: number,
   onChunk: () => void = () => undefined,
-): Promise<Buffer> {
+): Promise<RawAnswer> {
+  const { statusCode: status = 0, headers } = response;
   const chunks: Buffer[] = [];
   let bytes = 0;
-  try {
-    for await (const chunk of response) {
-      onChunk();
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > maxBytes) throw new UpstreamFault("too-large");
-    }
-  } catch (error) {
-    throw error instanceof UpstreamFault ? error : new UpstreamFault("cut-body");
+  for await (const chunk of response) {
+    onChunk();
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new UpstreamFault("too-large");
   }
   // A body without its last chunk also ends without an error.
   if (!response.complete) throw new UpstreamFault("cut-body");
-  return Buffer.concat(chunks, bytes);
+  return decodedAnswer({ status, headers, headAt, body: Buffer.concat(chunks, bytes) }, maxBytes);
 }
 
 /** This process, or this machine, cannot open another connection. The upstream knows nothing of it. */

@@ -20,7 +20,7 @@
  * | a time limit has passed      | 504 upstream-timeout                 | no           |
  */
 import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
-import { httpDateMs } from "../http-fields.ts";
+import { httpDateMs, secondsIn } from "../http-fields.ts";
 import { type ListPage, readEnvelope } from "../interface/envelope.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
@@ -86,61 +86,55 @@ function unusable(internal: string, mayRetry = false): Verdict {
 
 /** Judges a complete answer. */
 export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
-  if (answer.status === 200) return judgeBody(answer, asked);
-  return answer.status === 304 ? judgeNotModified(answer, asked) : judgeError(answer, asked);
+  const { status } = answer;
+  if (status === 200) return judgeBody(answer, asked);
+  if (status === 304) return judgeNotModified(answer, asked);
+  const explanation = explanationIn(answer.body, [...asked.confidential, ...asked.signature]);
+  if (status !== 400 && status !== 404) return judgeFailure(answer, asked, explanation);
+  const problem = new Problem(status === 400 ? "upstream-rejected" : "not-found", { detail: explanation });
+  const content = { contentType: PROBLEM_CONTENT_TYPE, body: problemBody(problem), recordIds: [] };
+  return { problem, fetched: { status, ...content, ...headOf(answer, asked), validators: NO_VALIDATORS } };
 }
 
-/** The problem of each error status. Any other status is no answer of the API. */
+/** The problem of each failure. Any other status is no answer of the API. */
 const CODES: Readonly<Record<number, ProblemCode>> = {
-  400: "upstream-rejected",
   401: "upstream-authentication-failed",
   403: "upstream-authentication-failed",
-  404: "not-found",
   429: "upstream-unavailable",
   500: "upstream-error",
   503: "upstream-unavailable",
 };
 
-function judgeError(answer: RawAnswer, asked: Asked): Verdict {
-  const { status, headers, body } = answer;
-  const code = CODES[status] ?? "upstream-invalid-response";
-  const explanation = explanationIn(body, [...asked.confidential, ...asked.signature]);
-  if (status === 400 || status === 404) {
-    const problem = new Problem(code, { detail: explanation });
-    const content = { contentType: PROBLEM_CONTENT_TYPE, body: problemBody(problem), recordIds: [] };
-    return { problem, fetched: { status, ...content, ...headOf(answer, asked), validators: NO_VALIDATORS } };
-  }
-  const waitMs = retryAfterMs(headers["retry-after"], asked.now);
+function judgeFailure(
+  { status, headers }: RawAnswer,
+  { cached, maxCoolOffMs, now }: Asked,
+  explanation: string | undefined,
+): Verdict {
   const isBusy = status === 429 || status === 503;
+  const waitMs = isBusy ? retryAfterMs(headers["retry-after"], now) : undefined;
+  // RFC 6585, section 4; RFC 9110, section 15.6.4.
+  const wantsPause = status === 429 || waitMs !== undefined;
   // The condition itself failed, or made the headers too large. The retry has none.
-  const isAboutCondition = (status === 412 || status === 431) && asked.cached !== undefined;
+  const isAboutCondition = (status === 412 || status === 431) && cached !== undefined;
   const seconds =
-    isBusy && waitMs !== undefined
-      ? Math.max(1, Math.ceil(Math.min(waitMs, asked.maxCoolOffMs) / 1000))
-      : DEFAULT_RETRY_AFTER_SECONDS;
-  const problem = new Problem(code, {
+    waitMs === undefined
+      ? DEFAULT_RETRY_AFTER_SECONDS
+      : Math.max(1, Math.ceil(Math.min(waitMs, maxCoolOffMs) / 1000));
+  const problem = new Problem(CODES[status] ?? "upstream-invalid-response", {
     internal: `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`,
     ...((isBusy || status === 500) && { retryAfterSeconds: seconds }),
   });
+  const cause = status === 429 ? "too-many-requests" : "unavailable";
   return {
     problem,
     explanation,
-    mayRetry: status === 500 || (status === 503 && waitMs === undefined) || isAboutCondition,
-    slowDown: slowDownIn(status, waitMs),
+    mayRetry: status === 500 || (isBusy && !wantsPause) || isAboutCondition,
+    slowDown: wantsPause ? { cause, forMs: waitMs } : undefined,
   };
 }
 
 /** The caller's `Retry-After` in seconds, if the upstream sends none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
-
-/**
- * Whether the upstream asks for fewer requests: with a 429 (RFC 6585, section 4), or with a 503 and `Retry-After` (RFC 9110,
- * section 15.6.4).
- */
-function slowDownIn(status: number, forMs: number | undefined): Verdict["slowDown"] {
-  if (status === 429) return { cause: "too-many-requests", forMs };
-  return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;
-}
 
 /** For a body that the gateway makes itself. */
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
@@ -236,8 +230,6 @@ export function judgeFault({ kind, message }: UpstreamFault): Verdict & { readon
  * @returns milliseconds from now, at least 0; `undefined` if the header is absent or malformed
  */
 export function retryAfterMs(value: string | undefined, now: number): number | undefined {
-  const text = value?.trim() ?? "";
-  if (/^\d+$/.test(text)) return Number(text) * 1000;
-  const instant = httpDateMs(text, now);
-  return instant === undefined ? undefined : Math.max(0, instant - now);
+  const instant = httpDateMs(value, now);
+  return secondsIn(value?.trim()) ?? (instant === undefined ? undefined : Math.max(0, instant - now));
 }
