@@ -80,14 +80,17 @@ const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "
 const MONTH = `(?<month>${MONTHS.join("|")})`;
 const TIME = String.raw`(?<hour>[01]\d|2[0-3]):(?<minute>[0-5]\d):(?<second>[0-5]\d|60)`;
 
-const FORMS = [
-  // Sun, 06 Nov 1994 08:49:37 GMT
-  String.raw`${DAY}, (?<day>\d\d) ${MONTH} (?<year>\d{4}) ${TIME} GMT`,
-  // Sunday, 06-Nov-94 08:49:37 GMT (RFC 850)
-  String.raw`${LONG_DAY}, (?<day>\d\d)-${MONTH}-(?<year>\d\d) ${TIME} GMT`,
-  // Sun Nov  6 08:49:37 1994 (asctime), always GMT
-  String.raw`${DAY} ${MONTH} (?<day>\d\d| \d) ${TIME} (?<year>\d{4})`,
-].map((form) => new RegExp(`^${form}$`, "i"));
+const DATE = new RegExp(
+  [
+    // Sun, 06 Nov 1994 08:49:37 GMT
+    String.raw`^${DAY}, (?<day>\d\d) ${MONTH} (?<year>\d{4}) ${TIME} GMT$`,
+    // Sunday, 06-Nov-94 08:49:37 GMT (RFC 850)
+    String.raw`^${LONG_DAY}, (?<day>\d\d)-${MONTH}-(?<year>\d\d) ${TIME} GMT$`,
+    // Sun Nov  6 08:49:37 1994 (asctime), always GMT
+    String.raw`^${DAY} ${MONTH} (?<day>\d\d| \d) ${TIME} (?<year>\d{4})$`,
+  ].join("|"),
+  "i",
+);
 
 /**
  * Parses an HTTP date.
@@ -95,17 +98,8 @@ const FORMS = [
  * @returns epoch milliseconds; `undefined` if the value is not an HTTP date
  */
 export function httpDateMs(value: string | undefined, now: number): number | undefined {
-  const text = value?.trim() ?? "";
-  for (const form of FORMS) {
-    const parts = form.exec(text)?.groups;
-    if (parts !== undefined) return instantOf(parts, now);
-  }
-  return undefined;
-}
-
-type Parts = Readonly<Record<string, string>>;
-
-function instantOf(parts: Parts, now: number): number | undefined {
+  const parts = DATE.exec(value?.trim() ?? "")?.groups;
+  if (parts === undefined) return undefined;
   const year = parts["year"] ?? "";
   if (year.length > 2) return instantIn(Number(year), parts);
   // A two-digit year that seems more than 50 years ahead is in the past (RFC 9110, section 5.6.7).
@@ -116,7 +110,7 @@ function instantOf(parts: Parts, now: number): number | undefined {
 }
 
 /** @returns `undefined` if the month has no such day */
-function instantIn(year: number, parts: Parts): number | undefined {
+function instantIn(year: number, parts: Readonly<Record<string, string>>): number | undefined {
   const month = MONTHS.indexOf((parts["month"] ?? "").toLowerCase());
   const day = Number(parts["day"]);
   // `Date.UTC` would read a year below 100 as one of the 20th century.

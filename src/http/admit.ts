@@ -58,7 +58,6 @@ export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets 
     record.query = canonicalQuery;
 
     const { priority, mayForceRefresh } = identify.rightsOf(record.app);
-    const acceptEncoding = headers["accept-encoding"];
     const request = {
       id: record.id,
       method,
@@ -66,7 +65,7 @@ export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets 
       priority,
       mayForceRefresh,
       format,
-      coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
+      coding: coding(headers["accept-encoding"] ?? ""),
       ifNoneMatch: headers["if-none-match"],
       ifModifiedSince: headers["if-modified-since"],
       directives,

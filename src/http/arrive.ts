@@ -102,7 +102,7 @@ export class Arrivals {
 
   /** The first stage of every request. */
   arrive(message: IncomingMessage, response: ServerResponse): Arrival {
-    if (this.#isDraining) closeAfterResponse(response);
+    if (this.#isDraining) response.shouldKeepAlive = false;
     return new Arrival(message, response, this.#options);
   }
 
@@ -139,7 +139,7 @@ export class Arrivals {
    */
   drain(): void {
     this.#isDraining = true;
-    for (const { response } of this.#open) closeAfterResponse(response);
+    for (const { response } of this.#open) if (!response.headersSent) response.shouldKeepAlive = false;
   }
 
   /** Refuses every request that has no response yet. */
@@ -147,8 +147,4 @@ export class Arrivals {
     // Once the head of a response is sent, the response cannot be changed.
     for (const arrival of this.#open) if (!arrival.response.headersSent) refuse(arrival, problem);
   }
-}
-
-function closeAfterResponse(response: ServerResponse): void {
-  if (!response.headersSent) response.setHeader("Connection", "close");
 }

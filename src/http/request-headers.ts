@@ -8,7 +8,7 @@ import Negotiator from "negotiator";
 
 import { Problem } from "../errors.ts";
 import { elementsOf, secondsIn } from "../http-fields.ts";
-import { type ContentCoding, type Format, mediaTypeOf } from "../interface/media-types.ts";
+import { CODINGS, type ContentCoding, type Format, mediaTypeOf } from "../interface/media-types.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../query/request.ts";
 
 /** Most preferred first. The interface recommends the format without a version (section 9). */
@@ -17,23 +17,17 @@ const IMAGE_FORMATS: readonly Format[] = ["jpeg"];
 
 /**
  * Chooses the format of the answer.
- * @param accept the `Accept` header, if there is one
+ * @param accept the `Accept` header; empty if there is none
  * @param images whether the request is for a thumbnail
  * @param service the upstream's neutral media-type name
  * @returns `undefined` if the caller accepts none of the formats
  */
-export function negotiateFormat(
-  accept: string | undefined,
-  images: boolean,
-  service: string,
-): Format | undefined {
+export function negotiateFormat(accept: string, images: boolean, service: string): Format | undefined {
   const formats = images ? IMAGE_FORMATS : JSON_FORMATS;
-  if (accept === undefined || accept.trim() === "") return formats[0];
   const types = new Map(formats.map((format) => [mediaTypeOf(format, service).toLowerCase(), format]));
-  const best = new Negotiator({ headers: { accept: withoutParameters(accept.toLowerCase()) } }).mediaType([
-    ...types.keys(),
-  ]);
-  return best === undefined ? undefined : types.get(best);
+  const accepted = withoutParameters(accept.toLowerCase()).trim() || "*/*";
+  const best = new Negotiator({ headers: { accept: accepted } }).mediaType([...types.keys()]);
+  return types.get(best ?? "");
 }
 
 /** Drops all parameters except the weight, so that `application/json; charset=utf-8` matches too. */
@@ -41,16 +35,12 @@ function withoutParameters(accept: string): string {
   return accept.replaceAll(/;(?!\s*q\s*=)[^;,]*/g, "");
 }
 
-/** Most preferred first. */
-const CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
-
 /**
  * Chooses the content coding of the body.
- * @param acceptEncoding the `Accept-Encoding` header, if there is one
+ * @param acceptEncoding the `Accept-Encoding` header; empty if there is none
  * @returns `identity` if the caller accepts no other coding
  */
-export function negotiateCoding(acceptEncoding: string | undefined): ContentCoding {
-  if (acceptEncoding === undefined) return "identity";
+export function negotiateCoding(acceptEncoding: string): ContentCoding {
   const headers = { "accept-encoding": acceptEncoding.toLowerCase() };
   const [best] = new Negotiator({ headers }).encodings(CODINGS, { preferred: CODINGS });
   return CODINGS.find((coding) => coding === best) ?? "identity";

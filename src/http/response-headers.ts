@@ -2,7 +2,7 @@
  * Makes the response headers: `Cache-Status`, `Age`, `Cache-Control`, validators and `Link` of answers, and `RateLimit`.
  */
 import type { Answer } from "../cache/cache.ts";
-import type { ContentCoding } from "../interface/media-types.ts";
+import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
 import { canonicalForm } from "../query/canonical.ts";
 import type { Question } from "../query/request.ts";
@@ -44,7 +44,7 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
     "Cache-Control",
     isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
     "ETag",
-    `"${entry.etag}${TAG_SUFFIXES[coding]}"`,
+    tagOf(entry.etag, coding),
     "Vary",
     "Accept, Accept-Encoding",
   ];
@@ -83,14 +83,10 @@ function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): st
   return parts.join("; ");
 }
 
-/** The suffix of the entity tag in each coding. Strong tags must differ between codings (RFC 9110, section 8.8.3.3). */
-const TAG_SUFFIXES: Readonly<Record<ContentCoding, string>> = {
-  identity: "",
-  gzip: "-gzip",
-  br: "-br",
-  zstd: "-zstd",
-};
-const ALL_SUFFIXES = Object.values(TAG_SUFFIXES);
+/** The entity tag of a body in a coding. Strong tags must differ between codings (RFC 9110, section 8.8.3.3). */
+function tagOf(etag: string, coding: ContentCoding): string {
+  return coding === "identity" ? `"${etag}"` : `"${etag}-${coding}"`;
+}
 
 /**
  * Whether `If-None-Match` contains the entity tag in any coding, by weak comparison (RFC 9110, section 13.1.2).
@@ -98,7 +94,7 @@ const ALL_SUFFIXES = Object.values(TAG_SUFFIXES);
  */
 export function noneMatchNames(ifNoneMatch: string, etag: string): boolean {
   if (ifNoneMatch.trim() === "*") return true;
-  return ALL_SUFFIXES.some((suffix) => ifNoneMatch.includes(`"${etag}${suffix}"`));
+  return CODINGS.some((coding) => ifNoneMatch.includes(tagOf(etag, coding)));
 }
 
 const LONGEST_SHOWN_KEY = 1024;

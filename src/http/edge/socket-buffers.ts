@@ -1,6 +1,6 @@
 /**
  * Limits the bytes that the kernel holds for callers that read slowly. They count towards the memory of a container, but Node
- * does not report them. So the gateway reads Linux' table of connections, but only while the connections may hold too much.
+ * does not report them. So the gateway reads Linux' table of connections, but only while its connections may hold too much.
  */
 import { readFile } from "node:fs/promises";
 import type { Server, Socket } from "node:net";
@@ -23,11 +23,9 @@ export function limitSocketBuffers(
   onClosed: (connections: number) => void,
   maxBytes = MAX_SOCKET_BYTES,
 ): void {
-  /** The open connections, and how many bytes each is known to have taken. */
-  const open = new Map<Socket, number>();
-  let isChecking = false;
+  const open = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
-    open.set(socket, 0);
+    open.add(socket);
     socket.once("close", () => open.delete(socket));
   });
   server.once("listening", () =>
@@ -37,31 +35,17 @@ export function limitSocketBuffers(
     ),
   );
 
-  /** The most that the kernel can hold for the connections. */
-  function mostHeld(): number {
-    let sum = 0;
-    for (const [{ bytesWritten }, taken] of open) sum += Math.min(bytesWritten - taken, MOST_PER_SOCKET);
-    return sum;
-  }
-
   async function check(): Promise<void> {
-    if (isChecking || mostHeld() <= maxBytes) return;
-    isChecking = true;
-    // Without the bytes that still wait in this process.
-    const sent = new Map(
-      [...open.keys()].map((socket) => [socket, socket.bytesWritten - socket.writableLength]),
-    );
-    const table = await Promise.all(TABLES.map((file) => readFile(file, "latin1").catch(() => "")));
-    isChecking = false;
-    const held = bytesHeld(table.join("\n"));
-    const readers = [...sent.keys()]
-      .map((socket) => ({ socket, bytes: held.get(nameOf(socket)) ?? 0 }))
-      .toSorted((a, b) => b.bytes - a.bytes);
+    let mostHeld = 0;
+    for (const { bytesWritten } of open) mostHeld += Math.min(bytesWritten, MOST_PER_SOCKET);
+    if (mostHeld <= maxBytes) return;
+    const tables = await Promise.all(TABLES.map((file) => readFile(file, "latin1").catch(() => "")));
+    const held = bytesHeld(tables.join("\n"));
+    const readers = Array.from(open, (socket) => ({ socket, bytes: held.get(nameOf(socket)) ?? 0 }));
     let total = readers.reduce((sum, { bytes }) => sum + bytes, 0);
     let closed = 0;
-    for (const { socket, bytes } of readers) {
-      if (open.has(socket)) open.set(socket, (sent.get(socket) ?? 0) - bytes);
-      if (total <= maxBytes) continue;
+    for (const { socket, bytes } of readers.toSorted((a, b) => b.bytes - a.bytes)) {
+      if (total <= maxBytes) break;
       total -= bytes;
       closed++;
       // With a plain close, the kernel would go on holding the bytes.
@@ -71,14 +55,19 @@ export function limitSocketBuffers(
   }
 }
 
-/** A row has the two addresses, the state, and the bytes that the caller has not taken; all numbers are hexadecimal. */
-const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]{2} ([0-9A-F]{8}):/gm;
+/**
+ * A row has the two addresses, the state, and the bytes that the caller has not taken; all numbers are hexadecimal. Most rows have
+ * no such bytes, and are skipped.
+ */
+const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]{2} (?!0{8})([0-9A-F]{8}):/gm;
 
 /** @returns the bytes by the name of the connection */
 function bytesHeld(table: string): Map<string, number> {
-  const rows = [...table.matchAll(ROW)].map(([, ...row]) => row.map((hex) => parseInt(hex, 16)));
   return new Map(
-    rows.flatMap(([local, remote, bytes = 0]) => (bytes > 0 ? [[`${local} ${remote}`, bytes]] : [])),
+    Array.from(table.matchAll(ROW), ([, ...row]) => {
+      const [local, remote, bytes = 0] = row.map((hex) => parseInt(hex, 16));
+      return [`${local} ${remote}`, bytes];
+    }),
   );
 }
 

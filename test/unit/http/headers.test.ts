@@ -18,9 +18,9 @@ const MAX_WAIT_MS = 10_000;
 type Read = (text: string | undefined) => string | number | boolean | undefined;
 
 const READERS: Readonly<Record<string, Read>> = {
-  "Accept, of a search": (text) => negotiateFormat(text, false, SERVICE),
-  "Accept, of a thumbnail": (text) => negotiateFormat(text, true, SERVICE),
-  "Accept-Encoding": negotiateCoding,
+  "Accept, of a search": (text = "") => negotiateFormat(text, false, SERVICE),
+  "Accept, of a thumbnail": (text = "") => negotiateFormat(text, true, SERVICE),
+  "Accept-Encoding": (text = "") => negotiateCoding(text),
   "If-None-Match, with the tag abc_-123": (text = "") => noneMatchNames(text, "abc_-123"),
   "Deadlines: milliseconds, and Preference-Applied"(text) {
     try {
