@@ -4,7 +4,6 @@
 import type { Answer } from "../cache/cache.ts";
 import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
 import type { Entry } from "../cache/entry.ts";
-import { canonicalForm } from "../query/canonical.ts";
 import type { Question } from "../query/request.ts";
 import type { ShareOfWindow } from "../ratelimit/overview.ts";
 import { CACHE_NAME } from "./problem-response.ts";
@@ -50,7 +49,7 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
   ];
   const { lastModified } = entry.validators;
   if (lastModified !== undefined) head.push("Last-Modified", lastModified);
-  const links = linksOf(question, entry);
+  const links = pageLinks(question, entry);
   if (links !== undefined) head.push("Link", links);
   if (isUnchanged) return head;
   head.push("Content-Type", entry.contentType);
@@ -109,22 +108,6 @@ function shownKey({ canonicalQuery }: Pick<Question, "canonicalQuery">): string 
     : canonicalQuery;
 }
 
-/** The `Link` header of each entry in memory, for the query that it repeats. */
-const knownLinks = new WeakMap<
-  Entry,
-  { readonly canonicalQuery: string; readonly links: string | undefined }
->();
-
-function linksOf(question: Question, entry: Entry): string | undefined {
-  const { canonicalQuery } = question;
-  let known = knownLinks.get(entry);
-  if (known?.canonicalQuery !== canonicalQuery) {
-    known = { canonicalQuery, links: pageLinks(question, entry) };
-    knownLinks.set(entry, known);
-  }
-  return known.links;
-}
-
 /** Many clients refuse longer headers. */
 const LONGEST_LINKS = 4_096;
 
@@ -135,21 +118,19 @@ const LONGEST_LINKS = 4_096;
  * no credentials.
  * @returns `undefined` if there is no other page, or if the answer does not describe its page
  */
-function pageLinks({ query }: Pick<Question, "query">, { page }: Entry): string | undefined {
+function pageLinks({ query, canonicalQuery }: Question, { page }: Entry): string | undefined {
   if (page === undefined || query.kind !== "search" || query.offset === undefined) return undefined;
   const { offset } = query;
   const { totalCount, count } = page;
   const step = query.limit ?? page.limit ?? count;
-  const targetAt = (other: number): string => {
-    const form = canonicalForm({ ...query, offset: other });
-    return form.slice(form.indexOf("?"));
-  };
+  // The offset is the last parameter of a canonical query.
+  const target = canonicalQuery.slice(canonicalQuery.indexOf("?"), canonicalQuery.lastIndexOf("=") + 1);
   const links: string[] = [];
   // The upstream may send fewer records than the request asked for.
-  if (count > 0 && offset + count < totalCount) links.push(`<${targetAt(offset + count)}>; rel="next"`);
+  if (count > 0 && offset + count < totalCount) links.push(`<${target}${offset + count}>; rel="next"`);
   if (offset > 0 && step > 0) {
     const previous = Math.max(0, Math.min(offset, totalCount) - step);
-    links.push(`<${targetAt(previous)}>; rel="prev"`);
+    links.push(`<${target}${previous}>; rel="prev"`);
   }
   const header = links.join(", ");
   return header === "" || header.length > LONGEST_LINKS ? undefined : header;

@@ -42,29 +42,23 @@ export function createAsk(options: CallOptions): AskUpstream {
       await pause(clock, upstream.retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
       if (total.signal.aborted) throw first.problem;
       const { problem, hasNewCredentials } = first;
-      const abandoned = AbortSignal.any([waiting.abandoned, total.signal]);
-      const inTime = refusingWith(problem, { ...waiting, abandoned });
-      const second = await send({ question, cause: "retry", hasNewCredentials, waiting: inTime }).catch(
-        (error: unknown) => {
-          // The retry got no permit within the time limit, so the caller gets the problem of the first call.
-          if (error instanceof Problem) return first;
-          throw error;
-        },
-      );
+      // A waiter whose deadline passes in the queue for the retry gets the problem of the first call.
+      const again: Waiting = {
+        ...waiting,
+        abandoned: AbortSignal.any([waiting.abandoned, total.signal]),
+        inQueue: (refuseLate) => waiting.inQueue((waiter) => refuseLate(waiter) && problem),
+      };
+      const retry = { question, cause: "retry", hasNewCredentials, waiting: again } as const;
+      const second = await send(retry).catch((error: unknown) => {
+        // So do all waiters if the retry gets no permit within the time limit.
+        if (error instanceof Problem) return first;
+        throw error;
+      });
       if (second.fetched) return second.fetched;
       throw second.problem;
     } finally {
       stopTotal?.();
     }
-  };
-}
-
-/** @returns the same waiters. If a deadline passes in the queue for the retry, the waiter gets `failed`. */
-function refusingWith(failed: Problem, waiting: Waiting): Waiting {
-  return {
-    ...waiting,
-    inQueue: (refuseLate) =>
-      waiting.inQueue((waiter) => (refuseLate(waiter) === undefined ? undefined : failed)),
   };
 }
 
