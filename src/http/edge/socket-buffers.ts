@@ -23,9 +23,10 @@ export function limitSocketBuffers(
   onClosed: (connections: number) => void,
   maxBytes = MAX_SOCKET_BYTES,
 ): void {
-  const open = new Set<Socket>();
+  /** The open connections, and how many bytes each is known to have taken. */
+  const open = new Map<Socket, number>();
   server.on("connection", (socket: Socket) => {
-    open.add(socket);
+    open.set(socket, 0);
     socket.once("close", () => open.delete(socket));
   });
   server.once("listening", () =>
@@ -37,15 +38,20 @@ export function limitSocketBuffers(
 
   async function check(): Promise<void> {
     let mostHeld = 0;
-    for (const { bytesWritten } of open) mostHeld += Math.min(bytesWritten, MOST_PER_SOCKET);
+    for (const [{ bytesWritten }, taken] of open) mostHeld += Math.min(bytesWritten - taken, MOST_PER_SOCKET);
     if (mostHeld <= maxBytes) return;
+    // Without the bytes that still wait in this process.
+    const connections = Array.from(open.keys(), (socket) => {
+      return { socket, sent: socket.bytesWritten - socket.writableLength };
+    });
     const tables = await Promise.all(TABLES.map((file) => readFile(file, "latin1").catch(() => "")));
     const held = bytesHeld(tables.join("\n"));
-    const readers = Array.from(open, (socket) => ({ socket, bytes: held.get(nameOf(socket)) ?? 0 }));
+    const readers = connections.map((each) => ({ ...each, bytes: held.get(nameOf(each.socket)) ?? 0 }));
     let total = readers.reduce((sum, { bytes }) => sum + bytes, 0);
     let closed = 0;
-    for (const { socket, bytes } of readers.toSorted((a, b) => b.bytes - a.bytes)) {
-      if (total <= maxBytes) break;
+    for (const { socket, sent, bytes } of readers.toSorted((a, b) => b.bytes - a.bytes)) {
+      if (open.has(socket)) open.set(socket, sent - bytes);
+      if (total <= maxBytes) continue;
       total -= bytes;
       closed++;
       // With a plain close, the kernel would go on holding the bytes.
