@@ -241,7 +241,17 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
   const spent = inFlight.size;
   const remaining = limit - spent;
-  return { name: "in flight", windowMs: 0, limit, spent, remaining, freeAt: [], byApp, leaves: () => [] };
+  return {
+    name: "in flight",
+    windowMs: 0,
+    spanMs: 0,
+    limit,
+    spent,
+    remaining,
+    freeAt: [],
+    byApp,
+    leaves: () => [],
+  };
 }
 
 function isAway({ mode }: Situation["state"]): boolean {

@@ -315,7 +315,7 @@ export class Calls {
         seen.add(nameOf(charge));
         const { app, priority } = charge;
         const call = { app, priority, isDue };
-        if (!this.#isObserving() && !this.#mayGo(call, situation)) continue;
+        if (!this.#isObserving() && !this.#mayGo(call, entry, situation)) continue;
         const dueAt = isDue ? entry.dueAt : Number.POSITIVE_INFINITY;
         const rank = [PRIORITIES.indexOf(priority), dueAt, ...turns.usedParts(app)];
         if (first !== undefined && !isBefore(rank, first.rank)) continue;
@@ -326,13 +326,14 @@ export class Calls {
   }
 
   /** Whether a call can go now, as far as this process knows. */
-  #mayGo(call: PlannedCall, situation: Situation): boolean {
+  #mayGo(call: PlannedCall, { dueAt }: Entry, situation: Situation): boolean {
     const { inFlight, now } = situation;
     const { limit, remaining } = inFlight.window;
     // Background work, and apps beyond their share, leave room for one more call in flight.
     const isFirst = call.priority === "interactive" && inFlight.usedBy(call.app) < inFlight.of(call.app);
     if (remaining <= (isFirst ? 0 : Math.min(1, limit - 1))) return false;
-    const at = new Forecast(situation, call).earliest();
+    const before = this.admission.promises.overdue(Math.min(now, dueAt));
+    const at = new Forecast(situation, call, before).earliest();
     if (at > now) this.#nextAt = Math.min(this.#nextAt, at);
     return at <= now;
   }

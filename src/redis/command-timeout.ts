@@ -1,7 +1,7 @@
 /** The timeout of Redis commands: the one in the settings, or one that follows the measured round trips. */
 const LEAST_MS = 50;
 /** The longest timeout, and the timeout before the first reply. */
-const MOST_MS = 1_000;
+const MOST_MS = 250;
 const TIMES = 4;
 const REMEMBERED = 200;
 const PERCENTILE = 0.99;

@@ -8,7 +8,7 @@ import type { SharedCircuits } from "../../src/ratelimit/circuits/redis-circuits
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";
-import { createFakeLimiters, type FakeLimiters } from "./fake-limiter.ts";
+import { createFakeLimiters, type Limiters } from "./limiters.ts";
 import { SILENT } from "./silent-observer.ts";
 import { waitingOf } from "./waiting.ts";
 
@@ -19,7 +19,7 @@ export interface SceneOptions extends Partial<Omit<CallsConfig, "windows">> {
   readonly listed?: readonly ListedApp[];
   readonly windows?: readonly Omit<RateWindow, "name">[];
   readonly clock?: FakeClock;
-  readonly limiters?: FakeLimiters;
+  readonly limiters?: Limiters;
   readonly shared?: SharedCircuits;
 }
 
@@ -30,7 +30,7 @@ export const ANSWERED = "answered";
 export function createScene(options: SceneOptions = {}) {
   const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = fakeTime(), listed = [] } = options;
   const perDay = new Map(listed.flatMap(({ id, perDay: most }) => (most === null ? [] : [[id, most]])));
-  const limiters = options.limiters ?? createFakeLimiters({ windows, clock, perDay });
+  const limiters: Limiters = options.limiters ?? createFakeLimiters({ windows, clock, perDay });
   const unlistedApps = { weight: 1, max: 1_000, share: 0.5 };
   const apps = new Apps({ apps: listed, unlistedApps, metrics: { apps: 20 } });
   const [departed, refused]: [string[], string[]] = [[], []];
@@ -125,8 +125,8 @@ export const listedWith = (weights: Readonly<Record<string, number>>): ListedApp
   Object.entries(weights).map(([id, weight]) => ({ id, weight, perDay: null }));
 
 /** A fake clock that Bottleneck uses, too: until the test ends, it is the clock of the whole process. */
-export function fakeTime(): FakeClock {
-  const clock = createFakeClock(undefined, promisesSettled);
+export function fakeTime(letRun = promisesSettled): FakeClock {
+  const clock = createFakeClock(undefined, letRun);
   const { setTimeout, clearTimeout, Date: RealDate } = globalThis;
   const isCancel = (value: unknown): value is () => void => typeof value === "function";
   Object.assign(globalThis, {

@@ -75,7 +75,8 @@ const ids = (count: number, perMinute: number): AppLoad[] =>
 /** What holds on every day: hardly any call is refused late, and callers that come back are let in. */
 function expectKept({ all, late }: Played): void {
   expect(late).toBeLessThanOrEqual(0.03);
-  expect(all.letIn).toBeGreaterThanOrEqual(0.9 * all.cameBack);
+  // One caller may meet the end of a day's share.
+  expect(all.letIn).toBeGreaterThanOrEqual(0.9 * all.cameBack - 1);
 }
 
 /** Only the one app that uses most of a long window is refused, and hardly ever. */
@@ -125,12 +126,12 @@ export const DAYS: readonly Day[] = [
     forMs: DAY,
     expect(seen) {
       expectKept(seen);
-      const { windows } = seen;
+      const { replicas, windows } = seen;
       for (const app of ["web", "ios"]) expect(seen.of(app).answered).toBe(seen.of(app).asked);
       expect(seen.of("web").answered).toBeGreaterThan(seen.of("ios").answered);
-      // Unlisted ids may use half of the day.
+      // Unlisted ids may use half of the day. A replica does not know what the own purses of the others have left.
       const crawled = seen.of("crawler").answered / (windows[1]?.limit ?? 0);
-      expect(crawled).toBeGreaterThanOrEqual(0.495);
+      expect(crawled).toBeGreaterThanOrEqual(replicas === 1 ? 0.495 : 0.43);
       expect(crawled).toBeLessThanOrEqual(0.5);
     },
     inShort: {

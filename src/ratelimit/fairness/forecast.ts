@@ -72,16 +72,14 @@ export class Forecast {
     const tight = promised.map(({ from }) => ({ from, lacks: this.#lacksAt(from) }));
     const isFree = (at: number): boolean => {
       const lacks = this.#lacksAt(at);
-      const wouldLose = (index: number, windowMs: number): boolean =>
-        tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + windowMs);
-      return windows.every(
-        ({ window }, index) => lacks[index] === false && !wouldLose(index, window.windowMs),
-      );
+      const wouldLose = (index: number, spanMs: number): boolean =>
+        tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + spanMs);
+      return windows.every(({ window }, index) => lacks[index] === false && !wouldLose(index, window.spanMs));
     };
     const freed = windows.flatMap((shares) => shares.instants());
     // The permits of these calls are free again a window later.
-    const again = windows.flatMap(({ window: { windowMs } }) =>
-      this.#queued.map(({ dueAt }) => dueAt + windowMs),
+    const again = windows.flatMap(({ window: { spanMs } }) =>
+      this.#queued.map(({ dueAt }) => dueAt + spanMs),
     );
     const later = [...freed, ...again].filter((at) => at > start).toSorted((a, b) => a - b);
     const step = Math.ceil(later.length / MOST_INSTANTS);
@@ -93,8 +91,8 @@ export class Forecast {
   isHeldBack(): boolean {
     const { now, windows } = this.situation;
     return windows.some((shares) => {
-      const { remaining, windowMs } = shares.window;
-      const { ofApp, ofIds } = this.#aheadAt(now, windowMs);
+      const { remaining, spanMs } = shares.window;
+      const { ofApp, ofIds } = this.#aheadAt(now, spanMs);
       return shares.isLong
         ? remaining > 0 && remaining <= shares.leave(this.#call, now, ofApp, ofIds)
         : shares.isBeyond(this.#call.app, now, ofApp, ofIds);
@@ -104,23 +102,23 @@ export class Forecast {
   /** For each window, whether permits are missing at an instant. */
   #lacksAt(at: number): boolean[] {
     return this.situation.windows.map((shares) => {
-      const { all, ofApp, ofIds } = this.#aheadAt(at, shares.window.windowMs);
+      const { all, ofApp, ofIds } = this.#aheadAt(at, shares.window.spanMs);
       return Math.round(all) + 1 + shares.leave(this.#call, at, ofApp, ofIds) > shares.freeAt(at);
     });
   }
 
   /** How many calls that go before the call count at an instant: all, those of its app, and those of all unlisted ids. */
-  #aheadAt(at: number, windowMs: number): Record<"all" | "ofApp" | "ofIds", number> {
+  #aheadAt(at: number, spanMs: number): Record<"all" | "ofApp" | "ofIds", number> {
     const { turns, apps, now } = this.situation;
     const { app } = this.#call;
     const dueOf = (queued: readonly Queued[] = []): number => {
       let sum = 0;
       for (const { from, dueAt, weight } of queued)
-        if (from <= at + ROUNDED_MS && dueAt > at - windowMs) sum += weight;
+        if (from <= at + ROUNDED_MS && dueAt > at - spanMs) sum += weight;
       return sum;
     };
     // A call that is due goes before calls that come later.
-    const minutes = this.#call.isDue === true ? 0 : Math.min(at - now, windowMs) / 60_000;
+    const minutes = this.#call.isDue === true ? 0 : Math.min(at - now, spanMs) / 60_000;
     /** The calls of others that go before their app, or their group, has used this part of its share. */
     const before = (part: number, others: readonly Other[]): number => {
       let sum = 0;

@@ -118,6 +118,11 @@ export class Promises {
     return queued;
   }
 
+  /** The calls that wait at other replicas and should have got their permits before an instant. */
+  overdue(before: number): Queued[] {
+    return this.#elsewhere.waiting.filter(({ dueAt }) => dueAt < before);
+  }
+
   /** Replicas have about the same number of new calls, so one that is new here stands for those of the others, too. */
   weightOf(madeAt: number): number {
     return madeAt > this.#now() - KNOWN_MS ? this.#busyReplicas() : 1;
@@ -160,7 +165,7 @@ export class Promises {
     const news: News[] = [];
     for (const { request, dueAt } of [...this.#waiting].slice(0, MOST_NEWS)) {
       const [{ app, priority }] = chargesOf(request);
-      news.push([priority, app, Math.max(0, dueAt - now)]);
+      news.push([priority, app, dueAt - now]);
     }
     const first = [...this.#promised].toSorted(([, a], [, b]) => a.from - b.from).slice(0, MOST_NEWS);
     for (const [name, { app, priority, from }] of first) news.push([`${priority} ${name}`, app, from - now]);

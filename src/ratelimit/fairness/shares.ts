@@ -172,19 +172,19 @@ class Shares {
 
   /** At these instants, more permits may be free. */
   instants(): number[] {
-    const { freeAt, windowMs } = this.window;
+    const { freeAt, spanMs } = this.window;
     const last = freeAt.at(-1) ?? this.#facts.now;
-    const stepMs = (this.#facts.now + windowMs - last) / STEPS;
+    const stepMs = (this.#facts.now + spanMs - last) / STEPS;
     const steps = this.#unknown() > 0 ? Array.from({ length: STEPS }, (_, n) => last + (n + 1) * stepMs) : [];
     return [...freeAt, ...steps];
   }
 
   /** How many of the calls that count now have left the window at an instant. */
   #freedAt(at: number): number {
-    const { freeAt, windowMs } = this.window;
+    const { freeAt, spanMs } = this.window;
     const last = freeAt.at(-1) ?? this.#facts.now;
     if (at <= last) return indexAfter(freeAt, at);
-    const ms = Math.max(1, this.#facts.now + windowMs - last);
+    const ms = Math.max(1, this.#facts.now + spanMs - last);
     return freeAt.length + this.#unknown() * Math.min(1, (at - last) / ms);
   }
 

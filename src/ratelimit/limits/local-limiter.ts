@@ -123,6 +123,7 @@ export class LocalLimiter implements Limiter {
         if (this.#fullUntil > now && isShort(window))
           return {
             ...window,
+            spanMs: windowMs,
             spent: limit,
             remaining: 0,
             freeAt: repeated(this.#fullUntil, limit),
@@ -133,7 +134,8 @@ export class LocalLimiter implements Limiter {
         // When more calls count than the limit permits, the first ones that leave the window free nothing.
         const over = Math.max(0, spent - limit);
         const freeAt = log.freeInstants(windowMs, now, over + MOST_FREE_INSTANTS).slice(over);
-        return { ...window, spent, remaining: Math.max(0, limit - spent), freeAt, byApp, leaves };
+        const remaining = Math.max(0, limit - spent);
+        return { ...window, spanMs: windowMs, spent, remaining, freeAt, byApp, leaves };
       }),
       today: daysOf(log, perDay, now),
       newsElsewhere: { at: 0, news: [] },

@@ -37,6 +37,8 @@ export function purseName(windows: readonly PurseWindow[], replicas: number): st
 
 /** How much two monotonic clocks may differ in speed. */
 export const DRIFT = 0.001;
+/** How much the script's time may differ in speed from a monotonic clock. */
+export const SCRIPT_DRIFT = 3 * DRIFT;
 /** Clocks are cut to whole milliseconds. */
 export const ROUNDING_MS = 2;
 

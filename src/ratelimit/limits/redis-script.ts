@@ -10,7 +10,7 @@ import type { RedisScripts } from "../../redis/connect.ts";
 import { limitsText } from "../../usage/rate-window.ts";
 import { type LedgerStream, readStream } from "../../usage/redis-ledger.ts";
 import type { LimiterConfig, LimitReason, News } from "../limiter.ts";
-import { DRIFT, purseName, type PurseSettings, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
+import { purseName, type PurseSettings, type PurseWindow, ROUNDING_MS, SCRIPT_DRIFT } from "./purse-sizes.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -49,7 +49,7 @@ export function scriptSettings(
     limits: limitsText(windows),
     purses: { name: purseName(windows, replicas), replicas, own },
     degradedForMs,
-    drift: 3 * DRIFT,
+    drift: SCRIPT_DRIFT,
     // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
     slackMs: TICK_MS + 2 * timeout.ms() + 2 * ROUNDING_MS,
     // From a grant until the latest arrival of its call. The reply to the grant may take the whole timeout.

@@ -38,7 +38,15 @@ import {
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
 import { dayOf, daysOf, keptMs, repeated } from "./purse-in-memory.ts";
-import { atLeast, DRIFT, purseName, pursesOf, type PurseWindow, sendByOf } from "./purse-sizes.ts";
+import {
+  atLeast,
+  DRIFT,
+  purseName,
+  pursesOf,
+  type PurseWindow,
+  SCRIPT_DRIFT,
+  sendByOf,
+} from "./purse-sizes.ts";
 import {
   type Heard,
   JOIN_MS,
@@ -267,19 +275,28 @@ export class SharedLimiter implements Limiter {
   #windowState(window: PurseWindow, at: number): WindowState {
     const { windowMs, limit } = window;
     const isShared = this.#isShared(at);
+    // As in the script.
+    const spanMs = Math.ceil(windowMs * (1 + SCRIPT_DRIFT)) + (this.#heard?.slackMs ?? 0);
     // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
     if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)
-      return { ...window, spent: 0, remaining: limit, freeAt: [], byApp: new Map(), leaves: () => [] };
+      return {
+        ...window,
+        spanMs,
+        spent: 0,
+        remaining: limit,
+        freeAt: [],
+        byApp: new Map(),
+        leaves: () => [],
+      };
     const own = this.#slot.log.spent(windowMs, at);
     const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, own];
     const spent = shared + reported;
     const remaining = left + this.#slot.left(window, at);
-    const known = this.#apps.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS);
+    const leaves = (app?: string): number[] => this.#apps.freeInstants(spanMs, at, MOST_FREE_INSTANTS, app);
+    const known = leaves();
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
-    const freeAt = [...known, ...repeated(at + windowMs, spent).slice(known.length)];
-    const leaves = (app: string): number[] =>
-      this.#apps.freeInstants(atLeast(windowMs), at, MOST_FREE_INSTANTS, app);
-    return { ...window, spent, remaining, freeAt, byApp: this.#apps.byApp(windowMs, at), leaves };
+    const freeAt = [...known, ...repeated(at + spanMs, spent).slice(known.length)];
+    return { ...window, spanMs, spent, remaining, freeAt, byApp: this.#apps.byApp(spanMs, at), leaves };
   }
 
   readonly announce: Limiter["announce"] = (news) => {

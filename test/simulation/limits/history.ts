@@ -6,7 +6,7 @@ import { pursesOf } from "../../../src/ratelimit/limits/purse-sizes.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createRandom } from "../../support/random.ts";
 import { drawPlan, type Fault, type Plan } from "./plan.ts";
-import type { RedisStage } from "./redis-stage.ts";
+import type { RedisStage } from "../../support/redis-stage.ts";
 import { createWorld, note, type Replica, start, type World } from "./world.ts";
 
 export type Outcome = Awaited<ReturnType<typeof playHistory>>;
@@ -40,7 +40,7 @@ export async function playHistory(
     if (most > limit) problems.push(`${most} of ${limit} within ${windowMs} ms`);
   }
   for (const replica of world.replicas) replica.isAlive = false;
-  await server.data.idle();
+  await server.data.settled();
   await server.data.remove();
   return { seed, plan, problems, log: world.log };
 }

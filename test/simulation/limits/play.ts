@@ -7,7 +7,7 @@
 import { expect, it } from "vitest";
 
 import { type Outcome, playHistory } from "./history.ts";
-import { stageForFile } from "./redis-stage.ts";
+import { stageForFile } from "../../support/redis-stage.ts";
 
 const { FIRST, SEED } = process.env;
 /** Histories that are played at the same time: while one waits for Redis, another goes on. */

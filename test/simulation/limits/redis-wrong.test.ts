@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createRandom } from "../../support/random.ts";
 import { drawPlan, type Plan } from "./plan.ts";
-import { LUA, stageForFile } from "./redis-stage.ts";
+import { LUA, stageForFile } from "../../support/redis-stage.ts";
 import { createWorld, type Replica, start, type World } from "./world.ts";
 
 const LIMIT = 40;
@@ -34,7 +34,7 @@ function twoReplicas(
 
 async function mostCalls({ replicas, server, arrivals }: World, windowMs = WINDOW_MS): Promise<number> {
   for (const replica of replicas) replica.isAlive = false;
-  await server.data.idle();
+  await server.data.settled();
   await server.data.remove();
   expect(arrivals.length).toBeGreaterThan(2 * LIMIT);
   return mostWithin(arrivals, windowMs);

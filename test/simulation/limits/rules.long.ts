@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 import { playHistory } from "./history.ts";
 import type { Plan } from "./plan.ts";
-import { LUA, stageForFile } from "./redis-stage.ts";
+import { LUA, stageForFile } from "../../support/redis-stage.ts";
 
 interface Removal {
   readonly rule: string;

@@ -4,10 +4,10 @@ import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
 import { RedisPurse } from "../../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
 import type { RunOnRedis } from "../../../src/redis/redis.ts";
-import { createFakeClock, promisesSettled } from "../../support/fake-clock.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
-import { createStageData, LUA, type RedisStage } from "./redis-stage.ts";
+import { createStageData, LUA, type RedisStage } from "../../support/redis-stage.ts";
 
 export interface Replica {
   readonly name: string;
@@ -32,14 +32,7 @@ let worlds = 0;
 
 export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, lua = LUA) {
   const data = createStageData(stage, `${++worlds}:`, lua);
-  const letRun = async (): Promise<void> => {
-    await promisesSettled();
-    while (data.isBusy()) {
-      await data.idle();
-      await promisesSettled();
-    }
-  };
-  const clock = createFakeClock(STARTED_AT, letRun);
+  const clock = createFakeClock(STARTED_AT, data.settled);
   const config: LimiterConfig = { windows: plan.windows, perDay: new Map(), arrivalMs: plan.arrivalMs };
   return {
     plan,

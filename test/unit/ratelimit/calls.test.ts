@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 
 import { ANSWERED, createScene, fakeTime, listedWith, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
-import { createFakeLimiters } from "../../support/fake-limiter.ts";
+import { createFakeLimiters } from "../../support/limiters.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
 interface Ask {
@@ -160,22 +160,6 @@ it("a caller that comes back much too early is treated like any other", async ()
   for (const _ of [1, 2]) expect(await answered("hog", "same")).toBe(false);
   await clock.advance(MINUTE + SECOND);
   expect(await answered("hog", "same")).toBe(true);
-});
-
-it("the permit of a caller that does not come back is free for callers of other replicas", async () => {
-  const clock = fakeTime();
-  const windows = [{ limit: 2, windowMs: MINUTE }];
-  const limiters = createFakeLimiters({ windows, clock, newsAfterMs: 250 });
-  const [here, there] = [1, 2].map(() => createScene({ clock, windows, limiters, replicas: 2 }));
-  const answered = async (scene: typeof here, app: string, query: string): Promise<boolean> => {
-    const waiting = { ...waitingOf({ deadlineAt: clock.now() + SECOND }), apps: () => [app] };
-    return (await scene?.ask({ app, query, waiting })) === ANSWERED;
-  };
-  for (const query of ["q1", "q2"]) expect(await answered(here, "first", query)).toBe(true);
-  expect(await answered(here, "gone", "q3")).toBe(false);
-  await clock.advance(MINUTE + 4 * SECOND);
-  for (const query of ["q4", "q5"])
-    expect([query, await answered(there, "next", query)]).toEqual([query, true]);
 });
 
 it("from the change to observe on, no call waits for a permit", async () => {

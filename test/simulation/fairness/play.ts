@@ -1,9 +1,10 @@
-/** What apps get on common days: the real queue on a fake clock, on one replica, and in the long tests on three. */
+/** What apps get on common days: the real queue on a fake clock, on one replica or on three that share a budget in Redis. */
 import { describe, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import { createScene, fakeTime, listedWith, MINUTE } from "../../support/calls-scene.ts";
-import { createFakeLimiters } from "../../support/fake-limiter.ts";
+import { createFakeLimiters, createPurseLimiters } from "../../support/limiters.ts";
+import { createStageData, LUA, stageForFile } from "../../support/redis-stage.ts";
 import { DAYS, type Day, type Played, type Playing, type Stage, startCallers } from "../../support/scenes.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
@@ -11,24 +12,49 @@ const MAX_WAIT_MS = 10_000;
 /** The duration of a call. It arrives after half of this time. */
 const CALL_MS = 200;
 
+const HOUR = 60 * MINUTE;
+/** In this time, replicas join. */
+const JOINED_MS = 3_000;
+
+let played = 0;
+type Redis = ReturnType<typeof stageForFile>;
+
 /** @param seeds each day is played with each of them @param isFull plays each day in its full length */
-export function playScenes(replicas: number, seeds: readonly number[], isFull = false): void {
-  describe.each(seeds)(`on ${replicas} replicas, seed %d,`, (seed) => {
-    it.each(DAYS)("$name", { timeout: 60_000 }, async (day) => {
+export function playScenes(seeds: readonly number[], isFull = false): void {
+  describe.each(seeds)("on one replica, seed %d,", (seed) => {
+    it.each(DAYS)("$name", async (day) => {
       const forMs = isFull ? (day.inFullMs ?? day.forMs) : day.forMs;
-      day.expect(await playDay({ ...day, forMs, replicas, seed }));
+      day.expect(await playDay({ ...day, forMs, seed }));
     });
   });
 }
 
-async function playDay(options: Playing & Pick<Day, "listed"> & Pick<Stage, "replicas">): Promise<Played> {
-  const { replicas, windows = [{ limit: 60, windowMs: MINUTE }], listed: weights = {}, forMs } = options;
-  const clock = fakeTime();
-  const limiters = createFakeLimiters({ windows, clock, newsAfterMs: replicas > 1 ? 250 : 0 });
+/** @param days the beginnings of the names of the days to be played */
+export function playScenesWithRedis(seeds: readonly number[], ...days: readonly string[]): void {
+  const redis = stageForFile();
+  describe.each(seeds)("on three replicas, seed %d,", (seed) => {
+    it.each(DAYS.filter(({ name }) => days.some((day) => name.startsWith(day))))("$name", async (day) => {
+      // Replicas tell each other four times a second, so a whole day would take long.
+      const isLong = day.windows?.some(({ windowMs }) => windowMs > HOUR);
+      day.expect(await playDay({ ...day, ...(isLong && day.inShort), seed }, redis));
+    });
+  });
+}
+
+/** @param redis absent on one replica */
+async function playDay(options: Playing & Pick<Day, "listed">, redis?: Redis): Promise<Played> {
+  const { windows = [{ limit: 60, windowMs: MINUTE }], listed: weights = {}, forMs } = options;
+  const replicas = redis === undefined ? 1 : 3;
+  const data = redis && createStageData(redis(), `${++played}:`, LUA);
+  const clock = fakeTime(data?.settled);
+  const limiters = data
+    ? createPurseLimiters({ windows, clock }, replicas, data)
+    : createFakeLimiters({ windows, clock });
   const listed = listedWith(weights);
   const scenes = Array.from({ length: replicas }, () =>
     createScene({ windows, listed, replicas, clock, limiters }),
   );
+  await clock.advance(JOINED_MS);
   const ask: Stage["ask"] = async (replica, app, query) => {
     const at = clock.now();
     let sentAt = 0;
@@ -57,5 +83,6 @@ async function playDay(options: Playing & Pick<Day, "listed"> & Pick<Stage, "rep
   };
   const seen = startCallers(stage, options);
   await clock.advance(forMs + MAX_WAIT_MS);
+  await data?.remove();
   return seen();
 }

@@ -7,10 +7,11 @@ import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { beforeAll } from "vitest";
 
-import { startRedis } from "../../support/redis.ts";
+import { promisesSettled } from "./fake-clock.ts";
+import { startRedis } from "./redis.ts";
 
 export const LUA = readFileSync(
-  new URL("../../../src/ratelimit/limits/shared-purse.lua", import.meta.url),
+  new URL("../../src/ratelimit/limits/shared-purse.lua", import.meta.url),
   "utf8",
 );
 
@@ -65,6 +66,8 @@ export function createStageData({ client }: RedisStage, namespace: string, lua: 
   const empty = (): void => void doing(client.del(...names.map(key)));
   return {
     namespace,
+    xrange: (...range: [key: string, start: string, end: string, count: "COUNT", most: number]) =>
+      doing(client.xrange(...range)),
     /** Runs the script as one step. */
     async run(keys: readonly string[], request: string, timeMs: number): Promise<string> {
       const time = [String(Math.floor(timeMs / 1_000)), String(Math.floor((timeMs % 1_000) * 1_000))];
@@ -89,10 +92,13 @@ export function createStageData({ client }: RedisStage, namespace: string, lua: 
     empty,
     /** One key is gone. */
     evict: (index: number) => void doing(client.del(key(names[index] ?? ""))),
-    isBusy: () => under.size > 0,
-    /** Resolves when Redis has executed everything. */
-    async idle() {
-      while (under.size > 0) await Promise.allSettled(under);
+    /** Resolves when Redis has executed everything, and the code that waited for it has run. */
+    settled: async () => {
+      await promisesSettled();
+      while (under.size > 0) {
+        await Promise.allSettled(under);
+        await promisesSettled();
+      }
     },
     async remove() {
       const keys = await client.keys(`${namespace}*`);

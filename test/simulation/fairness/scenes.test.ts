@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+
+import { ANSWERED, createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
+import { createPurseLimiters } from "../../support/limiters.ts";
+import { createStageData, LUA, stageForFile } from "../../support/redis-stage.ts";
+import { waitingOf } from "../../support/waiting.ts";
+import { playScenes, playScenesWithRedis } from "./play.ts";
+
+playScenes([7]);
+playScenesWithRedis([7], "a hungry app that is alone");
+
+const redis = stageForFile();
+
+it("the permit of a caller that does not come back is free for callers of other replicas", async () => {
+  const data = createStageData(redis(), "gone:", LUA);
+  const clock = fakeTime(data.settled);
+  const windows = [{ limit: 2, windowMs: MINUTE }];
+  const limiters = createPurseLimiters({ windows, clock }, 2, data);
+  const [here, there] = [1, 2].map(() => createScene({ clock, windows, limiters, replicas: 2 }));
+  await clock.advance(3 * SECOND);
+  const answered = async (scene: typeof here, app: string, query: string): Promise<boolean> => {
+    const waiting = { ...waitingOf({ deadlineAt: clock.now() + SECOND }), apps: () => [app] };
+    const asked = scene?.ask({ app, query, waiting });
+    await clock.advance(SECOND);
+    return (await asked) === ANSWERED;
+  };
+  for (const query of ["q1", "q2"]) expect(await answered(here, "first", query)).toBe(true);
+  expect(await answered(here, "gone", "q3")).toBe(false);
+  await clock.advance(MINUTE + 4 * SECOND);
+  for (const query of ["q4", "q5"])
+    expect([query, await answered(there, "next", query)]).toEqual([query, true]);
+});

@@ -1,3 +1,0 @@
-import { playScenes } from "./scenes.ts";
-
-playScenes(1, [7]);
