@@ -1,7 +1,7 @@
 /** `POST /cache/purge`: declares cached answers out of date. */
 import { z } from "zod";
 
-import type { PurgeScope } from "../cache/store/purges.ts";
+import type { PurgeScope } from "../cache/store/purge-marks.ts";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import { type Endpoint, mistake, post } from "./endpoint.ts";

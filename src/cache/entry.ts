@@ -29,7 +29,7 @@ export interface PackedBody {
 
 /** The parts of an entry that a later answer with the same meaning renews. Instants are epoch milliseconds. */
 export interface Receipt {
-  /** The latest purge when the fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
+  /** The latest purge when the fetch began. Later purges apply to the entry (src/cache/store/purge-marks.ts). */
   readonly purgeEpoch: number;
   /** When the answer arrived, or when the upstream last confirmed it. */
   readonly storedAt: number;

@@ -1,11 +1,11 @@
-/** The commands that ask a running gateway, as a table: options, and what is asked. `print.ts` shows the answers. */
+/** The commands that ask a running gateway, as a table: options, and what is asked. `print-table.ts` shows the answers. */
 import { setTimeout } from "node:timers/promises";
 
 import { type Command, Option } from "commander";
 
 import { type Client, createClient, type Given } from "./client.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
-import { print, printAnswer } from "./print.ts";
+import { print, printAnswer } from "./print-table.ts";
 import { addSettingOptions, wholeNumber } from "./settings-options.ts";
 
 interface AdminCommand {

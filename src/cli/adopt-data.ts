@@ -4,7 +4,7 @@ import { dataOwnerOf } from "../config/data-owner.ts";
 import { openDatabase } from "../sqlite/database.ts";
 import { adopt } from "../sqlite/owner.ts";
 import { CommandFailure } from "./exit.ts";
-import { print } from "./print.ts";
+import { print } from "./print-table.ts";
 
 /**
  * Assigns DATA_DIR to the account in the settings, also if it belongs to another one. The calls in its ledger still count

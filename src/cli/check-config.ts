@@ -4,7 +4,7 @@ import type { Environment } from "../config/env.ts";
 import { examineConfig, type ExaminedConfig } from "../config/load.ts";
 import { report } from "../config/report.ts";
 import { CommandFailure } from "./exit.ts";
-import { print } from "./print.ts";
+import { print } from "./print-table.ts";
 
 /** @returns the settings of a start, and all mistakes in them, those of the warm list, too */
 export function examine(env: Environment): { examined: ExaminedConfig; mistakes: readonly string[] } {

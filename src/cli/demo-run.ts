@@ -10,7 +10,7 @@ import { CONFIG_FILE, type Environment } from "../config/env.ts";
 import { main } from "../main.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { DEMO_SETTINGS, startTraffic, type Traffic } from "./demo-traffic.ts";
-import { print } from "./print.ts";
+import { print } from "./print-table.ts";
 import { loadSandbox } from "./sandbox.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;

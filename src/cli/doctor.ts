@@ -23,7 +23,7 @@ import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
 import { statusOf } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
-import { print } from "./print.ts";
+import { print } from "./print-table.ts";
 
 type Finding = readonly [level: "ok" | "warning" | "problem", text: string];
 

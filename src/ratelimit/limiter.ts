@@ -4,10 +4,10 @@
  * A `Limiter` keeps the limits of one origin (the API, or the thumbnails) in every rolling window. It knows nothing
  * of fairness. It answers one question: may one more call be sent now?
  *
- * | Implementation       | Decides                                                                |
- * |----------------------|------------------------------------------------------------------------|
- * | `limits/local-limiter.ts` | in this process: no Redis                                         |
- * | `limits/shared-purse.ts`  | in Redis, by one atomic script, and in the own purse of a replica |
+ * | Implementation                    | Decides                                                           |
+ * |-----------------------------------|-------------------------------------------------------------------|
+ * | `limits/limiter-without-redis.ts` | in this process                                                   |
+ * | `limits/shared-purse.ts`          | in Redis, by one atomic script, and in the own purse of a replica |
  *
  * The queue (`calls.ts`) asks with the rules in `fairness/`: which app is next, and how many permits must be
  * left for others. These rules are approximate. They work on the counts that `state` returns.
@@ -52,7 +52,7 @@ export interface Permit {
    * that writes, because the process may have been frozen before it.
    */
   readonly sendBy?: number;
-  /** The slot whose own purse pays (limits/slot.ts). */
+  /** The slot whose own purse pays (limits/own-purse.ts). */
   readonly slot?: number | undefined;
 }
 

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { StoreEvent } from "../../src/cache/store/port.ts";
-import type { Purge } from "../../src/cache/store/purges.ts";
+import type { Purge } from "../../src/cache/store/purge-marks.ts";
 import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryWith } from "../support/entries.ts";

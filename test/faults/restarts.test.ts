@@ -4,7 +4,7 @@ import { setTimeout as lasting } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { type StoreEvent } from "../../src/cache/store/port.ts";
-import { type Purge } from "../../src/cache/store/purges.ts";
+import { type Purge } from "../../src/cache/store/purge-marks.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { expectKept } from "../support/arrivals.ts";
 import { cacheStatus } from "../support/ask.ts";

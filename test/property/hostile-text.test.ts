@@ -17,7 +17,7 @@ import {
   negotiateFormat,
 } from "../../src/http/request-headers.ts";
 import { noneMatchNames } from "../../src/http/response-headers.ts";
-import { withEncodedUrl } from "../../src/http/edge/raw-urls.ts";
+import { withEncodedUrl } from "../../src/http/edge/unencoded-urls.ts";
 import { checkHead } from "../../src/http/edge/request-validation.ts";
 import { readEnvelope } from "../../src/interface/envelope.ts";
 import { createClientAddress, traceparentIn } from "../../src/telemetry/access-log.ts";

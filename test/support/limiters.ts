@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../src/process/clock.ts";
 import type { Limiter, LimiterConfig, Permit, PermitRequest } from "../../src/ratelimit/limiter.ts";
-import { LocalLimiter } from "../../src/ratelimit/limits/local-limiter.ts";
+import { LimiterWithoutRedis } from "../../src/ratelimit/limits/limiter-without-redis.ts";
 import { RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import type { SendEnd } from "../../src/ratelimit/throttled.ts";
@@ -22,7 +22,7 @@ interface LimitersOptions {
 }
 
 export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) {
-  const limiter = new LocalLimiter({
+  const limiter = new LimiterWithoutRedis({
     origin: "api",
     config: configOf(windows, 0, perDay),
     ledger: { recent: () => [], enter: () => undefined, complete: () => undefined },

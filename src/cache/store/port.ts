@@ -4,7 +4,7 @@
  */
 import type { Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
-import type { Purge, PurgeScope } from "./purges.ts";
+import type { Purge, PurgeScope } from "./purge-marks.ts";
 
 /**
  * Keeps entries and purges. Keys come from `cacheKey` (src/query/key.ts). A store that does not work rejects with

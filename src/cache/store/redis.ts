@@ -20,7 +20,7 @@ import type { WhyNotStored } from "../../telemetry/events.ts";
 import { type Entry, isUsable } from "../entry.ts";
 import { fromBlob, MAX_BLOB_BYTES, toBlob } from "./codec.ts";
 import type { Store, StoreEvent } from "./port.ts";
-import { type Purge, purgesIn, type PurgeScope } from "./purges.ts";
+import { type Purge, purgesIn, type PurgeScope } from "./purge-marks.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {

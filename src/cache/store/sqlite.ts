@@ -11,7 +11,7 @@ import { type Entry, isUsable } from "../entry.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Store, type StoreStats, StoreUnavailable } from "./port.ts";
-import { type Purge, purgesIn, type PurgeScope } from "./purges.ts";
+import { type Purge, purgesIn, type PurgeScope } from "./purge-marks.ts";
 
 export interface SqliteStoreOptions {
   readonly dataDir: string;

@@ -9,7 +9,7 @@ import type { Bodies, Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
-import { type Purge, Purges, type PurgeScope } from "./purges.ts";
+import { type Purge, Purges, type PurgeScope } from "./purge-marks.ts";
 import { type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */

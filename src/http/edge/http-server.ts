@@ -20,7 +20,7 @@ import { isSent, limitConnections, limitUnsent } from "./connections.ts";
 import { limitSocketBuffers } from "./socket-buffers.ts";
 import { limitPipelining } from "./pipelining.ts";
 import { problemResponse } from "../problem-response.ts";
-import { connectionWith, withEncodedUrl } from "./raw-urls.ts";
+import { connectionWith, withEncodedUrl } from "./unencoded-urls.ts";
 import { parserProblem } from "./request-validation.ts";
 
 type ServerLimits = Constants["server"] & Pick<Config["server"], "maxConnections">;

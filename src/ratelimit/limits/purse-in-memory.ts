@@ -15,7 +15,7 @@ import { WindowLog } from "./window-log.ts";
 
 export type Wait = Extract<Acquired, { kind: "wait" }>;
 
-export class OwnPurse {
+export class PurseInMemory {
   readonly log = new WindowLog();
   readonly #span: (ms: number) => number;
 

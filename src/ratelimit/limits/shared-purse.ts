@@ -10,7 +10,7 @@
  * |------|--------------------------------------------------------------------------------------------------|--------------|
  * | 1    | The script grants a permit only while fewer than S shared permits count in each window.          | lua: take    |
  * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | ownFrom      |
- * | 3    | A slot has one holder. The holder stops `degradedForMs` after it sent the last confirmed renewal.| slot         |
+ * | 3    | A slot has one holder. The holder stops `degradedForMs` after it sent the last confirmed renewal.| own-purse    |
  * |      | The slot is free when that time, the shortest window and the latest arrival have passed.         | lua: ownSlot |
  * | 4    | A new holder takes over what counts in the purse, and the most that was not reported.            | lua: ownSlot |
  * | 5    | When data were lost, the shared purse is closed for the shortest window. Longer windows go on    | lua: lose    |
@@ -56,7 +56,7 @@ import {
   scriptSettings,
   TICK_MS,
 } from "./redis-script.ts";
-import { Slot } from "./slot.ts";
+import { OwnPurse } from "./own-purse.ts";
 
 /** `outOfOrder`: Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
 export interface SharedLimiterOptions
@@ -93,7 +93,7 @@ const DATA_LOST =
 
 export class SharedLimiter implements Limiter {
   readonly #options: SharedLimiterOptions;
-  readonly #slot: Slot;
+  readonly #own: OwnPurse;
   readonly #apps: AppCounts;
   #config: LimiterConfig;
   #windows: readonly PurseWindow[];
@@ -123,7 +123,7 @@ export class SharedLimiter implements Limiter {
 
   constructor(options: SharedLimiterOptions) {
     this.#options = options;
-    this.#slot = new Slot(options.degradedForMs);
+    this.#own = new OwnPurse(options.degradedForMs);
     this.#apps = new AppCounts(options.redis);
     this.#config = options.config;
     this.#windows = pursesOf(options.config.windows, options);
@@ -177,9 +177,9 @@ export class SharedLimiter implements Limiter {
     const id = this.#newId(request);
     const latest = at + arrivalMs;
     const call = { id, app, resource, cause, query, hasDay: perDay.has(app), sentAt: at, latest };
-    const slot = this.#slot.spend(call);
+    const slot = this.#own.spend(call);
     this.#apps.enter(id, latest, app);
-    const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#slot.rightUntil();
+    const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#own.rightUntil();
     const sendBy = Math.min(sendByOf(at, arrivalMs), rightUntil);
     return { kind: "permit", permit: { id, request, slot, sendBy } };
   }
@@ -194,7 +194,7 @@ export class SharedLimiter implements Limiter {
       const { windowMs = 0, own = 0, limit = 1 } = this.#windows[index] ?? {};
       return shared ? Math.max(0, most - (shared[windowMs]?.[1] ?? 0)) : Math.ceil((most * own) / limit);
     });
-    return this.#slot.waitFor(this.#windows, leave, at)?.until ?? at;
+    return this.#own.waitFor(this.#windows, leave, at)?.until ?? at;
   }
 
   #newId({ app }: PermitRequest): string {
@@ -204,7 +204,7 @@ export class SharedLimiter implements Limiter {
 
   /** A request for a permit of the shared purse. */
   #takeOf({ id, request }: Permit, at: number): object {
-    const leftOf = (one: PurseWindow): number => this.#slot.left(one, at);
+    const leftOf = (one: PurseWindow): number => this.#own.left(one, at);
     return {
       ...request,
       id,
@@ -230,7 +230,7 @@ export class SharedLimiter implements Limiter {
 
   readonly complete: Limiter["complete"] = (permit, { status, durationMs, arrivedAfterMs }) => {
     const arrivedAt = this.#now() - (durationMs - arrivedAfterMs);
-    this.#slot.ended(permit, { status, durationMs, arrivedAt });
+    this.#own.ended(permit, { status, durationMs, arrivedAt });
   };
 
   readonly release: Limiter["release"] = (permit) => {
@@ -241,7 +241,7 @@ export class SharedLimiter implements Limiter {
   };
 
   #giveBack(permit: Permit): void {
-    this.#slot.ended(permit, { status: "unsent", durationMs: 0, arrivedAt: this.#now() });
+    this.#own.ended(permit, { status: "unsent", durationMs: 0, arrivedAt: this.#now() });
   }
 
   // What the queue sees.
@@ -265,7 +265,7 @@ export class SharedLimiter implements Limiter {
     const at = this.#now();
     return {
       mode: this.#isShared(at) ? "shared" : this.#last === undefined ? "joining" : "degraded",
-      hasSlot: this.#slot.rightUntil() > at,
+      hasSlot: this.#own.rightUntil() > at,
       windows: this.#windows.map((window) => this.#windowState(window, at)),
       today: daysOf(this.#apps, this.#config.perDay, at),
       newsElsewhere: this.#newsElsewhere,
@@ -288,10 +288,10 @@ export class SharedLimiter implements Limiter {
         byApp: new Map(),
         leaves: () => [],
       };
-    const own = this.#slot.log.spent(windowMs, at);
+    const own = this.#own.log.spent(windowMs, at);
     const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, own];
     const spent = shared + reported;
-    const remaining = left + this.#slot.left(window, at);
+    const remaining = left + this.#own.left(window, at);
     const leaves = (app?: string): number[] => this.#apps.freeInstants(spanMs, at, MOST_FREE_INSTANTS, app);
     const known = leaves();
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
@@ -313,7 +313,7 @@ export class SharedLimiter implements Limiter {
     this.#config = config;
     this.#windows = pursesOf(config.windows, this.#options);
     // [3] Purses of another size need a new slot.
-    if (this.#purseName() !== before) this.#slot.stopUsing();
+    if (this.#purseName() !== before) this.#own.stopUsing();
     this.#say();
   };
 
@@ -367,9 +367,9 @@ export class SharedLimiter implements Limiter {
     const isTick = askedAt >= this.#tickAt;
     if (isTick) this.#tickAt = askedAt + TICK_MS;
     const isLeaving = this.#isClosing;
-    if (isLeaving) this.#slot.stopUsing();
+    if (isLeaving) this.#own.stopUsing();
     const taken = this.#pending.splice(0);
-    const { fields, confirm } = this.#slot.report(askedAt);
+    const { fields, confirm } = this.#own.report(askedAt);
     this.#isUrgent = false;
     const request = {
       ...this.#about(askedAt),
@@ -445,7 +445,7 @@ export class SharedLimiter implements Limiter {
     // A process that joins again drops its earlier time, because the script no longer knows it.
     const anchor = time - at * (1 - DRIFT);
     this.#anchor = joinedBy === before?.joinedBy ? Math.max(this.#anchor ?? anchor, anchor) : anchor;
-    if (!isWatching) this.#slot.renewed(reply, this.#purseName());
+    if (!isWatching) this.#own.renewed(reply, this.#purseName());
     if (!isWatching) this.#last = reply;
     if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
     if (waiting !== undefined) this.#tidy(waiting.flat(), reply);
@@ -490,7 +490,7 @@ export class SharedLimiter implements Limiter {
     const { arrivalMs, windows } = this.#config;
     const rememberedMs = atLeast(keptMs(windows)) + arrivalMs + this.#options.timeout.mostMs;
     this.#newsElsewhere = { at, news };
-    this.#slot.log.forget(at - rememberedMs);
+    this.#own.log.forget(at - rememberedMs);
     void this.#apps.follow(time - at, at, rememberedMs);
   }
 }

@@ -1,9 +1,9 @@
 /**
- * The slot of this replica: its right to an own purse [3], and the calls that it has to report [4].
+ * The own purse of this replica: its right to spend it, which is a slot [3], and the calls that it has to report [4].
  */
 import type { LedgerCompletion, LedgerEntry } from "../../usage/ledger-line.ts";
 import type { Permit } from "../limiter.ts";
-import { OwnPurse } from "./purse-in-memory.ts";
+import { PurseInMemory } from "./purse-in-memory.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { Heard } from "./redis-script.ts";
 
@@ -30,7 +30,7 @@ const NO_SLOT = 0;
 /** @returns an age that is certainly not too high on any clock */
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
-export class Slot extends OwnPurse {
+export class OwnPurse extends PurseInMemory {
   readonly #degradedForMs: number;
   #number: number | undefined;
   /** When the last confirmed renewal was sent. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { type Purge, Purges, type PurgeScope } from "../../../../src/cache/store/purges.ts";
+import { type Purge, Purges, type PurgeScope } from "../../../../src/cache/store/purge-marks.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");

@@ -13,10 +13,10 @@ import {
   MOST_FREE_INSTANTS,
   type PermitRequest,
 } from "../limiter.ts";
-import { dayOf, daysOf, keptMs, laterOf, OwnPurse, repeated, type Wait } from "./purse-in-memory.ts";
+import { dayOf, daysOf, keptMs, laterOf, PurseInMemory, repeated, type Wait } from "./purse-in-memory.ts";
 import { type PurseWindow, sendByOf } from "./purse-sizes.ts";
 
-export interface LocalLimiterOptions {
+export interface LimiterWithoutRedisOptions {
   readonly origin: OriginName;
   readonly config: LimiterConfig;
   readonly ledger: Pick<OwnLedger, "recent" | "enter" | "complete" | "unrecorded">;
@@ -30,16 +30,16 @@ const ROUNDING_MS = 1;
 /** Longer windows count what is recorded: to close them would stop the gateway for too long. */
 const LONGEST_SHORT_WINDOW_MS = 3_600_000;
 
-export class LocalLimiter implements Limiter {
-  readonly #options: LocalLimiterOptions;
-  readonly #purse = new OwnPurse();
+export class LimiterWithoutRedis implements Limiter {
+  readonly #options: LimiterWithoutRedisOptions;
+  readonly #purse = new PurseInMemory();
   #config: LimiterConfig;
   /** Until then, short windows count as full, because calls were not recorded. */
   #fullUntil = Number.NEGATIVE_INFINITY;
   #calls = 0;
   #changed = (): void => undefined;
 
-  constructor(options: LocalLimiterOptions) {
+  constructor(options: LimiterWithoutRedisOptions) {
     this.#options = options;
     this.#config = options.config;
     this.#recall();
