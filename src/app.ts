@@ -47,8 +47,8 @@ import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts"
 import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
-import { createFlights } from "./singleflight/flight.ts";
-import { createLeadOrFollow, type FlightResult } from "./singleflight/lead-or-follow.ts";
+import { createFlights } from "./singleflight/callers-flights.ts";
+import { createLeadOrFollow, type FlightResult } from "./singleflight/replica-leader.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate } from "./process/tls.ts";

@@ -2,7 +2,7 @@
  * What every part may need: settings, keys, clock, log, metrics.
  */
 import { createRecorder } from "./admin/status/recorder.ts";
-import { readWarmItems } from "./cache/warm.ts";
+import { readWarmItems } from "./cache/warm-list.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { createLiveSettings } from "./config/secrets/reread-secret-files.ts";

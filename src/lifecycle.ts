@@ -12,7 +12,7 @@
  */
 import { setImmediate } from "node:timers/promises";
 
-import type { Flights } from "./singleflight/flight.ts";
+import type { Flights } from "./singleflight/callers-flights.ts";
 import type { Budgets } from "./ratelimit/budgets.ts";
 import type { CallersApp } from "./http/callers-routes.ts";
 import type { Context } from "./context.ts";

@@ -1,7 +1,8 @@
 /**
  * Reloads the settings while the process runs. All settings are validated first, and then applied together, or none are.
  */
-import { readWarmItems, type Warm } from "./cache/warm.ts";
+import type { Warm } from "./cache/warm.ts";
+import { readWarmItems } from "./cache/warm-list.ts";
 import { REREAD_EVERY_MS } from "./config/secrets/reread-secret-files.ts";
 import { changesBetween, describeChange, type ReloadOutcome } from "./config/changes.ts";
 import type { Context } from "./context.ts";

@@ -2,7 +2,7 @@
  * Opens the store that the settings name, with the ledger and the limiters that use it.
  */
 import type { LimiterConfig } from "./ratelimit/limiter.ts";
-import { LimiterWithoutRedis } from "./ratelimit/limits/limiter-without-redis.ts";
+import { SingleProcessLimiter } from "./ratelimit/limits/single-process-limiter.ts";
 import { RedisPurse, PURSE_SCRIPTS } from "./ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "./ratelimit/limits/shared-purse.ts";
 import { createRedisCircuits } from "./ratelimit/circuits/redis-circuits.ts";
@@ -94,7 +94,7 @@ function openAlone(context: Context) {
       await store?.close();
     },
     limiterOf: (origin: OriginName, limits: LimiterConfig) =>
-      new LimiterWithoutRedis({ origin, config: limits, ledger, clock, process: replica }),
+      new SingleProcessLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: () => undefined,
     // There are no other replicas.
     claims: undefined,

@@ -4,7 +4,6 @@ import type { Validators } from "../upstream/caching-headers.ts";
 import type { ListPage } from "../interface/envelope.ts";
 import type { FetchedAnswer } from "../upstream/verdict.ts";
 import { inOwnMemory } from "../process/buffer-memory.ts";
-import type { Rates } from "./lifetimes/learned-lifetimes.ts";
 import type { Query } from "../query/query.ts";
 
 /** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */
@@ -47,6 +46,15 @@ export interface Receipt {
   readonly rates?: Rates | undefined;
   /** How often this process has served it. All copies of an entry share this object; the stores do not keep it. */
   readonly served: { count: number };
+}
+
+/** The sum of the observations of an answer, stored with the answer. Older observations weigh less. */
+export interface Rates {
+  /** Changes are estimated, because some are not seen. Requests are counted. */
+  readonly changes: number;
+  readonly requests: number;
+  /** The time in which they occurred, in milliseconds. */
+  readonly watchedMs: number;
 }
 
 /** A cached answer, or one that could be cached. */

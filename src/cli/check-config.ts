@@ -1,5 +1,5 @@
 /** Checks the settings that a start would use, and lists where each value comes from. */
-import { readWarmItems } from "../cache/warm.ts";
+import { readWarmItems } from "../cache/warm-list.ts";
 import type { Environment } from "../config/env.ts";
 import { examineConfig, type ExaminedConfig } from "../config/load.ts";
 import { report } from "../config/report.ts";

@@ -11,7 +11,6 @@ import type { Random } from "../process/random.ts";
 import type { KnownTarget } from "../query/known-targets.ts";
 import type { RequestRecord } from "../telemetry/events.ts";
 import type { RequestTrace, Tracing } from "../telemetry/tracing.ts";
-import type { Cors } from "./cors.ts";
 import { isSent } from "./edge/connections.ts";
 import type { Identify } from "./identify-app.ts";
 
@@ -20,7 +19,8 @@ export interface ArrivalOptions extends Pick<Context, "clock" | "observer"> {
   /** Absent if requests are not traced. */
   readonly tracing?: Pick<Tracing, "start"> | undefined;
   readonly identify: Identify;
-  readonly cors: () => Cors;
+  /** @returns the CORS headers of responses, alternating names and values */
+  readonly cors: () => { readonly headersFor: (origin?: string) => readonly string[] };
 }
 
 /** A request on its way through the stages, and its response. */

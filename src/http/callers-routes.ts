@@ -23,6 +23,7 @@ import { splitTarget } from "../query/wire.ts";
 import type { PassThrough } from "../upstream/pass-through.ts";
 import { type AdmitOptions, type AnyQuestion, createAdmit } from "./admit.ts";
 import { type Arrival, type ArrivalOptions, Arrivals } from "./arrive.ts";
+import type { Cors } from "./cors.ts";
 import { createServeDocument } from "./document.ts";
 import { checkHead, type HeadLimits } from "./edge/request-validation.ts";
 import { Respond, type RespondOptions } from "./respond.ts";
@@ -32,6 +33,7 @@ export interface CallersAppOptions extends ArrivalOptions, AdmitOptions, Respond
   /** The addresses that lead to the upstream. */
   readonly addresses: readonly Address[];
   readonly headLimits: HeadLimits;
+  readonly cors: () => Cors;
   /** The versions of each document, by path. */
   readonly documents: ReadonlyMap<string, readonly TypedText[]>;
   /** Looks only into memory. Returns the answer synchronously. */

@@ -6,9 +6,9 @@ import { mediaTypeOf } from "../interface/media-types.ts";
 import { PARAMETERS } from "../interface/parameters.ts";
 import { ENVELOPE_SCHEMAS, RECORD_SCHEMAS } from "../interface/records.ts";
 import { RECORD_RESOURCES, SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
-import { headersOf, type Json, requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
+import { headersOf, requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
 import { PROBLEM_REFS, PROBLEM_RESPONSES, PROBLEM_SCHEMA } from "./problems.ts";
-import { type DocumentedParameter, parameterOf } from "./shapes.ts";
+import { type DocumentedParameter, type Json, parameterOf } from "./shapes.ts";
 
 export interface CallersDocumentOptions {
   readonly version: string;

@@ -1,8 +1,5 @@
 /** The headers of the callers' port (docs/http.md). */
-import type { DocumentedParameter } from "./shapes.ts";
-
-/** Part of an OpenAPI document. */
-export type Json = Readonly<Record<string, unknown>>;
+import type { DocumentedParameter, Json } from "./shapes.ts";
 
 const TEXT: Json = { type: "string" };
 const WHOLE: Json = { type: "integer", minimum: 0 };

@@ -1,7 +1,8 @@
 /** The problems as responses of the OpenAPI document. */
 import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { KINDS, problemType, REMEDIES } from "../problem-texts.ts";
-import { headersOf, type Json } from "./headers.ts";
+import { headersOf } from "./headers.ts";
+import type { Json } from "./shapes.ts";
 
 /** The problems of callers, in the order of their statuses. */
 export const PROBLEMS = PROBLEM_CODES.flatMap((code) => {

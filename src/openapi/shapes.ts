@@ -1,6 +1,8 @@
 /** The query parameters of the OpenAPI document. */
 import type { Parameter, Shape, TuplePart } from "../interface/parameters.ts";
-import type { Json } from "./headers.ts";
+
+/** Part of an OpenAPI document. */
+export type Json = Readonly<Record<string, unknown>>;
 
 /** The schema of a value, as far as the page `/docs` shows it. */
 export interface Schema extends Json {

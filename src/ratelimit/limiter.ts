@@ -6,7 +6,7 @@
  *
  * | Implementation                    | Decides                                                           |
  * |-----------------------------------|-------------------------------------------------------------------|
- * | `limits/limiter-without-redis.ts` | in this process                                                   |
+ * | `limits/single-process-limiter.ts` | in this process                                                  |
  * | `limits/shared-purse.ts`          | in Redis, by one atomic script, and in the own purse of a replica |
  *
  * The queue (`calls.ts`) asks with the rules in `fairness/`: which app is next, and how many permits must be

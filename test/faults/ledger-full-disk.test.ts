@@ -10,7 +10,7 @@ import { describe, expect, it } from "vitest";
 import { openLedgerOnDisk } from "../../src/usage/full-disk.ts";
 import { reportUsage } from "../../src/usage/report.ts";
 import { openUnrecordedMark } from "../../src/usage/unrecorded-mark.ts";
-import { LimiterWithoutRedis } from "../../src/ratelimit/limits/limiter-without-redis.ts";
+import { SingleProcessLimiter } from "../../src/ratelimit/limits/single-process-limiter.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
@@ -190,7 +190,7 @@ describe("the ledger on a full disk", () => {
     writeFileSync(join(directory, "ledger-unrecorded"), "damaged");
     const { ledger, stop } = start(directory, clock);
     const config = { windows: [minute, day], perDay: new Map(), arrivalMs: 1_000 };
-    const limiter = new LimiterWithoutRedis({ origin: "api", config, ledger, clock, process: "one" });
+    const limiter = new SingleProcessLimiter({ origin: "api", config, ledger, clock, process: "one" });
     const ask = { app: "web", priority: "interactive", resource: "listings", cause: "miss" } as const;
     const acquire = () => limiter.acquire({ ...ask, query: "", leave: [] });
     const until = clock.monotonic() + 61_000;

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../src/process/clock.ts";
 import type { Limiter, LimiterConfig, Permit, PermitRequest } from "../../src/ratelimit/limiter.ts";
-import { LimiterWithoutRedis } from "../../src/ratelimit/limits/limiter-without-redis.ts";
+import { SingleProcessLimiter } from "../../src/ratelimit/limits/single-process-limiter.ts";
 import { RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import type { SendEnd } from "../../src/ratelimit/throttled.ts";
@@ -22,7 +22,7 @@ interface LimitersOptions {
 }
 
 export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) {
-  const limiter = new LimiterWithoutRedis({
+  const limiter = new SingleProcessLimiter({
     origin: "api",
     config: configOf(windows, 0, perDay),
     ledger: { recent: () => [], enter: () => undefined, complete: () => undefined },

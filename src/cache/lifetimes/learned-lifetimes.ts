@@ -7,7 +7,7 @@
  * saves as many as the price. So no other division of the same calls leaves fewer out-of-date answers (Azar et al., PNAS
  * 2018; Kolobov et al., NeurIPS 2019). The price moves until the calls are as many as with one lifetime for all.
  */
-import type { Entry } from "../entry.ts";
+import type { Entry, Rates } from "../entry.ts";
 
 /** A fetched answer that can be stored. */
 interface Arrival {
@@ -217,15 +217,6 @@ function measured({ checks, outOfDate }: { readonly checks: number; readonly out
 
 function decay(sums: { [name: string]: number }, latest: number): void {
   for (const name of Object.keys(sums)) sums[name] = (sums[name] ?? 0) * (1 - 1 / latest);
-}
-
-/** The sum of the observations of an answer, stored with the answer. Older observations weigh less. */
-export interface Rates {
-  /** Changes are estimated, because some are not seen. Requests are counted. */
-  readonly changes: number;
-  readonly requests: number;
-  /** The time in which they occurred, in milliseconds. */
-  readonly watchedMs: number;
 }
 
 /** What a fetch says about the time since the fetch before. */

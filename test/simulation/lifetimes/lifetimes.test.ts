@@ -4,11 +4,8 @@
  */
 import { describe, expect, it } from "vitest";
 
-import {
-  createLifetimes,
-  type Lifetimes,
-  type Rates,
-} from "../../../src/cache/lifetimes/learned-lifetimes.ts";
+import type { Rates } from "../../../src/cache/entry.ts";
+import { createLifetimes, type Lifetimes } from "../../../src/cache/lifetimes/learned-lifetimes.ts";
 import { seededRandom } from "../../../src/sandbox/dataset/random.ts";
 
 const TTL_MS = 300_000;

@@ -6,8 +6,8 @@ import { createLifetimes } from "../../../src/cache/lifetimes/learned-lifetimes.
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import type { Store } from "../../../src/cache/store/port.ts";
 import { Tiers } from "../../../src/cache/store/tiered.ts";
-import { createLeadOrFollow, type FlightResult } from "../../../src/singleflight/lead-or-follow.ts";
-import { createFlights } from "../../../src/singleflight/flight.ts";
+import { createLeadOrFollow, type FlightResult } from "../../../src/singleflight/replica-leader.ts";
+import { createFlights } from "../../../src/singleflight/callers-flights.ts";
 import { Problem } from "../../../src/errors.ts";
 import { refusalOf } from "../../../src/ratelimit/refusals.ts";
 import type { Cause } from "../../../src/telemetry/events.ts";

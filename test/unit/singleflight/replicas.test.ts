@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { createLeadOrFollow } from "../../../src/singleflight/lead-or-follow.ts";
+import { createLeadOrFollow } from "../../../src/singleflight/replica-leader.ts";
 import type { Claim, Failure } from "../../../src/singleflight/replica-leases.ts";
 import { Problem } from "../../../src/errors.ts";
 

@@ -16,7 +16,7 @@ import {
 import { dayOf, daysOf, keptMs, laterOf, PurseInMemory, repeated, type Wait } from "./purse-in-memory.ts";
 import { type PurseWindow, sendByOf } from "./purse-sizes.ts";
 
-export interface LimiterWithoutRedisOptions {
+export interface SingleProcessLimiterOptions {
   readonly origin: OriginName;
   readonly config: LimiterConfig;
   readonly ledger: Pick<OwnLedger, "recent" | "enter" | "complete" | "unrecorded">;
@@ -30,8 +30,8 @@ const ROUNDING_MS = 1;
 /** Longer windows count what is recorded: to close them would stop the gateway for too long. */
 const LONGEST_SHORT_WINDOW_MS = 3_600_000;
 
-export class LimiterWithoutRedis implements Limiter {
-  readonly #options: LimiterWithoutRedisOptions;
+export class SingleProcessLimiter implements Limiter {
+  readonly #options: SingleProcessLimiterOptions;
   readonly #purse = new PurseInMemory();
   #config: LimiterConfig;
   /** Until then, short windows count as full, because calls were not recorded. */
@@ -39,7 +39,7 @@ export class LimiterWithoutRedis implements Limiter {
   #calls = 0;
   #changed = (): void => undefined;
 
-  constructor(options: LimiterWithoutRedisOptions) {
+  constructor(options: SingleProcessLimiterOptions) {
     this.#options = options;
     this.#config = options.config;
     this.#recall();

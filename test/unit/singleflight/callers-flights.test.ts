@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { createFlights } from "../../../src/singleflight/flight.ts";
+import { createFlights } from "../../../src/singleflight/callers-flights.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Waiting } from "../../../src/ratelimit/throttled.ts";
 import { PRIORITIES, type Priority } from "../../../src/telemetry/events.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { LimiterConfig, Permit, PermitRequest } from "../../../src/ratelimit/limiter.ts";
-import { LimiterWithoutRedis } from "../../../src/ratelimit/limits/limiter-without-redis.ts";
+import { SingleProcessLimiter } from "../../../src/ratelimit/limits/single-process-limiter.ts";
 import { createMemoryLedger } from "../../../src/usage/sqlite-ledger.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
@@ -23,11 +23,11 @@ function setUp() {
   const clock = createFakeClock();
   const ledger = createMemoryLedger({ retentionMs: 1e9, maxRecords: 1_000, clock });
   const create = (process: string) =>
-    new LimiterWithoutRedis({ origin: "api", config, ledger, clock, process });
+    new SingleProcessLimiter({ origin: "api", config, ledger, clock, process });
   return { clock, create, limiter: create("one") };
 }
 
-async function permit(limiter: LimiterWithoutRedis): Promise<Permit> {
+async function permit(limiter: SingleProcessLimiter): Promise<Permit> {
   const acquired = await limiter.acquire(REQUEST);
   if (acquired.kind === "wait") throw new Error(acquired.reason);
   return acquired.permit;
