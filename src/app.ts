@@ -17,6 +17,7 @@
 import { hostname } from "node:os";
 
 import { createAdminServer } from "./admin/server.ts";
+import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
 import { createStatus, type StatusSource } from "./admin/status/status.ts";
 import { type Context, createContext, type GatewayOptions } from "./context.ts";
 import { openStores, type Stores } from "./stores.ts";
@@ -29,8 +30,9 @@ import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
 import { Warm } from "./cache/warm.ts";
+import { readWarmItems, type WarmItem } from "./cache/warm-list.ts";
 import { settingWarnings } from "./config/combinations.ts";
-import type { Config } from "./config/config.ts";
+import { type Config, ConfigError } from "./config/config.ts";
 import { type CallersApp, createCallersApp } from "./http/callers-routes.ts";
 import { createCors } from "./http/cors.ts";
 import { createHttpServer, renewCertificate } from "./http/edge/http-server.ts";
@@ -53,6 +55,7 @@ import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate } from "./process/tls.ts";
 import { OTHER_APP } from "./telemetry/events.ts";
+import { savingOf } from "./telemetry/metrics.ts";
 import { reportUsage } from "./usage/report.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
@@ -64,9 +67,10 @@ const LAST_TRACES_MS = 1_000;
 /** @throws {ConfigError} if the warm list has mistakes, or the data directory cannot be used */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createGateway(options: GatewayOptions) {
-  const context = createContext(options);
+  const recorder = createRecorder(options.clock.now, savingOf);
+  const context = createContext(options, recorder);
   const { settings, clock, metrics, tracing } = context;
-  const parts = createParts(context);
+  const parts = createParts(context, recorder);
   const { stores, budgets, flights, warm } = parts;
   const status = createStatusPage(context, parts);
   const callersApp = createCallers(context, parts);
@@ -112,8 +116,9 @@ export function createGateway(options: GatewayOptions) {
 /** The parts that answer requests, in the order in which they are created. */
 type Parts = ReturnType<typeof createParts>;
 
-function createParts(context: Context) {
+function createParts(context: Context, recorder: Recorder) {
   const { config, settings, apps, keys, clock, random, metrics, observer } = context;
+  const items = warmItemsOf(context);
   const stores = openStores(context);
   const budgets = new Budgets({
     limiterOf: stores.limiterOf,
@@ -143,7 +148,7 @@ function createParts(context: Context) {
   };
   budgets.api.circuits.probeWanted = () => void repeatLastAnswered();
   const warm = new Warm({
-    items: context.warmItems,
+    items,
     tiers: stores.tiers,
     sourceOf: stages.pages.sourceOf,
     refresh: stages.refresh,
@@ -152,7 +157,14 @@ function createParts(context: Context) {
     random,
     observer,
   });
-  return { ...stages, stores, budgets, warm, passThrough: upstream.passThrough };
+  return { ...stages, stores, budgets, warm, recorder, passThrough: upstream.passThrough };
+}
+
+/** @throws {ConfigError} if the warm list has mistakes */
+function warmItemsOf({ source }: Context): readonly WarmItem[] {
+  const { items, problems } = readWarmItems(source.first.settings);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return items;
 }
 
 /** The stages between the callers' requests and the upstream, and what they share with the other parts. */
@@ -234,10 +246,11 @@ function callersDocuments({ upstream, server, query }: Config): ReadonlyMap<stri
   return documents.set("/docs", [docsPage(options)]).set("/", homePages(options));
 }
 
-function createStatusPage(context: Context, { stores, budgets, lifetimes }: Parts): StatusSource {
+function createStatusPage(context: Context, { stores, budgets, lifetimes, recorder }: Parts): StatusSource {
   const { clock, config, log, random, settings } = context;
   return createStatus({
     ...context,
+    recorder,
     outages: context.outages.current,
     process: { id: random.unique16(), host: hostname(), version: build.version, startedAt: clock.now() },
     budgets,
@@ -252,7 +265,7 @@ function createStatusPage(context: Context, { stores, budgets, lifetimes }: Part
 /** @returns the operators' server, not yet listening */
 function createAdmin(
   context: Context,
-  { stores, budgets, lifetimes, pages, warm }: Parts,
+  { stores, budgets, lifetimes, pages, warm, recorder }: Parts,
   { status, lifecycle, reload }: { status: StatusSource; lifecycle: Lifecycle; reload: ReloadNow },
 ): HttpServer {
   const { config, settings, clock, observer, metrics } = context;
@@ -260,6 +273,7 @@ function createAdmin(
   for (const warning of settingWarnings(config)) observer.warn(warning, {});
   return createAdminServer({
     ...context,
+    recorder,
     parse: config.query,
     pages,
     reload: () => reload("request"),

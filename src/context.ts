@@ -1,9 +1,7 @@
 /**
  * What every part may need: settings, keys, clock, log, metrics.
  */
-import { createRecorder } from "./admin/status/recorder.ts";
-import { readWarmItems } from "./cache/warm-list.ts";
-import { ConfigError, type Config } from "./config/config.ts";
+import type { Config } from "./config/config.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { createLiveSettings } from "./config/secrets/reread-secret-files.ts";
 import { ORIGINS } from "./interface/resources.ts";
@@ -13,7 +11,7 @@ import type { Random } from "./process/random.ts";
 import { Apps } from "./ratelimit/apps.ts";
 import type { Observer } from "./telemetry/events.ts";
 import { createRedact, type Logger } from "./telemetry/log.ts";
-import { createMetrics, savingOf } from "./telemetry/metrics.ts";
+import { createMetrics } from "./telemetry/metrics.ts";
 import { createAccessLog } from "./telemetry/access-log.ts";
 import { createOutages } from "./telemetry/outage-log.ts";
 import type { Tracing, TracingOptions } from "./telemetry/tracing.ts";
@@ -33,17 +31,17 @@ export interface GatewayOptions {
 /** Process-wide dependencies that are injected. */
 export type Context = Readonly<ReturnType<typeof createContext>>;
 
-/** @throws {ConfigError} if the warm list has mistakes */
+/** @param recorder what is told of each request and warning, for the status page */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createContext(options: GatewayOptions) {
+export function createContext(
+  options: GatewayOptions,
+  recorder: Pick<Observer, "request" | "upstreamCall"> & { readonly warn: (message: string) => void },
+) {
   const { source, clock, log } = options;
   const { keys } = source;
   const { config } = source.first;
-  const { items: warmItems, problems } = readWarmItems(source.first.settings);
-  if (problems.length > 0) throw new ConfigError(problems);
   const metrics = createMetrics();
   const apps = new Apps(config);
-  const recorder = createRecorder(clock.now, savingOf);
   const outages = createOutages(log, clock.now, recorder.warn);
   const access = createAccessLog(log, () => settings.current().log, config.server.trustedProxies);
   const observer: Observer = {
@@ -86,14 +84,10 @@ export function createContext(options: GatewayOptions) {
     settings,
     metrics,
     observer,
-    /** What happened in this process, for the status page. */
-    recorder,
     outages,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     /** The calling apps, listed in the settings or not. */
     apps,
-    /** The answers to keep warm from the start on. */
-    warmItems,
   };
 }
 
