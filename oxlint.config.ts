@@ -139,7 +139,7 @@ const LAYERS: Layer[] = [
     [
       "src/ratelimit/limits/{window-log,purse-in-memory,purse-sizes}.ts",
       "src/ratelimit/fairness/**",
-      "src/ratelimit/circuits/opening.ts",
+      "src/ratelimit/circuits/failures.ts",
       "src/ratelimit/circuits/probes.ts",
       "src/ratelimit/refusals.ts",
       "src/usage/rolling-maximum.ts",

@@ -13,6 +13,7 @@ import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission, type CallsConfig, type CallsOptions } from "./admission.ts";
 import { Forecast } from "./fairness/forecast.ts";
+import { isBefore, type Rank, rankOf } from "./fairness/order.ts";
 import type { WaitingCall } from "./fairness/promises.ts";
 import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
@@ -295,15 +296,14 @@ export class Calls {
   }
 
   /**
-   * The first waiting call that may go now. Calls go by priority, then those whose time has come, then by the part of its share
-   * that the app has used.
+   * The first waiting call that may go now.
    * @param refused the names of calls that may not go
    */
   #next(refused: ReadonlySet<string>): Head | undefined {
     if (this.#waiting.size === 0 || this.#isBlocked()) return undefined;
     const situation = this.admission.situation();
-    const { now, turns, windows } = situation;
-    let first: { readonly head: Head; readonly rank: readonly number[] } | undefined;
+    const { now, windows } = situation;
+    let first: { readonly head: Head; readonly rank: Rank } | undefined;
     // Of the calls with the same name, the one that waits longest is first.
     const seen = new Set(refused);
     for (const entry of this.#waiting) {
@@ -316,8 +316,7 @@ export class Calls {
         const { app, priority } = charge;
         const call = { app, priority, isDue };
         if (!this.#isObserving() && !this.#mayGo(call, entry, situation)) continue;
-        const dueAt = isDue ? entry.dueAt : Number.POSITIVE_INFINITY;
-        const rank = [PRIORITIES.indexOf(priority), dueAt, ...turns.usedParts(app)];
+        const rank = rankOf(charge, entry.dueAt, situation);
         if (first !== undefined && !isBefore(rank, first.rank)) continue;
         first = { head: { ...charge, entry, leave: windows.map((shares) => shares.leave(call, now)) }, rank };
       }
@@ -368,12 +367,6 @@ export class Calls {
       this.#inFlight.delete(permit);
     }
   }
-}
-
-/** Compares the first numbers that differ. */
-function isBefore(rank: readonly number[], other: readonly number[]): boolean {
-  const index = rank.findIndex((value, at) => value !== other[at]);
-  return index >= 0 && (rank[index] ?? 0) < (other[index] ?? 0);
 }
 
 function nameOf({ app, priority }: AppCall): string {

@@ -1,7 +1,7 @@
 /** The problem that a caller gets when its call cannot be sent in time. Pure. */
 import { Problem } from "../errors.ts";
 import type { RefusalReason } from "../telemetry/events.ts";
-import type { CircuitCause } from "./circuits/opening.ts";
+import type { CircuitCause } from "./circuits/failures.ts";
 
 /** How long a call would wait, and for what. */
 export interface Expectation {

@@ -104,6 +104,30 @@ it("a replica that stops reports all calls of its purse, however many", async ()
   expect(await server.command("ZCARD", `${PREFIX}own`)).toBe(600);
 });
 
+it("a slot counts the calls that its holder could not report in one command, too", async () => {
+  const server = await redisForTest();
+  const windows = [
+    { name: "1m", limit: 12_000, windowMs: 60_000 },
+    { name: "1h", limit: 120_000, windowMs: 3_600_000 },
+  ];
+  const { limiter, redis } = join(server, { windows });
+  await isShared(limiter);
+  const { ask } = redis;
+  let reports = 0;
+  Object.assign(redis, {
+    ask: async (asked: { readonly calls: readonly unknown[] }) => {
+      if (reports > 0) throw new Error("cut off");
+      reports += asked.calls.length;
+      return await ask(asked);
+    },
+  });
+  for (let call = 0; call < 600; call++) await limiter.acquire({ ...request, leave: [0, 0] });
+  await expect.poll(() => reports).toBe(500);
+  const script = "return tostring(cmsgpack.unpack(redis.call('GET', KEYS[1])).slots[1].most)";
+  // 600 calls in each of four minutes, and 100 unreported ones.
+  await expect.poll(() => server.command("EVAL", script, 1, `${PREFIX}purses`)).toBe("2500");
+});
+
 it("a call that ignores the limits may be sent at once, also by a replica without a slot", async () => {
   const { limiter } = join(await redisForTest());
   expect(limiter.state()).toMatchObject({ mode: "joining", hasSlot: false });

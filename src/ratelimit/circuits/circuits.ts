@@ -3,7 +3,7 @@
  *
  * | State     | Until                                                        | Calls                                      |
  * |-----------|--------------------------------------------------------------|--------------------------------------------|
- * | closed    | the ends of calls open it (opening.ts)                       | go                                         |
+ * | closed    | the ends of calls open it (failures.ts)                      | go                                         |
  * | open      | its time has passed (probes.ts, or the upstream named a time) | are refused; they wait if a time was named |
  * | half-open | a call departs, which is the probe                           | the first one is the probe                 |
  * | probing   | the probe has ended. That closes the circuit or opens it again | wait a moment for the end of the probe   |
@@ -17,7 +17,7 @@ import { atMostEvery, type Clock } from "../../process/clock.ts";
 import type { Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd, UpstreamRequest } from "../throttled.ts";
-import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./opening.ts";
+import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./failures.ts";
 import { outageName, outageOf } from "./outage-of-circuit.ts";
 import { probeIntervalMs } from "./probes.ts";
 import type { OpenCircuit, SharedCircuits } from "./redis-circuits.ts";

@@ -1,7 +1,7 @@
 /** Describes an open circuit as an outage of the upstream. */
 import { type OriginName, resourcesOf } from "../../interface/resources.ts";
 import type { Outage } from "../../telemetry/events.ts";
-import { CAUSES, type CircuitCause, type CircuitScope } from "./opening.ts";
+import { CAUSES, type CircuitCause, type CircuitScope } from "./failures.ts";
 
 const MEANWHILE =
   "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 502 or 503. From time to time one call " +

@@ -7,7 +7,7 @@
 import type { OriginName } from "../../interface/resources.ts";
 import type { Message, MessageOf } from "../../redis/messages.ts";
 import type { RedisService } from "../../redis/redis.ts";
-import type { CircuitScope } from "./opening.ts";
+import type { CircuitScope } from "./failures.ts";
 import { scopesOf } from "./outage-of-circuit.ts";
 
 /** A circuit that is not closed. Shared ones have instants that count from the message. */

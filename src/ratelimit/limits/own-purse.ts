@@ -77,7 +77,8 @@ export class OwnPurse extends PurseInMemory {
   /**
    * What a command reports. Call `confirm` when Redis has replied, and before the next report.
    * @returns `fields`: `slot`, as far as this process knows; `calls`, of which `ageMs` is the time since the instant that they
-   *   count from, and `sentMs` since their permit; `ended`, of which `ageMs` is the time since their arrival
+   *   count from, and `sentMs` since their permit; `unreported`, the number of further calls;
+   *   `ended`, of which `ageMs` is the time since their arrival
    */
   report(now: number): { readonly fields: object; readonly confirm: () => void } {
     // [4] A process that gives its slot back reports all calls, because another process may hold it next.
@@ -90,6 +91,7 @@ export class OwnPurse extends PurseInMemory {
         calls: calls.map(({ latest, sentAt, ...call }) => {
           return { ...call, ageMs: ageOf(now - latest), sentMs: ageOf(now - sentAt) };
         }),
+        unreported: this.#calls.length - calls.length,
         ended: ends.map(({ arrivedAt, ...end }) => ({ ...end, ageMs: ageOf(Math.max(0, now - arrivedAt)) })),
       },
       confirm: () => {

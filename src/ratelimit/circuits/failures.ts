@@ -1,4 +1,4 @@
-/** What opens a circuit: what the ends of calls say about the upstream. */
+/** Which ends of calls count as failures, and when they open a circuit. */
 import type { Resource } from "../../interface/resources.ts";
 import type { SendEnd } from "../throttled.ts";
 

@@ -1,0 +1,21 @@
+/**
+ * The order in which waiting calls go: by priority, then those whose time has come, the longest overdue first, then by the part
+ * of its share that the app has used. Pure. docs/fairness.md explains the rules.
+ */
+import { PRIORITIES } from "../../telemetry/events.ts";
+import type { AppCall } from "../throttled.ts";
+import type { Situation } from "./shares.ts";
+
+/** The place of a call in the order. The first number that differs decides, and the smaller one goes first. */
+export type Rank = readonly number[];
+
+/** @param dueAt when the call was to get its permit, as its caller was told. Monotonic milliseconds */
+export function rankOf({ app, priority }: AppCall, dueAt: number, { now, turns }: Situation): Rank {
+  const overdue = dueAt <= now ? dueAt : Number.POSITIVE_INFINITY;
+  return [PRIORITIES.indexOf(priority), overdue, ...turns.usedParts(app)];
+}
+
+export function isBefore(rank: Rank, other: Rank): boolean {
+  const index = rank.findIndex((value, at) => value !== other[at]);
+  return index >= 0 && (rank[index] ?? 0) < (other[index] ?? 0);
+}
