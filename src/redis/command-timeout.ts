@@ -1,7 +1,8 @@
 /** The timeout of Redis commands: the one in the settings, or one that follows the measured round trips. */
 const LEAST_MS = 50;
-/** The longest timeout, and the timeout before the first reply. */
-const MOST_MS = 250;
+/** The timeout before the first reply. The budget's windows are longer by twice the longest timeout so far. */
+const FIRST_MS = 250;
+const MOST_MS = 1_000;
 const TIMES = 4;
 const REMEMBERED = 200;
 const PERCENTILE = 0.99;
@@ -15,11 +16,11 @@ export type CommandTimeout = ReturnType<typeof createCommandTimeout>;
 export function createCommandTimeout(setMs: number | null) {
   const last: number[] = [];
   let replies = 0;
-  let ms = setMs ?? MOST_MS;
+  let ms = setMs ?? FIRST_MS;
   return {
     ms: (): number => ms,
     /** The longest timeout that is possible. */
-    mostMs: ms,
+    mostMs: setMs ?? MOST_MS,
     /** A command on an open connection got a reply, in time or late. */
     replied(durationMs: number): void {
       if (setMs !== null) return;
