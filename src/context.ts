@@ -31,7 +31,7 @@ export interface GatewayOptions {
 /** Process-wide dependencies that are injected. */
 export type Context = Readonly<ReturnType<typeof createContext>>;
 
-/** @param recorder what is told of each request and warning, for the status page */
+/** @param recorder records requests, calls and warnings for the status page */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createContext(
   options: GatewayOptions,

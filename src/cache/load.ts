@@ -93,7 +93,7 @@ async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loa
   const { key } = request.question;
   const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
     const give = (value: LoadedEntry): void => answer({ value, isFollowed: false });
-    // Counted once per flight, however many callers wait for it. The flights of other replicas are counted by their messages.
+    // A failed flight counts once, however many callers wait for it. A failure in another replica counts when its message comes.
     const count = (error: unknown): never => {
       if (error instanceof Problem && isFailureOfUpstream(error))
         failures.failed(key, error, clock.monotonic());

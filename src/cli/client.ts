@@ -113,7 +113,7 @@ async function begin(url: string, { body, ...options }: Exchange): Promise<Incom
   return await promise;
 }
 
-/** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
+/** @throws {CommandFailure} if the answer breaks off, is a problem, or is not JSON and so not from an admin port */
 async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
   const status = response.statusCode ?? 0;
   const parts = response.setEncoding("utf8").toArray();

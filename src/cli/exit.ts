@@ -6,7 +6,7 @@ export const EXIT = {
   failed: 1,
   /** The command line has a mistake. */
   usage: 2,
-  /** The admin port of the gateway cannot be reached. */
+  /** The admin port of the gateway cannot be reached, or its answer breaks off. */
   unreachable: 3,
 } as const;
 

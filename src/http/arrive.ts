@@ -19,7 +19,7 @@ export interface ArrivalOptions extends Pick<Context, "clock" | "observer"> {
   /** Absent if requests are not traced. */
   readonly tracing?: Pick<Tracing, "start"> | undefined;
   readonly identify: Identify;
-  /** @returns the CORS headers of responses, alternating names and values */
+  /** The present CORS rules. `headersFor` returns the headers for an origin, alternating names and values. */
   readonly cors: () => { readonly headersFor: (origin?: string) => readonly string[] };
 }
 

@@ -58,7 +58,7 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
   return head;
 }
 
-/** @returns the headers of an answer that is not cached. @param headers those about its content */
+/** @returns the headers of an answer that is not cached. @param headers the upstream's headers about the content */
 export function headOfStream(question: AnyQuestion, headers: Readonly<Record<string, string>>): Head {
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   const cacheStatus = `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`;

@@ -13,7 +13,8 @@ type Fields = Readonly<Record<string, unknown>>;
  * Reads a parsed body. The checks find content with status 200 that is not an answer.
  * @param resource the requested resource; its name is the key of the array
  * @param serviceId the requested record; `undefined` for a list
- * @returns the ids of the records, and the page if it is a list with a `totalCount`; for an invalid body, its fault for the log
+ * @returns the ids of the records, and the page if the body is a list with a `totalCount`. For an invalid body: a text for the
+ *   log that names the fault
  */
 export function readEnvelope(
   body: unknown,

@@ -124,7 +124,7 @@ const limit = row("limit", "Number of results", "50", { kind: "integer", min: 0,
 
 const anyOffset: Shape = { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER };
 
-/** The last part of both property searches. */
+/** The last parameters of both property searches. */
 const last: readonly Parameter[] = [
   row("isNewConstruction", "`1` shows only new construction; `0` excludes new construction", "1", onOff),
   row(

@@ -49,7 +49,7 @@ export const RESPONSE_HEADERS = {
 /** The property service's own 400 and 404 are cached like answers. */
 const CACHED = [200, 304, 400, 404];
 
-/** The statuses of the headers that not every response may have. */
+/** The statuses of the responses that may have a header. A header that is not listed may be in every response. */
 const STATUSES: Readonly<Record<string, readonly number[]>> = {
   Vary: CACHED,
   "Last-Modified": CACHED,

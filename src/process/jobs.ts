@@ -16,7 +16,7 @@ interface Job<T> extends PromiseWithResolvers<T> {
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createJobs<T>(atOnce: number) {
-  /** Those that run or wait, by key, in their order. */
+  /** The jobs that run or wait, by key, the oldest first. */
   const jobs = new Map<string, Job<T>>();
   let running = 0;
 

@@ -3,9 +3,9 @@ const MOST_TEXTS = 256;
 const LONGEST_TEXT = 256;
 
 /**
- * Caches the results of a function of a header's text, because callers send the same few texts repeatedly; or of an object that
- * seldom changes, such as the settings. `undefined` is not cached.
- * @param most how many results are remembered; 1: the latest
+ * Caches the results of a function. Callers send the same few header texts repeatedly, and objects such as the settings seldom
+ * change. `undefined` is not cached.
+ * @param most the most results that are kept; 1: only the latest one
  */
 export function memoize<T, Of = string>(compute: (of: Of) => T, most = MOST_TEXTS): (of: Of) => T {
   const known = new Map<Of, T>();

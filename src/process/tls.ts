@@ -15,7 +15,7 @@ export function verifiedTls(ca: string | null | undefined): ConnectionOptions {
   return { rejectUnauthorized: true, minVersion: "TLSv1.2", ...(ca ? { ca } : {}) };
 }
 
-/** By what the code contains. */
+/** The reason for each code. The first pattern that matches the code counts. */
 const REASONS: readonly (readonly [code: RegExp, reason: string])[] = [
   [/^CERT_HAS_EXPIRED$/, "its certificate, or its authority's, has expired"],
   [/^CERT_NOT_YET_VALID$/, "its certificate is not valid yet, or this machine's clock is behind"],

@@ -64,7 +64,7 @@ function canonicalDecimal(text: string): string | undefined {
   const [, sign = "", wholePart = "", fractionPart = ""] = match;
   if (wholePart === "" && fractionPart === "") return undefined;
   const whole = wholePart.replace(/^0+(?=\d)/, "") || "0";
-  // Without its first part, the expression would take quadratic time for many zeros that are not at the end.
+  // Without the lookbehind, the expression would take quadratic time for many zeros that are not at the end.
   const fraction = fractionPart.replace(/(?<!0)0+$/, "");
   const digits = fraction === "" ? whole : `${whole}.${fraction}`;
   return sign === "-" && digits !== "0" ? `-${digits}` : digits;

@@ -296,7 +296,7 @@ export class Calls {
   }
 
   /**
-   * The first waiting call that may go now.
+   * The first waiting call that may go now, in the order of fairness/order.ts.
    * @param refused the names of calls that may not go
    */
   #next(refused: ReadonlySet<string>): Head | undefined {

@@ -96,7 +96,7 @@ export interface Told {
 
 /** The state of a window for all replicas, as far as this process knows. */
 export interface WindowState extends RateWindow {
-  /** How long a call counts. Longer than `windowMs` where the clocks of replicas may differ. */
+  /** How long a call counts. Longer than `windowMs` if the clocks of replicas may differ. */
   readonly spanMs: number;
   /** Calls that count now, of all replicas. */
   readonly spent: number;

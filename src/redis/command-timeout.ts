@@ -1,6 +1,6 @@
 /** The timeout of Redis commands: the one in the settings, or one that follows the measured round trips. */
 const LEAST_MS = 50;
-/** The timeout before the first reply. The budget's windows are longer by twice the longest timeout so far. */
+/** The timeout before the first reply. It is short, because the budget counts calls longer by twice the longest timeout. */
 const FIRST_MS = 250;
 const MOST_MS = 1_000;
 const TIMES = 4;

@@ -71,10 +71,10 @@ AbstractConnector.prototype.disconnect = function close(): void {
 export type RedisClients = ReturnType<typeof createRedisClients>;
 
 /**
- * Creates clients. They connect immediately, and reconnect when they lose their server. Both functions throw if the URL is
- * malformed.
+ * Creates clients. They connect immediately, and reconnect when they lose their server. `forCommands` and `forMessages` throw if
+ * the URL is malformed.
  * @param current returns the settings, for each new client
- * @param scripts of each client for commands
+ * @param scripts the scripts of each client for commands
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRedisClients(current: () => RedisSettings, scripts: RedisScripts = {}) {

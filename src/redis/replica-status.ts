@@ -22,7 +22,7 @@ const WRITE_EVERY_MS = 500;
 export function createStatusTexts(redis: RedisService) {
   const { clock, cache, replica, seal } = redis.options;
   const key = `${cache}status`;
-  /** Anyone who may write to Redis can copy a text to another field, where it is then not valid. */
+  /** Each field has a seal of its own, so a text that is copied to another field is not valid there. */
   const sealedAs = (field: string): string => `${key} ${field}`;
   /** By replica: its last text, and when it was new. */
   const seen = new Map<string, { readonly text: string; readonly at: number }>();

@@ -79,14 +79,14 @@ function startCall(
   // Thumbnails are not signed.
   const signedWith = signature.length > 0 ? key : undefined;
 
-  /** The head has arrived, or never will: for the budget and the circuits. */
+  /** Tells the budget and the circuits that the head has arrived, or that none will arrive. */
   function begun(status: SendEnd["status"], verdict?: Verdict, headAt = clock.monotonic()): void {
     const slowDown = verdict?.slowDown;
     const durationMs = clock.monotonic() - startedAt;
     report({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
   }
 
-  /** The call has ended: also for log, metrics and traces. @param bytes the length of the body */
+  /** The same, and tells log, metrics and traces that the call has ended. @param bytes the length of the body */
   function over(status: SendEnd["status"], bytes: number, verdict?: Verdict, headAt?: number): void {
     begun(status, verdict, headAt);
     const note = verdict?.fetched ? undefined : verdict?.problem?.message;
@@ -115,7 +115,7 @@ function startCall(
       over(answer.status, answer.body.length, verdict, answer.headAt);
       return verdict;
     },
-    /** The call has ended without a whole answer. @param bytes that have arrived @throws {unknown} an error that is no fault */
+    /** The call has ended without a whole answer. Throws errors that are no `UpstreamFault`. @param bytes how many arrived */
     failed(error: unknown, bytes = 0): Verdict {
       if (!(error instanceof UpstreamFault)) throw error;
       const verdict = judgeFault(error);
@@ -128,7 +128,7 @@ function startCall(
 const TELL_THE_OWNER =
   "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.";
 
-/** A call that was answered. */
+/** What is known of a call when its answer is judged. */
 interface Answered extends Pick<Asked, "query" | "cached" | "signature" | "sentAt"> {
   /** The private key, if the call was signed. */
   readonly signedWith: string | undefined;

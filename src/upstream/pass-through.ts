@@ -114,7 +114,7 @@ interface Passing {
   readonly sink: StreamSink;
   readonly call: Call;
   readonly permit: SendPermit;
-  /** Resolved when the response has begun. */
+  /** Resolves when the response has begun. Rejects if the call fails before that. */
   readonly begun: PromiseWithResolvers<void>;
   /** The bytes of the body so far. */
   bytes: number;
@@ -188,8 +188,8 @@ async function stream(
     held = unsent.subarray(passed.length);
     if (passed.length === 0) continue;
     if (!hasBegun) begin(passed);
-    // The response keeps what the caller does not read yet. So a slow caller does not slow down the upstream, and the response
-    // ends when the body has arrived. The limits for unread responses apply from then on.
+    // The response keeps what the caller has not read yet. So a slow caller does not slow down the upstream. The response ends
+    // when the body has arrived. From then on, the limits for unread responses apply.
     response.write(passed);
   }
   // The stream also ends if the last chunk of the body is missing.

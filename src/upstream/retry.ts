@@ -50,7 +50,7 @@ export function createAsk(options: CallOptions): AskUpstream {
       };
       const retry = { question, cause: "retry", hasNewCredentials, waiting: again } as const;
       const second = await send(retry).catch((error: unknown) => {
-        // So do all waiters if the retry gets no permit within the time limit.
+        // All waiters get that problem if the retry gets no permit within the time limit.
         if (error instanceof Problem) return first;
         throw error;
       });

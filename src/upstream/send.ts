@@ -53,7 +53,7 @@ type SetLimit = (ms: number, kind: UpstreamFaultKind) => void;
 /**
  * One request and its answer, with one time limit at a time. The request is sent in the tick in which its connection is ready,
  * if its permit is still valid. A reused connection is ready immediately. Nothing is sent before.
- * Rejects with an `UpstreamFault`. The connection is then reset, unless the whole answer was read.
+ * Rejects with an `UpstreamFault` or an error of `read`. The connection is then reset, unless the whole answer was read.
  * @param read reads the body. There is no time limit unless it sets one. `headAt`: when the head arrived, by the monotonic clock
  */
 export function exchange<T>(
@@ -131,7 +131,10 @@ export async function fetchAnswer(
   });
 }
 
-/** @returns the complete answer, decoded; rejects with `cut-body`, `too-large` or `bad-encoding` */
+/**
+ * @returns the complete answer, decoded. Rejects with `cut-body`, `too-large` or `bad-encoding`. If the connection breaks,
+ *   rejects with its error, which `exchange` replaces by `cut-body`.
+ */
 export async function collect(
   response: http.IncomingMessage,
   headAt: number,

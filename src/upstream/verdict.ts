@@ -96,7 +96,7 @@ export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
   return { problem, fetched: { status, ...content, ...headOf(answer, asked), validators: NO_VALIDATORS } };
 }
 
-/** The problem of each failure. Any other status is no answer of the API. */
+/** The problem for each status of a failure. Any other status is no answer of the API. */
 const CODES: Readonly<Record<number, ProblemCode>> = {
   401: "upstream-authentication-failed",
   403: "upstream-authentication-failed",

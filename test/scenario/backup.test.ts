@@ -36,12 +36,12 @@ it("backup writes a copy with all answers and calls so far, and never over anoth
   expect(second.sandbox.requests()).toEqual([]);
 });
 
-it("an answer that breaks off is reported; a copy that does leaves an older file as it is", async () => {
+it("an answer that breaks off is reported; if it is a backup, an older file stays as it is", async () => {
   const port = await serve(
     createServer((request, response) => response.write("x", () => void request.socket.destroy())),
   );
   const file = fileWith("older");
-  // It depends on the moment whether the answer breaks off before the file is found to exist.
+  // The answer may break off before or after the file is found to exist.
   const client = createClient({ adminUrl: `http://127.0.0.1:${port}` });
   for (let each = 0; each < 20; each++)
     await expect(client.save("/backup", file)).rejects.toThrow("cannot be");

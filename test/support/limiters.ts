@@ -48,8 +48,9 @@ export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) 
   return { ...record, join: () => recorded(shared) };
 }
 
-/** The latest arrival of a call, and the time to a Redis that is near. */
+/** The longest time until a call arrives. */
 const ARRIVAL_MS = 20_000;
+/** The time that a message takes to or from a Redis that is near. */
 const TO_REDIS_MS = 1;
 
 /** Limiters that share a budget by the real script in a real Redis. */
@@ -113,7 +114,7 @@ const configOf = (
 });
 
 function createRecord(clock: Clock) {
-  /** What was let go, in order. */
+  /** The calls that got a permit, in order. */
   const sends: { id: string; at: number; request: PermitRequest }[] = [];
   const completed: SendEnd[] = [];
   const recorded = (limiter: Limiter): Limiter => {

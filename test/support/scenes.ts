@@ -75,7 +75,7 @@ const ids = (count: number, perMinute: number): AppLoad[] =>
 /** What holds on every day: hardly any call is refused late, and callers that come back are let in. */
 function expectKept({ all, late }: Played): void {
   expect(late).toBeLessThanOrEqual(0.03);
-  // One caller may meet the end of a day's share.
+  // One caller may come back when the app has spent its share of the day.
   expect(all.letIn).toBeGreaterThanOrEqual(0.9 * all.cameBack - 1);
 }
 
@@ -129,7 +129,7 @@ export const DAYS: readonly Day[] = [
       const { replicas, windows } = seen;
       for (const app of ["web", "ios"]) expect(seen.of(app).answered).toBe(seen.of(app).asked);
       expect(seen.of("web").answered).toBeGreaterThan(seen.of("ios").answered);
-      // Unlisted ids may use half of the day. A replica does not know what the own purses of the others have left.
+      // Unlisted ids may use half of the day. A replica does not know how much is left in the own purses of the others.
       const crawled = seen.of("crawler").answered / (windows[1]?.limit ?? 0);
       expect(crawled).toBeGreaterThanOrEqual(replicas === 1 ? 0.495 : 0.43);
       expect(crawled).toBeLessThanOrEqual(0.5);

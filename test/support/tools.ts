@@ -111,7 +111,7 @@ function needPython(): void {
   if (!hasPip()) throw new Error("The tests need python3 with pip (`apt-get install python3-pip`).");
 }
 
-/** Python itself and not a shim before it: pyenv's, for one, waits for a lock after each installation. */
+/** The path of Python itself, not of a shim: the shim of pyenv waits for a lock after each installation. */
 let interpreter: string | undefined;
 const python = (...args: string[]): string =>
   done((interpreter ??= done("python3", "-c", "import sys; print(sys.executable)").trim()), ...args);

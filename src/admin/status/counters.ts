@@ -97,7 +97,7 @@ function increase(group: Group, name: string, by: number): void {
 
 const ranked = (group: Group) => [...group].sort(([, a], [, b]) => b - a);
 
-/** @returns the sum of each count; of each group, the most frequent names, in their order */
+/** @returns the sum of each count. Each group has only its most frequent names, the most frequent first. */
 export function sumCounts(all: readonly Counts[]): Counts {
   const sums = new Map<string, Group>();
   for (const [group, counts] of all.flatMap((one) => Object.entries(one))) {

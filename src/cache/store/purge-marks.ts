@@ -4,7 +4,7 @@
  * A purge touches no entry. It is a mark with a number, its epoch. An entry remembers the epoch that was
  * current when its fetch began. Every later mark whose scope includes the entry applies to it. So a purge costs the
  * same for one entry or a million, it reaches every tier and replica as one small message, and an answer
- * that was fetched before it but stored after it is purged too. No clocks are compared. The stores carry the marks.
+ * that was fetched before it but stored after it is purged too. No clocks are compared. The stores keep the marks.
  */
 
 import { resourceOfKey } from "../../query/key.ts";

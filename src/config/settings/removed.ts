@@ -10,7 +10,7 @@ import { formatDuration } from "./units.ts";
 
 const always = (value: unknown): string => `It is always ${String(value)} now; remove it.`;
 
-/** Settings that have become constants of the same name. Sizes, and the constants for unlisted apps, had other names. */
+/** Settings that have become constants of the same name. Sizes and the limits of unlisted apps had other names: see `GONE`. */
 const CONSTANT = leavesOf(CONSTANTS)
   .map(([path, value]) => [path.join("."), value] as const)
   .filter(([name]) => !/Bytes$|^unlistedApps/.test(name))

@@ -24,11 +24,11 @@ export interface Declaration<Written = unknown> {
   readonly emptyEnv?: boolean;
   /** A new value applies without a restart. */
   readonly reloadable?: boolean;
-  /** Completes the sentence "expected …". That of a setting replaces that of its shape. */
+  /** Completes the sentence "expected …". The text of a setting replaces the text of its shape. */
   readonly expected?: string;
   /** No message shows the value. */
   readonly secret?: boolean;
-  /** The secret in the file. The path itself is secret only until the settings are valid and it is known to be a path. */
+  /** The kind of secret in the file. The path itself is secret until the settings are valid, because it could be a secret. */
   readonly holds?: SecretKind;
 }
 

@@ -144,7 +144,7 @@ export const optionalPath = shaped(
 /**
  * The path of a file that contains a secret. The path itself is secret until the file was read, because people write the
  * secret here by mistake. A message with the path would then show it.
- * @param secretEnv the variable with the secret itself. Another one, `…_FILE`, sets the path
+ * @param secretEnv the variable with the secret itself. The variable of the path has the same name with `_FILE` at its end
  */
 export function secretFile(holds: SecretKind, secretEnv: string): Shape<string | null, string | null> {
   const declaration = { env: `${secretEnv}_FILE`, secretEnv, secret: true, holds };

@@ -62,8 +62,8 @@ export function limitSocketBuffers(
 }
 
 /**
- * A row has the two addresses, the state, and the bytes that the caller has not taken; all numbers are hexadecimal. Most rows have
- * no such bytes, and are skipped.
+ * A row has the two addresses, the state, and the number of bytes that the caller has not taken; all numbers are hexadecimal. The
+ * expression skips rows without such bytes, which are most rows.
  */
 const ROW = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]{2} (?!0{8})([0-9A-F]{8}):/gm;
 

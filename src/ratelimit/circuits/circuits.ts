@@ -3,7 +3,7 @@
  *
  * | State     | Until                                                        | Calls                                      |
  * |-----------|--------------------------------------------------------------|--------------------------------------------|
- * | closed    | the ends of calls open it (failures.ts)                      | go                                         |
+ * | closed    | failed or refused calls open it (failures.ts)                | go                                         |
  * | open      | its time has passed (probes.ts, or the upstream named a time) | are refused; they wait if a time was named |
  * | half-open | a call departs, which is the probe                           | the first one is the probe                 |
  * | probing   | the probe has ended. That closes the circuit or opens it again | wait a moment for the end of the probe   |

@@ -1,4 +1,4 @@
-/** Which ends of calls count as failures, and when they open a circuit. */
+/** Decides which ends of calls are failures, and when calls open a circuit. */
 import type { Resource } from "../../interface/resources.ts";
 import type { SendEnd } from "../throttled.ts";
 

@@ -1,15 +1,16 @@
 /**
- * The order in which waiting calls go: by priority, then those whose time has come, the longest overdue first, then by the part
- * of its share that the app has used. Pure. docs/fairness.md explains the rules.
+ * The order in which waiting calls go. The priority comes first. Among equal priorities, calls whose time has come go first, the
+ * longest overdue before the others. Then the part of its share that the app has used decides. Pure. docs/fairness.md explains
+ * the rules.
  */
 import { PRIORITIES } from "../../telemetry/events.ts";
 import type { AppCall } from "../throttled.ts";
 import type { Situation } from "./shares.ts";
 
-/** The place of a call in the order. The first number that differs decides, and the smaller one goes first. */
+/** The place of a call in the order. The first number that differs decides: the call with the smaller number goes first. */
 export type Rank = readonly number[];
 
-/** @param dueAt when the call was to get its permit, as its caller was told. Monotonic milliseconds */
+/** @param dueAt when the call should get its permit, as its caller was told. Monotonic milliseconds */
 export function rankOf({ app, priority }: AppCall, dueAt: number, { now, turns }: Situation): Rank {
   const overdue = dueAt <= now ? dueAt : Number.POSITIVE_INFINITY;
   return [PRIORITIES.indexOf(priority), overdue, ...turns.usedParts(app)];

@@ -1,5 +1,5 @@
 /**
- * The own purse of this replica: its right to spend it, which is a slot [3], and the calls that it has to report [4].
+ * The own purse of this replica. The replica may spend it while it holds a slot [3], and reports its calls to Redis [4].
  */
 import type { LedgerCompletion, LedgerEntry } from "../../usage/ledger-line.ts";
 import type { Permit } from "../limiter.ts";
@@ -77,8 +77,8 @@ export class OwnPurse extends PurseInMemory {
   /**
    * What a command reports. Call `confirm` when Redis has replied, and before the next report.
    * @returns `fields`: `slot`, as far as this process knows; `calls`, of which `ageMs` is the time since the instant that they
-   *   count from, and `sentMs` since their permit; `unreported`, the number of further calls;
-   *   `ended`, of which `ageMs` is the time since their arrival
+   *   count from, and `sentMs` since their permit; `unreported`, the number of calls that this command does not report; `ended`,
+   *   of which `ageMs` is the time since their arrival
    */
   report(now: number): { readonly fields: object; readonly confirm: () => void } {
     // [4] A process that gives its slot back reports all calls, because another process may hold it next.

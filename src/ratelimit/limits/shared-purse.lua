@@ -61,7 +61,7 @@ local function readState()
   state.keepMs = math.max(state.keepMs, math.ceil(span(longestMs)))
   -- [3] A slot that was not renewed for this long is free. Its holder has stopped, and its calls have left the shortest window.
   request.holdMs = math.ceil(span(request.degradedForMs + shortest.windowMs + state.countMs) + state.slackMs)
-  -- [4] The most that its holder can have spent after its last report, and before it if the report was too long.
+  -- [4] The most unreported calls of its holder: those that its last report did not contain, and those after that report.
   request.most = math.min(mostOwn, request.unreported + shortest.own * (math.ceil(request.degradedForMs / shortest.windowMs) + 2))
 end
 

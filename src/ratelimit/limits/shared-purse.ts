@@ -275,7 +275,7 @@ export class SharedLimiter implements Limiter {
   #windowState(window: PurseWindow, at: number): WindowState {
     const { windowMs, limit } = window;
     const isShared = this.#isShared(at);
-    // As in the script.
+    // The script counts a call for the same time.
     const spanMs = Math.ceil(windowMs * (1 + SCRIPT_DRIFT)) + (this.#heard?.slackMs ?? 0);
     // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
     if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)

@@ -13,7 +13,7 @@ const MAX_WAIT_MS = 10_000;
 const CALL_MS = 200;
 
 const HOUR = 60 * MINUTE;
-/** In this time, replicas join. */
+/** Replicas join within this time. */
 const JOINED_MS = 3_000;
 
 let played = 0;
@@ -29,7 +29,7 @@ export function playScenes(seeds: readonly number[], isFull = false): void {
   });
 }
 
-/** @param days the beginnings of the names of the days to be played */
+/** Plays each day whose name begins with one of the texts in `days`. */
 export function playScenesWithRedis(seeds: readonly number[], ...days: readonly string[]): void {
   const redis = stageForFile();
   describe.each(seeds)("on three replicas, seed %d,", (seed) => {

@@ -101,7 +101,7 @@ it.each([
   expect(isLeftAlone()).toBe(false);
 });
 
-it("a failure of the upstream is counted by the replica that called it; the others count its message", async () => {
+it("a failure counts at once in the replica that called the upstream, in the others when its message arrives", async () => {
   const both = [setup(() => Promise.reject(failure)), setup(async () => FOUND, undefined, failure)];
   for (const { load } of both) await expect(load()).rejects.toBe(failure);
   expect(both.map(({ isLeftAlone }) => isLeftAlone())).toEqual([true, false]);
