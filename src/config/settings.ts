@@ -45,7 +45,7 @@ const redis = z.strictObject({
   }),
   /**
    * The longest time that a Redis command may take. Unset: four times the 99th percentile of the measured round trips, from
-   * 50ms to 1s.
+   * 50ms to 1s, and 250ms before the first one.
    */
   timeoutMs: optional(shape.duration()),
 });
