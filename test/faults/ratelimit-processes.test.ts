@@ -7,6 +7,7 @@ import { expectKept } from "../support/arrivals.ts";
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { expectShared, startTwo } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const LIMIT = 40;
 /** The limiter counts calls for longer if a command may take longer. */
@@ -53,14 +54,27 @@ it("one busy replica beside two idle ones uses all but their own purses, also af
   expect(fleet.arrivals().length).toBeLessThanOrEqual(LIMIT);
 });
 
-it("when Redis restarts with all its data, nothing closes", async () => {
-  const redis = await redisForTest();
-  const [first, second] = await startTwo({ redis, env: LONG, settings });
-  await redis.command("SHUTDOWN", "SAVE").catch(() => undefined);
-  await redis.kill();
-  await redis.restart();
-  crowd(() => [first, second], 4);
-  // Two of four slots are free, each with a purse of one call.
-  await first.sandbox.waitForRequests(LIMIT - 2);
-  for (const { metric } of [first, second]) expect(await metric("gateway_budget_data_lost_total")).toBe(0);
-});
+it.each(["restarts with all its data", "fails over to a current replica"])(
+  "when Redis %s, nothing closes",
+  async (how) => {
+    const [redis, copy] = [await redisForTest(), await redisForTest()];
+    const proxy = await startTcpProxy(redis.port);
+    const [first, second] = await startTwo({ redis: proxy, env: LONG, settings });
+    if (how.startsWith("restarts")) {
+      await redis.command("SHUTDOWN", "SAVE").catch(() => undefined);
+      await redis.kill();
+      await redis.restart();
+    } else {
+      await copy.command("REPLICAOF", "127.0.0.1", redis.port);
+      await expect.poll(async () => String(await redis.command("ROLE"))).toContain(String(copy.port));
+      // Redis accepts no writes until the replica has them all.
+      await redis.command("FAILOVER", "TO", "127.0.0.1", copy.port);
+      await expect.poll(async () => String(await copy.command("ROLE"))).toContain("master");
+      proxy.move(copy.port);
+    }
+    crowd(() => [first, second], 4);
+    // Two of four slots are free, each with a purse of one call.
+    await first.sandbox.waitForRequests(LIMIT - 2);
+    for (const { metric } of [first, second]) expect(await metric("gateway_budget_data_lost_total")).toBe(0);
+  },
+);

@@ -212,6 +212,21 @@ it("the calls of other replicas are counted by app after Redis has lost its data
   await expect.poll(countsOf).toContain("after");
 });
 
+it("to read the slots and the ledger changes nothing, also after Redis has lost its data", async () => {
+  const server = await redisForTest();
+  const { limiter, redis } = join(server);
+  await isShared(limiter);
+  await limiter.close();
+  const changes = async (): Promise<unknown> =>
+    /changes_since_last_save:\d+/.exec(String(await server.command("INFO", "persistence")))?.[0];
+  for (const loss of [["ECHO", "none"], ["FLUSHALL"]]) {
+    await server.command(...loss);
+    const before = await changes();
+    expect([await redis.slots(), await redis.completeSince()]).toEqual([[], expect.any(Number)]);
+    expect(await changes()).toBe(before);
+  }
+});
+
 it("5,000 invented apps do not make a command slow", async () => {
   const server = await redisForTest();
   const { command } = server;

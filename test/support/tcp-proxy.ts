@@ -5,7 +5,8 @@ import { serve } from "./serve.ts";
 
 export type TcpProxy = Awaited<ReturnType<typeof startTcpProxy>>;
 
-export async function startTcpProxy(targetPort: number) {
+export async function startTcpProxy(firstPort: number) {
+  let targetPort = firstPort;
   const pairs = new Set<readonly [Socket, Socket]>();
   /** Replaced when all current connections are to die silently. */
   let era = { isSwallowing: false };
@@ -44,6 +45,11 @@ export async function startTcpProxy(targetPort: number) {
 
   return {
     port: await serve(server),
+    /** All connections are cut. New ones reach this port. */
+    move: (port: number): void => {
+      targetPort = port;
+      cut();
+    },
     /** From now on every piece that comes back from the target is this late. 0: no longer. */
     delay: (ms: number) => void (delayMs = ms),
     /** Cuts every connection. New ones are accepted. */

@@ -150,6 +150,16 @@ describe("an outage", () => {
   });
 });
 
+it("a probe that ends without an answer is given back to all its circuits: the next call is the probe", async () => {
+  const scene = createScene();
+  await askAll(scene, 4, FAILED, { resource: "areas" });
+  await scene.ask({}, { ...SLOW_DOWN, slowDown: { cause: "too-many-requests", forMs: SECOND } });
+  await scene.clock.advance(2 * SECOND);
+  const waiting = waitingOf({ deadlineAt: scene.clock.now() + SECOND });
+  await askAll(scene, 1, { status: "given-up" }, { resource: "areas", waiting });
+  expect(await askAll(scene, 2, {}, { resource: "areas", waiting })).toEqual([ANSWERED, ANSWERED]);
+});
+
 describe("refused credentials", () => {
   it("stop nothing when only one question is refused, however often", async () => {
     const scene = createScene();
