@@ -330,7 +330,7 @@ export class Calls {
     const { limit, remaining } = inFlight.window;
     // Background work, and apps beyond their share, leave room for one more call in flight.
     const isFirst = call.priority === "interactive" && inFlight.usedBy(call.app) < inFlight.of(call.app);
-    if (remaining <= (isFirst ? 0 : Math.min(1, limit - 1))) return false;
+    if (!isFirst && remaining <= Math.min(1, limit - 1)) return false;
     const before = this.admission.promises.overdue(Math.min(now, dueAt));
     const at = new Forecast(situation, call, before).earliest();
     if (at > now) this.#nextAt = Math.min(this.#nextAt, at);

@@ -62,14 +62,12 @@ it(
   },
 );
 
-it("no limit is exceeded when Redis evicts the calls", async () => {
-  const { redis, expectAllKept } = await startBusy();
+it.each(["shared", "ledger"])("no limit is exceeded when Redis evicts the calls (%s)", async (key) => {
+  const { redis, gateways, expectAllKept } = await startBusy();
   // The key is absent while only own purses pay.
-  const evict = async (): Promise<unknown> => {
-    const [calls] = [await redis.command("KEYS", "*{limiter:api}:shared")].flat();
-    return await redis.command("DEL", String(calls));
-  };
-  await expect.poll(evict).toBe(1);
+  const keys = (): Promise<unknown> => redis.command("KEYS", `*{limiter:api}:${key}`);
+  await expect.poll(async () => redis.command("DEL", String(await keys()))).toBe(1);
+  await expect.poll(() => gateways[0]?.metric("gateway_budget_data_lost_total")).toBeGreaterThan(0);
   await expectAllKept();
 });
 

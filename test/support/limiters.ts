@@ -12,6 +12,7 @@ import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RunOnRedis } from "../../src/redis/redis.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { createStageData } from "./redis-stage.ts";
+import { SILENT } from "./silent-observer.ts";
 
 export type Limiters = ReturnType<typeof createFakeLimiters>;
 
@@ -22,7 +23,7 @@ interface LimitersOptions {
 }
 
 export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) {
-  const limiter = new SingleProcessLimiter({
+  const limiter: Limiter = new SingleProcessLimiter({
     origin: "api",
     config: configOf(windows, 0, perDay),
     ledger: { recent: () => [], enter: () => undefined, complete: () => undefined },
@@ -34,12 +35,8 @@ export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) 
     for (const listener of listeners) listener();
   });
   const { recorded, ...record } = createRecord(clock);
-  const { acquire, release, state, announce } = limiter;
   const shared: Limiter = {
-    acquire,
-    release,
-    state,
-    announce,
+    ...limiter,
     complete: () => undefined,
     onChange: (listener) => void listeners.push(listener),
     configure: () => undefined,
@@ -48,8 +45,6 @@ export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) 
   return { ...record, join: () => recorded(shared) };
 }
 
-/** The longest time until a call arrives. */
-const ARRIVAL_MS = 20_000;
 /** The time that a message takes to or from a Redis that is near. */
 const TO_REDIS_MS = 1;
 
@@ -80,7 +75,7 @@ export function createPurseLimiters(
     const run: RunOnRedis = (_, __, command) => command(client as never);
     const limiter = new SharedLimiter({
       origin: "api",
-      config: configOf(windows, ARRIVAL_MS),
+      config: configOf(windows, 20_000),
       redis: new RedisPurse(run, data.namespace, "api"),
       clock,
       process: `p${++joined}`,
@@ -89,9 +84,7 @@ export function createPurseLimiters(
       degradedForMs: 1_800_000,
       timeout,
       ledger: { retentionMs: 90_000_000, maxRecords: 1_000_000 },
-      warn: () => undefined,
-      outOfOrder: () => undefined,
-      backInOrder: () => undefined,
+      ...SILENT,
       dataLost: () => undefined,
     });
     return recorded(limiter);
@@ -118,13 +111,8 @@ function createRecord(clock: Clock) {
   const sends: { id: string; at: number; request: PermitRequest }[] = [];
   const completed: SendEnd[] = [];
   const recorded = (limiter: Limiter): Limiter => {
-    const { state, announce, onChange, configure, close } = limiter;
     return {
-      state,
-      announce,
-      onChange,
-      configure,
-      close,
+      ...limiter,
       async acquire(request) {
         const acquired = await limiter.acquire(request);
         if (acquired.kind === "permit")
@@ -136,10 +124,8 @@ function createRecord(clock: Clock) {
         limiter.complete(permit, end);
       },
       release(permit) {
-        sends.splice(
-          sends.findIndex(({ id }) => id === permit.id),
-          1,
-        );
+        const index = sends.findIndex(({ id }) => id === permit.id);
+        sends.splice(index, 1);
         limiter.release(permit);
       },
     };

@@ -21,6 +21,8 @@ async function startStage() {
   const server = await startRedis("--unixsocket", "socket", "--hz", "1", "--latency-tracking", "no");
   const [, directory] = [await server.command("CONFIG", "GET", "dir")].flat();
   const client = new Redis({ path: `${String(directory)}/socket`, disableClientInfo: true });
+  // On a fake clock, it could not connect again after a timeout.
+  await client.ping();
   return {
     client,
     close: async () => {

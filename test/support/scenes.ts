@@ -90,27 +90,22 @@ function expectHardlyRefused(seen: Played): void {
 /** The day has as many calls as in the long version, in proportion to its limit. */
 const SHORT_DAY = { windows: [...WINDOWS, { limit: 260, windowMs: DAY }], forMs: 8 * MINUTE };
 
+/** @param perMinute how much one app asks @param others how many apps ask once an hour beside it */
+const hourly = (perMinute: number, others: number): Day => ({
+  name: `an app that asks ${perMinute} per minute for hours beside ${others} apps that ask once an hour is hardly refused`,
+  windows: DAILY,
+  loads: [{ app: "one", perMinute }, ...ids(others, 1 / 60)],
+  forMs: 2 * HOUR,
+  inFullMs: 8 * HOUR,
+  expect: expectHardlyRefused,
+  inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute }, ...ids(others, 1 / 8)] },
+});
+
 const SHORTER = { forMs: 8 * MINUTE };
 
 export const DAYS: readonly Day[] = [
-  {
-    name: "an app that asks 20 per minute for hours beside 10 apps that ask once an hour is hardly refused",
-    windows: DAILY,
-    loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 60)],
-    forMs: 2 * HOUR,
-    inFullMs: 8 * HOUR,
-    expect: expectHardlyRefused,
-    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 20 }, ...ids(10, 1 / 8)] },
-  },
-  {
-    name: "an app that asks 10 per minute for hours beside 50 apps that ask once an hour is hardly refused",
-    windows: DAILY,
-    loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 60)],
-    forMs: 2 * HOUR,
-    inFullMs: 8 * HOUR,
-    expect: expectHardlyRefused,
-    inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute: 10 }, ...ids(50, 1 / 8)] },
-  },
+  hourly(20, 10),
+  hourly(10, 50),
   {
     name: "an unlisted crawler leaves listed apps that come later all that they need",
     windows: [

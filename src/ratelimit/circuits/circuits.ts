@@ -57,6 +57,8 @@ const SHORTEST_ASKED_MS = 1_000;
 const PROBE_MS = 30_000;
 /** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
 const PROBE_ANSWERED_MS = 1_000;
+/** A circuit whose probe has failed lets the other open circuits go first, if their resources are asked for. */
+const OTHERS_FIRST = 1.05;
 /** The other replicas let the one that opened a circuit send the probe. */
 const OTHERS_LATER_MS = 500;
 /** Retries are at most this part of all calls, apart from those with new credentials. */
@@ -184,7 +186,7 @@ export class Circuits {
   }
 
   /**
-   * The open circuits of an origin take turns with their probes, so that together they cost no more than one. When one of
+   * Each probe moves those of the other open circuits, so that together they cost no more than those of one circuit. When one of
    * them finds the upstream back, the others try at once.
    */
   #shiftOthers(probed: readonly CircuitScope[], isBack: boolean): void {
@@ -211,12 +213,12 @@ export class Circuits {
     const now = this.#now();
     const before = this.#open.get(scope);
     const openedAt = before?.cause === cause ? before.openedAt : now;
-    const others = this.#atIntervals().filter(([other]) => other !== scope);
-    const turns = cause === "credentials" ? 1 : 1 + others.length;
-    const interval = probeIntervalMs({ cause, openedAt }, now, this.rules.windows);
+    const isAlone = this.#atIntervals().every(([other]) => other === scope);
+    const interval =
+      probeIntervalMs({ cause, openedAt }, now, this.rules.windows) * (isAlone ? 1 : OTHERS_FIRST);
     // Intervals count from the start of the probe, which may have waited long for its answer.
     const from = (isProbe ? before?.probedAt : undefined) ?? now;
-    const next = Math.max(now, from + Math.ceil(turns * interval * (1 + fraction() / 20)));
+    const next = Math.max(now, from + Math.ceil(interval * (1 + fraction() / 20)));
     const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), this.rules.maxCoolOffMs);
     const until = forMs === undefined ? next : now + Math.ceil(asked);
     const longest = isProbe ? until : Math.max(until, before?.until ?? 0);

@@ -101,13 +101,12 @@ class Shares {
 
   /**
    * What decides the turns: the used part of the app's share, or for an unlisted id, of the share of all ids, and then of its
-   * own. For an id, what it asked for counts, too. So an id that asks much comes after one that asks little.
+   * own.
    * @param more further calls of the app @param moreOfIds and of all unlisted ids
    */
   usedParts(app: string, more = 0, moreOfIds = more): readonly [number, number] {
     const isListed = this.#facts.apps.isListed(app);
-    const asked = isListed ? 0 : (this.#facts.asked.get(app) ?? 0);
-    const own = (this.usedBy(app) + asked + more) / this.of(app);
+    const own = (this.usedBy(app) + more) / this.of(app);
     return isListed ? [own, own] : [(this.#usedByIds + moreOfIds) / this.#ofGroup(app), own];
   }
 

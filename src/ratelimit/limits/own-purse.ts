@@ -1,5 +1,5 @@
 /**
- * The own purse of this replica. The replica may spend it while it holds a slot [3], and reports its calls to Redis [4].
+ * The own purse of this replica. The replica may spend it while it holds a slot, and reports its calls to Redis.
  */
 import type { LedgerCompletion, LedgerEntry } from "../../usage/ledger-line.ts";
 import type { Permit } from "../limiter.ts";
@@ -44,7 +44,7 @@ export class OwnPurse extends PurseInMemory {
     this.#degradedForMs = degradedForMs;
   }
 
-  /** [3] The last instant at which the purse may be spent. */
+  /** The last instant at which the purse may be spent. */
   rightUntil(): number {
     if (this.#number === undefined) return Number.NEGATIVE_INFINITY;
     return this.#renewedAt + atMost(this.#degradedForMs);
@@ -81,7 +81,7 @@ export class OwnPurse extends PurseInMemory {
    *   of which `ageMs` is the time since their arrival
    */
   report(now: number): { readonly fields: object; readonly confirm: () => void } {
-    // [4] A process that gives its slot back reports all calls, because another process may hold it next.
+    // A process that gives its slot back reports all calls, because another process may hold it next.
     const calls = this.#calls.slice(0, this.#number === undefined ? undefined : MOST_REPORTED);
     // A call is reported before its end.
     const ends = this.#calls.length > calls.length ? [] : this.#ends.slice(0, MOST_REPORTED);

@@ -1,5 +1,5 @@
 /**
- * [2] A purse that one process counts alone, in memory: whether it may pay for one more call, and if not, when. A process
+ * A purse that one process counts alone, in memory: whether it may pay for one more call, and if not, when. A process
  * without Redis has one purse with the whole limits. A replica has the purse of its slot.
  */
 import type { RateWindow } from "../../usage/rate-window.ts";

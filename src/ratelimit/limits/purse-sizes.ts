@@ -30,7 +30,7 @@ export function pursesOf(
   return windows.map((window) => ({ ...window, own: isUsable ? ownOf(window) : 0 }));
 }
 
-/** [3] All that decides the sizes of the own purses. */
+/** All that decides the sizes of the own purses. */
 export function purseName(windows: readonly PurseWindow[], replicas: number): string {
   return `${replicas}:${windows.map(({ windowMs, own }) => `${own}/${windowMs}`).join(",")}`;
 }

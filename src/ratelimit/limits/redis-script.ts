@@ -24,12 +24,12 @@ export const PURSE_SCRIPTS: RedisScripts = {
 
 /** A replica sends a command at least this often. */
 export const TICK_MS = 250;
-/** [6] A new process watches for this long. Other replicas send a command several times in this time. */
+/** A new process watches for this long. Other replicas send a command several times in this time. */
 export const JOIN_MS = 2_000;
 
 /** What decides how the script works. */
 export interface ScriptOptions extends PurseSettings {
-  /** [3] A replica without Redis goes on for this long. */
+  /** A replica without Redis goes on for this long. */
   readonly degradedForMs: number;
   /** The timeout of the next command, and the longest one that any replica can have. */
   readonly timeout: Pick<CommandTimeout, "ms" | "mostMs">;
@@ -50,11 +50,11 @@ export function scriptSettings(
     purses: { name: purseName(windows, replicas), replicas, own },
     degradedForMs,
     drift: SCRIPT_DRIFT,
-    // [6] The clocks of two replicas may show times that differ by a tick and the time of two commands.
+    // The clocks of two replicas may show times that differ by a tick and the time of two commands.
     slackMs: TICK_MS + 2 * timeout.ms() + 2 * ROUNDING_MS,
     // From a grant until the latest arrival of its call. The reply to the grant may take the whole timeout.
     countMs: arrivalMs + timeout.ms(),
-    // [5] The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
+    // The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
     unknownMs: 3 * (timeout.mostMs - timeout.ms()),
     joinMs: JOIN_MS,
     tickMs: TICK_MS,
@@ -66,16 +66,16 @@ export interface Reply {
   readonly seq: number;
   /** Changes when data were lost. */
   readonly epoch: string;
-  /** [6] This process only watches for now. */
+  /** This process only watches for now. */
   readonly isWatching: boolean;
   readonly joinedBy: number;
-  /** [6] How far the script's time may be ahead: the largest value of all replicas. */
+  /** How far the script's time may be ahead: the largest value of all replicas. */
   readonly slackMs: number;
   /** The sizes of the own purses, and what counts in the windows of all processes, for the next request. */
   readonly purses?: { readonly name: string };
   readonly counts: object;
   readonly slot?: number;
-  /** [4] The calls of all slots, if the purse of the slot is new to this process: a slot, a blank and an id; the instant; and so on. */
+  /** The calls of all slots, if the purse of the slot is new to this process: a slot, a blank and an id; the instant; and so on. */
   readonly inherited?: readonly string[];
   /** One for each request for a permit. If it was not granted, a new request makes sense after `waitMs`. */
   readonly results: readonly { isGranted?: true; reason?: LimitReason; waitMs?: number }[];

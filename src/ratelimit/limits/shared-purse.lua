@@ -106,7 +106,7 @@ local function noticeLoss()
   local me = state.processes[request.process]
   if (me and me.seq or state.seq) < request.seen then return lose(request.counts, request.countsMs, request.knownPurses) end
   local isWhole = redis.call('ZCARD', SHARED) == state.shared and redis.call('ZCARD', OWN) == state.own
-  if not isWhole then lose(state.counts, 0, state.purses) end
+  if not isWhole or #redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1) < (state.ledger or 0) then lose(state.counts, 0, state.purses) end
 end
 
 -- [6] Moves the time as far as the clock of the asking process shows. A new process only watches at first, so that replicas
@@ -308,7 +308,7 @@ if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joins
 if isWorking then work(reply) end
 state.seq, state.time = state.seq + 1, now
 me.seq, me.number, me.at = state.seq, request.number, now
-state.shared, state.own = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN)
+state.shared, state.own, state.ledger = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN), #redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1)
 redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
 reply.joinedBy, reply.purses, reply.counts, reply.slackMs = me.joinedBy, state.purses, state.counts, state.slackMs

@@ -108,15 +108,17 @@ describe("an outage", () => {
     { replicas: 3, outageMs: 70 * SECOND, noticedMs: 15 * SECOND },
     { replicas: 1, outageMs: 5 * MINUTE, noticedMs: 15 * SECOND },
     { replicas: 3, outageMs: 3 * HOUR, noticedMs: 35 * SECOND },
+    // After the first minute, nobody asks for the other resources, whose circuits are open, too.
+    { replicas: 1, outageMs: HOUR, noticedMs: 35 * SECOND, later: ["listings" as const] },
   ])(
     "of $outageMs ms on $replicas replicas is noticed within $noticedMs ms of its end, for at most 4 % of the day",
-    async ({ replicas, outageMs, noticedMs }) => {
+    async ({ replicas, outageMs, noticedMs, later = RESOURCES }) => {
       const { scenes, limiters, clock } = createReplicas(replicas);
       const startedAt = clock.now();
       let asked = 0;
       const ask = async (end: Partial<SendEnd>): Promise<boolean[]> => {
         const results = scenes.flatMap((scene) =>
-          RESOURCES.map((resource) => {
+          (clock.now() < startedAt + MINUTE ? RESOURCES : later).map((resource) => {
             const { answer, result } = scene.call("app", { resource, query: String(asked++) });
             answer(end);
             return result;
