@@ -26,14 +26,17 @@ local UNKNOWN = ''
 local CLOCK_ERROR_MS = 5000
 local windows, shortest, longestMs, mostOwn = request.windows, request.windows[1], DAY, 0
 local time = redis.call('TIME')
-local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local now
+local clock, now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000), nil
 
 for _, w in ipairs(windows) do
   if w.windowMs < shortest.windowMs then shortest = w end
   longestMs, mostOwn = math.max(longestMs, w.windowMs), math.max(mostOwn, w.own)
 end
 local function int(number) return string.format('%.0f', number) end
+-- [5] How many calls the sets have, and whether the ledger has entries.
+local function sizes()
+  return table.concat({ redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN), #redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1) }, ' ')
+end
 -- Longer by what the clocks may differ.
 local function span(ms) return ms * (1 + request.drift) + state.slackMs end
 local function count(key, ms) return redis.call('ZCOUNT', key, '(' .. int(now - span(ms)), '+inf') end
@@ -52,7 +55,7 @@ local function readState()
     redis.call('DEL', SHARED, OWN)
     state = {
       time = clock, clock = clock, wall = request.wall, seq = 0, workedSeq = 0, epoch = int(clock) .. request.process,
-      since = clock, openAt = 0, shared = 0, own = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = 0
+      since = clock, sizes = sizes(), openAt = 0, counts = {}, debts = {}, slots = {}, processes = {}, keepMs = 0
     }
   end
   now = state.time
@@ -94,8 +97,7 @@ local function lose(counts, ageMs, purses)
     state.slots[k] = { holder = UNKNOWN, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most }
   end
   redis.call('DEL', SHARED, OWN)
-  state.counts = counts
-  state.epoch, state.processes = int(now) .. '.' .. int(state.seq) .. request.process, {}
+  state.counts, state.processes, state.epoch = counts, {}, int(now) .. '.' .. int(state.seq) .. request.process
   -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
   state.openAt, state.since = now + span(shortest.windowMs + state.countMs) + request.unknownMs, now
   state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
@@ -105,8 +107,7 @@ end
 local function noticeLoss()
   local me = state.processes[request.process]
   if (me and me.seq or state.seq) < request.seen then return lose(request.counts, request.countsMs, request.knownPurses) end
-  local isWhole = redis.call('ZCARD', SHARED) == state.shared and redis.call('ZCARD', OWN) == state.own
-  if not isWhole or #redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1) < (state.ledger or 0) then lose(state.counts, 0, state.purses) end
+  if sizes() ~= state.sizes then lose(state.counts, 0, state.purses) end
 end
 
 -- [6] Moves the time as far as the clock of the asking process shows. A new process only watches at first, so that replicas
@@ -212,8 +213,8 @@ end
 
 -- A permit counts from the latest possible arrival, and from the real one when that is known.
 local function settle(ended)
-  local at = now - ended.ageMs
-  local day, member = request.prefix .. 'day:' .. ended.app, ended.slot and int(ended.slot) .. ' ' .. ended.id
+  local at, day = now - ended.ageMs, request.prefix .. 'day:' .. ended.app
+  local member = ended.slot and int(ended.slot) .. ' ' .. ended.id
   for _, place in ipairs({ { member and OWN or SHARED, member or ended.id }, { day, ended.id } }) do
     if ended.status == 'unsent' then redis.call('ZREM', place[1], place[2])
     else redis.call('ZADD', place[1], 'XX', 'LT', int(at), place[2]) end
@@ -308,7 +309,7 @@ if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joins
 if isWorking then work(reply) end
 state.seq, state.time = state.seq + 1, now
 me.seq, me.number, me.at = state.seq, request.number, now
-state.shared, state.own, state.ledger = redis.call('ZCARD', SHARED), redis.call('ZCARD', OWN), #redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1)
+state.sizes = sizes()
 redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
 reply.joinedBy, reply.purses, reply.counts, reply.slackMs = me.joinedBy, state.purses, state.counts, state.slackMs

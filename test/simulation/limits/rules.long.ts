@@ -98,7 +98,7 @@ const REMOVALS: readonly Removal[] = [
   {
     rule: "5",
     what: "nobody notices that a key is gone",
-    change: ["if not isWhole then lose(state.counts, 0, state.purses) end", ""],
+    change: ["if sizes() ~= state.sizes then lose(state.counts, 0, state.purses) end", ""],
     plan: { faults: ["evict"] },
   },
   {
