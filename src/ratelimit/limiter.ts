@@ -4,10 +4,10 @@
  * A `Limiter` keeps the limits of one origin (the API, or the thumbnails) in every rolling window. It knows nothing
  * of fairness. It answers one question: may one more call be sent now?
  *
- * | Implementation                    | Decides                                                           |
- * |-----------------------------------|-------------------------------------------------------------------|
- * | `limits/single-process-limiter.ts` | in this process                                                  |
- * | `limits/shared-purse.ts`          | in Redis, by one atomic script, and in the own purse of a replica |
+ * | Implementation                     | Decides                                                           |
+ * |------------------------------------|-------------------------------------------------------------------|
+ * | `limits/single-process-limiter.ts` | in this process                                                   |
+ * | `limits/shared-purse.ts`           | in Redis, by one atomic script, and in the own purse of a replica |
  *
  * The queue (`calls.ts`) asks with the rules in `fairness/`: which app is next, and how many permits must be
  * left for others. These rules are approximate. They work on the counts that `state` returns.

@@ -100,8 +100,8 @@ class Shares {
   }
 
   /**
-   * What decides the turns: the used part of the app's share, or for an unlisted id, of the share of all ids, and then of its
-   * own.
+   * What decides the turns: for a listed app, the used part of its share. For an unlisted id, the used part of the share of all
+   * ids, and then of its own share.
    * @param more further calls of the app @param moreOfIds and of all unlisted ids
    */
   usedParts(app: string, more = 0, moreOfIds = more): readonly [number, number] {
