@@ -1,11 +1,11 @@
 /**
- * Makes the response headers: `Cache-Status`, `Age`, `Cache-Control`, validators and `Link` of answers, and `RateLimit`.
+ * Makes the response headers of answers: `Cache-Status`, `Age`, `Cache-Control` and validators, and `RateLimit`.
  */
 import type { Answer } from "../cache/cache.ts";
 import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
-import type { Entry } from "../cache/entry.ts";
 import type { Question } from "../query/request.ts";
 import type { ShareOfWindow } from "../ratelimit/overview.ts";
+import { pageLinks } from "./page-links.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import type { AnyQuestion } from "./admit.ts";
 
@@ -106,34 +106,6 @@ function shownKey({ canonicalQuery }: Pick<Question, "canonicalQuery">): string 
   return canonicalQuery.length > LONGEST_SHOWN_KEY
     ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
     : canonicalQuery;
-}
-
-/** Many clients refuse longer headers. */
-const LONGEST_LINKS = 4_096;
-
-/**
- * The `Link` header of a page of a list: the next and the previous page (RFC 8288).
- *
- * The links are relative, so that they use the address that the caller used. They contain the canonical query, which has
- * no credentials.
- * @returns `undefined` if there is no other page, or if the answer does not describe its page
- */
-function pageLinks({ query, canonicalQuery }: Question, { page }: Entry): string | undefined {
-  if (page === undefined || query.kind !== "search" || query.offset === undefined) return undefined;
-  const { offset } = query;
-  const { totalCount, count } = page;
-  const step = query.limit ?? page.limit ?? count;
-  // The offset is the last parameter of a canonical query.
-  const target = canonicalQuery.slice(canonicalQuery.indexOf("?"), canonicalQuery.lastIndexOf("=") + 1);
-  const links: string[] = [];
-  // The upstream may send fewer records than the request asked for.
-  if (count > 0 && offset + count < totalCount) links.push(`<${target}${offset + count}>; rel="next"`);
-  if (offset > 0 && step > 0) {
-    const previous = Math.max(0, Math.min(offset, totalCount) - step);
-    links.push(`<${target}${previous}>; rel="prev"`);
-  }
-  const header = links.join(", ");
-  return header === "" || header.length > LONGEST_LINKS ? undefined : header;
 }
 
 /** Each array of shares is rendered once, which keeps cache hits cheap. */
