@@ -4,8 +4,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const { TEST_LONG } = process.env;
 /** `npm run test:long` runs the long tests (more seeds, more chaos). */
 const TESTS = `test/**/*.${TEST_LONG === undefined ? "test" : "long"}.ts`;
-/** Tests that change what a whole process has: nock replaces the HTTP client. */
-const ALONE = ["test/unit/upstream/answers.test.ts"];
+/** Tests that change what a whole process has: nock replaces the HTTP client, and a mock replaces `node:zlib`. */
+const ALONE = ["test/unit/upstream/answers.test.ts", "test/unit/pages/page-entries.test.ts"];
 
 /** Files that wait long: for Redis, for windows to pass, for other processes. Those of the first row wait longest. */
 const LONGEST = [
