@@ -131,7 +131,7 @@ it("the apps that a sentence names were hurt, each by one cause, and no earlier 
           /^(.+?) gets? ([\w ]+) since (\d\d:\d\d:\d\d) UTC:/.exec(text) ?? [];
         if (who === undefined) continue;
         const [, names = who, more = "0"] = /^(.+) and (\d+) more apps?$/.exec(who) ?? [];
-        const apps = names.split(/, | and /).map((name) => (name === "apps without an id" ? "other" : name));
+        const apps = names.split(/, | and /).map((name) => (name === "unidentified apps" ? "other" : name));
         const hurt = state.problems.filter(
           ({ firstAt }) => new Date(firstAt).toISOString().slice(11, 19) >= (since ?? ""),
         );

@@ -37,6 +37,10 @@ function isOfApi({ what }: Harm, why: string | undefined): boolean {
   );
 }
 
+/** After a fault of Redis, `since` then. A refusal from before that needs no Redis has another cause. */
+const isOfRedis = (harm: Harm, since: number): boolean =>
+  harm.what === "budget-unavailable" || (isOfBudget(harm) && harm.lastAt >= since);
+
 /**
  * Calls to an origin fail: one case for all its resources.
  * @param why the cause of circuits that are not closed; `undefined`: no circuit is open yet
@@ -56,7 +60,8 @@ function failing({ budget, at, upstream, explain }: Situation, why?: string): Ca
     const begins = why === undefined ? resources.map(failingSince) : open.map(({ since }) => since);
     const since = Math.min(...begins.map((one) => one ?? at));
     const next = Math.min(...open.map(({ state, until }) => (state === "open" ? until : at)));
-    const failures = new Set(resources.flatMap((one) => upstream[one]?.lastFailure ?? []));
+    const failed = resources.filter((one) => failingSince(one) !== null);
+    const failures = new Set(failed.flatMap((one) => upstream[one]?.lastFailure ?? []));
     const names = resources.map((one) => (one === "sold" ? "sold records" : one));
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
@@ -75,14 +80,14 @@ const KNOWN_OUTAGES = /^(?:Redis|the ledger on disk|the cache on disk|the shared
 function outages(
   { outages: all, explain }: Situation,
   isOf: (what: string) => boolean,
-  isCaused: (harm: Harm) => boolean = () => false,
+  isCaused: (harm: Harm, since: number) => boolean = () => false,
 ): Case[] {
   return all
     .filter(({ what }) => isOf(what))
     .map(({ what, cause, since }) => ({
       key: what,
       since,
-      hurt: explain(isCaused, since),
+      hurt: explain((harm) => isCaused(harm, since), since),
       // The cause may begin with the name of an operation, such as `set: `.
       values: { what, cause: cause.replace(/^\w+: |\.$/g, "") },
     }));
@@ -188,16 +193,21 @@ function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
 /** The sentence ends after this time at the latest. The shared budget usually works again after the shortest window. */
 const LOSS_LASTS_MS = 10 * 60_000;
 
-function dataLost({ problems, budget, at }: Situation): Case[] {
-  const loss = problems.find(({ what }) => what.startsWith("Redis has lost data."));
-  if (loss === undefined || at - loss.lastAt > LOSS_LASTS_MS || budget.api.mode !== "degraded") return [];
-  return [{ since: loss.lastAt }];
+function dataLost({ problems, budget, outages: all, at, explain }: Situation): Case[] {
+  const since = problems.find(({ what }) => what.startsWith("Redis has lost data."))?.lastAt ?? 0;
+  const isOther = all.some(({ what }) => KNOWN_OUTAGES.test(what));
+  if (at - since > LOSS_LASTS_MS || budget.api.mode !== "degraded" || isOther) return [];
+  return [{ since, hurt: explain((harm) => isOfRedis(harm, since), since) }];
 }
 
 /** Errors of the last minute that no other row explains. */
-function unexplained({ upstream, explain }: Situation): Case[] {
+function unexplained({ upstream, budget, explain }: Situation): Case[] {
   const isOver = ({ what, resource, lastAt }: Harm): boolean =>
-    what.startsWith("upstream-") && resource !== "none" && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
+    what === "budget-unavailable"
+      ? budget[resource === "images" ? "images" : "api"].mode === "shared"
+      : what.startsWith("upstream-") &&
+        resource !== "none" &&
+        (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
   const left = explain((harm) => isError(harm) && !isOver(harm));
   return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
@@ -211,7 +221,7 @@ const WAITS: Readonly<Record<string, string>> = {
   share: "the app's share",
   "per-day": "the app's daily limit",
   "cool-off": "a pause that the API needs",
-  "redis-away": "Redis, which does not answer",
+  "redis-away": "the shared budget in Redis",
 };
 
 /** @param why the reason of a wait for a permit */
@@ -231,8 +241,10 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   "calls-failed": (now) => failing(now),
   "calls-not-recorded": (now) => outages(now, (what) => what === LEDGER),
   "budget-exceeded": (now) => windowsIn(now).filter(({ isExceeded }) => isExceeded),
-  "redis-away": (now) => outages(now, (what) => what === "Redis", isOfBudget),
-  "redis-refuses": (now) => outages(now, (what) => what.startsWith("the shared budget"), isOfBudget),
+  "redis-away": (now) => outages(now, (what) => what === "Redis", isOfRedis),
+  // Redis usually refuses the commands of both budgets. One sentence is enough.
+  "redis-refuses": (now) =>
+    outages(now, (what) => what.startsWith("the shared budget"), isOfRedis).slice(0, 1),
   joining,
   "day-spent": daySpent,
   "share-spent": shareSpent,

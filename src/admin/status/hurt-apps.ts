@@ -27,7 +27,8 @@ export function isError({ status }: Harm): boolean {
 }
 
 /** @returns what the apps get, such as `502 or 503`, and since when. Stale answers count if there are no errors. */
-function worstOf(hurt: readonly Harm[]) {
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function worstOf(hurt: readonly Harm[]) {
   const errors = hurt.filter(isError);
   const worst = errors.length > 0 ? errors : hurt;
   const statuses = [...new Set(worst.map(({ status }) => String(status)))].sort();
@@ -43,7 +44,7 @@ export function hurtText(hurt: readonly Harm[], since: number | undefined, now: 
   const counts = new Map<string, number>();
   for (const { app, count } of worst) counts.set(app, (counts.get(app) ?? 0) + count);
   const apps = [...counts].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([app]) => app);
-  const names = apps.slice(0, MOST_NAMED).map((app) => (app === OTHER_APP ? "apps without an id" : app));
+  const names = apps.slice(0, MOST_NAMED).map((app) => (app === OTHER_APP ? "unidentified apps" : app));
   const more = apps.length - MOST_NAMED;
   const who = listed(more > 0 ? [...names, many(more, "more app")] : names, "and");
   const verb = apps.length === 1 && apps[0] !== OTHER_APP ? "gets" : "get";

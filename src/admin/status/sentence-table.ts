@@ -4,7 +4,7 @@
  */
 import { CONDITIONS, RECENT_MS } from "./conditions.ts";
 import type { Facts } from "./facts.ts";
-import { type Harm, harmsIn, hurtText, isError } from "./hurt-apps.ts";
+import { type Harm, harmsIn, hurtText, isError, worstOf } from "./hurt-apps.ts";
 
 const LEVELS = ["bad", "warn", "good"] as const;
 
@@ -24,7 +24,7 @@ const WHO_SPENDS =
  */
 const TABLE = `
 bad | key-refused | {hurt} the API refuses our key. | Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.
-bad | api-unreachable | {hurt} {api} cannot be reached. {next} | Check the network and UPSTREAM_URL, or ask the API's owner.
+bad | api-unreachable | {hurt} {api} does not answer{failure}. {next} | Check the network and UPSTREAM_URL, or ask the API's owner.
 bad | api-unavailable | {hurt} {api} answers 503 and asks for a pause. {next} | ${ASK_OWNER}
 bad | api-slow-down | {hurt} {api} answers 429: too many requests. {next} | Compare BUDGET with the contract if it happens again.
 bad | api-failing | {hurt} most calls to {api} fail{failure}. {next} | ${ASK_OWNER}
@@ -33,6 +33,7 @@ bad | calls-not-recorded | {hurt} calls are counted in memory only, not on the d
 bad | budget-exceeded | {hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}). | If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.
 bad | redis-away | {hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget. | Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.
 bad | redis-refuses | {hurt} Redis refuses the commands of {what} ({cause}). | Check Redis' memory, and the access rules of its user.
+bad | data-lost | {hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window. | It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.
 bad | joining | {hurt} this process waits to join the shared budget. | It takes some seconds after a start. If it lasts, check Redis and REPLICAS.
 bad | day-spent | {hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}. | Raise perDay if more should be possible.
 bad | share-spent | {hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others} | Raise the weight, or ask the owners to spread their searches.
@@ -43,7 +44,6 @@ warn | outage | {hurt} {what} does not work ({cause}). | docs/runbook.md lists c
 warn | budget-empty | No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
 warn | budget-ends | All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}. | ${WHO_SPENDS}
 warn | queue | Requests wait {wait} for {why}: {calls} in the queue. | If it lasts, \`usage\` shows which app asks most.
-warn | data-lost | {hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window. | It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.
 warn | too-many-processes | {processes} processes share a budget for {replicas} (REPLICAS): some have no part of their own while Redis is away. | Raise REPLICAS, or wait until the old processes of a rollout have ended.
 warn | versions-differ | The processes run different versions: {versions}. | Finish the rollout.
 warn | one-process | These are the numbers of one process: Redis did not answer the status page. | If it lasts, check Redis.
@@ -83,7 +83,7 @@ export function sentencesOf(facts: Facts) {
   const situation = { ...facts, harms, explain };
   const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
     when(situation).map(({ key = "", since, hurt = [], values = {} }) => {
-      const whose = new Set(hurt.map(({ app }) => app)).size === 1 ? "its" : "their";
+      const whose = new Set(worstOf(hurt).worst.map(({ app }) => app)).size === 1 ? "its" : "their";
       const given: Readonly<Record<string, string>> = { ...values, whose, hurt: hurtText(hurt, since, at) };
       const sentence = says.replaceAll(/\{(\w+)\}/g, (_, name: string) => given[name] ?? "");
       // The key distinguishes the sentence from all others, also from those of the same row.

@@ -63,7 +63,7 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
         harmWith(app, { count: 9 - at, status: at % 2 === 0 ? 502 : 504 }),
       ),
     },
-  "apps without an id get stale answers since 22:38:41 UTC: most calls to the API fail. The next try is in 20 s. Ask the API's owner if it lasts.":
+  "unidentified apps get stale answers since 22:38:41 UTC: most calls to the API fail. The next try is in 20 s. Ask the API's owner if it lasts.":
     {
       budget: apiWith({ circuits: [circuit("failing")] }),
       problems: [harmWith("other", { status: 200, what: "upstream-error" })],
@@ -80,6 +80,14 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       problems: [harmWith("web", { what: "budget-unavailable" })],
       budget: apiWith({ mode: "degraded", windows: [{ ...WINDOW, spent: 16, heldBack: 44, remaining: 0 }] }),
       scope: "cut-off",
+    },
+  "web gets 503 since 22:38:41 UTC: Redis has lost data, so each process spends only its own part of the budget for the shortest window. It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.":
+    {
+      problems: [
+        harmWith("web", { what: "budget-unavailable" }),
+        { ...harmWith("web"), from: "gateway", what: "Redis has lost data.", lastAt: AT - 9_000 },
+      ],
+      budget: apiWith({ mode: "degraded", windows: [{ ...SPENT, heldBack: 44 }] }),
     },
   "hog gets 429 since 22:38:41 UTC: its share of the budget is spent (70 % of the requests in the last hour refused). No other app is refused. Raise the weight, or ask the owners to spread their searches.":
     {
@@ -118,12 +126,34 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
     upstream: {},
   },
   "All is well: the property API answers, and the budget has room.": {
-    problems: [harmWith("web", { firstAt: AT - 300_000, lastAt: AT - 90_000 })],
+    problems: [
+      harmWith("web", { firstAt: AT - 300_000, lastAt: AT - 90_000 }),
+      harmWith("ios", { what: "budget-unavailable" }),
+    ],
+    budget: apiWith({ mode: "shared" }),
   },
 };
 
 it.each(Object.entries(CASES))("%s", (text, facts) => {
   expect(shownOf(sentencesOf(factsWith(facts))).map((sentence) => sentence.text)).toEqual([text]);
+});
+
+it("a fault of Redis explains no refusal from before that", () => {
+  const all = ["api", "images"].map((name) => outage(`the shared budget (${name})`, "OOM"));
+  const before = { what: "quota-exceeded", lastAt: AT - 6_000 };
+  const facts = factsWith({
+    outages: all.map((one) => ({ ...one, since: AT - 5_000 })),
+    problems: [
+      harmWith("web", { what: "budget-unavailable" }),
+      harmWith("hog", { ...before, status: 429 }),
+      harmWith("ios", { ...before, status: 200 }),
+    ],
+    budget: apiWith({ mode: "degraded" }),
+  });
+  expect(sentencesOf(facts).map(({ text }) => text.slice(0, 65))).toEqual([
+    "web gets 503 since 22:38:41 UTC: Redis refuses the commands of th",
+    "hog gets 429 since 22:38:41 UTC: its share of the budget is spent",
+  ]);
 });
 
 it("the worst three come first: those that hurt apps, then other problems, then warnings", () => {
