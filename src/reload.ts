@@ -59,8 +59,8 @@ export function createReload(
 }
 
 /**
- * Reloads when the text of the settings file has changed, if `watchSettings` says so. A file that cannot be read is not a
- * change.
+ * Reloads when the text of the settings file has changed, if `watchSettings` says so. Also if the file is gone, because the
+ * process would not start again: the reload reports that.
  * @returns a function that ends it
  */
 export function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {
@@ -75,7 +75,7 @@ export function watchSettingsFile({ config, source, clock }: Context, reload: Re
   };
   let seen = read();
   return every(clock, REREAD_EVERY_MS, () => {
-    const text = read() ?? seen;
+    const text = read();
     if (text === seen) return;
     seen = text;
     reload("file");

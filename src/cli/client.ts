@@ -6,6 +6,7 @@ import { finished, pipeline } from "node:stream/promises";
 
 import { problemText } from "../admin/page/format.js";
 import type { Config } from "../config/config.ts";
+import type { Environment } from "../config/env.ts";
 import { examineConfig } from "../config/load.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { environmentWith } from "./settings-options.ts";
@@ -18,13 +19,21 @@ type AdminPort = { host?: string | null; port?: number; tls?: Config["admin"]["t
 
 /** @returns the address, without a slash at the end, and which certificate the port has to show */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function adminAddress({ host = null, port = 9090, tls = null }: AdminPort) {
+function adminAddress({ host = null, port = 9090, tls = null }: AdminPort) {
   // A gateway that listens on every address is asked on loopback.
   const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
   // It may come from an authority that Node does not know, and be for the names by which other machines reach the port.
   const only = { allowPartialTrustChain: true, checkServerIdentity: () => undefined };
   return { base, trust: tls === null ? {} : { ca: tls.cert, ...only } };
+}
+
+/** The gateway of some settings, also if they have mistakes: a running one goes on with those from before. */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function ownGateway(env: Environment) {
+  const { readable, usable } = examineConfig({ env });
+  const address = adminAddress(usable?.config.admin ?? { ...readable.admin, tls: null });
+  return { ...address, token: usable?.config.admin.token };
 }
 
 const TIMEOUT_MS = 30_000;
@@ -36,13 +45,12 @@ export type Client = ReturnType<typeof createClient>;
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createClient({ config, adminUrl, tokenFile }: Given) {
   const env = environmentWith({ config });
-  const { readable, usable } = examineConfig({ env });
-  const own = adminAddress(usable?.config.admin ?? { ...readable.admin, tls: null });
+  const own = ownGateway(env);
   const { base, trust } = adminUrl === undefined ? own : { base: adminUrl.replace(/\/$/, ""), trust: {} };
   if (!/^https?:$/.test(URL.parse(base)?.protocol ?? ""))
     throw new CommandFailure("--admin-url must be an address such as http://127.0.0.1:9090.", EXIT.usage);
   const file = tokenFile ?? (env["ADMIN_TOKEN"] ? undefined : env["ADMIN_TOKEN_FILE"]);
-  const token = file ? tokenIn(file) : (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal());
+  const token = file ? tokenIn(file) : (env["ADMIN_TOKEN"] ?? own.token?.reveal());
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
 
   async function send(method: string, path: string, body?: object, timeout = TIMEOUT_MS) {

@@ -1,7 +1,6 @@
 /** Checks whether a running gateway accepts requests. The image's HEALTHCHECK uses it, so the image needs no curl. */
 import type { Environment } from "../config/env.ts";
-import { openSettings } from "../config/load.ts";
-import { adminAddress, statusOf } from "./client.ts";
+import { ownGateway, statusOf } from "./client.ts";
 import { CommandFailure } from "./exit.ts";
 
 /** Less than the timeout of the HEALTHCHECK, so that the command can report the reason. */
@@ -12,9 +11,9 @@ const TIMEOUT_MS = 3_000;
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
-  const { base, trust } = adminAddress(given === undefined ? openSettings({ env }).first.config.admin : {});
+  const { base, trust } = ownGateway(env);
   const url = given ?? `${base}/readyz`;
-  const status = await statusOf(url, { ...trust, timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
+  const status = await statusOf(url, { ...(given === undefined && trust), timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
     throw new CommandFailure(`${url}: ${message}`);
   });
   if (status < 200 || status >= 300) throw new CommandFailure(`${url}: status ${status}`);

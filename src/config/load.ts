@@ -58,8 +58,8 @@ export function examineConfig({ env, readFile = readText, constants = CONSTANTS 
   return {
     /** One line for each problem. */
     problems,
-    /** The sections without a mistake; none if the settings file could not be read. */
-    readable: unreadable.length > 0 ? {} : settings,
+    /** The sections without a mistake; without the settings file if it could not be read. */
+    readable: settings,
     sources,
     /** Absent if there are problems. */
     usable,

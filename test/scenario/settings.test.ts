@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+
 import { expect, it } from "vitest";
 
 import { cacheStatus } from "../support/ask.ts";
@@ -24,10 +26,10 @@ it("the lifetime of an answer ends early if memory is full, the least recently u
   expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
 });
 
-it("settings are read when the file has changed, with watchSettings; mistakes in it change nothing", async () => {
+it("settings are read when the file has changed, with watchSettings; mistakes in it, or its end, change nothing", async () => {
   const env = { BUDGET: "", WATCH_SETTINGS: "true" };
-  let settings = "budget: { limit: 1000000/1m }";
-  const gateway = await startGateway({ settings: () => settings, env });
+  let settings: string | undefined = "budget: { limit: 1000000/1m }";
+  const gateway = await startGateway({ settings: () => settings ?? readFileSync("/nowhere", "utf8"), env });
   settings = "budget: { limit: 10/1m }";
   expect(await gateway.logged("are in force")).toMatchObject({ by: "file" });
   expect((await gateway.get("/areas?q=b")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
@@ -35,6 +37,8 @@ it("settings are read when the file has changed, with watchSettings; mistakes in
   expect(await gateway.logged("Reload failed")).toMatchObject({ by: "file", result: "invalid" });
   expect((await gateway.get("/areas?q=c")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
   expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
+  settings = undefined;
+  expect(await gateway.logged("cannot be read (ENOENT)")).toMatchObject({ by: "file", result: "invalid" });
 });
 
 /** unit/config/settings.txt has every message. */
