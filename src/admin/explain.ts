@@ -32,7 +32,8 @@ export const ABOUT_URL = {
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
 export function askedFor(url: string, format: "json" | "v2", options: Understanding): ParsedQuery {
   const found = cacheableQueryAt(url, format, options.route, options.parse);
-  if (found === undefined) throw mistake("Answers at this URL are never cached.");
+  if (found === undefined)
+    throw mistake("The path of this URL is unknown, or answers at it are never cached.");
   return found;
 }
 

@@ -32,7 +32,7 @@ export function readWarmItems({ warm, apps, upstream, query }: Settings): {
       problems.push(`warm[${index}]: ${splitTarget(url).path}: ${why}`);
     try {
       const found = cacheableQueryAt(url, wanted, route, query);
-      if (found === undefined) refuse("answers of this URL are never cached");
+      if (found === undefined) refuse("the path of this URL is unknown, or answers at it are never cached");
       else if (!known.has(app)) refuse(`${app} is not an app in the settings`);
       else {
         const { format, ...asked } = found;

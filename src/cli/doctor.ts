@@ -110,7 +110,7 @@ async function checkRedis({ redis }: Config): Promise<Finding> {
     const name = policy?.name ?? "it does not say whether it may evict the budget (INFO memory)";
     return ["ok", `answers; ${name}`];
   } catch (error) {
-    return ["problem", `does not answer (${faultText(error)}): check REDIS_URL and the network`];
+    return ["problem", `does not answer (${faultText(error)}): check REDIS_URL, password and network`];
   } finally {
     client.disconnect();
   }

@@ -11,9 +11,9 @@ const TIMEOUT_MS = 3_000;
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
-  const { base, trust } = ownGateway(env);
+  const { base, trust } = given === undefined ? ownGateway(env) : { base: "", trust: {} };
   const url = given ?? `${base}/readyz`;
-  const status = await statusOf(url, { ...(given === undefined && trust), timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
+  const status = await statusOf(url, { ...trust, timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
     throw new CommandFailure(`${url}: ${message}`);
   });
   if (status < 200 || status >= 300) throw new CommandFailure(`${url}: status ${status}`);

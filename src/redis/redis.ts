@@ -222,14 +222,16 @@ export class RedisService extends EventEmitter<RedisEvents> {
     this.#underWay.clear();
   }
 
-  /** Logs each kind of refusal once. */
+  /** Logs each kind of refusal once. A server that is full refuses every write for the same reason. */
   #refusal(operation: StoreOperation, error: unknown): RedisRefusal {
     const cause = error instanceof Error ? error : new Error(String(error));
-    const kind = `${operation} ${/^[A-Z]*/.exec(cause.message)?.[0]}`;
+    const text = textOf(cause);
+    const kind =
+      /^(?:OOM|MISCONF|NOREPLICAS)\b/.exec(text)?.[0] ?? `${operation} ${/^[A-Z]*/.exec(text)?.[0]}`;
     const message = "Redis refused a command; further refusals of this kind are not logged";
-    if (!this.#refusals.has(kind)) this.options.observer.warn(message, { operation, cause: cause.message });
+    if (!this.#refusals.has(kind)) this.options.observer.warn(message, { operation, cause: text });
     this.#refusals.add(kind);
-    return new RedisRefusal(cause.message, { cause });
+    return new RedisRefusal(text, { cause });
   }
 
   close(): void {
@@ -252,12 +254,17 @@ export function isReply({ name }: Error): boolean {
   return name === "ReplyError";
 }
 
+/** Without the place in the script, which Redis appends. */
+function textOf({ message }: Error): string {
+  return message.replace(/ script: \w+, on \S+$/, "");
+}
+
 /** @param lastError why the last connection failed. The messages of ioredis about lost commands do not say it. */
 function messageOf(
   error: Error & { lastNodeError?: Error },
   lastError: (Error & { code?: string }) | undefined,
 ): string {
-  if (isReply(error)) return error.message;
+  if (isReply(error)) return textOf(error);
   // When every address of a host fails, Node's error has a code but no message.
   const why = lastError?.message || lastError?.code;
   const { name, message } = error.lastNodeError ?? error;

@@ -145,7 +145,7 @@ it("config-check of a warm list has a line for each wrong URL, without its query
 `);
   expect(code).toBe(1);
   expect(output.trimEnd().split("\n")).toEqual([
-    expect.stringMatching(/^warm\[1\]: \/nowhere: answers of this URL are never cached/),
+    expect.stringMatching(/^warm\[1\]: \/nowhere: the path of this URL is unknown/),
     expect.stringMatching(/^warm\[2\]: \/listings: limit: expected/),
     expect.stringMatching(/^warm\[3\]: .*unheard-of is not an app in the settings/),
     expect.stringMatching(/^warm\[4\]: .*minRooms: expected .*maxRooms: expected/),
