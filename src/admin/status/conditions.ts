@@ -37,9 +37,9 @@ function isOfApi({ what }: Harm, why: string | undefined): boolean {
   );
 }
 
-/** After a fault of Redis, `since` then. A refusal from before that needs no Redis has another cause. */
+/** After a fault of Redis, `since` then. A share that was spent before has another cause. */
 const isOfRedis = (harm: Harm, since: number): boolean =>
-  harm.what === "budget-unavailable" || (isOfBudget(harm) && harm.lastAt >= since);
+  isOfBudget(harm) && (harm.what !== "quota-exceeded" || harm.lastAt >= since);
 
 /**
  * Calls to an origin fail: one case for all its resources.
