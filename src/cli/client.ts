@@ -5,7 +5,6 @@ import https, { type RequestOptions } from "node:https";
 import { finished, pipeline } from "node:stream/promises";
 
 import { problemText } from "../admin/page/format.js";
-import type { Config } from "../config/config.ts";
 import type { Environment } from "../config/env.ts";
 import { examineConfig } from "../config/load.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
@@ -14,26 +13,21 @@ import { environmentWith } from "./settings-options.ts";
 /** The options of a command, and its argument as `argument`. */
 export type Given = Readonly<Record<string, string | undefined>>;
 
-/** As in the settings: `host` is `null` for the default. */
-type AdminPort = { host?: string | null; port?: number; tls?: Config["admin"]["tls"] };
-
-/** @returns the address, without a slash at the end, and which certificate the port has to show */
+/**
+ * The gateway of these settings, also if they have mistakes: it may run with those from before.
+ * @returns the address, without a slash at the end, which certificate the port has to show, and the token
+ */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-function adminAddress({ host = null, port = 9090, tls = null }: AdminPort) {
+export function ownGateway(env: Environment) {
+  const { readable, usable } = examineConfig({ env });
+  const { tls = null, token } = usable?.config.admin ?? {};
+  const { host, port } = usable?.config.admin ?? { host: null, port: 9090, ...readable.admin };
   // A gateway that listens on every address is asked on loopback.
   const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
   // It may come from an authority that Node does not know, and be for the names by which other machines reach the port.
   const only = { allowPartialTrustChain: true, checkServerIdentity: () => undefined };
-  return { base, trust: tls === null ? {} : { ca: tls.cert, ...only } };
-}
-
-/** The gateway of some settings, also if they have mistakes: a running one goes on with those from before. */
-// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function ownGateway(env: Environment) {
-  const { readable, usable } = examineConfig({ env });
-  const address = adminAddress(usable?.config.admin ?? { ...readable.admin, tls: null });
-  return { ...address, token: usable?.config.admin.token };
+  return { base, trust: tls === null ? {} : { ca: tls.cert, ...only }, token };
 }
 
 const TIMEOUT_MS = 30_000;

@@ -224,14 +224,12 @@ export class RedisService extends EventEmitter<RedisEvents> {
 
   /** Logs each kind of refusal once. A server that is full refuses every write for the same reason. */
   #refusal(operation: StoreOperation, error: unknown): RedisRefusal {
-    const cause = error instanceof Error ? error : new Error(String(error));
-    const text = textOf(cause);
-    const kind =
-      /^(?:OOM|MISCONF|NOREPLICAS)\b/.exec(text)?.[0] ?? `${operation} ${/^[A-Z]*/.exec(text)?.[0]}`;
+    const cause = textOf(error);
+    const kind = /^(?:OOM|MISCONF|NOREPLICAS)/.exec(cause)?.[0] ?? `${operation} ${cause.split(" ", 1)[0]}`;
     const message = "Redis refused a command; further refusals of this kind are not logged";
-    if (!this.#refusals.has(kind)) this.options.observer.warn(message, { operation, cause: text });
+    if (!this.#refusals.has(kind)) this.options.observer.warn(message, { operation, cause });
     this.#refusals.add(kind);
-    return new RedisRefusal(text, { cause });
+    return new RedisRefusal(cause, { cause: error });
   }
 
   close(): void {
@@ -255,8 +253,8 @@ export function isReply({ name }: Error): boolean {
 }
 
 /** Without the place in the script, which Redis appends. */
-function textOf({ message }: Error): string {
-  return message.replace(/ script: \w+, on \S+$/, "");
+function textOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).replace(/ script: \w+, on \S+$/, "");
 }
 
 /** @param lastError why the last connection failed. The messages of ioredis about lost commands do not say it. */

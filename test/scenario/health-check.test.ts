@@ -35,15 +35,11 @@ describe("health-check", () => {
     ]);
   });
 
-  it.each([
-    ["::", "[::1]"],
-    ["::1", "[::1]"],
-    ["0.0.0.0", "127.0.0.1"],
-  ])("for a gateway on %s connects to %s", async (ADMIN_HOST, asked) => {
+  it.each(["::", "::1"])("for a gateway on %s connects to [::1]", async (ADMIN_HOST) => {
     // Nothing listens there.
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST, ADMIN_PORT: "1" });
     expect(check.code).toBe(1);
-    expect(check.output).toContain(`http://${asked}:1/readyz: `);
+    expect(check.output).toContain("http://[::1]:1/readyz: ");
   });
 
   it("fails if the answer breaks off", async () => {

@@ -27,17 +27,9 @@ describe("an outage", () => {
     gateway.sandbox.faults.add({ status: 500 });
     for (let n = 0; n < 10; n++) await gateway.get(`/listings?areaId=${n + 1}&limit=5`);
     for (let n = 0; n < 3; n++) await gateway.get(PATH);
-    expect(linesOf(gateway, "Outage began")).toEqual([
-      {
-        level: "warn",
-        time: expect.any(String),
-        msg: "Outage began",
-        what: "upstream api/listings",
-        cause: "most of its last answers were errors or timeouts",
-        since: expect.any(String),
-        meanwhile: expect.stringMatching(/^Callers get cached answers/),
-      },
-    ]);
+    const cause = "most of its last answers were errors or timeouts";
+    const meanwhile = expect.stringMatching(/^Callers get cached answers/);
+    expect(linesOf(gateway, "Outage began")).toMatchObject([{ level: "warn", cause, meanwhile }]);
     clock.leap(20_000);
     gateway.sandbox.faults.clear();
     await gateway.get("/listings?areaId=99&limit=5");
@@ -101,19 +93,12 @@ describe("the access log", () => {
     ["off", "info", []],
     ["on", "silent", []],
   ])("with log.access: %s and log.level: %s has %o", async (access, level, expected) => {
-    const gateway = await startGateway({
-      settings: `log: { access: ${access}, level: ${level}, accessSample: 2 }`,
-    });
-    await gateway.get(PATH);
-    await gateway.get(PATH);
-    await gateway.get("/listings?limit=501");
-    await gateway.get(PATH);
-    await gateway.get(PATH);
+    const settings = `log: { access: ${access}, level: ${level}, accessSample: 2 }`;
+    const gateway = await startGateway({ settings });
+    for (const path of [PATH, PATH, "/listings?limit=501", PATH, PATH]) await gateway.get(path);
     await gateway.stop();
-    const found = ["request", "upstream call"].flatMap((msg) =>
-      linesOf(gateway, msg).map((line) => line.msg),
-    );
-    expect(found).toEqual(expected);
+    const found = ["request", "upstream call"].flatMap((msg) => linesOf(gateway, msg));
+    expect(found.map(({ msg }) => msg)).toEqual(expected);
   });
 });
 
