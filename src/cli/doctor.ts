@@ -82,7 +82,7 @@ function checkCertificates({ server, admin }: Config): Finding {
 }
 
 function checkDataDir({ dataDir, redis }: Config): Finding {
-  if (dataDir === null && redis !== null) return ["ok", "not set; Redis keeps the budget"];
+  if (redis !== null) return ["ok", "not used; Redis keeps the budget"];
   if (dataDir === null)
     return ["warning", "not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL"];
   // The gateway creates the directory.

@@ -209,15 +209,17 @@ describe("doctor", () => {
       REDIS_URL: "redis://127.0.0.1:9",
       DATA_DIR: directory,
     };
+    const { output: alone } = await command(["doctor"], { ...env, REDIS_URL: "" });
+    expect(lineOf(alone, "DATA_DIR")).toMatch(/^problem .*not a directory/);
     const { code, output } = await command(["doctor", "--call"], env);
     expect(code).toBe(1);
     expect(output).toMatch(/^warning  settings .*UPSTREAM_REFERRER.* is a placeholder/m);
     expect(lineOf(output, "secret files")).toMatch(/^warning .*chmod/);
-    expect(lineOf(output, "DATA_DIR")).toMatch(/^problem .*not a directory/);
+    expect(lineOf(output, "DATA_DIR")).toMatch(/^ok .*not used/);
     expect(lineOf(output, "Redis")).toMatch(/^problem .*REDIS_URL/);
     expect(lineOf(output, "image server")).toMatch(/^problem .*ECONNREFUSED.*UPSTREAM_IMAGE_URL/);
     expect(lineOf(output, "signed call")).toMatch(/^problem .*refuses the key.*UPSTREAM_PRIVATE_KEY/);
-    expect(output).toContain("Found 4 problems.");
+    expect(output).toContain("Found 3 problems.");
     expect(output).not.toContain("wrong");
   });
 
