@@ -34,6 +34,7 @@ export function createScene(options: SceneOptions = {}) {
   const unlistedApps = { weight: 1, max: 1_000, share: 0.5 };
   const apps = new Apps({ apps: listed, unlistedApps, metrics: { apps: 20 } });
   const [departed, refused]: [string[], string[]] = [[], []];
+  const logged: Readonly<Record<string, unknown>>[] = [];
   const key = { version: 1 };
   const config = {
     concurrency: 4,
@@ -58,6 +59,7 @@ export function createScene(options: SceneOptions = {}) {
       fraction: () => 0,
       observer: {
         ...SILENT,
+        warn: (_message, fields) => void logged.push(fields),
         refused: (app, reason, isEnforced) =>
           void refused.push(`${app}: ${reason}${isEnforced ? "" : ", not enforced"}`),
         departed: (app) => void departed.push(app),
@@ -111,6 +113,7 @@ export function createScene(options: SceneOptions = {}) {
     /** Apps whose calls departed, in order. */
     departed,
     refused,
+    logged,
     key,
     call,
     ask,

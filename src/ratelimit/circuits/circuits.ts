@@ -13,7 +13,7 @@
 import { LRUCache } from "lru-cache";
 
 import type { OriginName } from "../../interface/resources.ts";
-import type { Clock } from "../../process/clock.ts";
+import { atMostEvery, type Clock } from "../../process/clock.ts";
 import type { Observer } from "../../telemetry/events.ts";
 import type { RateWindow } from "../../usage/rate-window.ts";
 import type { SendEnd, UpstreamRequest } from "../throttled.ts";
@@ -48,7 +48,7 @@ export interface CircuitsOptions {
   readonly fraction: () => number;
   /** Changes when the upstream's credentials do. */
   readonly keyVersion: () => number;
-  readonly observer: Pick<Observer, "outOfOrder" | "backInOrder">;
+  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder">;
 }
 
 /** The shortest pause that the upstream can ask for. */
@@ -66,6 +66,7 @@ const RETRIES = 0.1;
 /** Most retries that are saved for later. */
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
+const LOG_EVERY_MS = 60_000;
 
 export class Circuits {
   /**
@@ -83,6 +84,9 @@ export class Circuits {
   /** The version of the key that the upstream refused last. */
   #refusedKey: number;
   #retries = MOST_RETRIES;
+  #unlogged = { refusedCalls: 0, refusedCallers: 0 };
+  /** Logs refused credentials: immediately, then once a minute with the counts. */
+  readonly #logRefused: () => void;
   #changed = (): void => undefined;
 
   constructor(options: CircuitsOptions, rules: CircuitRules) {
@@ -90,6 +94,10 @@ export class Circuits {
     this.#now = options.clock.monotonic;
     this.rules = rules;
     this.#refusedKey = options.keyVersion();
+    this.#logRefused = atMostEvery(LOG_EVERY_MS, this.#now, () => {
+      options.observer.warn(CREDENTIALS_REFUSED, this.#unlogged);
+      this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
+    });
     options.shared?.subscribe((scope, circuit) => this.#receive(scope, circuit));
   }
 
@@ -137,7 +145,11 @@ export class Circuits {
   ended(call: CircuitCall, end: SendEnd, sent: ReturnType<Circuits["begin"]>): void {
     const isRefused = kindOf(end) === "credentials";
     const isKeyOld = sent.keyVersion !== this.#options.keyVersion();
-    if (isRefused && !isKeyOld) this.#refusedKey = sent.keyVersion;
+    if (isRefused && !isKeyOld) {
+      this.#refusedKey = sent.keyVersion;
+      this.#unlogged.refusedCalls++;
+      this.#logRefused();
+    }
     if (typeof end.status === "number" && end.status < 500 && !isRefused)
       this.#answered.set(call.query, true);
     // A refusal of the previous key says nothing about this one.
@@ -290,10 +302,15 @@ export class Circuits {
   /** A caller was refused because of a circuit. */
   refused(cause: CircuitCause): void {
     if (cause !== "credentials") return;
+    this.#unlogged.refusedCallers++;
+    this.#logRefused();
     const circuit = this.#open.get("origin");
     if (circuit !== undefined && this.#now() >= circuit.until) this.probeWanted();
   }
 }
+
+const CREDENTIALS_REFUSED =
+  "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.";
 
 /** @returns the circuit with each instant later by `byMs` */
 function shifted(circuit: OpenCircuit, byMs: number): OpenCircuit {

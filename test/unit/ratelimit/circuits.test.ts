@@ -199,6 +199,17 @@ describe("refused credentials", () => {
     await askEach({});
     expect(await askEach({})).toEqual([ANSWERED, ANSWERED, ANSWERED]);
   });
+
+  it("are logged once a minute, with the counts", async () => {
+    const scene = createScene();
+    await askAll(scene, 80, REFUSED);
+    await scene.clock.advance(MINUTE);
+    await scene.ask({ query: "again" }, REFUSED);
+    expect(scene.logged).toEqual([
+      { refusedCalls: 1, refusedCallers: 0 },
+      { refusedCalls: 3, refusedCallers: 77 },
+    ]);
+  });
 });
 
 describe("while many calls wait for the end of others, few are planned again", () => {
