@@ -4,7 +4,7 @@
 import type { Answer } from "../cache/cache.ts";
 import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
 import type { Question } from "../query/request.ts";
-import type { ShareOfWindow } from "../ratelimit/overview.ts";
+import type { ShareOfWindow } from "../ratelimit/fairness/shares.ts";
 import { pageLinks } from "./page-links.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import type { AnyQuestion } from "./admit.ts";

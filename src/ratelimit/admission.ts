@@ -1,38 +1,21 @@
 /** Whether a call may wait for its permit, and which problem a refused caller gets. docs/fairness.md explains the rules. */
-import type { Config } from "../config/config.ts";
 import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Clock } from "../process/clock.ts";
-import type { Cause, RefusalReason } from "../telemetry/events.ts";
-import type { Apps } from "./apps.ts";
 import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
-import { Forecast, type Queued } from "./fairness/forecast.ts";
+import { earliest, isHeldBack, type Queued } from "./fairness/forecast.ts";
 import { Promises, type WaitingCall } from "./fairness/promises.ts";
-import { dayFreeAt, type Situation, situationOf } from "./fairness/shares.ts";
-import type { Limiter, LimiterConfig, Permit, WindowState } from "./limiter.ts";
+import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fairness/shares.ts";
+import type { Permit, WindowState } from "./limiter.ts";
+import type { PartOptions } from "./origin-budget.ts";
 import { type Expectation, refusalOf } from "./refusals.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "./throttled.ts";
 
-export type CallsConfig = Pick<
-  Config["budget"],
-  "concurrency" | "spacingMs" | "mode" | "reserve" | "replicas"
-> &
-  Pick<LimiterConfig, "windows">;
-
-export interface CallsOptions {
-  readonly limiter: Limiter;
+interface AdmissionOptions extends PartOptions {
   readonly circuits: Circuits;
-  readonly apps: Apps;
-  readonly clock: Clock;
-  /** From 0 up to 1: jitter of `Retry-After`. */
-  readonly fraction: () => number;
-  /** Each `app` is a metric label. */
-  readonly observer: {
-    /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
-    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
-    /** A call departs. It is charged to the app. */
-    readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
-  };
+  /** The calls that wait here. */
+  readonly waiting: ReadonlySet<WaitingCall>;
+  /** The permits of the calls in flight. */
+  readonly inFlight: ReadonlySet<Permit>;
 }
 
 /** A limiter that cannot reach Redis is expected to reach it again after this time. */
@@ -50,33 +33,18 @@ const SLOW = 2;
  */
 const FACTOR = { least: 1.2, most: 3, afterLate: 0.3, afterPermit: 0.001 };
 
-/** Only the calls in flight hold a call back. */
-const IN_FLIGHT: Expectation = { forMs: 0, why: "budget" };
-
 export class Admission {
   readonly promises: Promises;
-  config: CallsConfig;
-  readonly #options: CallsOptions;
-  readonly #waiting: ReadonlySet<WaitingCall>;
-  readonly #inFlight: ReadonlySet<Permit>;
+  readonly #options: AdmissionOptions;
   readonly #now: () => number;
   #awaySince = Number.POSITIVE_INFINITY;
   #latencyMs = 0;
   #factor = FACTOR.least;
 
-  /** @param waiting the calls that wait here @param inFlight the permits of the calls in flight */
-  constructor(
-    options: CallsOptions,
-    config: CallsConfig,
-    waiting: ReadonlySet<WaitingCall>,
-    inFlight: ReadonlySet<Permit>,
-  ) {
+  constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.config = config;
-    this.#waiting = waiting;
-    this.#inFlight = inFlight;
     this.#now = options.clock.monotonic;
-    this.promises = new Promises(options, waiting, () => this.config.replicas);
+    this.promises = new Promises(options);
   }
 
   /** Learns how long an answer took. */
@@ -96,19 +64,19 @@ export class Admission {
 
   /** What decisions are based on now. */
   situation(): Situation {
-    const { limiter, apps } = this.#options;
-    const { concurrency, reserve } = this.config;
+    const { limiter, apps, inFlight, config } = this.#options;
+    const { concurrency, reserve } = config();
     const state = limiter.state();
     const now = this.#now();
     this.promises.hear(state.newsElsewhere);
     this.#awaySince = isAway(state) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
     const facts = { state, asked: this.promises.asked(), apps, reserve, now };
-    return situationOf(facts, windowOf(this.#inFlight, concurrency));
+    return situationOf(facts, windowOf(inFlight, concurrency));
   }
 
   /** How long a new call would wait, and for what. */
-  expect({ app, priority, resource }: AppCall & { readonly resource: Resource }): Expectation {
-    return this.#expect({ resource, query: "", cause: "miss" }, [{ app, priority }]);
+  expect(charge: AppCall, resource: Resource): Expectation {
+    return this.#expect({ resource, query: "", cause: "miss" }, [charge]);
   }
 
   /**
@@ -127,19 +95,19 @@ export class Admission {
     if (mayWait !== false && !isLate && !isAwayForLong) return at;
     // It cannot keep its place, so it gets a new one behind those that were promised since.
     if (takenAt !== undefined) return this.plan(request);
-    const problem = this.#refuse(request, expected);
-    return this.#isEnforced(expected) ? problem : at;
+    return this.#refuse(request, expected) ?? at;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
   late(request: UpstreamRequest, caller: AppCall): Problem {
-    const { apps, observer, fraction } = this.#options;
+    const { apps, observer, fraction, config } = this.#options;
     const { app, priority } = caller;
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
       observer.refused(apps.labelOf(app), "deadline", true);
-    const isObserving = this.config.mode === "observe";
-    const why = isObserving ? IN_FLIGHT : this.#expect(request, [caller], request);
+    // While the budget is only observed, only the calls in flight hold a call back.
+    const why: Expectation =
+      config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], request);
     const { code, details } = refusalOf(why, app, fraction());
     return new Problem(code, { ...details, late: true });
   }
@@ -154,9 +122,7 @@ export class Admission {
   isHopeless(request: UpstreamRequest): boolean {
     const situation = this.situation();
     const latest = situation.now + this.leftMs(request);
-    return chargesOf(request).every(
-      (charge) => new Forecast(situation, { ...charge, isDue: true }).earliest() > latest,
-    );
+    return chargesOf(request).every((charge) => earliest(situation, { ...charge, isDue: true }, []) > latest);
   }
 
   leftMs({ waiting }: UpstreamRequest): number {
@@ -169,18 +135,13 @@ export class Admission {
     charges: [AppCall, ...AppCall[]],
     waiting?: UpstreamRequest,
     takenAt?: number,
-  ): Expectation & Partial<Pick<Stop, "mayWait">> {
+  ): Expectation {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
     const situation = this.situation();
     const all = charges.map((charge) => {
-      const isDue = takenAt !== undefined;
-      const forecast = new Forecast(
-        situation,
-        { ...charge, isDue },
-        this.#queued(charge.app, waiting, takenAt),
-      );
-      return this.#expectOf(charge.app, forecast, stop);
+      const planned = { ...charge, isDue: takenAt !== undefined };
+      return this.#expectOf(situation, planned, this.#queued(charge.app, waiting, takenAt), stop);
     });
     return all.reduce((a, b) => (b.forMs < a.forMs ? b : a));
   }
@@ -191,7 +152,7 @@ export class Admission {
     // What others told may have changed, and a caller that was told to come back is let in if that is possible at all.
     const queued = takenAt === undefined ? this.promises.queued() : [];
     let isBefore = true;
-    for (const { request, dueAt, enteredAt } of this.#waiting) {
+    for (const { request, dueAt, enteredAt } of this.#options.waiting) {
       if (request === call) isBefore = false;
       const [charge] = chargesOf(request);
       if (request !== call && (isBefore || charge.app !== app))
@@ -200,38 +161,34 @@ export class Admission {
     return queued;
   }
 
-  #expectOf(app: string, forecast: Forecast, stop: Stop | undefined): Expectation {
-    const { situation } = forecast;
+  #expectOf(situation: Situation, call: PlannedCall, queued: readonly Queued[], stop?: Stop): Expectation {
     const { now, state } = situation;
-    const at = forecast.earliest();
+    const at = earliest(situation, call, queued);
     const forMs = at - now;
-    if (stop !== undefined && (stop.until >= at || this.config.mode === "observe"))
+    if (stop !== undefined && (stop.until >= at || this.#options.config().mode === "observe"))
       return this.#pauseOf(stop);
     if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away" };
-    const dayAt = dayFreeAt(app, situation);
+    const dayAt = dayFreeAt(call.app, situation);
     if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
-    return { forMs, why: forMs > 0 && forecast.isHeldBack() ? "share" : "budget" };
+    return { forMs, why: forMs > 0 && isHeldBack(situation, call, queued) ? "share" : "budget" };
   }
 
-  #pauseOf({ until, cause, mayWait }: Stop): Expectation & Pick<Stop, "mayWait"> {
+  #pauseOf({ until, cause, mayWait }: Stop): Expectation {
     return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause, mayWait };
   }
 
-  #refuse(request: UpstreamRequest, expected: Expectation): Problem {
-    const { apps, fraction, observer, circuits } = this.#options;
+  /** @returns its problem; `undefined` if the budget is only observed. The API itself asks for pauses, so circuits refuse always. */
+  #refuse(request: UpstreamRequest, expected: Expectation): Problem | undefined {
+    const { apps, fraction, observer, circuits, config } = this.#options;
     const { why, cause } = expected;
     const [{ app }] = chargesOf(request);
+    const isEnforced = why === "cool-off" || config().mode === "enforce";
     const problem = refusalOf(expected, app, fraction());
-    observer.refused(apps.labelOf(app), why, this.#isEnforced(expected));
+    observer.refused(apps.labelOf(app), why, isEnforced);
     if (cause !== undefined) circuits.refused(cause);
     if (why === "budget" || why === "share")
       this.promises.promise(request, this.#now() + (problem.details.retryAfterSeconds ?? 0) * 1_000);
-    return problem;
-  }
-
-  /** The API itself asks for pauses, so circuits refuse calls in every mode. */
-  #isEnforced({ why }: Expectation): boolean {
-    return why === "cool-off" || this.config.mode === "enforce";
+    return isEnforced ? problem : undefined;
   }
 }
 

@@ -64,7 +64,7 @@ export class Budgets {
   readonly expect = (app: string, resource: Resource) => {
     const { budget, apps } = this.#options.current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
-    const expectation = this[originOf(resource)].calls.admission.expect({ app, priority, resource });
+    const expectation = this[originOf(resource)].calls.admission.expect({ app, priority }, resource);
     const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
     const refusal = isRefused ? refusalOf(expectation, app, 0).code : undefined;
     return { waitMs: expectation.forMs, why: expectation.why, refusal };

@@ -11,13 +11,17 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
-import { Admission, type CallsConfig, type CallsOptions } from "./admission.ts";
-import { Forecast } from "./fairness/forecast.ts";
+import { Admission } from "./admission.ts";
+import type { Circuits } from "./circuits/circuits.ts";
+import { earliest } from "./fairness/forecast.ts";
 import { isBefore, type Rank, rankOf } from "./fairness/order.ts";
 import type { WaitingCall } from "./fairness/promises.ts";
 import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
+import type { PartOptions } from "./origin-budget.ts";
 import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./throttled.ts";
+
+type CallsOptions = PartOptions & { readonly circuits: Circuits };
 
 /** A call that waits. */
 interface Entry extends WaitingCall {
@@ -64,17 +68,17 @@ export class Calls {
   /** Before this instant, no call that waits can go. */
   #nextAt = Number.POSITIVE_INFINITY;
 
-  constructor(options: CallsOptions, config: CallsConfig) {
+  constructor(options: CallsOptions) {
     this.#options = options;
     this.#now = options.clock.monotonic;
-    this.admission = new Admission(options, config, this.#waiting, this.#inFlight);
-    this.configure(config);
+    this.admission = new Admission({ ...options, waiting: this.#waiting, inFlight: this.#inFlight });
+    this.configure();
     options.limiter.onChange(() => this.#askAgain());
-    options.circuits.onChange(() => {
+    options.circuits.changed = () => {
       for (const entry of this.#waiting)
         if (options.circuits.stopOf(entry.request) !== undefined) this.#refuse(entry);
       this.#startJobs();
-    });
+    };
   }
 
   /** Sends a call when it is its turn. See `Throttled`. */
@@ -108,9 +112,12 @@ export class Calls {
     return this.#bottleneck.counts().EXECUTING ?? 0;
   }
 
-  configure(next: CallsConfig): void {
-    this.admission.config = next;
-    this.#bottleneck.updateSettings({ maxConcurrent: next.concurrency, minTime: this.#spacingMs() });
+  /** Applies new settings. */
+  configure(): void {
+    const { windows, spacingMs, concurrency } = this.#options.config();
+    const shortest = windows.reduce((a, b) => (b.windowMs < a.windowMs ? b : a));
+    const minTime = Math.min(spacingMs, shortest.windowMs / shortest.limit / 2);
+    this.#bottleneck.updateSettings({ maxConcurrent: concurrency, minTime });
     this.#askAgain();
   }
 
@@ -124,13 +131,7 @@ export class Calls {
   }
 
   #isObserving(): boolean {
-    return this.admission.config.mode === "observe";
-  }
-
-  #spacingMs(): number {
-    const { windows, spacingMs } = this.admission.config;
-    const shortest = windows.reduce((a, b) => (b.windowMs < a.windowMs ? b : a));
-    return Math.min(spacingMs, shortest.windowMs / shortest.limit / 2);
+    return this.#options.config().mode === "observe";
   }
 
   // A call waits.
@@ -217,7 +218,7 @@ export class Calls {
       this.#isStarting = false;
       if (this.#closedBecause !== undefined) return;
       this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
-      const most = this.#isBlocked() ? 0 : Math.min(this.admission.config.concurrency, this.#waiting.size);
+      const most = this.#isBlocked() ? 0 : Math.min(this.#options.config().concurrency, this.#waiting.size);
       for (; this.#jobs < most; this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
       this.#wake();
     });
@@ -332,7 +333,7 @@ export class Calls {
     const isFirst = call.priority === "interactive" && inFlight.usedBy(call.app) < inFlight.of(call.app);
     if (!isFirst && remaining <= Math.min(1, limit - 1)) return false;
     const before = this.admission.promises.overdue(Math.min(now, dueAt));
-    const at = new Forecast(situation, call, before).earliest();
+    const at = earliest(situation, call, before);
     if (at > now) this.#nextAt = Math.min(this.#nextAt, at);
     return at <= now;
   }
@@ -358,7 +359,6 @@ export class Calls {
     };
     this.#inFlight.add(permit);
     observer.departed(apps.labelOf(permit.request.app), request.cause, startedAt - enteredAt);
-    if (request.cause !== "retry") circuits.departed();
     try {
       return await send(settle, permit);
     } finally {

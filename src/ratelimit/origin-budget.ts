@@ -1,35 +1,70 @@
 /** The budget of an origin: its limiter, its circuits and its calls. */
-import type { Resource } from "../interface/resources.ts";
+import type { Config } from "../config/config.ts";
+import type { OriginName, Resource } from "../interface/resources.ts";
+import type { Clock } from "../process/clock.ts";
 import { memoize } from "../process/memoize.ts";
-import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
-import type { CallsConfig, CallsOptions } from "./admission.ts";
+import { type Cause, type Observer, OTHER_APP, PRIORITIES, type RefusalReason } from "../telemetry/events.ts";
+import type { Apps } from "./apps.ts";
 import { Calls } from "./calls.ts";
-import { type CircuitRules, Circuits, type CircuitsOptions } from "./circuits/circuits.ts";
-import { sharesOf } from "./fairness/shares.ts";
+import { Circuits } from "./circuits/circuits.ts";
+import type { SharedCircuits } from "./circuits/redis-circuits.ts";
+import { type ShareOfWindow, sharesOf } from "./fairness/shares.ts";
 import type { Limiter, LimiterConfig, WindowState } from "./limiter.ts";
-import { type ShareOfWindow, windowOverview } from "./overview.ts";
 import { retryAfterSeconds } from "./refusals.ts";
 import type { Throttled } from "./throttled.ts";
 
-export type BudgetConfig = CallsConfig & LimiterConfig & CircuitRules;
-export type BudgetOptions = Omit<CallsOptions, "circuits"> & CircuitsOptions;
+/** The settings of an origin's budget. `maxCoolOffMs`: the longest pause; a longer `Retry-After` of the upstream is cut to it. */
+export type BudgetConfig = LimiterConfig &
+  Pick<Config["budget"], "concurrency" | "spacingMs" | "mode" | "reserve" | "replicas" | "maxCoolOffMs">;
+
+export interface BudgetOptions {
+  readonly origin: OriginName;
+  readonly limiter: Limiter;
+  /** `undefined`: there are no other replicas. */
+  readonly shared: SharedCircuits | undefined;
+  readonly apps: Apps;
+  readonly clock: Clock;
+  /** From 0 up to 1: jitter. */
+  readonly fraction: () => number;
+  /** Changes when the upstream's credentials do. */
+  readonly keyVersion: () => number;
+  /** Each `app` is a metric label. */
+  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> & {
+    /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
+    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+    /** A call departs. It is charged to the app. */
+    readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
+  };
+}
+
+/** What the parts of a budget need: its settings may change at any time. */
+export interface PartOptions extends BudgetOptions {
+  readonly config: () => BudgetConfig;
+}
 
 /** Every response shows what is left. To save time, it is computed only this often, and after each call. */
 const VIEW_MS = 500;
+/** An overview shows when this many spent calls are free again. */
+const COME_BACK = [1, 10, 100];
 
 export class Budget {
   readonly limiter: Limiter;
   readonly circuits: Circuits;
   readonly calls: Calls;
-  readonly #options: BudgetOptions;
+  readonly #clock: Clock;
+  readonly #origin: OriginName;
+  #config: BudgetConfig;
   /** What callers see of the windows, read at an instant. */
   #view: ReturnType<typeof viewOf> | undefined;
 
   constructor(options: BudgetOptions, config: BudgetConfig) {
-    this.#options = options;
+    this.#clock = options.clock;
+    this.#origin = options.origin;
+    this.#config = config;
+    const part = { ...options, config: () => this.#config };
     this.limiter = options.limiter;
-    this.circuits = new Circuits(options, config);
-    this.calls = new Calls({ ...options, circuits: this.circuits }, config);
+    this.circuits = new Circuits(part);
+    this.calls = new Calls({ ...part, circuits: this.circuits });
   }
 
   readonly run: Throttled = (request, send) =>
@@ -62,16 +97,15 @@ export class Budget {
   /** The state for operators, with times in milliseconds. */
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
   overview() {
-    const { origin, clock } = this.#options;
     const { mode, hasSlot, windows } = this.limiter.state();
-    const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = this.calls.admission.expect({ app: OTHER_APP, priority: "interactive", resource });
+    const resource = this.#origin === "images" ? "images" : "listings";
+    const { forMs, why } = this.calls.admission.expect({ app: OTHER_APP, priority: "interactive" }, resource);
     return {
       mode,
       hasSlot,
       queue: this.queue(),
       circuits: this.circuits.overview(),
-      windows: windows.map((window) => windowOverview(window, clock.monotonic())),
+      windows: windows.map((window) => windowOverview(window, this.#clock.monotonic())),
       /** How long the call of an unlisted app would wait now, and for what. */
       predictedWaitMs: Math.round(forMs),
       waitsFor: forMs > 0 ? why : null,
@@ -79,14 +113,14 @@ export class Budget {
   }
 
   configure(config: BudgetConfig): void {
+    this.#config = config;
     this.limiter.configure(config);
-    this.circuits.rules = config;
-    this.calls.configure(config);
+    this.calls.configure();
     this.#view = undefined;
   }
 
   #viewed(): ReturnType<typeof viewOf> {
-    const now = this.#options.clock.monotonic();
+    const now = this.#clock.monotonic();
     if (this.#view === undefined || now >= this.#view.until) this.#view = viewOf(this.calls, now);
     return this.#view;
   }
@@ -97,4 +131,31 @@ function viewOf(calls: Calls, now: number) {
   const situation = calls.admission.situation();
   const { windows } = situation.state;
   return { until: now + VIEW_MS, windows, sharesOf: memoize((app) => sharesOf(app, situation)) };
+}
+
+/**
+ * A window for operators. While Redis is away, `spent` of a window's state counts only the calls of this replica's own purse.
+ * `byApp` also has the calls before that, so the larger number is shown.
+ */
+// oxlint-disable-next-line typescript/explicit-function-return-type
+function windowOverview({ name, limit, windowMs, remaining, freeAt, ...state }: WindowState, now: number) {
+  const byApp = [...state.byApp].filter(([, sent]) => sent > 0).toSorted(([, a], [, b]) => b - a);
+  const named = byApp.reduce((sum, [, sent]) => sum + sent, 0);
+  const spent = Math.max(state.spent, named);
+  return {
+    name,
+    limit,
+    windowMs,
+    spent,
+    remaining,
+    /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
+    comesBack: COME_BACK.flatMap((calls) => {
+      const at = freeAt[calls - 1];
+      return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
+    }),
+    /** Calls that count now, by app, the app with most calls first. */
+    byApp: Object.fromEntries(byApp),
+    /** The calls that only other processes can make. */
+    heldBack: Math.max(0, limit - spent - remaining),
+  };
 }

@@ -9,6 +9,8 @@ export interface Expectation {
   readonly why: Exclude<RefusalReason, "deadline">;
   /** What opened the circuit, if `why` is `cool-off`. */
   readonly cause?: CircuitCause | undefined;
+  /** False: the circuit refuses the call immediately. */
+  readonly mayWait?: boolean;
 }
 
 /** Longest `Retry-After`. */

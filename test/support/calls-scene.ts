@@ -2,8 +2,7 @@
 import { onTestFinished } from "vitest";
 
 import { Apps, type ListedApp } from "../../src/ratelimit/apps.ts";
-import type { CallsConfig } from "../../src/ratelimit/admission.ts";
-import { Budget } from "../../src/ratelimit/origin-budget.ts";
+import { Budget, type BudgetConfig } from "../../src/ratelimit/origin-budget.ts";
 import type { SharedCircuits } from "../../src/ratelimit/circuits/redis-circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
@@ -15,7 +14,7 @@ import { waitingOf } from "./waiting.ts";
 export const SECOND = 1_000;
 export const MINUTE = 60_000;
 
-export interface SceneOptions extends Partial<Omit<CallsConfig, "windows">> {
+export interface SceneOptions extends Partial<Omit<BudgetConfig, "windows">> {
   readonly listed?: readonly ListedApp[];
   readonly windows?: readonly Omit<RateWindow, "name">[];
   readonly clock?: FakeClock;

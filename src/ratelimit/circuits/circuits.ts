@@ -12,15 +12,13 @@
  */
 import { LRUCache } from "lru-cache";
 
-import type { OriginName } from "../../interface/resources.ts";
-import { atMostEvery, type Clock } from "../../process/clock.ts";
-import type { Observer } from "../../telemetry/events.ts";
-import type { RateWindow } from "../../usage/rate-window.ts";
+import { atMostEvery } from "../../process/clock.ts";
+import type { PartOptions } from "../origin-budget.ts";
 import type { SendEnd, UpstreamRequest } from "../throttled.ts";
 import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./failures.ts";
 import { outageName, outageOf } from "./outage-of-circuit.ts";
 import { probeIntervalMs } from "./probes.ts";
-import type { OpenCircuit, SharedCircuits } from "./redis-circuits.ts";
+import type { OpenCircuit } from "./redis-circuits.ts";
 
 /** A call as far as circuits are concerned. The query identifies the question. */
 export type CircuitCall = Pick<UpstreamRequest, "resource" | "query" | "cause">;
@@ -31,24 +29,6 @@ export interface Stop {
   readonly cause: CircuitCause;
   /** A probe will end soon, or the upstream named a time. Otherwise the call is refused immediately. */
   readonly mayWait: boolean;
-}
-
-export interface CircuitRules {
-  /** The longest pause. A longer `Retry-After` of the upstream is cut to it. */
-  readonly maxCoolOffMs: number;
-  readonly windows: readonly RateWindow[];
-}
-
-export interface CircuitsOptions {
-  readonly origin: OriginName;
-  /** `undefined`: there are no other replicas. */
-  readonly shared: SharedCircuits | undefined;
-  readonly clock: Pick<Clock, "monotonic">;
-  /** From 0 up to 1: jitter. */
-  readonly fraction: () => number;
-  /** Changes when the upstream's credentials do. */
-  readonly keyVersion: () => number;
-  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder">;
 }
 
 /** The shortest pause that the upstream can ask for. */
@@ -74,8 +54,9 @@ export class Circuits {
    * before, and when an operator tries the circuits.
    */
   probeWanted = (): void => undefined;
-  rules: CircuitRules;
-  readonly #options: CircuitsOptions;
+  /** It is called when the circuits have changed. */
+  changed = (): void => undefined;
+  readonly #options: PartOptions;
   readonly #now: () => number;
   readonly #open = new Map<CircuitScope, OpenCircuit>();
   readonly #lastCalls = new LastCalls();
@@ -87,23 +68,16 @@ export class Circuits {
   #unlogged = { refusedCalls: 0, refusedCallers: 0 };
   /** Logs refused credentials: immediately, then once a minute with the counts. */
   readonly #logRefused: () => void;
-  #changed = (): void => undefined;
 
-  constructor(options: CircuitsOptions, rules: CircuitRules) {
+  constructor(options: PartOptions) {
     this.#options = options;
     this.#now = options.clock.monotonic;
-    this.rules = rules;
     this.#refusedKey = options.keyVersion();
     this.#logRefused = atMostEvery(LOG_EVERY_MS, this.#now, () => {
       options.observer.warn(CREDENTIALS_REFUSED, this.#unlogged);
       this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
     });
     options.shared?.subscribe((scope, circuit) => this.#receive(scope, circuit));
-  }
-
-  /** Calls back when the circuits have changed. One listener. */
-  onChange(listener: () => void): void {
-    this.#changed = listener;
   }
 
   /** Why a call may not go now; `undefined`: it may. The circuits of the origin and of the resource both apply. */
@@ -131,10 +105,14 @@ export class Circuits {
     return mayProbe ? undefined : { until: now + 1_000, cause, mayWait: false };
   }
 
-  /** A call that no circuit stops departs. @returns what `ended` must know: the scopes of which it is the probe, and its key */
+  /**
+   * A call that no circuit stops departs. It adds to the retry budget, unless it is a retry.
+   * @returns what `ended` must know: the scopes of which it is the probe, and its key
+   */
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
   begin(call: CircuitCall) {
     const now = this.#now();
+    if (call.cause !== "retry") this.#retries = Math.min(MOST_RETRIES, this.#retries + RETRIES);
     const probeOf = this.#openFor(call).map(([scope]) => scope);
     for (const scope of probeOf)
       this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
@@ -142,38 +120,36 @@ export class Circuits {
   }
 
   /** A call has ended. */
-  ended(call: CircuitCall, end: SendEnd, sent: ReturnType<Circuits["begin"]>): void {
-    const isRefused = kindOf(end) === "credentials";
-    const isKeyOld = sent.keyVersion !== this.#options.keyVersion();
-    if (isRefused && !isKeyOld) {
-      this.#refusedKey = sent.keyVersion;
-      this.#unlogged.refusedCalls++;
-      this.#logRefused();
-    }
-    if (typeof end.status === "number" && end.status < 500 && !isRefused)
-      this.#answered.set(call.query, true);
-    // A refusal of the previous key says nothing about this one.
-    if (this.#learn(call, isRefused && isKeyOld ? { ...end, status: "given-up" } : end, sent.probeOf))
-      this.#changed();
-  }
-
-  /** @returns whether a circuit has changed */
-  #learn(call: CircuitCall, end: SendEnd, probeOf: readonly CircuitScope[]): boolean {
+  ended(call: CircuitCall, end: SendEnd, { probeOf, keyVersion }: ReturnType<Circuits["begin"]>): void {
     const now = this.#now();
-    const kind = kindOf(end);
     const forMs = end.slowDown?.forMs;
+    const kind = this.#learnKey(call, end, keyVersion);
     const probed = probeOf.filter((scope) => this.#open.has(scope));
     const cause = this.#lastCalls.ended(call, kind, now);
     for (const scope of probed) this.#probeEnded(scope, kind, forMs);
     if (probed.length > 0 && kind !== "unknown") this.#shiftOthers(probed, kind === "answered");
-    if (cause === undefined) return probed.length > 0;
-    const scope = CAUSES[cause].stops === "origin" ? "origin" : call.resource;
+    const scope = cause !== undefined && CAUSES[cause].stops === "origin" ? "origin" : call.resource;
     const open = this.#open.get(scope);
-    if (open !== undefined && probed.includes(scope)) return true;
     // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
     const isNew = forMs !== undefined || now >= (open?.until ?? 0);
-    if (isNew) this.#openAs(scope, cause, forMs, false);
-    return isNew || probed.length > 0;
+    const opens = cause !== undefined && isNew && (open === undefined || !probed.includes(scope));
+    if (opens) this.#openAs(scope, cause, forMs, false);
+    if (opens || probed.length > 0) this.changed();
+  }
+
+  /** Learns whether the upstream accepts our key. @returns the kind of the end */
+  #learnKey({ query }: CircuitCall, end: SendEnd, keyVersion: number): ReturnType<typeof kindOf> {
+    const kind = kindOf(end);
+    if (kind !== "credentials") {
+      if (typeof end.status === "number" && end.status < 500) this.#answered.set(query, true);
+      return kind;
+    }
+    // A refusal of the previous key says nothing about this one.
+    if (keyVersion !== this.#options.keyVersion()) return "unknown";
+    this.#refusedKey = keyVersion;
+    this.#unlogged.refusedCalls++;
+    this.#logRefused();
+    return kind;
   }
 
   #probeEnded(scope: CircuitScope, kind: ReturnType<typeof kindOf>, forMs: number | undefined): void {
@@ -193,7 +169,7 @@ export class Circuits {
     const now = this.#now();
     for (const [scope, circuit] of this.#atIntervals()) {
       if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
-      const next = now + probeIntervalMs(circuit, now, this.rules.windows);
+      const next = now + probeIntervalMs(circuit, now, this.#options.config().windows);
       if (isBack) this.#halfOpen(scope);
       else this.#change(scope, { until: Math.max(circuit.until, next) });
     }
@@ -209,17 +185,17 @@ export class Circuits {
    * @param isProbe the call that opens it was its probe, which has failed
    */
   #openAs(scope: CircuitScope, cause: CircuitCause, forMs: number | undefined, isProbe: boolean): void {
-    const { fraction } = this.#options;
+    const { fraction, config } = this.#options;
+    const { windows, maxCoolOffMs } = config();
     const now = this.#now();
     const before = this.#open.get(scope);
     const openedAt = before?.cause === cause ? before.openedAt : now;
     const isAlone = this.#atIntervals().every(([other]) => other === scope);
-    const interval =
-      probeIntervalMs({ cause, openedAt }, now, this.rules.windows) * (isAlone ? 1 : OTHERS_FIRST);
+    const interval = probeIntervalMs({ cause, openedAt }, now, windows) * (isAlone ? 1 : OTHERS_FIRST);
     // Intervals count from the start of the probe, which may have waited long for its answer.
     const from = (isProbe ? before?.probedAt : undefined) ?? now;
     const next = Math.max(now, from + Math.ceil(interval * (1 + fraction() / 20)));
-    const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), this.rules.maxCoolOffMs);
+    const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), maxCoolOffMs);
     const until = forMs === undefined ? next : now + Math.ceil(asked);
     const longest = isProbe ? until : Math.max(until, before?.until ?? 0);
     this.#set(scope, { cause, openedAt, until: longest, isAsked: forMs !== undefined });
@@ -243,7 +219,7 @@ export class Circuits {
     const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());
     this.#set(scope, own, false);
     if (circuit?.cause === "credentials") this.#refusedKey = keyVersion();
-    this.#changed();
+    this.changed();
   }
 
   /**
@@ -268,7 +244,7 @@ export class Circuits {
     const scopes = [...this.#open.keys()];
     for (const scope of scopes) this.#halfOpen(scope);
     if (scopes.length > 0) {
-      this.#changed();
+      this.changed();
       this.probeWanted();
     }
     return scopes;
@@ -292,11 +268,6 @@ export class Circuits {
     if (this.#retries < 1) return false;
     this.#retries -= 1;
     return true;
-  }
-
-  /** A call departs that is not a retry. It adds to the retry budget. */
-  departed(): void {
-    this.#retries = Math.min(MOST_RETRIES, this.#retries + RETRIES);
   }
 
   /** A caller was refused because of a circuit. */

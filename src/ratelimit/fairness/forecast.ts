@@ -21,126 +21,97 @@ const ROUNDED_MS = 1_000;
 /** If more permits become free one after the other, only some of these instants are looked at. */
 const MOST_INSTANTS = 200;
 
-/** Another app, and its calls that may go before the call. */
-interface Other {
-  readonly queued: readonly Queued[] | undefined;
-  /** How many calls it asks for in a minute. */
-  readonly asked: number;
-  readonly used: number;
-  readonly share: number;
+/**
+ * The first instant at which a call is likely to get a permit and takes it from no caller that was told to come back.
+ * @param queued the calls that may go before the call
+ */
+export function earliest(situation: Situation, call: PlannedCall, queued: readonly Queued[]): number {
+  const { now, windows } = situation;
+  const aheadAt = aheadOf(situation, call, queued);
+  /** For each window, whether permits are missing at an instant. */
+  const lacksAt = (at: number): boolean[] =>
+    windows.map((shares) => {
+      const { all, ofApp, ofIds } = aheadAt(at, shares.window.spanMs);
+      return Math.round(all) + 1 + shares.leave(call, at, ofApp, ofIds) > shares.freeAt(at);
+    });
+  const start = Math.max(now, dayFreeAt(call.app, situation));
+  const promised = queued.filter(
+    ({ app, priority, from }) => app === call.app && priority === call.priority && from > now,
+  );
+  const tight = promised.map(({ from }) => ({ from, lacks: lacksAt(from) }));
+  const isFree = (at: number): boolean => {
+    const lacks = lacksAt(at);
+    const wouldLose = (index: number, spanMs: number): boolean =>
+      tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + spanMs);
+    return windows.every(({ window }, index) => lacks[index] === false && !wouldLose(index, window.spanMs));
+  };
+  // The permits of the calls before it are free again a window later.
+  const freed = windows.flatMap((shares) => [
+    ...shares.instants(),
+    ...queued.map(({ dueAt }) => dueAt + shares.window.spanMs),
+  ]);
+  const later = freed.filter((at) => at > start).toSorted((a, b) => a - b);
+  const step = Math.ceil(later.length / MOST_INSTANTS);
+  const instants = [start, ...later.filter((_, index) => (index + 1) % step === 0)];
+  return instants.find(isFree) ?? (later.at(-1) ?? start) + 1_000;
 }
 
-export class Forecast {
-  readonly situation: Situation;
-  readonly #call: PlannedCall;
-  readonly #queued: readonly Queued[];
-  readonly #urgent: readonly Queued[];
-  /** The calls that are as urgent, by app. */
-  readonly #equal: ReadonlyMap<string, readonly Queued[]>;
-  readonly #listed: readonly Other[];
-  readonly #ids: readonly Other[];
+/** Whether a call waits because its app has used up its share. */
+export function isHeldBack(situation: Situation, call: PlannedCall, queued: readonly Queued[]): boolean {
+  const { now, windows } = situation;
+  const aheadAt = aheadOf(situation, call, queued);
+  return windows.some((shares) => {
+    const { remaining, spanMs } = shares.window;
+    const { ofApp, ofIds } = aheadAt(now, spanMs);
+    return shares.isLong
+      ? remaining > 0 && remaining <= shares.leave(call, now, ofApp, ofIds)
+      : shares.isBeyond(call.app, now, ofApp, ofIds);
+  });
+}
 
-  /** @param queued the calls that may go before the call */
-  constructor(situation: Situation, call: PlannedCall, queued: readonly Queued[] = []) {
-    const rank = ({ priority }: AppCall): number => PRIORITIES.indexOf(priority);
-    this.situation = situation;
-    this.#call = call;
-    this.#queued = queued;
-    this.#urgent = queued.filter((one) => rank(one) < rank(call));
-    const equal = queued.filter((one) => one.priority === call.priority);
-    this.#equal = Map.groupBy(equal, ({ app }) => app);
-    const { turns, apps, asked } = situation;
-    const others = new Set([...asked.keys(), ...this.#equal.keys()]);
-    others.delete(call.app);
-    const ofApps = (isListed: boolean): Other[] =>
-      [...others]
-        .filter((app) => apps.isListed(app) === isListed)
-        .map((app) => {
-          const share = turns.of(app);
-          const used = turns.usedParts(app)[1] * share;
-          return { queued: this.#equal.get(app), asked: asked.get(app) ?? 0, used, share };
-        });
-    this.#listed = ofApps(true);
-    this.#ids = ofApps(false);
-  }
-
-  /** The first instant at which the call is likely to get a permit and takes it from no caller that was told to come back. */
-  earliest(): number {
-    const { now, windows } = this.situation;
-    const start = Math.max(now, dayFreeAt(this.#call.app, this.situation));
-    const promised = (this.#equal.get(this.#call.app) ?? []).filter(({ from }) => from > now);
-    const tight = promised.map(({ from }) => ({ from, lacks: this.#lacksAt(from) }));
-    const isFree = (at: number): boolean => {
-      const lacks = this.#lacksAt(at);
-      const wouldLose = (index: number, spanMs: number): boolean =>
-        tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + spanMs);
-      return windows.every(({ window }, index) => lacks[index] === false && !wouldLose(index, window.spanMs));
-    };
-    const freed = windows.flatMap((shares) => shares.instants());
-    // The permits of these calls are free again a window later.
-    const again = windows.flatMap(({ window: { spanMs } }) =>
-      this.#queued.map(({ dueAt }) => dueAt + spanMs),
-    );
-    const later = [...freed, ...again].filter((at) => at > start).toSorted((a, b) => a - b);
-    const step = Math.ceil(later.length / MOST_INSTANTS);
-    const instants = [start, ...later.filter((_, index) => (index + 1) % step === 0)];
-    return instants.find(isFree) ?? (later.at(-1) ?? start) + 1_000;
-  }
-
-  /** Whether the call waits because its app has used up its share. */
-  isHeldBack(): boolean {
-    const { now, windows } = this.situation;
-    return windows.some((shares) => {
-      const { remaining, spanMs } = shares.window;
-      const { ofApp, ofIds } = this.#aheadAt(now, spanMs);
-      return shares.isLong
-        ? remaining > 0 && remaining <= shares.leave(this.#call, now, ofApp, ofIds)
-        : shares.isBeyond(this.#call.app, now, ofApp, ofIds);
-    });
-  }
-
-  /** For each window, whether permits are missing at an instant. */
-  #lacksAt(at: number): boolean[] {
-    return this.situation.windows.map((shares) => {
-      const { all, ofApp, ofIds } = this.#aheadAt(at, shares.window.spanMs);
-      return Math.round(all) + 1 + shares.leave(this.#call, at, ofApp, ofIds) > shares.freeAt(at);
-    });
-  }
-
-  /** How many calls that go before the call count at an instant: all, those of its app, and those of all unlisted ids. */
-  #aheadAt(at: number, spanMs: number): Record<"all" | "ofApp" | "ofIds", number> {
-    const { turns, apps, now } = this.situation;
-    const { app } = this.#call;
-    const dueOf = (queued: readonly Queued[] = []): number => {
+/** @returns how many calls that go before a call count at an instant: all, those of its app, and those of all unlisted ids */
+// oxlint-disable-next-line typescript/explicit-function-return-type
+function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queued: readonly Queued[]) {
+  const urgency = PRIORITIES.indexOf(call.priority);
+  const urgent = queued.filter(({ priority }) => PRIORITIES.indexOf(priority) < urgency);
+  const equal = Map.groupBy(
+    queued.filter(({ priority }) => priority === call.priority),
+    ({ app }) => app,
+  );
+  const others = [...new Set([...asked.keys(), ...equal.keys()])].filter((app) => app !== call.app);
+  const rivals = Map.groupBy(
+    others.map((app) => ({ app, share: turns.of(app), used: turns.usedBy(app) })),
+    ({ app }) => (apps.isListed(app) ? "listed" : "ids"),
+  );
+  return (at: number, spanMs: number) => {
+    const dueOf = (calls: readonly Queued[] = []): number => {
       let sum = 0;
-      for (const { from, dueAt, weight } of queued)
+      for (const { from, dueAt, weight } of calls)
         if (from <= at + ROUNDED_MS && dueAt > at - spanMs) sum += weight;
       return sum;
     };
     // A call that is due goes before calls that come later.
-    const minutes = this.#call.isDue === true ? 0 : Math.min(at - now, spanMs) / 60_000;
+    const minutes = call.isDue === true ? 0 : Math.min(at - now, spanMs) / 60_000;
     /** The calls of others that go before their app, or their group, has used this part of its share. */
-    const before = (part: number, others: readonly Other[]): number => {
+    const before = (part: number, kind: "listed" | "ids"): number => {
       let sum = 0;
-      for (const { queued, asked, used, share } of others)
+      for (const { app, share, used } of rivals.get(kind) ?? []) {
         // Other apps go on asking.
-        sum += within(
-          Math.max(dueOf(queued), asked * minutes),
-          Math.floor(part * share - used + ROUNDING) + 1,
-        );
+        const likely = Math.max(dueOf(equal.get(app)), (asked.get(app) ?? 0) * minutes);
+        sum += within(likely, Math.floor(part * share - used + ROUNDING) + 1);
+      }
       return sum;
     };
-    const ofApp = dueOf(this.#equal.get(app));
-    const urgent = dueOf(this.#urgent);
-    if (apps.isListed(app)) {
-      const [part] = turns.usedParts(app, ofApp);
-      const ofIds = within(before(Number.POSITIVE_INFINITY, this.#ids), turns.callsOfIdsUpTo(part));
-      return { all: urgent + ofApp + before(part, this.#listed) + ofIds, ofApp, ofIds };
+    const ofApp = dueOf(equal.get(call.app));
+    const [part, partOfOwn] = turns.usedParts(call.app, ofApp);
+    if (apps.isListed(call.app)) {
+      const ofIds = within(before(Number.POSITIVE_INFINITY, "ids"), turns.callsOfIdsUpTo(part));
+      return { all: dueOf(urgent) + ofApp + before(part, "listed") + ofIds, ofApp, ofIds };
     }
-    const ofIds = ofApp + before(turns.usedParts(app, ofApp)[1], this.#ids);
-    const [part] = turns.usedParts(app, ofApp, ofIds);
-    return { all: urgent + ofIds + before(part, this.#listed), ofApp, ofIds };
-  }
+    const ofIds = ofApp + before(partOfOwn, "ids");
+    const [partOfGroup] = turns.usedParts(call.app, ofApp, ofIds);
+    return { all: dueOf(urgent) + ofIds + before(partOfGroup, "listed"), ofApp, ofIds };
+  };
 }
 
 function within(most: number, calls: number): number {

@@ -6,7 +6,8 @@
  */
 import { PRIORITIES } from "../../telemetry/events.ts";
 import { queryHash } from "../../usage/ledger-line.ts";
-import type { Limiter, News, Told } from "../limiter.ts";
+import type { News, Told } from "../limiter.ts";
+import type { PartOptions } from "../origin-budget.ts";
 import { chargesOf, type UpstreamRequest } from "../throttled.ts";
 import type { Queued } from "./forecast.ts";
 
@@ -24,12 +25,9 @@ interface Promised extends Queued {
   readonly madeAt: number;
 }
 
-interface PromisesOptions {
-  readonly limiter: Limiter;
-  readonly clock: {
-    readonly monotonic: () => number;
-    readonly after: (delayMs: number, callback: () => void) => unknown;
-  };
+interface PromisesOptions extends Pick<PartOptions, "limiter" | "clock" | "config"> {
+  /** The calls that wait here. */
+  readonly waiting: ReadonlySet<WaitingCall>;
 }
 
 /** A promise that was not taken is forgotten this long after its instant. */
@@ -55,8 +53,6 @@ const ACTIVE_MS = 60_000;
 
 export class Promises {
   readonly #options: PromisesOptions;
-  readonly #waiting: ReadonlySet<WaitingCall>;
-  readonly #replicas: () => number;
   /** By the name of the call. */
   readonly #promised = new Map<string, Promised>();
   /** The instants of other replicas' promises that were taken here. The replica that made them may not know yet. */
@@ -69,11 +65,8 @@ export class Promises {
   /** The latest news was not empty, so the other replicas must be told when nothing waits any more. */
   #hasTold = false;
 
-  /** @param waiting the calls that wait here */
-  constructor(options: PromisesOptions, waiting: ReadonlySet<WaitingCall>, replicas: () => number) {
+  constructor(options: PromisesOptions) {
     this.#options = options;
-    this.#waiting = waiting;
-    this.#replicas = replicas;
   }
 
   /** Call it when a caller asks. @returns the instant for which the caller was told to come back, unless it is much too early */
@@ -83,14 +76,12 @@ export class Promises {
       this.#asked.set(app, { at: now, calls: this.#askedBy(app, now) + 1 });
     this.#forget();
     const name = nameOf(request);
-    const own = this.#promised.get(name);
-    const elsewhere = this.#elsewhere.promised.get(name);
-    if (own !== undefined) {
-      this.#promised.delete(name);
-      this.#learn(1);
-    } else if (elsewhere === undefined || isTaken(this.#taken, name, elsewhere)) return undefined;
-    else this.#taken.set(name, elsewhere.from);
-    const from = own?.from ?? elsewhere?.from ?? now;
+    const promised = this.#promised.has(name) ? this.#promised : this.#elsewhere.promised;
+    const from = promised.get(name)?.from;
+    if (from === undefined) return undefined;
+    promised.delete(name);
+    if (promised === this.#promised) this.#learn(1);
+    else this.#taken.set(name, from);
     return from <= now + EARLY_MS ? from : undefined;
   }
 
@@ -112,8 +103,7 @@ export class Promises {
     this.#forget();
     const queued = [...this.#elsewhere.waiting];
     if (this.#takenPart < FEW) return queued;
-    const elsewhere = [...this.#elsewhere.promised].filter(([name, one]) => !isTaken(this.#taken, name, one));
-    for (const [, one] of [...this.#promised, ...elsewhere])
+    for (const one of [...this.#promised.values(), ...this.#elsewhere.promised.values()])
       queued.push({ ...one, weight: this.#takenPart * this.weightOf(one.madeAt) });
     return queued;
   }
@@ -123,14 +113,13 @@ export class Promises {
     return this.#elsewhere.waiting.filter(({ dueAt }) => dueAt < before);
   }
 
-  /** Replicas have about the same number of new calls, so one that is new here stands for those of the others, too. */
+  /**
+   * Replicas that have anything to tell are assumed to have as many new calls as this one, so one that is new here stands for
+   * theirs, too.
+   */
   weightOf(madeAt: number): number {
-    return madeAt > this.#now() - KNOWN_MS ? this.#busyReplicas() : 1;
-  }
-
-  /** Replicas that have anything to tell are assumed to be asked as much as this one. */
-  #busyReplicas(): number {
-    return this.#elsewhere.isAnyoneBusy ? this.#replicas() : 1;
+    const isNew = madeAt > this.#now() - KNOWN_MS;
+    return isNew && this.#elsewhere.isAnyoneBusy ? this.#options.config().replicas : 1;
   }
 
   /** How many calls each active app has asked for in the last minute. Older ones count less. */
@@ -153,17 +142,20 @@ export class Promises {
     if (told === this.#told) return;
     this.#told = told;
     this.#elsewhere = heard(told);
-    for (const [name, one] of this.#promised)
-      if (isTaken(this.#elsewhere.taken, name, one) && this.#promised.delete(name)) this.#learn(1);
+    const { promised, taken } = this.#elsewhere;
+    for (const [name, { from }] of this.#promised)
+      if (isTaken(from, taken.get(name)) && this.#promised.delete(name)) this.#learn(1);
+    for (const [name, { from }] of promised)
+      if (isTaken(from, taken.get(name)) || isTaken(from, this.#taken.get(name))) promised.delete(name);
   }
 
   /** Tells the other replicas what waits and what was promised here. Repeats that at intervals while there is anything. */
   tell(): void {
-    if (this.#isTelling || this.#replicas() === 1) return;
+    if (this.#isTelling || this.#options.config().replicas === 1) return;
     this.#forget();
     const now = this.#now();
     const news: News[] = [];
-    for (const { request, dueAt } of [...this.#waiting].slice(0, MOST_NEWS)) {
+    for (const { request, dueAt } of [...this.#options.waiting].slice(0, MOST_NEWS)) {
       const [{ app, priority }] = chargesOf(request);
       news.push([priority, app, dueAt - now]);
     }
@@ -214,13 +206,12 @@ function heard({ at: toldAt, news }: Told) {
     else if (name === undefined) waiting.push({ app, priority, from: toldAt, dueAt: from, weight: 1 });
     else promised.set(name, { app, priority, from, dueAt: from, madeAt: 0, weight: 1 });
   }
-  for (const [name, one] of promised) if (isTaken(taken, name, one)) promised.delete(name);
   return { waiting, promised, taken, asked, isAnyoneBusy: news.length > 0 };
 }
 
 /** Whether this promise was taken, not an earlier one to the same caller. Instants from other replicas are not exact. */
-function isTaken(taken: ReadonlyMap<string, number>, name: string, { from }: Queued): boolean {
-  return from < (taken.get(name) ?? 0) + KNOWN_MS;
+function isTaken(from: number, takenFrom = 0): boolean {
+  return from < takenFrom + KNOWN_MS;
 }
 
 /** A caller that comes back is known by its app and its question. */

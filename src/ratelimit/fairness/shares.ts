@@ -3,7 +3,6 @@ import { memoize } from "../../process/memoize.ts";
 import type { Apps } from "../apps.ts";
 import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import { indexAfter } from "../limits/window-log.ts";
-import type { ShareOfWindow } from "../overview.ts";
 import type { AppCall } from "../throttled.ts";
 
 interface Facts {
@@ -246,6 +245,19 @@ class Shares {
     }
     return { listed, ids, group: listed > 0 ? Math.min(ids, listed) : ids };
   }
+}
+
+/** An app's share of one window of a budget, as callers, operators and metrics see it. */
+export interface ShareOfWindow {
+  /** The window as in the settings, e.g. `1m`, or `per-day` for the app's own daily limit. */
+  readonly name: string;
+  /** Requests, perhaps with a fraction. */
+  readonly limit: number;
+  readonly windowSeconds: number;
+  /** How many requests may be sent now, perhaps with a fraction. */
+  readonly remaining: number;
+  /** How long until more requests may be sent. */
+  readonly resetSeconds: number;
 }
 
 /** What an app has left of its share of each window, and of its `perDay`. */
