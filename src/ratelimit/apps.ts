@@ -42,7 +42,7 @@ export class Apps {
   #listed: ReadonlyMap<string, ListedApp> = new Map();
   /** When each unlisted id was last seen, least recently seen first. */
   readonly #seenAt = new Map<string, number>();
-  readonly #labelled = new Set<string>();
+  #labelled = new Set<string>();
   /** The `User-Agent` with which each app was seen first; empty if it sent none. */
   readonly #userAgents = new Map<string, string>();
 
@@ -88,7 +88,9 @@ export class Apps {
   configure(config: AppsConfig): void {
     this.#config = config;
     this.#listed = new Map(config.apps.map((app) => [app.id, app]));
-    this.#label();
+    const before = [...this.#labelled].filter((id) => !this.#listed.has(id));
+    const largest = config.apps.toSorted((a, b) => b.weight - a.weight).map(({ id }) => id);
+    this.#labelled = new Set([...largest, ...before].slice(0, config.metrics.apps));
   }
 
   #admit(id: string, now: number): string {
@@ -104,14 +106,6 @@ export class Apps {
     return id;
   }
 
-  #label(): void {
-    const { apps, metrics } = this.#config;
-    const before = [...this.#labelled].filter((id) => !this.#listed.has(id));
-    const largest = apps.toSorted((a, b) => b.weight - a.weight).map(({ id }) => id);
-    this.#labelled.clear();
-    for (const id of [...largest, ...before].slice(0, metrics.apps)) this.#labelled.add(id);
-  }
-
   #rememberUserAgent(app: string, userAgent: string): void {
     this.#userAgents.set(app, userAgent.slice(0, LONGEST_USER_AGENT));
     if (this.#userAgents.size > MOST_USER_AGENTS)
@@ -120,11 +114,8 @@ export class Apps {
 }
 
 function namedIn(appId: Header, userAgent: string | undefined): string {
-  return isName(appId) ? sanitised(appId.trim()) : productIn(userAgent ?? "");
-}
-
-function isName(appId: Header): appId is string {
-  return typeof appId === "string" && appId.trim() !== "";
+  const id = typeof appId === "string" ? appId.trim() : "";
+  return id === "" ? productIn(userAgent ?? "") : sanitised(id);
 }
 
 const productIn = memoize((userAgent) => {

@@ -28,15 +28,13 @@ export class Budgets {
 
   constructor(options: BudgetsOptions) {
     this.#options = options;
-    this.api = this.#create("api");
-    this.images = this.#create("images");
-  }
-
-  #create(origin: OriginName): Budget {
-    const { limiterOf, circuitsOf, current } = this.#options;
-    const config = budgetConfigOf(origin, current());
-    const [limiter, shared] = [limiterOf(origin, config), circuitsOf(origin)];
-    return new Budget({ ...this.#options, origin, limiter, shared }, config);
+    const create = (origin: OriginName): Budget => {
+      const config = budgetConfigOf(origin, options.current());
+      const [limiter, shared] = [options.limiterOf(origin, config), options.circuitsOf(origin)];
+      return new Budget({ ...options, origin, limiter, shared }, config);
+    };
+    this.api = create("api");
+    this.images = create("images");
   }
 
   /** Applies new settings. */
@@ -102,10 +100,9 @@ export class Budgets {
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
   readings() {
     const { listed, labelOf } = this.#options.apps;
-    const all = ORIGINS.map((origin) => [origin, this[origin]] as const);
     const ofWindows = (member: "limit" | "remaining") => () =>
-      all.flatMap(([origin, budget]) =>
-        budget.windows().map(({ name, [member]: calls }) => {
+      ORIGINS.flatMap((origin) =>
+        this[origin].windows().map(({ name, [member]: calls }) => {
           // Only the windows of the images have the origin in their label.
           const window = origin === "api" ? name : `${origin}/${name}`;
           return [{ window }, calls] as const;
@@ -124,7 +121,7 @@ export class Budgets {
       gateway_app_budget_limit: ofApps("limit"),
       gateway_app_budget_remaining: ofApps("remaining"),
       gateway_budget_known: () =>
-        Number(all.every(([, { limiter }]) => ["alone", "shared"].includes(limiter.state().mode))),
+        Number(ORIGINS.every((origin) => ["alone", "shared"].includes(this[origin].limiter.state().mode))),
       gateway_budget_slot: () => {
         const { hasSlot } = this.api.limiter.state();
         return hasSlot === undefined ? [] : Number(hasSlot);
@@ -134,11 +131,11 @@ export class Budgets {
         PRIORITIES.map((priority) => [{ priority }, sum(({ calls }) => calls.waiting(priority))] as const),
       // All possible circuits, so that each has a metric before it opens for the first time.
       gateway_circuit_state: () =>
-        all.flatMap(([origin, { circuits }]) => {
-          const states = new Map(circuits.overview().map(({ scope, state }) => [scope, state]));
+        ORIGINS.flatMap((origin) => {
+          const open = this[origin].circuits.overview();
           return scopesOf(origin).map((scope) => {
-            const state = CIRCUIT_STATES[states.get(scope) ?? "closed"];
-            return [{ circuit: circuitLabel(origin, scope) }, state] as const;
+            const { state = "closed" } = open.find((circuit) => circuit.scope === scope) ?? {};
+            return [{ circuit: circuitLabel(origin, scope) }, CIRCUIT_STATES[state]] as const;
           });
         }),
     } satisfies Partial<Readings>;

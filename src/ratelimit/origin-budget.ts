@@ -51,15 +51,13 @@ export class Budget {
   readonly limiter: Limiter;
   readonly circuits: Circuits;
   readonly calls: Calls;
-  readonly #clock: Clock;
-  readonly #origin: OriginName;
+  readonly #options: BudgetOptions;
   #config: BudgetConfig;
   /** What callers see of the windows, read at an instant. */
   #view: ReturnType<typeof viewOf> | undefined;
 
   constructor(options: BudgetOptions, config: BudgetConfig) {
-    this.#clock = options.clock;
-    this.#origin = options.origin;
+    this.#options = options;
     this.#config = config;
     const part = { ...options, config: () => this.#config };
     this.limiter = options.limiter;
@@ -97,15 +95,16 @@ export class Budget {
   /** The state for operators, with times in milliseconds. */
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
   overview() {
+    const { origin, clock } = this.#options;
     const { mode, hasSlot, windows } = this.limiter.state();
-    const resource = this.#origin === "images" ? "images" : "listings";
+    const resource = origin === "images" ? "images" : "listings";
     const { forMs, why } = this.calls.admission.expect({ app: OTHER_APP, priority: "interactive" }, resource);
     return {
       mode,
       hasSlot,
       queue: this.queue(),
       circuits: this.circuits.overview(),
-      windows: windows.map((window) => windowOverview(window, this.#clock.monotonic())),
+      windows: windows.map((window) => windowOverview(window, clock.monotonic())),
       /** How long the call of an unlisted app would wait now, and for what. */
       predictedWaitMs: Math.round(forMs),
       waitsFor: forMs > 0 ? why : null,
@@ -120,7 +119,7 @@ export class Budget {
   }
 
   #viewed(): ReturnType<typeof viewOf> {
-    const now = this.#clock.monotonic();
+    const now = this.#options.clock.monotonic();
     if (this.#view === undefined || now >= this.#view.until) this.#view = viewOf(this.calls, now);
     return this.#view;
   }
