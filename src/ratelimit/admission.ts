@@ -76,7 +76,7 @@ export class Admission {
 
   /** How long a new call would wait, and for what. */
   expect(charge: AppCall, resource: Resource): Expectation {
-    return this.#expect({ resource, query: "", cause: "miss" }, [charge]);
+    return this.#expect({ resource, query: "", cause: "miss" }, [charge], false);
   }
 
   /**
@@ -85,7 +85,7 @@ export class Admission {
    *   has waited long for Redis
    */
   plan(request: UpstreamRequest, takenAt?: number): number | Problem {
-    const expected = this.#expect(request, chargesOf(request), request, takenAt);
+    const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
     const { forMs, why, mayWait } = expected;
     // A caller that was told to come back is let in if that is possible at all.
     const factor = takenAt === undefined ? this.#factor : 1;
@@ -107,7 +107,7 @@ export class Admission {
       observer.refused(apps.labelOf(app), "deadline", true);
     // While the budget is only observed, only the calls in flight hold a call back.
     const why: Expectation =
-      config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], request);
+      config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], false);
     const { code, details } = refusalOf(why, app, fraction());
     return new Problem(code, { ...details, late: true });
   }
@@ -129,28 +129,23 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  /** How long a call would wait if the app that can send it first paid for it. @param waiting the call, if it waits already */
-  #expect(
-    call: CircuitCall,
-    charges: [AppCall, ...AppCall[]],
-    waiting?: UpstreamRequest,
-    takenAt?: number,
-  ): Expectation {
+  /** How long a call would wait if the app that can send it first paid for it. @param isDue its caller was told to come back now */
+  #expect(call: CircuitCall, charges: [AppCall, ...AppCall[]], isDue: boolean): Expectation {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
     const situation = this.situation();
     const all = charges.map((charge) => {
-      const planned = { ...charge, isDue: takenAt !== undefined };
-      return this.#expectOf(situation, planned, this.#queued(charge.app, waiting, takenAt), stop);
+      const planned = { ...charge, isDue };
+      return this.#expectOf(situation, planned, this.#queuedBefore(call, planned), stop);
     });
     return all.reduce((a, b) => (b.forMs < a.forMs ? b : a));
   }
 
   /** The calls that may go before a call: later ones of the same app do not. */
-  #queued(app: string, call: UpstreamRequest | undefined, takenAt: number | undefined): Queued[] {
+  #queuedBefore(call: CircuitCall, { app, isDue }: PlannedCall): Queued[] {
     const now = this.#now();
     // What others told may have changed, and a caller that was told to come back is let in if that is possible at all.
-    const queued = takenAt === undefined ? this.promises.queued() : [];
+    const queued = isDue ? [] : this.promises.queued();
     let isBefore = true;
     for (const { request, dueAt, enteredAt } of this.#options.waiting) {
       if (request === call) isBefore = false;

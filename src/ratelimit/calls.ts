@@ -9,12 +9,12 @@
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
-import { PRIORITIES, type Priority } from "../telemetry/events.ts";
+import type { Priority } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission } from "./admission.ts";
 import type { Circuits } from "./circuits/circuits.ts";
 import { earliest } from "./fairness/forecast.ts";
-import { isBefore, type Rank, rankOf } from "./fairness/order.ts";
+import { isBefore, type Rank, rankOf, urgencyOf } from "./fairness/order.ts";
 import type { WaitingCall } from "./fairness/promises.ts";
 import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
@@ -32,8 +32,9 @@ interface Entry extends WaitingCall {
 }
 
 /** The call that goes next, and the app that is charged for it. */
-interface Head extends AppCall {
+interface Head extends PlannedCall {
   readonly entry: Entry;
+  readonly rank: Rank;
   /** The permits that it must leave free in each window. */
   readonly leave: readonly number[];
 }
@@ -141,9 +142,7 @@ export class Calls {
     const { request } = entry;
     const { waiting: callers } = request;
     let cancel = (): void => undefined;
-    const onAbandoned = (): void => {
-      if (this.#waiting.has(entry)) this.#withdraw(entry, NO_CALLER_WAITS);
-    };
+    const onAbandoned = (): void => this.#withdraw(entry, NO_CALLER_WAITS);
     const watchDeadline = (): void => {
       // The deadline moves when other callers join.
       cancel = this.#options.clock.after(Math.max(0, this.admission.leftMs(request)) + 1, () => {
@@ -173,8 +172,9 @@ export class Calls {
   #enterQueue(entry: Entry): void {
     this.#waiting.add(entry);
     this.admission.promises.tell();
-    const urgency = urgencyOf(entry);
-    for (const other of this.#waiting) if (urgencyOf(other) > urgency) this.#refuse(other);
+    const urgency = urgencyOf(entry.request.waiting.priority());
+    for (const other of this.#waiting)
+      if (urgencyOf(other.request.waiting.priority()) > urgency) this.#refuse(other);
     this.#startJobs();
   }
 
@@ -191,15 +191,18 @@ export class Calls {
     this.#withdraw(entry, entry.late);
   }
 
-  /** Rejects a waiting call, so other calls may go earlier. */
+  /** Rejects a call if it still waits, so other calls may go earlier. */
   #withdraw(entry: Entry, why: Error): void {
-    this.#leaveQueue(entry);
+    if (!this.#leaveQueue(entry)) return;
     entry.reject(why);
     this.#startJobs();
   }
 
-  #leaveQueue(entry: Entry): void {
-    if (this.#waiting.delete(entry)) this.admission.promises.tell();
+  /** @returns whether the call was still waiting */
+  #leaveQueue(entry: Entry): boolean {
+    const wasWaiting = this.#waiting.delete(entry);
+    if (wasWaiting) this.admission.promises.tell();
+    return wasWaiting;
   }
 
   // A permit may be free.
@@ -278,8 +281,7 @@ export class Calls {
       const acquired = await this.#acquire(next);
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
-        if (this.#waiting.has(entry) && circuits.stopOf(entry.request) === undefined) {
-          this.#leaveQueue(entry);
+        if (circuits.stopOf(entry.request) === undefined && this.#leaveQueue(entry)) {
           if (hasWaited) this.admission.waited(false);
           return { ended: entry.send(acquired.permit) };
         }
@@ -304,25 +306,23 @@ export class Calls {
     if (this.#waiting.size === 0 || this.#isBlocked()) return undefined;
     const situation = this.admission.situation();
     const { now, windows } = situation;
-    let first: { readonly head: Head; readonly rank: Rank } | undefined;
+    let first: Head | undefined;
     // Of the calls with the same name, the one that waits longest is first.
     const seen = new Set(refused);
     for (const entry of this.#waiting) {
       const stop = this.#options.circuits.stopOf(entry.request);
       if (stop !== undefined) this.#nextAt = Math.min(this.#nextAt, stop.until);
-      const isDue = entry.dueAt <= now;
       for (const charge of stop === undefined ? chargesOf(entry.request) : []) {
         if (seen.has(nameOf(charge))) continue;
         seen.add(nameOf(charge));
-        const { app, priority } = charge;
-        const call = { app, priority, isDue };
+        const call = { ...charge, isDue: entry.dueAt <= now };
         if (!this.#isObserving() && !this.#mayGo(call, entry, situation)) continue;
         const rank = rankOf(charge, entry.dueAt, situation);
-        if (first !== undefined && !isBefore(rank, first.rank)) continue;
-        first = { head: { ...charge, entry, leave: windows.map((shares) => shares.leave(call, now)) }, rank };
+        if (first === undefined || isBefore(rank, first.rank))
+          first = { ...call, entry, rank, leave: windows.map((shares) => shares.leave(call, now)) };
       }
     }
-    return first?.head;
+    return first;
   }
 
   /** Whether a call can go now, as far as this process knows. */
@@ -371,8 +371,4 @@ export class Calls {
 
 function nameOf({ app, priority }: AppCall): string {
   return `${priority} ${app}`;
-}
-
-function urgencyOf({ request }: Entry): number {
-  return PRIORITIES.indexOf(request.waiting.priority());
 }

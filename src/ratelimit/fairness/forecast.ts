@@ -2,8 +2,8 @@
  * When a call is likely to get its permit: the calls that go before it by the fair order, and the instants at which permits
  * become free. Pure. docs/fairness.md explains the rules.
  */
-import { PRIORITIES } from "../../telemetry/events.ts";
 import type { AppCall } from "../throttled.ts";
+import { urgencyOf } from "./order.ts";
 import { dayFreeAt, type PlannedCall, ROUNDING, type Situation } from "./shares.ts";
 
 /** A call that waits, or that a caller was told to come back for. */
@@ -72,8 +72,7 @@ export function isHeldBack(situation: Situation, call: PlannedCall, queued: read
 /** @returns how many calls that go before a call count at an instant: all, those of its app, and those of all unlisted ids */
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queued: readonly Queued[]) {
-  const urgency = PRIORITIES.indexOf(call.priority);
-  const urgent = queued.filter(({ priority }) => PRIORITIES.indexOf(priority) < urgency);
+  const urgent = queued.filter(({ priority }) => urgencyOf(priority) < urgencyOf(call.priority));
   const equal = Map.groupBy(
     queued.filter(({ priority }) => priority === call.priority),
     ({ app }) => app,
@@ -91,7 +90,7 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
       return sum;
     };
     // A call that is due goes before calls that come later.
-    const minutes = call.isDue === true ? 0 : Math.min(at - now, spanMs) / 60_000;
+    const minutes = call.isDue ? 0 : Math.min(at - now, spanMs) / 60_000;
     /** The calls of others that go before their app, or their group, has used this part of its share. */
     const before = (part: number, kind: "listed" | "ids"): number => {
       let sum = 0;

@@ -8,7 +8,7 @@ import { PRIORITIES } from "../../telemetry/events.ts";
 import { queryHash } from "../../usage/ledger-line.ts";
 import type { News, Told } from "../limiter.ts";
 import type { PartOptions } from "../origin-budget.ts";
-import { chargesOf, type UpstreamRequest } from "../throttled.ts";
+import { type AppCall, chargesOf, type UpstreamRequest } from "../throttled.ts";
 import type { Queued } from "./forecast.ts";
 
 /** A call that waits. */
@@ -21,7 +21,8 @@ export interface WaitingCall {
 }
 
 /** A promise to a caller. */
-interface Promised extends Queued {
+interface Promised extends AppCall {
+  readonly from: number;
   readonly madeAt: number;
 }
 
@@ -88,13 +89,7 @@ export class Promises {
   /** A caller is told to come back at an instant. */
   promise(request: UpstreamRequest, from: number): void {
     if (this.#promised.size >= MOST_PROMISES) return;
-    this.#promised.set(nameOf(request), {
-      ...chargesOf(request)[0],
-      from,
-      dueAt: from,
-      madeAt: this.#now(),
-      weight: 1,
-    });
+    this.#promised.set(nameOf(request), { ...chargesOf(request)[0], from, madeAt: this.#now() });
     this.tell();
   }
 
@@ -103,8 +98,8 @@ export class Promises {
     this.#forget();
     const queued = [...this.#elsewhere.waiting];
     if (this.#takenPart < FEW) return queued;
-    for (const one of [...this.#promised.values(), ...this.#elsewhere.promised.values()])
-      queued.push({ ...one, weight: this.#takenPart * this.weightOf(one.madeAt) });
+    for (const { madeAt, ...one } of [...this.#promised.values(), ...this.#elsewhere.promised.values()])
+      queued.push({ ...one, dueAt: one.from, weight: this.#takenPart * this.weightOf(madeAt) });
     return queued;
   }
 
@@ -204,7 +199,7 @@ function heard({ at: toldAt, news }: Told) {
     if (kind === "asked") asked.push([app, value]);
     else if (priority === undefined) taken.set(name ?? "", from);
     else if (name === undefined) waiting.push({ app, priority, from: toldAt, dueAt: from, weight: 1 });
-    else promised.set(name, { app, priority, from, dueAt: from, madeAt: 0, weight: 1 });
+    else promised.set(name, { app, priority, from, madeAt: 0 });
   }
   return { waiting, promised, taken, asked, isAnyoneBusy: news.length > 0 };
 }

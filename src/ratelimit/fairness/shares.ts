@@ -29,7 +29,7 @@ export interface Situation extends Facts {
 /** A call before its permit. */
 export interface PlannedCall extends AppCall {
   /** Its caller was told to wait or to come back until now, so it leaves less for others. */
-  readonly isDue?: boolean | undefined;
+  readonly isDue: boolean;
 }
 
 /** Windows up to this length are shared by turns. */
@@ -144,22 +144,16 @@ class Shares {
   });
 
   /** Permits that a call must leave free at an instant. The parameters are those of `isBeyond`. */
-  leave({ app, priority, isDue = false }: PlannedCall, at: number, more = 0, moreOfIds = more): number {
+  leave({ app, priority, isDue }: PlannedCall, at: number, more = 0, moreOfIds = more): number {
     const { apps, reserve } = this.#facts;
     const { limit } = this.window;
     const isBesideListed = !apps.isListed(app) && apps.listed().length > 0;
     const reserved = priority === "interactive" ? 0 : Math.floor(limit * reserve);
     const isBeyond = this.isBeyond(app, at, more, moreOfIds);
-    if (this.isLong) {
-      const toOthers = isBeyond ? this.leftToOthersOf(app, this.#leftAt(at)) : 0;
-      return Math.max(reserved, isBesideListed ? this.#leftToListed() : 0, toOthers);
-    }
-    const keepsHeadroom = isBeyond || (isBesideListed && this.of(app) >= limit);
-    if (isDue) return Math.max(reserved, keepsHeadroom ? Math.ceil(this.#headroom * 0.8) : 0);
-    return Math.max(
-      reserved,
-      (keepsHeadroom ? this.#headroom : 0) + (isBeyond ? this.leftToOthersOf(app) : 0),
-    );
+    const toOthers = isBeyond ? this.leftToOthersOf(app, this.isLong ? this.#leftAt(at) : 1) : 0;
+    if (this.isLong) return Math.max(reserved, isBesideListed ? this.#leftToListed() : 0, toOthers);
+    const headroom = isBeyond || (isBesideListed && this.of(app) >= limit) ? this.#headroom : 0;
+    return Math.max(reserved, isDue ? Math.ceil(headroom * 0.8) : headroom + toOthers);
   }
 
   /** Permits that will be free at an instant if no more calls are sent. */
