@@ -134,11 +134,20 @@ export class Admission {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
     const situation = this.situation();
+    const { now, state } = situation;
     const all = charges.map((charge) => {
       const planned = { ...charge, isDue };
-      return this.#expectOf(situation, planned, this.#queuedBefore(call, planned), stop);
+      const queued = this.#queuedBefore(call, planned);
+      return { planned, queued, at: earliest(situation, planned, queued) };
     });
-    return all.reduce((a, b) => (b.forMs < a.forMs ? b : a));
+    const { planned, queued, at } = all.reduce((a, b) => (b.at < a.at ? b : a));
+    const forMs = at - now;
+    if (stop !== undefined && (stop.until >= at || this.#options.config().mode === "observe"))
+      return this.#pauseOf(stop);
+    if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away" };
+    const dayAt = dayFreeAt(planned.app, situation);
+    if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
+    return { forMs, why: forMs > 0 && isHeldBack(situation, planned, queued) ? "share" : "budget" };
   }
 
   /** The calls that may go before a call: later ones of the same app do not. */
@@ -154,18 +163,6 @@ export class Admission {
         queued.push({ ...charge, from: now, dueAt, weight: this.promises.weightOf(enteredAt) });
     }
     return queued;
-  }
-
-  #expectOf(situation: Situation, call: PlannedCall, queued: readonly Queued[], stop?: Stop): Expectation {
-    const { now, state } = situation;
-    const at = earliest(situation, call, queued);
-    const forMs = at - now;
-    if (stop !== undefined && (stop.until >= at || this.#options.config().mode === "observe"))
-      return this.#pauseOf(stop);
-    if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away" };
-    const dayAt = dayFreeAt(call.app, situation);
-    if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
-    return { forMs, why: forMs > 0 && isHeldBack(situation, call, queued) ? "share" : "budget" };
   }
 
   #pauseOf({ until, cause, mayWait }: Stop): Expectation {
