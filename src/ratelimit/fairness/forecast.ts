@@ -78,10 +78,15 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     ({ app }) => app,
   );
   const others = [...new Set([...asked.keys(), ...equal.keys()])].filter((app) => app !== call.app);
-  const rivals = Map.groupBy(
-    others.map((app) => ({ app, share: turns.of(app), used: turns.usedBy(app) })),
-    ({ app }) => (apps.isListed(app) ? "listed" : "ids"),
-  );
+  const rivals = others.map((app) => ({
+    isListed: apps.isListed(app),
+    queued: equal.get(app),
+    asked: asked.get(app) ?? 0,
+    share: turns.of(app),
+    used: turns.usedBy(app),
+  }));
+  const listed = rivals.filter(({ isListed }) => isListed);
+  const ids = rivals.filter(({ isListed }) => !isListed);
   return (at: number, spanMs: number) => {
     const dueOf = (calls: readonly Queued[] = []): number => {
       let sum = 0;
@@ -92,11 +97,11 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     // A call that is due goes before calls that come later.
     const minutes = call.isDue ? 0 : Math.min(at - now, spanMs) / 60_000;
     /** The calls of others that go before their app, or their group, has used this part of its share. */
-    const before = (part: number, kind: "listed" | "ids"): number => {
+    const before = (part: number, others: typeof rivals): number => {
       let sum = 0;
-      for (const { app, share, used } of rivals.get(kind) ?? []) {
+      for (const { queued, asked, share, used } of others) {
         // Other apps go on asking.
-        const likely = Math.max(dueOf(equal.get(app)), (asked.get(app) ?? 0) * minutes);
+        const likely = Math.max(dueOf(queued), asked * minutes);
         sum += within(likely, Math.floor(part * share - used + ROUNDING) + 1);
       }
       return sum;
@@ -104,12 +109,12 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     const ofApp = dueOf(equal.get(call.app));
     const [part, partOfOwn] = turns.usedParts(call.app, ofApp);
     if (apps.isListed(call.app)) {
-      const ofIds = within(before(Number.POSITIVE_INFINITY, "ids"), turns.callsOfIdsUpTo(part));
-      return { all: dueOf(urgent) + ofApp + before(part, "listed") + ofIds, ofApp, ofIds };
+      const ofIds = within(before(Number.POSITIVE_INFINITY, ids), turns.callsOfIdsUpTo(part));
+      return { all: dueOf(urgent) + ofApp + before(part, listed) + ofIds, ofApp, ofIds };
     }
-    const ofIds = ofApp + before(partOfOwn, "ids");
+    const ofIds = ofApp + before(partOfOwn, ids);
     const [partOfGroup] = turns.usedParts(call.app, ofApp, ofIds);
-    return { all: dueOf(urgent) + ofIds + before(partOfGroup, "listed"), ofApp, ofIds };
+    return { all: dueOf(urgent) + ofIds + before(partOfGroup, listed), ofApp, ofIds };
   };
 }
 
