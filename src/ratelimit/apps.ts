@@ -57,7 +57,9 @@ export class Apps {
    */
   identify(appId: Header, userAgent: string | undefined, now: number): string {
     const app = this.#admit(namedIn(appId, userAgent), now);
-    if (!this.#userAgents.has(app)) this.#rememberUserAgent(app, userAgent ?? "");
+    if (!this.#userAgents.has(app)) this.#userAgents.set(app, (userAgent ?? "").slice(0, LONGEST_USER_AGENT));
+    if (this.#userAgents.size > MOST_USER_AGENTS)
+      this.#userAgents.delete(this.#userAgents.keys().next().value ?? "");
     return app;
   }
 
@@ -104,12 +106,6 @@ export class Apps {
     this.#seenAt.set(id, now);
     if (this.#labelled.size < metrics.apps) this.#labelled.add(id);
     return id;
-  }
-
-  #rememberUserAgent(app: string, userAgent: string): void {
-    this.#userAgents.set(app, userAgent.slice(0, LONGEST_USER_AGENT));
-    if (this.#userAgents.size > MOST_USER_AGENTS)
-      this.#userAgents.delete(this.#userAgents.keys().next().value ?? "");
   }
 }
 

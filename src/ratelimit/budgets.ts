@@ -18,6 +18,12 @@ export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter"
   readonly current: () => Config;
 }
 
+/** A question, as far as the budgets are concerned. */
+interface Asked {
+  readonly query: { readonly resource: Resource };
+  readonly canonicalQuery: string;
+}
+
 /** The longest time from the permit of a call until the call is sent. A call that takes longer needs a new permit. */
 const DEPARTURE_MS = 2_000;
 
@@ -48,14 +54,8 @@ export class Budgets {
     Math.min(...this[originOf(resource)].windows().map(({ remaining, limit }) => remaining / limit));
 
   /** Whether the gateway sends no calls now, because the upstream asked for a pause or does not respond. */
-  readonly isCoolingOff = (question: {
-    readonly query: { readonly resource: Resource };
-    readonly canonicalQuery: string;
-  }): boolean => {
-    const { resource } = question.query;
-    const call = { resource, query: question.canonicalQuery, cause: "miss" } as const;
-    return this[originOf(resource)].circuits.stopOf(call) !== undefined;
-  };
+  readonly isCoolingOff = ({ query: { resource }, canonicalQuery: query }: Asked): boolean =>
+    this[originOf(resource)].circuits.stopOf({ resource, query, cause: "miss" }) !== undefined;
 
   /** Predicts the wait of an app's request, and the code of the problem if it would be refused. Spends nothing. */
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types

@@ -347,7 +347,7 @@ export class Calls {
   /** Sends a call with its permit, and settles the permit in any case. */
   async #send<T>({ request, enteredAt }: Entry, permit: Permit, send: Send<T>): Promise<T> {
     const { apps, circuits, limiter, observer } = this.#options;
-    const sent = circuits.begin(request);
+    const ended = circuits.begin(request);
     const startedAt = this.#now();
     let isSettled = false;
     const settle = (end: SendEnd): void => {
@@ -355,7 +355,7 @@ export class Calls {
       isSettled = true;
       limiter.complete(permit, end);
       if (typeof end.status === "number" && end.status < 500) this.admission.answered(end.durationMs);
-      circuits.ended(request, end, sent);
+      ended(end);
     };
     this.#inFlight.add(permit);
     observer.departed(apps.labelOf(permit.request.app), request.cause, startedAt - enteredAt);

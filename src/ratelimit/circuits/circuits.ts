@@ -23,6 +23,9 @@ import type { OpenCircuit } from "./redis-circuits.ts";
 /** A call as far as circuits are concerned. The query identifies the question. */
 export type CircuitCall = Pick<UpstreamRequest, "resource" | "query" | "cause">;
 
+/** How a call ended. */
+type Kind = ReturnType<typeof kindOf>;
+
 /** Why a call may not go now. */
 export interface Stop {
   readonly until: number;
@@ -107,23 +110,22 @@ export class Circuits {
 
   /**
    * A call that no circuit stops departs. It adds to the retry budget, unless it is a retry.
-   * @returns what `ended` must know: the scopes of which it is the probe, and its key
+   * @returns a function to call when it has ended
    */
-  // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-  begin(call: CircuitCall) {
+  begin(call: CircuitCall): (end: SendEnd) => void {
     const now = this.#now();
+    const keyVersion = this.#options.keyVersion();
     if (call.cause !== "retry") this.#retries = Math.min(MOST_RETRIES, this.#retries + RETRIES);
     const probeOf = this.#openFor(call).map(([scope]) => scope);
     for (const scope of probeOf)
       this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
-    return { probeOf, keyVersion: this.#options.keyVersion() };
+    return (end) => this.#ended(call, end, this.#learnKey(call, end, keyVersion), probeOf);
   }
 
-  /** A call has ended. */
-  ended(call: CircuitCall, end: SendEnd, { probeOf, keyVersion }: ReturnType<Circuits["begin"]>): void {
+  /** @param probeOf the circuits of which the call was the probe */
+  #ended(call: CircuitCall, end: SendEnd, kind: Kind, probeOf: readonly CircuitScope[]): void {
     const now = this.#now();
     const forMs = end.slowDown?.forMs;
-    const kind = this.#learnKey(call, end, keyVersion);
     const probed = probeOf.filter((scope) => this.#open.has(scope));
     const cause = this.#lastCalls.ended(call, kind, now);
     for (const scope of probed) this.#probeEnded(scope, kind, forMs);
@@ -138,7 +140,7 @@ export class Circuits {
   }
 
   /** Learns whether the upstream accepts our key. @returns the kind of the end */
-  #learnKey({ query }: CircuitCall, end: SendEnd, keyVersion: number): ReturnType<typeof kindOf> {
+  #learnKey({ query }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
     const kind = kindOf(end);
     if (kind !== "credentials") {
       if (typeof end.status === "number" && end.status < 500) this.#answered.set(query, true);
@@ -152,7 +154,7 @@ export class Circuits {
     return kind;
   }
 
-  #probeEnded(scope: CircuitScope, kind: ReturnType<typeof kindOf>, forMs: number | undefined): void {
+  #probeEnded(scope: CircuitScope, kind: Kind, forMs: number | undefined): void {
     const { cause = "failing" } = this.#open.get(scope) ?? {};
     // A refusal of the credentials is an answer, so it closes a circuit that opened for another cause.
     const isGone = kind === "answered" || (kind === "credentials" && cause !== "credentials");
