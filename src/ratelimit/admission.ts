@@ -129,7 +129,10 @@ export class Admission {
     return waiting.deadlineAt() - this.#options.clock.now();
   }
 
-  /** How long a call would wait if the app that can send it first paid for it. @param isDue its caller was told to come back now */
+  /**
+   * How long a call would wait if the app that can send it first paid for it.
+   * @param isDue its caller was told to come back now
+   */
   #expect(call: CircuitCall, charges: [AppCall, ...AppCall[]], isDue: boolean): Expectation {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
@@ -169,7 +172,7 @@ export class Admission {
     return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause, mayWait };
   }
 
-  /** @returns its problem; `undefined` if the budget is only observed. The API itself asks for pauses, so circuits refuse always. */
+  /** @returns its problem; `undefined` if nothing is enforced. The API itself asks for pauses, so circuits refuse in every mode. */
   #refuse(request: UpstreamRequest, expected: Expectation): Problem | undefined {
     const { apps, fraction, observer, circuits, config } = this.#options;
     const { why, cause } = expected;
