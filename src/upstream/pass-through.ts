@@ -14,7 +14,7 @@ import type { AnyQuery } from "../query/query.ts";
 import type { GatewayRequest, Question } from "../query/request.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
-import { validatorsIn } from "./caching-headers.ts";
+import { cachingHeadersIn, validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
 import { collect, exchange, type RawAnswer, UpstreamFault } from "./send.ts";
 import { jsonContentType, REPEATED_SIGNATURE } from "./verdict.ts";
@@ -122,7 +122,7 @@ interface Passing {
 
 /** Sends the request, and streams its answer. Rejects with a `Problem` if there is no whole and usable answer. */
 async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
-  const { sink, call, permit } = passing;
+  const { sink, call, permit, begun } = passing;
   const { request } = passing.question;
   const { clock, upstream } = options;
   const ended = new AbortController();
@@ -131,23 +131,20 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   const stopTotal = endAfter(upstream.totalTimeoutMs, "total-timeout");
   // The caller waits until then for the beginning of the response.
   const stopDeadline = endAfter(request.deadlineAt - clock.now(), "given-up");
+  begun.promise.then(stopDeadline, stopDeadline);
   const until = AbortSignal.any([ended.signal, request.gone()]);
   let refused: RawAnswer | undefined;
   try {
     const timing = { ...permit, until, limits: upstream, clock };
-    refused = await exchange(outgoing, timing, async (answer, headAt) => {
-      stopDeadline();
+    refused = await exchange(outgoing, timing, async (answer, headAt, onChunk) => {
       const { statusCode: status = 0, headers } = answer;
-      if (status === 200) return await stream(answer, headAt, passing, options);
+      if (status === 200) return await stream(answer, headAt, onChunk, passing, options);
       const withoutBody = { status, headers, headAt, body: Buffer.alloc(0) };
-      return await collect(answer, headAt, upstream.maxBodyBytes).catch(() => withoutBody);
-    });
+      return await collect(answer, headAt, upstream.maxBodyBytes, onChunk).catch(() => withoutBody);
+    }).finally(stopTotal);
   } catch (error) {
     if (sink.response.headersSent) sink.response.destroy();
     throw call.failed(error, passing.bytes).problem;
-  } finally {
-    stopTotal();
-    stopDeadline();
   }
   if (refused !== undefined) throw call.answered(refused).problem;
   call.over(200, passing.bytes);
@@ -157,6 +154,7 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
 async function stream(
   answer: IncomingMessage,
   headAt: number,
+  onChunk: () => void,
   passing: Passing,
   { upstream, clock }: CallOptions,
 ): Promise<undefined> {
@@ -167,18 +165,19 @@ async function stream(
   call.begun(200, undefined, headAt);
   // The call asks for no content coding. If the answer has one nevertheless, it is decoded as a whole.
   const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
-  const body = isEncoded ? [(await collect(answer, headAt, upstream.maxBodyBytes)).body] : answer;
+  // A caller of HTTP/1.0 would take a cut body without a length for a whole one.
+  const isWhole = isEncoded || (response.req.httpVersion === "1.0" && !headers["content-length"]);
+  const body = isWhole ? [(await collect(answer, headAt, upstream.maxBodyBytes, onChunk)).body] : answer;
 
-  let hasBegun = false;
   function begin(first: Buffer): void {
     if (!beginsLikeAnswer(first, resource))
       throw new UpstreamFault("malformed", "the body does not begin like an answer");
-    hasBegun = true;
     sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
     begun.resolve();
   }
   let held = Buffer.alloc(0);
   for await (const chunk of body) {
+    onChunk();
     const unsent = Buffer.concat([held, chunk]);
     passing.bytes += chunk.length;
     if (passing.bytes > upstream.maxBodyBytes) throw new UpstreamFault("too-large");
@@ -187,14 +186,14 @@ async function stream(
     const passed = unsent.subarray(0, Math.max(0, unsent.length - HELD_BYTES));
     held = unsent.subarray(passed.length);
     if (passed.length === 0) continue;
-    if (!hasBegun) begin(passed);
+    if (!response.headersSent) begin(passed);
     // The response keeps what the caller has not read yet. So a slow caller does not slow down the upstream. The response ends
     // when the body has arrived. From then on, the limits for unread responses apply.
     response.write(passed);
   }
   // The stream also ends if the last chunk of the body is missing.
   if (!answer.complete) throw new UpstreamFault("cut-body");
-  if (!hasBegun) {
+  if (!response.headersSent) {
     const { problem } = call.judge({ status: 200, headers, headAt, body: held });
     if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
     begin(held);
@@ -211,8 +210,7 @@ const HELD_BYTES = 64 * 1024;
 
 /** JSON answers are objects (interface, section 2.7), and thumbnails are JPEGs. */
 function beginsLikeAnswer(bytes: Buffer, resource: Resource): boolean {
-  if (resource === "images") return bytes[0] === 0xff;
-  return bytes.toString("latin1", 0, 64).trimStart().startsWith("{");
+  return resource === "images" ? bytes[0] === 0xff : /^\s*\{/.test(bytes.toString("latin1", 0, 64));
 }
 
 /** @returns the upstream's headers about the content */
@@ -230,5 +228,6 @@ function passedHeaders(
     ...(!isEncoded && length !== undefined && { "content-length": length }),
     ...(!isEncoded && etag !== undefined && { etag }),
     ...(lastModified !== undefined && { "last-modified": lastModified }),
+    Age: String(Math.floor(cachingHeadersIn(headers, 0, now).ageMs / 1000)),
   };
 }

@@ -47,19 +47,17 @@ interface Timing {
   readonly clock: Clock;
 }
 
-/** Replaces the time limit of an exchange. */
-type SetLimit = (ms: number, kind: UpstreamFaultKind) => void;
-
 /**
  * One request and its answer, with one time limit at a time. The request is sent in the tick in which its connection is ready,
  * if its permit is still valid. A reused connection is ready immediately. Nothing is sent before.
  * Rejects with an `UpstreamFault` or an error of `read`. The connection is then reset, unless the whole answer was read.
- * @param read reads the body. There is no time limit unless it sets one. `headAt`: when the head arrived, by the monotonic clock
+ * @param read reads the body, and calls `onChunk` with each part, which renews the time limit of silence. `headAt`: when the head
+ *   arrived, by the monotonic clock
  */
 export function exchange<T>(
   outgoing: http.ClientRequest,
   { until, sendBy = Number.POSITIVE_INFINITY, limits, clock }: Timing,
-  read: (answer: http.IncomingMessage, headAt: number, limit: SetLimit) => Promise<T>,
+  read: (answer: http.IncomingMessage, headAt: number, onChunk: () => void) => Promise<T>,
 ): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   let answer: http.IncomingMessage | undefined;
@@ -94,8 +92,9 @@ export function exchange<T>(
   });
   outgoing.once("response", (response) => {
     answer = response;
-    cancelLimit();
-    read(response, clock.monotonic(), limit).then(resolve, (error: unknown) =>
+    const waitForMore = (): void => limit(limits.bodyTimeoutMs, "body-timeout");
+    waitForMore();
+    read(response, clock.monotonic(), waitForMore).then(resolve, (error: unknown) =>
       fail(error === response.errored ? new UpstreamFault("cut-body") : error),
     );
   });
@@ -117,18 +116,15 @@ export async function fetchAnswer(
   agent: Agent,
   timing: Timing,
 ): Promise<RawAnswer> {
-  const { bodyTimeoutMs, maxBodyBytes } = timing.limits;
   const outgoing = (url.startsWith("https:") ? https : http).request(url, {
     agent,
     headers: { ...headers, "accept-encoding": "gzip" },
     // By default Node keeps only the first of repeated lines such as Expires.
     joinDuplicateHeaders: true,
   });
-  return await exchange(outgoing, timing, async (answer, headAt, limit) => {
-    const waitForMore = (): void => limit(bodyTimeoutMs, "body-timeout");
-    waitForMore();
-    return await collect(answer, headAt, maxBodyBytes, waitForMore);
-  });
+  return await exchange(outgoing, timing, (answer, headAt, onChunk) =>
+    collect(answer, headAt, timing.limits.maxBodyBytes, onChunk),
+  );
 }
 
 /**
@@ -139,7 +135,7 @@ export async function collect(
   response: http.IncomingMessage,
   headAt: number,
   maxBytes: number,
-  onChunk: () => void = () => undefined,
+  onChunk: () => void,
 ): Promise<RawAnswer> {
   const { statusCode: status = 0, headers } = response;
   const chunks: Buffer[] = [];

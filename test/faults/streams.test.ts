@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { settled } from "../support/fake-clock.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/ask.ts";
+import { cacheStatus, exchangeRaw, problemCode } from "../support/ask.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 
 setFlagsFromString("--expose-gc");
@@ -25,11 +25,14 @@ describe("a stream that meets an upstream that", () => {
     ["stops in the middle of a long body", () => undefined, "total-timeout"],
   ])("%s is cut itself, so that nobody takes it for a whole answer", async (_name, goOn, status) => {
     const upstream = await startUpstream((response, number) => {
-      if (number > 1) return void response.end(NO_AREAS);
+      if (number > 2) return void response.end(NO_AREAS);
       response.write(`{"areas":[${" ".repeat(200_000)}`, () => goOn(response));
     });
     const gateway = await startGateway({ env: upstream.env, settings: "upstream: { totalTimeout: 3s }" });
     await expect(gateway.get("/areas?q=x", { headers: NO_STORE })).rejects.toThrow();
+    // HTTP/1.0 has no chunks, so the caller could not see the cut.
+    const old = await exchangeRaw(gateway.port, "GET /areas?q=x HTTP/1.0\r\nCache-Control: no-store\r\n\r\n");
+    expect(old).toMatch(/^HTTP\/1.1 50[24] /);
     const line = await gateway.logged('"msg":"upstream call"');
     expect(line).toMatchObject({ status, cause: "bypass" });
     expect(line["bytes"]).toBeGreaterThanOrEqual(64 * 1024);
@@ -40,10 +43,8 @@ describe("a stream that meets an upstream that", () => {
     const upstream = await startUpstream((response) => void response.socket?.end("SSH-2.0-internal\r\n"));
     const gateway = await startGateway({ env: upstream.env, ...QUICK });
     const reply = await gateway.get("/areas/76/near");
-    expect([problemCode(reply), reply.text.includes("internal")]).toEqual([
-      "upstream-invalid-response",
-      false,
-    ]);
+    expect(problemCode(reply)).toBe("upstream-invalid-response");
+    expect(reply.text).not.toContain("internal");
   });
 });
 
