@@ -56,6 +56,7 @@ export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets 
     // A known target is not parsed again.
     const { query, canonicalQuery, key } = parsed[format] ?? parseAndRemember(target, route, format);
     record.query = canonicalQuery;
+    if (query.kind === "streamed" && directives.onlyIfCached === true) throw new Problem("not-in-cache");
 
     const { priority, mayForceRefresh } = identify.rightsOf(record.app);
     const request = {
