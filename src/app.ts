@@ -133,7 +133,7 @@ function createParts(context: Context, recorder: Recorder) {
   const upstream = createUpstream({
     ...context,
     upstream: config.upstream,
-    maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
+    limits: () => ({ ...settings.current().budget, ...settings.current().cache }),
     budgets,
     checkKeyFile: settings.check,
   });

@@ -29,8 +29,7 @@ export interface Arrived {
 
 /**
  * @returns the entry, whether the upstream allows storing it, and what has changed if an answer was cached before
- * @throws {Problem} `upstream-invalid-response` for a 304 without a cached entry, or an answer older than
- *   `cache.maxAgeEver`
+ * @throws {Problem} `upstream-invalid-response` for a 304 without a cached entry
  */
 export async function nextEntry(
   arrived: Arrived,
@@ -39,8 +38,6 @@ export async function nextEntry(
 ): Promise<{ entry: Entry; mayStore: boolean; change: Change | undefined }> {
   const { query, fetched, now, purgeEpoch, cached, before } = arrived;
   const { caching } = fetched;
-  if (caching.ageMs > rules.maxAgeEverMs)
-    throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
   const change = await changeIn(arrived);
   const bornAt = now - caching.ageMs;
   // `maxAgeEver` and `retention` are limits, so that `max-age` never promises a caller more than the cache keeps. If the

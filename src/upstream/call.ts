@@ -31,7 +31,7 @@ export interface CallOptions extends Pick<Context, "keys" | "clock" | "random" |
   readonly originOf: (resource: Resource) => Origin;
   /** Checks immediately whether there is a new private key. */
   readonly checkKeyFile: () => void;
-  readonly maxCoolOffMs: () => number;
+  readonly limits: () => Pick<Asked, "maxCoolOffMs" | "maxAgeEverMs">;
 }
 
 /** What to request, why (`cause`), and who waits for it. */
@@ -136,11 +136,11 @@ interface Answered extends Pick<Asked, "query" | "cached" | "signature" | "sentA
 
 /** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
 function judgeCall(answer: RawAnswer, { signedWith, ...asked }: Answered, options: CallOptions): Verdict {
-  const { upstream, keys, clock, maxCoolOffMs } = options;
+  const { upstream, keys, clock, limits } = options;
   const now = clock.now();
   const hosts = [upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname);
   const confidential = [...hosts, upstream.callerId, ...keys.known];
-  const verdict = judgeAnswer(answer, { ...asked, confidential, maxCoolOffMs: maxCoolOffMs(), now });
+  const verdict = judgeAnswer(answer, { ...asked, ...limits(), confidential, now });
   const isTakenNow = mayBeTakenNow(answer, verdict.explanation, signedWith, now, options);
   return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
 }

@@ -72,6 +72,8 @@ export interface Asked {
   readonly confidential: readonly string[];
   /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;
+  /** An older answer is not used, in milliseconds. */
+  readonly maxAgeEverMs: number;
   /** When it was sent, by the monotonic clock. */
   readonly sentAt: number;
   /** Epoch milliseconds. */
@@ -87,6 +89,8 @@ function unusable(internal: string, mayRetry = false): Verdict {
 /** Judges a complete answer. */
 export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
   const { status } = answer;
+  const isTooOld = headOf(answer, asked).caching.ageMs > asked.maxAgeEverMs;
+  if (isTooOld && CODES[status] === undefined) return unusable("the answer is older than cache.maxAgeEver");
   if (status === 200) return judgeBody(answer, asked);
   if (status === 304) return judgeNotModified(answer, asked);
   const explanation = explanationIn(answer.body, [...asked.confidential, ...asked.signature]);

@@ -106,7 +106,7 @@ export function attempting(options: AttemptingOptions) {
     upstream,
     keys,
     checkKeyFile: () => undefined,
-    maxCoolOffMs: () => 3_600_000,
+    limits: () => ({ maxCoolOffMs: 3_600_000, maxAgeEverMs: 3_600_000 }),
     clock,
     random: { ...systemRandom, fraction: () => 0.5 },
     observer: watcher.observer,
