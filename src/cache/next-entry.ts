@@ -84,7 +84,7 @@ function entryFrom({ query, fetched, cached }: Arrived, change: Change | undefin
     throw new Problem("upstream-invalid-response", { internal: "a 304, and nothing is cached" });
   // A 304 need not repeat the validators (RFC 9111, section 4.3.4).
   const { etag = cached.validators.etag, lastModified = cached.validators.lastModified } = fetched.validators;
-  return { ...cached, validators: { etag, lastModified }, ...receipt };
+  return { ...cached, validators: { ...fetched.validators, etag, lastModified }, ...receipt };
 }
 
 /** @returns `undefined` if nothing was cached before */

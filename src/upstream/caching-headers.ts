@@ -56,7 +56,7 @@ function lifetimeIn(
   return Math.max(0, (httpDateMs(expires, now) ?? madeAt) - madeAt);
 }
 
-/** The upstream's validators of an answer, unchanged (RFC 9110, section 8.8). */
+/** The upstream's validators of an answer, unchanged (RFC 9110, section 8.8), and its `Cache-Control`. */
 export type Validators = Readonly<ReturnType<typeof validatorsIn>>;
 
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
@@ -68,8 +68,9 @@ const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function validatorsIn(headers: IncomingHttpHeaders, now: number) {
-  const { etag, "last-modified": lastModified } = headers;
+  const { etag, "last-modified": lastModified, "cache-control": cacheControl } = headers;
   return {
+    ...(cacheControl !== undefined && { cacheControl }),
     etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
     lastModified: httpDateMs(lastModified, now) === undefined ? undefined : lastModified,
   };

@@ -159,8 +159,10 @@ function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
   const opaque = (etag: string): string => etag.replace(/^W\//, "");
   const isCached =
     cached !== undefined && (named === undefined || opaque(named) === opaque(cached.etag ?? named));
+  // A field that the 304 does not repeat stays in force (RFC 9111, section 3.2).
+  const headers = { "cache-control": cached?.cacheControl, ...answer.headers };
   return isCached
-    ? { fetched: { status: 304, ...headOf(answer, asked) } }
+    ? { fetched: { status: 304, ...headOf({ ...answer, headers }, asked) } }
     : unusable("the upstream answered 304, but not for the cached answer", cached !== undefined);
 }
 
