@@ -21,7 +21,6 @@ export const CONSTANTS = {
   },
   upstream: {
     maxBodyBytes: 4 * 1_024 * 1_024,
-    connections: 8,
     connectTimeoutMs: 2_000,
     headerTimeoutMs: 5_000,
     bodyTimeoutMs: 5_000,

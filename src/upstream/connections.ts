@@ -15,11 +15,9 @@ export type Agent = http.Agent | https.Agent;
 const THIS_MACHINE = "localhost,127.0.0.1,[::1],::1";
 
 /** @returns the only connection pool for an address */
-export function createAgent(
-  baseUrl: string,
-  { connections, ca, proxy }: Pick<Config["upstream"], "connections" | "ca" | "proxy">,
-): Agent {
-  const pool = { keepAlive: true, maxSockets: connections, scheduling: "lifo" } as const;
+export function createAgent(baseUrl: string, { ca, proxy }: Pick<Config["upstream"], "ca" | "proxy">): Agent {
+  // Without a limit of its own: `budget.concurrency` limits the calls in flight.
+  const pool = { keepAlive: true, scheduling: "lifo" } as const;
   const isProxied = proxy.http !== null || proxy.https !== null;
   // Node's agents expect proxies in the form of environment variables.
   const proxyEnv = {

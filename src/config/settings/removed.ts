@@ -24,6 +24,7 @@ const GONE: Readonly<Record<string, string>> = {
   "server.maxUrlLength": always("8192 bytes"),
   "server.maxHeaderSize": always("16KiB"),
   "upstream.maxBody": always("4MiB"),
+  "upstream.connections": "Remove it; only budget.concurrency limits the calls in flight.",
   "apps.default": always(1),
   "apps.maxUnlisted": always(100),
   "admin.token": "Set ADMIN_TOKEN, or name a file in admin.tokenFile.",

@@ -158,7 +158,7 @@ describe("an upstream that is slow", () => {
       });
       const baseUrl = `${scheme}://127.0.0.1:${await serve(front)}`;
       const proxy = { http: null, https: null, except: null };
-      const agent = createAgent(baseUrl, { connections: 1, ca: authority.cert, proxy });
+      const agent = createAgent(baseUrl, { ca: authority.cert, proxy });
       const clock = createFakeClock();
       const result = outcomeOf(fetching(clock, agent)(baseUrl));
       await endsAt(clock, LIMITS.headerTimeoutMs, result);

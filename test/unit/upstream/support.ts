@@ -34,7 +34,6 @@ export const LIMITS = {
   bodyTimeoutMs: 3_003,
   totalTimeoutMs: 10_004,
   maxBodyBytes: 64 * 1024,
-  connections: 4,
 } as const;
 
 export interface AskedOf {
