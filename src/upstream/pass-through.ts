@@ -1,7 +1,7 @@
 /**
  * Passes through requests that are not cached: those with `no-store`, and those for the paths in `upstream.passThrough`.
  *
- * http-proxy-middleware forwards the request and streams the answer. The call is in flight until the answer has ended.
+ * http-proxy-middleware forwards the request and streams the answer. The permit is held until the response has begun.
  * There is no retry. If the status, the beginning or a short body show that it is no answer of the API, the caller gets a
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */
@@ -45,14 +45,14 @@ export function createPassThrough(options: CallOptions) {
   ): Promise<void> {
     const wanted = { question, cause: "bypass", waiting: oneWaiter(question.request) } as const;
     await whenPermitted(wanted, options, (call, permit) => {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      const passing = { question, sink, call, permit, bytes: 0 };
+      const begun = Promise.withResolvers<void>();
+      const passing = { question, sink, call, permit, begun, bytes: 0 };
       const send = (outgoing: ClientRequest): void =>
-        void pass(outgoing, passing, options).then(resolve, reject);
+        void pass(outgoing, passing, options).then(begun.resolve, begun.reject);
       const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
       proxies.set(call.origin, proxy);
-      proxy(proxiedMessage(message, call, send), withoutDestroy(sink.response)).catch(reject);
-      return promise;
+      proxy(proxiedMessage(message, call, send), withoutDestroy(sink.response)).catch(begun.reject);
+      return begun.promise;
     });
   };
 }
@@ -114,22 +114,24 @@ interface Passing {
   readonly sink: StreamSink;
   readonly call: Call;
   readonly permit: SendPermit;
+  /** Resolves when the response has begun. Rejects if the call fails before that. */
+  readonly begun: PromiseWithResolvers<void>;
   /** The bytes of the body so far. */
   bytes: number;
 }
 
 /** Sends the request, and streams its answer. Rejects with a `Problem` if there is no whole and usable answer. */
 async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
-  const { sink, call, permit } = passing;
+  const { sink, call, permit, begun } = passing;
   const { request } = passing.question;
   const { clock, upstream } = options;
   const ended = new AbortController();
-  const end = (kind: UpstreamFaultKind): void => ended.abort(new UpstreamFault(kind));
-  const stopTotal = clock.after(upstream.totalTimeoutMs, () => end("total-timeout"));
+  const endAfter = (ms: number, kind: UpstreamFaultKind): (() => void) =>
+    clock.after(ms, () => ended.abort(new UpstreamFault(kind)));
+  const stopTotal = endAfter(upstream.totalTimeoutMs, "total-timeout");
   // The caller waits until then for the beginning of the response.
-  const stopDeadline = clock.after(request.deadlineAt - clock.now(), () => {
-    if (!sink.response.headersSent) end("given-up");
-  });
+  const stopDeadline = endAfter(request.deadlineAt - clock.now(), "given-up");
+  begun.promise.then(stopDeadline, stopDeadline);
   const until = AbortSignal.any([ended.signal, request.gone()]);
   let refused: RawAnswer | undefined;
   try {
@@ -139,13 +141,10 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
       if (status === 200) return await stream(answer, headAt, onChunk, passing, options);
       const withoutBody = { status, headers, headAt, body: Buffer.alloc(0) };
       return await collect(answer, headAt, upstream.maxBodyBytes, onChunk).catch(() => withoutBody);
-    });
+    }).finally(stopTotal);
   } catch (error) {
     if (sink.response.headersSent) sink.response.destroy();
     throw call.failed(error, passing.bytes).problem;
-  } finally {
-    stopTotal();
-    stopDeadline();
   }
   if (refused !== undefined) throw call.answered(refused).problem;
   call.over(200, passing.bytes);
@@ -159,7 +158,7 @@ async function stream(
   passing: Passing,
   { upstream, clock }: CallOptions,
 ): Promise<undefined> {
-  const { question, sink, call } = passing;
+  const { question, sink, call, begun } = passing;
   const { response } = sink;
   const { headers } = answer;
   const { resource } = question.query;
@@ -174,6 +173,7 @@ async function stream(
     if (!beginsLikeAnswer(first, resource))
       throw new UpstreamFault("malformed", "the body does not begin like an answer");
     sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
+    begun.resolve();
   }
   let held = Buffer.alloc(0);
   for await (const chunk of body) {
