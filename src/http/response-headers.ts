@@ -62,7 +62,7 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
 export function headOfStream(question: AnyQuestion, headers: Readonly<Record<string, string>>): Head {
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   const cacheStatus = `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`;
-  const own = { "Cache-Status": cacheStatus, "Cache-Control": "no-store" };
+  const own = { "Cache-Status": cacheStatus, "Cache-Control": "no-store", Age: "0" };
   return Object.entries({ ...own, ...headers }).flat();
 }
 

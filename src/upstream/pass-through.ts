@@ -14,7 +14,7 @@ import type { AnyQuery } from "../query/query.ts";
 import type { GatewayRequest, Question } from "../query/request.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
-import { cachingHeadersIn, validatorsIn } from "./caching-headers.ts";
+import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
 import { collect, exchange, type RawAnswer, UpstreamFault } from "./send.ts";
 import { jsonContentType, REPEATED_SIGNATURE } from "./verdict.ts";
@@ -228,6 +228,5 @@ function passedHeaders(
     ...(!isEncoded && length !== undefined && { "content-length": length }),
     ...(!isEncoded && etag !== undefined && { etag }),
     ...(lastModified !== undefined && { "last-modified": lastModified }),
-    Age: String(Math.floor(cachingHeadersIn(headers, 0, now).ageMs / 1000)),
   };
 }

@@ -82,7 +82,7 @@ describe("commands that ask the admin port", () => {
     const usage = await tell(gateway, "usage", "--by", "resource");
     expect(usage.output).toMatch(/^sold +1 +1 +0/m);
     expect(usage.output).toMatch(/^total +2 +2 +0/m);
-    expect(usage.output).toMatch(/^1m +60 +2 .* unknown$/m);
+    expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
     const budget = await tell(gateway, "budget");
     expect(budget.output).toMatch(/^1m +60 +1 min +2 +58 +calls 1, in \d+ s +other 2/m);
     const asJson = await tell(gateway, "budget", "--json");
