@@ -116,11 +116,11 @@ function cachedText({ entry, why, failure }: Inspection): string {
   const failed = failure === undefined ? "" : ` The latest call failed: ${failure}.`;
   if (entry === null) return `Not cached (${why}).${failed}`;
   const { tier, status, ageSeconds, freshForSeconds, bodyBytes, learned } = entry;
-  const left = duration(Math.abs(freshForSeconds) * 1_000);
-  const freshness = freshForSeconds > 0 ? `fresh for ${left}` : `expired ${left} ago`;
+  const about = (seconds: number): string => (seconds < 1 ? "less than a second" : duration(seconds * 1_000));
+  const left = about(Math.abs(freshForSeconds));
+  const freshness = why === "fresh" ? `fresh for ${left}` : `expired ${left} ago`;
   const state = why === "purged" ? "purged" : freshness;
-  const age = ageSeconds < 1 ? "less than a second" : duration(ageSeconds * 1_000);
-  const what = `Cached in ${tier}, ${age} old, ${state}. Status ${status}, ${count(bodyBytes)} bytes.`;
+  const what = `Cached in ${tier}, ${about(ageSeconds)} old, ${state}. Status ${status}, ${count(bodyBytes)} bytes.`;
   return `${what}${learned === null ? "" : lifetimeText(learned)}${failed}`;
 }
 
