@@ -13,6 +13,7 @@ export interface LedgerStream {
   readonly ledger: (start: string, end: string) => AsyncIterable<readonly StreamEntry[]>;
   /** Since when the ledger is complete. */
   readonly completeSince: () => Promise<number>;
+  readonly hasLost: () => Promise<boolean>;
 }
 
 /** An entry of the ledger: its place, and its fields by name. */
@@ -63,6 +64,7 @@ export function createRedisLedger(streamOf: (origin: OriginName) => LedgerStream
     },
     completeSince: async () =>
       Math.max(...(await Promise.all(streams.map(({ stream }) => stream.completeSince())))),
+    hasLost: async () => (await Promise.all(streams.map(({ stream }) => stream.hasLost()))).includes(true),
   };
 }
 

@@ -66,18 +66,21 @@ export async function reportUsage(options: UsageOptions) {
   }
   // Read after the lines, because lines may have been dropped meanwhile.
   const completeSince = await ledger.completeSince();
+  const hasLost = await ledger.hasLost?.();
   const unrecorded = ledger.unrecorded?.();
   /** Whether calls of the period may be missing, or calls of this many milliseconds before it. */
   const mayMiss = (beforeMs: number): boolean =>
     unrecorded !== undefined &&
     unrecorded.since < to &&
     unrecorded.until + LONGEST_ARRIVAL_MS > from - beforeMs;
+  const isLost = (beforeMs: number): boolean => hasLost === true && from - beforeMs < completeSince;
 
   const usageOf = (origin: OriginName, prefix: string) =>
     instants[origin].measure(windows[origin], options).map((usage, index) => {
       const { name, kept, reachedAt } = usage;
       // Missing calls cannot turn a violated limit into a kept one.
-      const isUnknown = kept && mayMiss(windows[origin][index]?.windowMs ?? 0);
+      const windowMs = windows[origin][index]?.windowMs ?? 0;
+      const isUnknown = kept && (mayMiss(windowMs) || isLost(windowMs));
       return {
         ...usage,
         name: prefix + name,

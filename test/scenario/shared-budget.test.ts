@@ -86,13 +86,15 @@ describe("two gateways on one Redis", () => {
     await expect.poll(quoted).toBeLessThan(65_000);
   });
 
-  it("both count that Redis lost data of the budget", async () => {
+  it("both count that Redis lost data of the budget, and do not say that limits were kept before", async () => {
     const gateways = await startSharing({});
     const lost = async (): Promise<number[]> =>
       await Promise.all(gateways.map(({ metric }) => metric("gateway_budget_data_lost_total")));
-    expect(await lost()).toEqual([0, 0]);
+    const kept = async () => (await gateways[0].shows("/usage?from=-1h")).windows[0].kept;
+    expect([await lost(), await kept()]).toEqual([[0, 0], true]);
     await redis().command("FLUSHALL");
     await expect.poll(lost).toEqual([1, 1]);
+    expect(await kept()).toBe("unknown");
   });
 
   it("show which of them has no slot, because there are more than REPLICAS", async () => {

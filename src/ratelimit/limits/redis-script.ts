@@ -109,8 +109,12 @@ interface StoredState {
   readonly time: number;
   /** The ledger is complete since this instant. */
   readonly since: number;
+  readonly epoch: string;
   readonly slots: readonly { holder?: string; renewedAt?: number; holdMs?: number }[];
 }
+
+/** The name of an epoch that began when data were lost. The first one has no number of commands. */
+const HAS_LOST = /^\d+\.\d/;
 
 /** The shared purse of an origin in Redis. Its methods reject when Redis does not answer, or refuses the command. */
 export class RedisPurse implements LedgerStream {
@@ -148,10 +152,12 @@ export class RedisPurse implements LedgerStream {
 
   readonly completeSince = async (): Promise<number> => (await this.#state()).since;
 
+  readonly hasLost = async (): Promise<boolean> => HAS_LOST.test((await this.#state()).epoch);
+
   /** Reads the script's state and changes nothing. */
   async #state(): Promise<StoredState> {
     const state: StoredState | null = JSON.parse(await this.#play("ledger", ""));
-    return state ?? { time: 0, since: 0, slots: [] };
+    return state ?? { time: 0, since: 0, epoch: "", slots: [] };
   }
 
   async #play(operation: "take" | "ledger", request: string): Promise<string> {
