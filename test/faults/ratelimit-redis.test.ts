@@ -10,18 +10,11 @@ import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
 import { createRedisLedger } from "../../src/usage/redis-ledger.ts";
 import { openRedisBackend } from "../support/redis-backend.ts";
 import { linesOf } from "../support/ledger.ts";
+import { REQUEST } from "../support/limiters.ts";
 import { redisForTest, type RedisServer } from "../support/redis.ts";
 
 const PREFIX = `${NAMESPACE}{limiter:api}:`;
 const DAY_MS = 86_400_000;
-const request: PermitRequest = {
-  app: "app",
-  priority: "interactive",
-  resource: "listings",
-  cause: "miss",
-  query: "q",
-  leave: [0],
-};
 
 /** Of 20 calls, each of the two own purses has one. */
 const DEFAULTS = {
@@ -65,7 +58,7 @@ const isShared = (limiter: SharedLimiter): Promise<void> =>
   expect.poll(() => limiter.state().mode, { interval: 50 }).toBe("shared");
 
 async function take(limiter: SharedLimiter, more: Partial<PermitRequest> = {}): Promise<string> {
-  const acquired = await limiter.acquire({ ...request, ...more });
+  const acquired = await limiter.acquire({ ...REQUEST, ...more });
   return acquired.kind === "permit" ? "permit" : acquired.reason;
 }
 
@@ -115,7 +108,7 @@ it("a slot counts the calls that its holder could not report in one command, too
   const { ask } = redis;
   // The next command has 500 calls. No later one arrives.
   vi.spyOn(redis, "ask").mockRejectedValue(new Error("cut off")).mockImplementationOnce(ask);
-  await Promise.all(Array.from({ length: 600 }, () => limiter.acquire({ ...request, leave: [0, 0] })));
+  await Promise.all(Array.from({ length: 600 }, () => limiter.acquire({ ...REQUEST, leave: [0, 0] })));
   const script = "return tostring(cmsgpack.unpack(redis.call('GET', KEYS[1])).slots[1].most)";
   // 600 calls in each of four minutes, and 100 unreported ones.
   await expect.poll(() => server.command("EVAL", script, 1, `${PREFIX}purses`)).toBe("2500");
@@ -124,7 +117,7 @@ it("a slot counts the calls that its holder could not report in one command, too
 it("a call that ignores the limits may be sent at once, also by a replica without a slot", async () => {
   const { limiter } = join(await redisForTest());
   expect(limiter.state()).toMatchObject({ mode: "joining", hasSlot: false });
-  const acquired = await limiter.acquire({ ...request, ignoresLimits: true });
+  const acquired = await limiter.acquire({ ...REQUEST, ignoresLimits: true });
   expect(acquired).toMatchObject({ permit: { slot: 0 } });
   expect(acquired.kind === "permit" && acquired.permit.sendBy).toBeGreaterThan(systemClock.monotonic());
 });
@@ -135,10 +128,10 @@ it("a released permit is free at once, replicas exchange counts and waiting apps
   await isShared(one.limiter);
   await isShared(two.limiter);
   expect(await take(two.limiter)).toBe("permit");
-  const acquired = await two.limiter.acquire(request);
+  const acquired = await two.limiter.acquire(REQUEST);
   if (acquired.kind === "wait") throw new Error(acquired.reason);
   expect(await takeAll(one.limiter)).toBe(18);
-  expect(await two.limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "budget" });
+  expect(await two.limiter.acquire(REQUEST)).toMatchObject({ kind: "wait", reason: "budget" });
   one.limiter.announce([["background", "quiet", 2]]);
   two.limiter.announce([["interactive", "app", 1]]);
   await expect.poll(() => two.limiter.state().newsElsewhere.news).toEqual([["background", "quiet", 2]]);

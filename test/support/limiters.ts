@@ -14,6 +14,11 @@ import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { createStageData } from "./redis-stage.ts";
 import { SILENT } from "./silent-observer.ts";
 
+export const REQUEST: PermitRequest = {
+  ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const),
+  leave: [],
+};
+
 export type Limiters = ReturnType<typeof createFakeLimiters>;
 
 interface LimitersOptions {

@@ -1,22 +1,15 @@
 import { describe, expect, it } from "vitest";
 
-import type { LimiterConfig, Permit, PermitRequest } from "../../../src/ratelimit/limiter.ts";
+import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
 import { SingleProcessLimiter } from "../../../src/ratelimit/limits/single-process-limiter.ts";
 import { createMemoryLedger } from "../../../src/usage/sqlite-ledger.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
+import { REQUEST } from "../../support/limiters.ts";
 
 const config: LimiterConfig = {
   windows: [{ name: "1m", limit: 3, windowMs: 60_000 }],
   perDay: new Map(),
   arrivalMs: 1_000,
-};
-const REQUEST: PermitRequest = {
-  app: "app",
-  priority: "interactive",
-  resource: "listings",
-  cause: "miss",
-  query: "q",
-  leave: [],
 };
 
 function setUp() {
