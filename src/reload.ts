@@ -59,8 +59,8 @@ export function createReload(
 }
 
 /**
- * Reloads when the text of the settings file has changed, if `watchSettings` says so. Also if the file is gone, because the
- * process would not start again: the reload reports that.
+ * If `watchSettings` is on, reloads when the text of the settings file has changed, or the file can no longer be read. Such a
+ * reload fails, and its log line warns operators, because the process could not start again.
  * @returns a function that ends it
  */
 export function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {

@@ -14,8 +14,9 @@ import { environmentWith } from "./settings-options.ts";
 export type Given = Readonly<Record<string, string | undefined>>;
 
 /**
- * The gateway of these settings, also if they have mistakes: it may run with those from before.
- * @returns the address, without a slash at the end, which certificate the port has to show, and the token
+ * How to reach the admin port of the gateway with these settings. If they have mistakes, the sections without one count: the
+ * gateway may still run with its earlier settings.
+ * @returns the address, without a slash at the end; which certificate the port has to show; and the token
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function ownGateway(env: Environment) {
@@ -25,7 +26,7 @@ export function ownGateway(env: Environment) {
   // A gateway that listens on every address is asked on loopback.
   const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
-  // It may come from an authority that Node does not know, and be for the names by which other machines reach the port.
+  // Node may not know the certificate's authority, and the certificate may name only the addresses that other machines use.
   const only = { allowPartialTrustChain: true, checkServerIdentity: () => undefined };
   return { base, trust: tls === null ? {} : { ca: tls.cert, ...only }, token };
 }

@@ -58,7 +58,7 @@ export function examineConfig({ env, readFile = readText, constants = CONSTANTS 
   return {
     /** One line for each problem. */
     problems,
-    /** The sections without a mistake; without the settings file if it could not be read. */
+    /** The sections without a mistake. If the settings file could not be read, it counts as empty. */
     readable: settings,
     sources,
     /** Absent if there are problems. */

@@ -1,6 +1,4 @@
-/**
- * Makes the response headers of answers: `Cache-Status`, `Age`, `Cache-Control` and validators, and `RateLimit`.
- */
+/** Makes the response headers of answers: `Cache-Status`, `Age`, `Cache-Control`, validators, `Link` (page-links.ts), `RateLimit`. */
 import type { Answer } from "../cache/cache.ts";
 import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
 import type { Question } from "../query/request.ts";

@@ -77,7 +77,7 @@ export function every(clock: Pick<Clock, "after">, intervalMs: number, callback:
 
 /**
  * Limits how often an event is reported.
- * @param now epoch milliseconds
+ * @param now milliseconds by any clock
  * @param report gets the number of events since the last report, this one included
  * @returns the function to call at each event
  */

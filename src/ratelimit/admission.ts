@@ -20,7 +20,7 @@ interface AdmissionOptions extends PartOptions {
 
 /** A limiter that cannot reach Redis is expected to reach it again after this time. */
 const AWAY_MS = 2_000;
-/** While Redis is away, calls wait for this long before they are refused. It may only be restarting. */
+/** Redis may only be restarting, so calls that need it wait. They are refused when it has been away for this long. */
 const PATIENCE_MS = 3_000;
 /** The weight of the latest answer in the usual latency. */
 const LEARNED = 0.1;
@@ -81,8 +81,8 @@ export class Admission {
 
   /**
    * @param takenAt the instant for which the caller was told to come back
-   * @returns when the call is likely to get its permit; its problem if a circuit stops it, its permit would come too late, or it
-   *   has waited long for Redis
+   * @returns when the call is likely to get its permit; its problem if a circuit refuses it, if its permit would come too late,
+   *   or if it needs Redis, which has been away for long
    */
   plan(request: UpstreamRequest, takenAt?: number): number | Problem {
     const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
@@ -105,7 +105,7 @@ export class Admission {
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
       observer.refused(apps.labelOf(app), "deadline", true);
-    // While the budget is only observed, only the calls in flight hold a call back.
+    // In observe mode no window delays a call. It usually waits because too many calls are in flight.
     const why: Expectation =
       config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], false);
     const { code, details } = refusalOf(why, app, fraction());
@@ -118,7 +118,7 @@ export class Admission {
     return left > 0 && (!hasWaited || left >= this.#latencyMs);
   }
 
-  /** Whether a call gets its permit too late, also if it goes before all others. */
+  /** Whether a call gets its permit too late even if it goes before all others. */
   isHopeless(request: UpstreamRequest): boolean {
     const situation = this.situation();
     const latest = situation.now + this.leftMs(request);
@@ -130,8 +130,8 @@ export class Admission {
   }
 
   /**
-   * How long a call would wait if the app that can send it first paid for it.
-   * @param isDue its caller was told to come back now
+   * How long a call would wait, and for what. If several apps may pay for it, the one with the shortest wait counts.
+   * @param isDue whether its caller was told to come back now
    */
   #expect(call: CircuitCall, charges: [AppCall, ...AppCall[]], isDue: boolean): Expectation {
     const stop = this.#options.circuits.stopOf(call);
@@ -153,10 +153,11 @@ export class Admission {
     return { forMs, why: forMs > 0 && isHeldBack(situation, planned, queued) ? "share" : "budget" };
   }
 
-  /** The calls that may go before a call: later ones of the same app do not. */
+  /** The calls that may go before a call. Later calls of the same app do not. */
   #queuedBefore(call: CircuitCall, { app, isDue }: PlannedCall): Queued[] {
     const now = this.#now();
-    // What others told may have changed, and a caller that was told to come back is let in if that is possible at all.
+    // A caller that was told to come back is let in if that is possible at all, so promises to other callers, and calls
+    // at other replicas, do not count.
     const queued = isDue ? [] : this.promises.queued();
     let isBefore = true;
     for (const { request, dueAt, enteredAt } of this.#options.waiting) {
@@ -172,7 +173,11 @@ export class Admission {
     return { forMs: Math.max(1, until - this.#now()), why: "cool-off", cause, mayWait };
   }
 
-  /** @returns its problem; `undefined` if nothing is enforced. The API itself asks for pauses, so circuits refuse in every mode. */
+  /**
+   * Counts a refusal.
+   * @returns the problem; `undefined` if `budget.mode` is `observe`. Circuits refuse calls in every mode, because the API itself
+   *   needs the pause.
+   */
   #refuse(request: UpstreamRequest, expected: Expectation): Problem | undefined {
     const { apps, fraction, observer, circuits, config } = this.#options;
     const { why, cause } = expected;

@@ -13,7 +13,7 @@ import type { Limiter, LimiterConfig, WindowState } from "./limiter.ts";
 import { retryAfterSeconds } from "./refusals.ts";
 import type { Throttled } from "./throttled.ts";
 
-/** The settings of an origin's budget. `maxCoolOffMs`: the longest pause; a longer `Retry-After` of the upstream is cut to it. */
+/** The settings of an origin's budget. A `Retry-After` of the upstream that is longer than `maxCoolOffMs` is cut to it. */
 export type BudgetConfig = LimiterConfig &
   Pick<Config["budget"], "concurrency" | "spacingMs" | "mode" | "reserve" | "replicas" | "maxCoolOffMs">;
 
@@ -37,14 +37,15 @@ export interface BudgetOptions {
   };
 }
 
-/** What the parts of a budget need: its settings may change at any time. */
+/** What each part of a budget gets. */
 export interface PartOptions extends BudgetOptions {
+  /** The settings now in force. A reload changes them. */
   readonly config: () => BudgetConfig;
 }
 
 /** Every response shows what is left. To save time, it is computed only this often, and after each call. */
 const VIEW_MS = 500;
-/** An overview shows when this many spent calls are free again. */
+/** An overview shows when each of these numbers of spent calls is free again. */
 const COME_BACK = [1, 10, 100];
 
 export class Budget {
@@ -77,7 +78,7 @@ export class Budget {
     return open.length === 0 ? undefined : retryAfterSeconds(Math.max(...open.map(({ forMs }) => forMs)));
   }
 
-  /** What an app has left of its share of each window, and of its `perDay`. The same array for half a second. */
+  /** What an app has left of its share of each window, and of its `perDay`. The same array until the view is computed again. */
   shareOf(app: string): readonly ShareOfWindow[] {
     return this.#viewed().sharesOf(app);
   }

@@ -222,7 +222,10 @@ export class RedisService extends EventEmitter<RedisEvents> {
     this.#underWay.clear();
   }
 
-  /** Logs each kind of refusal once. A server that is full refuses every write for the same reason. */
+  /**
+   * Logs each kind of refusal once. A server that is full, or cannot save its data, refuses every write for the same reason. That
+   * is one kind, whatever the operation.
+   */
   #refusal(operation: StoreOperation, error: unknown): RedisRefusal {
     const cause = textOf(error);
     const kind = /^(?:OOM|MISCONF|NOREPLICAS)/.exec(cause)?.[0] ?? `${operation} ${cause.split(" ", 1)[0]}`;
@@ -252,7 +255,7 @@ export function isReply({ name }: Error): boolean {
   return name === "ReplyError";
 }
 
-/** Without the place in the script, which Redis appends. */
+/** @returns the text of an error, without the place in the script that Redis appends */
 function textOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(/ script: \w+, on \S+$/, "");
 }

@@ -16,7 +16,7 @@ const THIS_MACHINE = "localhost,127.0.0.1,[::1],::1";
 
 /** @returns the only connection pool for an address */
 export function createAgent(baseUrl: string, { ca, proxy }: Pick<Config["upstream"], "ca" | "proxy">): Agent {
-  // Without a limit of its own: `budget.concurrency` limits the calls in flight.
+  // There is no `maxSockets`, because `budget.concurrency` limits the calls in flight.
   const pool = { keepAlive: true, scheduling: "lifo" } as const;
   const isProxied = proxy.http !== null || proxy.https !== null;
   // Node's agents expect proxies in the form of environment variables.

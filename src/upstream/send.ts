@@ -51,8 +51,8 @@ interface Timing {
  * One request and its answer, with one time limit at a time. The request is sent in the tick in which its connection is ready,
  * if its permit is still valid. A reused connection is ready immediately. Nothing is sent before.
  * Rejects with an `UpstreamFault` or an error of `read`. The connection is then reset, unless the whole answer was read.
- * @param read reads the body, and calls `onChunk` with each part, which renews the time limit of silence. `headAt`: when the head
- *   arrived, by the monotonic clock
+ * @param read reads the body, and calls `onChunk` at each part. That starts `bodyTimeoutMs` again. `headAt`: when the head arrived,
+ *   by the monotonic clock
  */
 export function exchange<T>(
   outgoing: http.ClientRequest,

@@ -72,7 +72,7 @@ export interface Asked {
   readonly confidential: readonly string[];
   /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;
-  /** An older answer is not used, in milliseconds. */
+  /** An answer whose age is greater is not used. Milliseconds. */
   readonly maxAgeEverMs: number;
   /** When it was sent, by the monotonic clock. */
   readonly sentAt: number;
@@ -159,7 +159,7 @@ function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
   const opaque = (etag: string): string => etag.replace(/^W\//, "");
   const isCached =
     cached !== undefined && (named === undefined || opaque(named) === opaque(cached.etag ?? named));
-  // A field that the 304 does not repeat stays in force (RFC 9111, section 3.2).
+  // A `Cache-Control` that the 304 does not repeat stays in force (RFC 9111, section 3.2).
   const headers = { "cache-control": cached?.cacheControl, ...answer.headers };
   return isCached
     ? { fetched: { status: 304, ...headOf({ ...answer, headers }, asked) } }

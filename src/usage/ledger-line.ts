@@ -50,7 +50,7 @@ export interface LedgerReader {
   readonly read: (from: number, to: number) => AsyncIterable<readonly LedgerLine[]>;
   /** Epoch milliseconds from which the ledger is known to be complete. Older lines were dropped, or never entered. */
   readonly completeSince: () => Promise<number>;
-  /** Whether earlier lines were lost. Absent if the ledger cannot know it. */
+  /** Whether lines before `completeSince` were lost, not only dropped by age. Absent if the ledger cannot know it. */
   readonly hasLost?: () => Promise<boolean>;
   /** Calls of this time may be missing. */
   readonly unrecorded?: () => Unrecorded | undefined;

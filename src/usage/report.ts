@@ -73,6 +73,7 @@ export async function reportUsage(options: UsageOptions) {
     unrecorded !== undefined &&
     unrecorded.since < to &&
     unrecorded.until + LONGEST_ARRIVAL_MS > from - beforeMs;
+  /** The same for calls that the ledger has lost. */
   const isLost = (beforeMs: number): boolean => hasLost === true && from - beforeMs < completeSince;
 
   const usageOf = (origin: OriginName, prefix: string) =>

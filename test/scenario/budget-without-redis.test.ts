@@ -71,7 +71,8 @@ describe("a gateway without its Redis", () => {
     // Redis is empty after its restart. The gateway tells it what it knows.
     await expect.poll(async () => (await budget()).windows[1]?.spent).toBeGreaterThanOrEqual(6);
     expect(sandbox.requests()).toHaveLength(6);
-    // The ledger has the calls of the outage under the limit of that time, also after the limit was lowered. Redis has lost others.
+    // The ledger has the calls of the outage with the limit of that time, also after the limit was lowered. Whether it was kept is
+    // unknown, because Redis has lost the calls before.
     const later = await startGateway({ redis, beside: gateway, env: { BUDGET: "100/2s,2/1d" } });
     const day = async (): Promise<unknown> => (await later.shows("/usage?from=-1h")).windows[1];
     await expect.poll(day).toMatchObject({ maximum: 6, limit: 2, kept: "unknown", limits: [12] });

@@ -26,7 +26,7 @@ describe("health-check", () => {
     [undefined, 1, (url: string) => `${url}: no answer within 3000 ms\n`],
   ])("asks /readyz of the configured admin port: status %s is exit code %i", async (status, code, output) => {
     const { port, asked } = await adminPort(status);
-    // An address to listen on that cannot be connected to. A broken settings file does not end a running gateway.
+    // The host is one to listen on, not to connect to. The settings file is missing, which does not end a running gateway.
     const env = { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port, CONFIG_FILE: "/nowhere" };
     const check = await command(["health-check"], env);
     expect([check, asked]).toEqual([

@@ -26,7 +26,7 @@ it("the lifetime of an answer ends early if memory is full, the least recently u
   expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
 });
 
-it("settings are read when the file has changed, with watchSettings; mistakes in it, or its end, change nothing", async () => {
+it("with watchSettings, a changed file is read; a file with mistakes, or a deleted one, changes nothing", async () => {
   const env = { BUDGET: "", WATCH_SETTINGS: "true" };
   let settings: string | undefined = "budget: { limit: 1000000/1m }";
   const gateway = await startGateway({ settings: () => settings ?? readFileSync("/nowhere", "utf8"), env });

@@ -37,7 +37,7 @@ function isOfApi({ what }: Harm, why: string | undefined): boolean {
   );
 }
 
-/** After a fault of Redis, `since` then. A share that was spent before has another cause. */
+/** @returns whether a fault of Redis that began at `since` causes this harm. `quota-exceeded` from before it has another cause. */
 const isOfRedis = (harm: Harm, since: number): boolean =>
   isOfBudget(harm) && (harm.what !== "quota-exceeded" || harm.lastAt >= since);
 
@@ -200,7 +200,7 @@ function dataLost({ problems, budget, outages: all, at, explain }: Situation): C
   return [{ since, hurt: explain((harm) => isOfRedis(harm, since), since) }];
 }
 
-/** Errors of the last minute that no other row explains. */
+/** Errors of the last minute that no other row explains. Errors whose cause is over do not count. */
 function unexplained({ upstream, budget, explain }: Situation): Case[] {
   const isOver = ({ what, resource, lastAt }: Harm): boolean =>
     what === "budget-unavailable"

@@ -109,8 +109,8 @@ export class Circuits {
   }
 
   /**
-   * A call that no circuit stops departs. It adds to the retry budget, unless it is a retry.
-   * @returns a function to call when it has ended
+   * A call departs. If a circuit is half-open, the call is its probe. It adds to the retry budget, unless it is a retry.
+   * @returns a function to call when the call has ended
    */
   begin(call: CircuitCall): (end: SendEnd) => void {
     const now = this.#now();
@@ -132,14 +132,14 @@ export class Circuits {
     if (probed.length > 0 && kind !== "unknown") this.#shiftOthers(probed, kind === "answered");
     const scope = cause !== undefined && CAUSES[cause].stops === "origin" ? "origin" : call.resource;
     const open = this.#open.get(scope);
-    // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
+    // A call that was sent before the circuit opened tells nothing new, unless the upstream names a time.
     const isNew = forMs !== undefined || now >= (open?.until ?? 0);
     const opens = cause !== undefined && isNew && (open === undefined || !probed.includes(scope));
     if (opens) this.#openAs(scope, cause, forMs, false);
     if (opens || probed.length > 0) this.changed();
   }
 
-  /** Learns whether the upstream accepts our key. @returns the kind of the end */
+  /** Learns whether the upstream accepts our key. @returns how the call ended; `unknown` if an earlier key was refused */
   #learnKey({ query }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
     const kind = kindOf(end);
     if (kind !== "credentials") {

@@ -13,7 +13,7 @@ export const CAUSES = {
   unavailable: { stops: "resource", says: "it answered 503 with a time to come back" },
   /** On 4 failures that are half of the last calls (500, 503, timeouts, resets). */
   failing: { stops: "resource", says: "most of its last answers were errors or timeouts" },
-  /** On 3 calls in a row that reached nothing. */
+  /** On 3 calls in a row to which the upstream sent nothing. */
   unreachable: { stops: "origin", says: "its last three calls got no answer" },
   /** On 401 or 403 to 3 different questions in a row. */
   credentials: { stops: "origin", says: "it refused our credentials" },

@@ -8,8 +8,9 @@ import { dayFreeAt, type PlannedCall, ROUNDING, type Situation } from "./shares.
 
 /** A call that waits, or that a caller was told to come back for. */
 export interface Queued extends AppCall {
-  /** Its caller asks for it at this instant, and it is likely to get its permit at that one. Monotonic milliseconds. */
+  /** When its caller asks for it. Monotonic milliseconds. */
   readonly from: number;
+  /** When it is likely to get its permit. Monotonic milliseconds. */
   readonly dueAt: number;
   /** How many calls it counts as. */
   readonly weight: number;
@@ -18,7 +19,7 @@ export interface Queued extends AppCall {
 /** `Retry-After` is in whole seconds, so callers come back up to so long after their permit is free. */
 const ROUNDED_MS = 1_000;
 
-/** If more permits become free one after the other, only some of these instants are looked at. */
+/** Permits become free at many instants. At most about this many of them are looked at. */
 const MOST_INSTANTS = 200;
 
 /**
@@ -69,7 +70,10 @@ export function isHeldBack(situation: Situation, call: PlannedCall, queued: read
   });
 }
 
-/** @returns how many calls that go before a call count at an instant: all, those of its app, and those of all unlisted ids */
+/**
+ * @returns a function of an instant and the length of a window. It returns how many calls go before the call, and still count in
+ *   the window at that instant: all, those of its app, and those of all unlisted ids.
+ */
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queued: readonly Queued[]) {
   const urgent = queued.filter(({ priority }) => urgencyOf(priority) < urgencyOf(call.priority));
@@ -96,7 +100,7 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     };
     // A call that is due goes before calls that come later.
     const minutes = call.isDue ? 0 : Math.min(at - now, spanMs) / 60_000;
-    /** The calls of others that go before their app, or their group, has used this part of its share. */
+    /** The likely calls of other apps, each until it has used this part of its share. */
     const before = (part: number, others: typeof rivals): number => {
       let sum = 0;
       for (const { queued, asked, share, used } of others) {

@@ -49,7 +49,7 @@ const OUTDATED_MS = 1_000;
 const NOTHING: Told = { at: 0, news: [] };
 /** The other replicas are told at most this many waiting calls, and as many promises. */
 const MOST_NEWS = 100;
-/** Apps that asked within this time are active. What they asked counts less with this time constant. */
+/** Apps that asked within this time are active. It is also the time constant with which older calls count less. */
 const ACTIVE_MS = 60_000;
 
 export class Promises {
@@ -109,8 +109,8 @@ export class Promises {
   }
 
   /**
-   * Replicas that have anything to tell are assumed to have as many new calls as this one, so one that is new here stands for
-   * theirs, too.
+   * How many calls a call of this replica counts as. The others are told about new calls, and tell theirs, only after a moment. If
+   * any of them is busy, each is assumed to have as many new calls as this one.
    */
   weightOf(madeAt: number): number {
     const isNew = madeAt > this.#now() - KNOWN_MS;

@@ -28,7 +28,7 @@ export interface Situation extends Facts {
 
 /** A call before its permit. */
 export interface PlannedCall extends AppCall {
-  /** Its caller was told to wait or to come back until now, so it leaves less for others. */
+  /** The instant at which it should get its permit, as its caller was told, has come. So it leaves less for others. */
   readonly isDue: boolean;
 }
 

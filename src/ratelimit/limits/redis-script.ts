@@ -113,7 +113,7 @@ interface StoredState {
   readonly slots: readonly { holder?: string; renewedAt?: number; holdMs?: number }[];
 }
 
-/** The name of an epoch that began when data were lost. The first one has no number of commands. */
+/** The name of an epoch that began when data were lost has a number of commands after its time. The first epoch has none. */
 const HAS_LOST = /^\d+\.\d/;
 
 /** The shared purse of an origin in Redis. Its methods reject when Redis does not answer, or refuses the command. */

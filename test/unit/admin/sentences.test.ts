@@ -138,7 +138,7 @@ it.each(Object.entries(CASES))("%s", (text, facts) => {
   expect(shownOf(sentencesOf(factsWith(facts))).map((sentence) => sentence.text)).toEqual([text]);
 });
 
-it("a fault of Redis explains no share that was spent before", () => {
+it("a fault of Redis does not explain that a share was spent before it", () => {
   const all = ["api", "images"].map((name) => outage(`the shared budget (${name})`, "OOM"));
   const spent = { what: "quota-exceeded", lastAt: AT - 6_000 };
   const hog = harmWith("hog", { ...spent, status: 429 });
