@@ -54,7 +54,7 @@ export function purgeEndpoint(options: PurgeOptions): Endpoint {
     const blocks = asked === undefined ? [] : options.pages.blockKeysOf(asked, format);
     let epoch = 0;
     for (const each of [...blocks.map(keyScope), scope]) ({ epoch } = await options.purge(each, hard));
-    const how = hard ? "This is never served again." : "This is stale until it is refreshed.";
+    const how = hard ? "They are never served again." : "They are stale until they are refreshed.";
     return { purged: scope, hard, epoch, says: `Purged ${scopeText(scope)}. ${how}` };
   });
 }

@@ -100,7 +100,7 @@ describe("commands that ask the admin port", () => {
       code: 0,
       output: expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m),
     });
-    const purged = /^Purged the answer \S+areas\?q=Nacka\}\. This is never served again\.$/m;
+    const purged = /^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m;
     expect(await tell(gateway, "purge", "/areas?q=Nacka", "--hard")).toEqual({
       code: 0,
       output: expect.stringMatching(purged),
