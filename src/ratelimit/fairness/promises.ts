@@ -150,14 +150,17 @@ export class Promises {
     this.#forget();
     const now = this.#now();
     const news: News[] = [];
-    for (const { request, dueAt } of [...this.#options.waiting].slice(0, MOST_NEWS)) {
+    const { waiting } = this.#options;
+    // A new call that can go now is about to get its permit, and is then known as spent. It must not count twice.
+    const queue = [...waiting].filter((one) => one.dueAt > now || one.enteredAt <= now - TELL_MS);
+    for (const { request, dueAt } of queue.slice(0, MOST_NEWS)) {
       const [{ app, priority }] = chargesOf(request);
       news.push([priority, app, dueAt - now]);
     }
     const first = [...this.#promised].toSorted(([, a], [, b]) => a.from - b.from).slice(0, MOST_NEWS);
     for (const [name, { app, priority, from }] of first) news.push([`${priority} ${name}`, app, from - now]);
     for (const [name, from] of this.#taken) news.push([`taken ${name}`, "", from - now]);
-    if (news.length > 0)
+    if (news.length > 0 || waiting.size > 0)
       for (const app of this.#asked.keys()) news.push(["asked", app, this.#askedBy(app, now)]);
     if (news.length === 0 && !this.#hasTold) return;
     this.#options.limiter.announce(news);
