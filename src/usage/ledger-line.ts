@@ -41,6 +41,14 @@ export interface Unrecorded {
   readonly until: number;
 }
 
+/** What is known about the oldest lines of a ledger. */
+export interface Completeness {
+  /** Epoch milliseconds from which the ledger is known to be complete. Older lines were dropped, or never entered. */
+  readonly since: number;
+  /** Whether older lines were lost, not only dropped by age, as far as the ledger knows. */
+  readonly hasLost: boolean;
+}
+
 /** Reads the ledger. */
 export interface LedgerReader {
   /**
@@ -48,10 +56,7 @@ export interface LedgerReader {
    * in memory at once. Rejects with `StoreUnavailable` if the ledger cannot be read.
    */
   readonly read: (from: number, to: number) => AsyncIterable<readonly LedgerLine[]>;
-  /** Epoch milliseconds from which the ledger is known to be complete. Older lines were dropped, or never entered. */
-  readonly completeSince: () => Promise<number>;
-  /** Whether lines before `completeSince` were lost, not only dropped by age. Absent if the ledger cannot know it. */
-  readonly hasLost?: () => Promise<boolean>;
+  readonly completeness: () => Promise<Completeness>;
   /** Calls of this time may be missing. */
   readonly unrecorded?: () => Unrecorded | undefined;
 }

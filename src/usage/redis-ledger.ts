@@ -5,15 +5,13 @@ import { CAUSES, UPSTREAM_FAULTS } from "../telemetry/events.ts";
 import { RESOURCES, ORIGINS, type OriginName } from "../interface/resources.ts";
 import type { RedisClient } from "../redis/connect.ts";
 import type { RunOnRedis } from "../redis/redis.ts";
-import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger-line.ts";
+import type { Completeness, LedgerCompletion, LedgerLine, LedgerReader } from "./ledger-line.ts";
 
 /** The stream of an origin. Its methods reject when Redis does not answer. */
 export interface LedgerStream {
   /** Reads the stream in parts, oldest entry first. The arguments are those of XRANGE. */
   readonly ledger: (start: string, end: string) => AsyncIterable<readonly StreamEntry[]>;
-  /** Since when the ledger is complete. */
-  readonly completeSince: () => Promise<number>;
-  readonly hasLost: () => Promise<boolean>;
+  readonly completeness: () => Promise<Completeness>;
 }
 
 /** An entry of the ledger: its place, and its fields by name. */
@@ -62,9 +60,13 @@ export function createRedisLedger(streamOf: (origin: OriginName) => LedgerStream
     async *read(from, to) {
       for (const { origin, stream } of streams) yield* linesOf(origin, stream, from, to);
     },
-    completeSince: async () =>
-      Math.max(...(await Promise.all(streams.map(({ stream }) => stream.completeSince())))),
-    hasLost: async () => (await Promise.all(streams.map(({ stream }) => stream.hasLost()))).includes(true),
+    async completeness() {
+      const all = await Promise.all(streams.map(({ stream }) => stream.completeness()));
+      return {
+        since: Math.max(...all.map(({ since }) => since)),
+        hasLost: all.some(({ hasLost }) => hasLost),
+      };
+    },
   };
 }
 

@@ -65,8 +65,7 @@ export async function reportUsage(options: UsageOptions) {
     await setImmediate();
   }
   // Read after the lines, because lines may have been dropped meanwhile.
-  const completeSince = await ledger.completeSince();
-  const hasLost = await ledger.hasLost?.();
+  const { since: completeSince, hasLost } = await ledger.completeness();
   const unrecorded = ledger.unrecorded?.();
   /** Whether calls of the period may be missing, or calls of this many milliseconds before it. */
   const mayMiss = (beforeMs: number): boolean =>
@@ -74,7 +73,7 @@ export async function reportUsage(options: UsageOptions) {
     unrecorded.since < to &&
     unrecorded.until + LONGEST_ARRIVAL_MS > from - beforeMs;
   /** The same for calls that the ledger has lost. */
-  const isLost = (beforeMs: number): boolean => hasLost === true && from - beforeMs < completeSince;
+  const isLost = (beforeMs: number): boolean => hasLost && from - beforeMs < completeSince;
 
   const usageOf = (origin: OriginName, prefix: string) =>
     instants[origin].measure(windows[origin], options).map((usage, index) => {

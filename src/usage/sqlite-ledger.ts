@@ -105,11 +105,11 @@ function createReader(database: Database, begunAt: number, now: () => number): L
         yield rows.map((row) => lineOf(row["line"]));
       }
     },
-    completeSince: async () =>
+    completeness: async () =>
       readable(() => {
         // Before the first line, only calls from before the start of this process are missing.
         const since = Number(selectSince.get()?.["at"] ?? begunAt);
-        return Math.min(since, now());
+        return { since: Math.min(since, now()), hasLost: false };
       }),
   };
 }

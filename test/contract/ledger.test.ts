@@ -51,7 +51,7 @@ describe.each(["in memory", "in a file"])("a ledger %s", (kind) => {
     const clock = createFakeClock();
     const start = clock.now();
     const ledger = open(clock);
-    expect(await ledger.completeSince()).toBe(start);
+    expect((await ledger.completeness()).since).toBe(start);
     const list = new Map<string, LedgerLine>();
     for (let step = 0; step < 2_000; step++) {
       await clock.advance(random.between(0, 20));
@@ -149,7 +149,7 @@ describe("the ledger in a file", () => {
     }
     await during(directory, clock, async (ledger) => {
       const oldest = clock.now() - 35 * DAY_MS;
-      const since = await ledger.completeSince();
+      const { since } = await ledger.completeness();
       expect(since).toBeGreaterThan(start);
       expect(since).toBeLessThanOrEqual(oldest + DAY_MS);
       // Nothing that is young enough is gone.
@@ -170,7 +170,7 @@ describe("the ledger in a file", () => {
       const held = await linesOf(ledger);
       expect(held.length).toBeGreaterThanOrEqual(100);
       expect(held.length).toBeLessThanOrEqual(100 + 256);
-      const since = await ledger.completeSince();
+      const { since } = await ledger.completeness();
       expect(since).toBe(Math.min(...held.map(({ at }) => at)));
       expect(since).toBeGreaterThan(start + 300);
       expect(overflows).toBeGreaterThan(0);
@@ -193,7 +193,7 @@ describe("the ledger in a file", () => {
   it("that cannot be read fails as every store does", async () => {
     const ledger = await during(temporaryDirectory(), createFakeClock(), (opened) => opened);
     await expect(linesOf(ledger)).rejects.toThrow(StoreUnavailable);
-    await expect(ledger.completeSince()).rejects.toThrow(StoreUnavailable);
+    await expect(ledger.completeness()).rejects.toThrow(StoreUnavailable);
     expect(() => ledger.enter(ledgerEntry())).toThrow();
     expect(() => ledger.recent("api", 0)).toThrow();
   });

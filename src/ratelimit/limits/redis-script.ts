@@ -150,9 +150,10 @@ export class RedisPurse implements LedgerStream {
     );
   };
 
-  readonly completeSince = async (): Promise<number> => (await this.#state()).since;
-
-  readonly hasLost = async (): Promise<boolean> => HAS_LOST.test((await this.#state()).epoch);
+  readonly completeness: LedgerStream["completeness"] = async () => {
+    const { since, epoch } = await this.#state();
+    return { since, hasLost: HAS_LOST.test(epoch) };
+  };
 
   /** Reads the script's state and changes nothing. */
   async #state(): Promise<StoredState> {

@@ -97,6 +97,7 @@ local function lose(counts, ageMs, purses)
     state.slots[k] = { holder = UNKNOWN, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most }
   end
   redis.call('DEL', SHARED, OWN)
+  -- The dot in the name says that data were lost (redis-script.ts).
   state.counts, state.processes, state.epoch = counts, {}, int(now) .. '.' .. int(state.seq) .. request.process
   -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
   state.openAt, state.since = now + span(shortest.windowMs + state.countMs) + request.unknownMs, now

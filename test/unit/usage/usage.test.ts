@@ -13,7 +13,7 @@ async function usageOf(lines: readonly LedgerLine[], by: UsageOptions["by"] = "a
     async *read(from: number, to: number) {
       yield lines.filter(({ at }) => from <= at && at < to);
     },
-    completeSince: async () => 0,
+    completeness: async () => ({ since: 0, hasLost: false }),
   };
   const windows = { api: [{ name: "1m", limit: 3, windowMs: 60_000 }], images: [] };
   return await reportUsage({ ledger, windows, by, from: NOON, to: NOON + HOUR_MS });
