@@ -133,7 +133,10 @@ function createParts(context: Context, recorder: Recorder) {
   const upstream = createUpstream({
     ...context,
     upstream: config.upstream,
-    limits: () => ({ ...settings.current().budget, ...settings.current().cache }),
+    limits: () => {
+      const { budget, cache } = settings.current();
+      return { maxCoolOffMs: budget.maxCoolOffMs, maxAgeEverMs: cache.maxAgeEverMs };
+    },
     budgets,
     checkKeyFile: settings.check,
   });

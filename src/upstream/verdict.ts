@@ -88,9 +88,13 @@ function unusable(internal: string, mayRetry = false): Verdict {
 
 /** Judges a complete answer. */
 export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
+  const verdict = judgeByStatus(answer, asked);
+  const isTooOld = (verdict.fetched?.caching.ageMs ?? 0) > asked.maxAgeEverMs;
+  return isTooOld ? unusable("the answer is older than cache.maxAgeEver") : verdict;
+}
+
+function judgeByStatus(answer: RawAnswer, asked: Asked): Verdict {
   const { status } = answer;
-  const isTooOld = headOf(answer, asked).caching.ageMs > asked.maxAgeEverMs;
-  if (isTooOld && CODES[status] === undefined) return unusable("the answer is older than cache.maxAgeEver");
   if (status === 200) return judgeBody(answer, asked);
   if (status === 304) return judgeNotModified(answer, asked);
   const explanation = explanationIn(answer.body, [...asked.confidential, ...asked.signature]);
