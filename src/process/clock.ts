@@ -81,13 +81,17 @@ export function every(clock: Pick<Clock, "after">, intervalMs: number, callback:
  * @param report gets the number of events since the last report, this one included
  * @returns the function to call at each event
  */
-export function atMostEvery(everyMs: number, now: Clock["now"], report: (times: number) => void): () => void {
+export function atMostEvery(
+  intervalMs: number,
+  now: Clock["now"],
+  report: (times: number) => void,
+): () => void {
   let dueAt = -Infinity;
   let times = 0;
   return () => {
     times++;
     if (now() < dueAt) return;
-    dueAt = now() + everyMs;
+    dueAt = now() + intervalMs;
     report(times);
     times = 0;
   };

@@ -1,6 +1,6 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { ORIGINS, type Resource, resourcesOf } from "../../interface/resources.ts";
+import { originOf, ORIGINS, type Resource, resourcesOf } from "../../interface/resources.ts";
 import { clockText, count, duration, listed, many, percent, soon } from "../page/format.js";
 import { type Facts, requestsOf, sum } from "./facts.ts";
 import { type Harm, isError } from "./hurt-apps.ts";
@@ -203,11 +203,10 @@ function dataLost({ problems, budget, outages: all, at, explain }: Situation): C
 /** Errors of the last minute that no other row explains. Errors whose cause is over do not count. */
 function unexplained({ upstream, budget, explain }: Situation): Case[] {
   const isOver = ({ what, resource, lastAt }: Harm): boolean =>
-    what === "budget-unavailable"
-      ? budget[resource === "images" ? "images" : "api"].mode === "shared"
-      : what.startsWith("upstream-") &&
-        resource !== "none" &&
-        (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
+    resource !== "none" &&
+    (what === "budget-unavailable"
+      ? budget[originOf(resource)].mode === "shared"
+      : what.startsWith("upstream-") && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt);
   const left = explain((harm) => isError(harm) && !isOver(harm));
   return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
