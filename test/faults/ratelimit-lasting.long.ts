@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 import { mostWithin } from "../support/arrivals.ts";
 import { setTimeout as lasting } from "node:timers/promises";
-import { redisForTest } from "../support/redis.ts";
+import { redisForTest, type RedisServer } from "../support/redis.ts";
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { createRandom } from "../support/random.ts";
 
@@ -31,6 +31,11 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
   const victim = (): (typeof workers)[number] | undefined => {
     const known = knowing();
     return known.length > 1 ? random.pick(known) : undefined;
+  };
+  const takeDataOf = async (source: RedisServer, target: RedisServer): Promise<void> => {
+    await target.command("REPLICAOF", "127.0.0.1", source.port);
+    await lasting(2_000);
+    await target.command("REPLICAOF", "NO", "ONE");
   };
   const faults: Readonly<Record<string, () => unknown>> = {
     async kill() {
@@ -66,16 +71,8 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
       await lasting(random.between(10, 3_000));
       await redis.restart();
     },
-    async copy() {
-      await stale.command("REPLICAOF", "127.0.0.1", redis.port);
-      await lasting(2_000);
-      await stale.command("REPLICAOF", "NO", "ONE");
-    },
-    async rollBack() {
-      await redis.command("REPLICAOF", "127.0.0.1", stale.port);
-      await lasting(2_000);
-      await redis.command("REPLICAOF", "NO", "ONE");
-    },
+    copy: () => takeDataOf(redis, stale),
+    rollBack: () => takeDataOf(stale, redis),
     async evict() {
       const [key] = [
         await redis.command("KEYS", `*{limiter:api}:${random.pick(["shared", "own", "purses"])}`),

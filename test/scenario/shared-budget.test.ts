@@ -15,12 +15,10 @@ const startSharing = (env: Record<string, string>, settings = APPS) =>
 describe("two gateways on one Redis", () => {
   it("spend one budget, and each shows what both have spent", async () => {
     const [first, second] = await startSharing({ BUDGET: "4/1h" }, "");
-    for (const [index, gateway] of [first, second, first, second].entries()) {
+    for (const [index, gateway] of [first, second, first, second].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
-      // A replica that knows the call counts it once.
-      await expect.poll(async () => (await second.budget()).windows[0]?.spent).toBe(index + 1);
-    }
     for (const gateway of [first, second]) {
+      await expect.poll(async () => (await gateway.budget()).windows[0]?.spent).toBe(4);
       const refused = await gateway.get("/areas?q=more");
       expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
       expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);

@@ -5,6 +5,7 @@ import { RedisPurse } from "../../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../../src/ratelimit/limits/shared-purse.ts";
 import type { RunOnRedis } from "../../../src/redis/redis.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
+import { REQUEST } from "../../support/limiters.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
 import type { Plan } from "./plan.ts";
 import { createStageData, LUA, type RedisStage } from "../../support/redis-stage.ts";
@@ -191,10 +192,7 @@ function networkTo(world: World, replica: Replica, own: Clock): RunOnRedis {
 /** Requests permits and sends calls, one after the other, while the replica lives. */
 async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<() => void>): Promise<void> {
   const { plan, random } = world;
-  const request = {
-    ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const),
-    leave: plan.windows.map(() => 0),
-  };
+  const request = { ...REQUEST, leave: plan.windows.map(() => 0) };
   while (replica.isAlive && !replica.isStopping) {
     const acquired = await replica.limiter.acquire(request);
     replica.lastAnswerAt = world.clock.monotonic();

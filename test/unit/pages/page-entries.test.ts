@@ -15,6 +15,7 @@ import { listBody } from "../../../src/sandbox/envelope.ts";
 import { search } from "../../../src/sandbox/search.ts";
 import { entryWith, keyOf } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
+import { SEARCH } from "../../support/question.ts";
 import { frameEnd } from "../../support/zstd.ts";
 
 /** Node 24 decompresses only the first frame if the chunk has room left. Later versions decompress all frames. */
@@ -30,13 +31,7 @@ vi.mock("node:zlib", async (importOriginal) => {
 
 const DATA = generateData({ seed: 7, listings: 500, sold: 1, service: "propertyservice" });
 const BLOCK: Stretch = { offset: 0, limit: 500 };
-const QUERY: PagedQuery & Stretch = {
-  kind: "search",
-  resource: "listings",
-  filters: [],
-  extras: [],
-  ...BLOCK,
-};
+const QUERY: PagedQuery & Stretch = { ...SEARCH, ...BLOCK };
 const KEY = keyOf("listings?limit=500&offset=0");
 
 function upstreamSends({ offset, limit }: Stretch): string {

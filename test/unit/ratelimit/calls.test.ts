@@ -5,6 +5,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
+import type { News } from "../../../src/ratelimit/limiter.ts";
 import { ANSWERED, createScene, fakeTime, listedWith, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createFakeLimiters } from "../../support/limiters.ts";
@@ -116,6 +117,20 @@ it.each([
   expect(gaps).toEqual(Array.from({ length: 29 }, () => apartMs));
 });
 
+it("a call that can go at once is not told to the other replicas, which know it as spent a moment later", async () => {
+  const clock = fakeTime();
+  const limiters = createFakeLimiters({ windows: LIMITS, clock });
+  const told: string[] = [];
+  const announce = (news: readonly News[]) => void told.push(...news.map(([what]) => what));
+  const join = () => ({ ...limiters.join(), announce });
+  const scene = createScene({ windows: LIMITS, clock, replicas: 2, limiters: { ...limiters, join } });
+  for (let index = 0; index < 5; index++) await scene.ask({ query: `q${index}` });
+  expect(new Set(told)).toEqual(new Set(["asked"]));
+  scene.call("app", { query: "one too many" });
+  await clock.advance(SECOND);
+  expect(told).toContain("interactive");
+});
+
 it("apps that wait for the end of other calls take turns by weight", async () => {
   const listed = listedWith({ a: 4, b: 2, c: 1 });
   const scene = createScene({ listed, concurrency: 1 });
@@ -127,11 +142,7 @@ it("apps that wait for the end of other calls take turns by weight", async () =>
 });
 
 it.each([
-  {
-    what: "a quarter of its share for a listed app that asked for nothing yet",
-    weights: { web: 1, hog: 1 },
-    used: 0,
-  },
+  { what: "a quarter of its share for a listed app", weights: { web: 1, hog: 1 }, used: 0 },
   { what: "as much as it used for an app that is not listed", weights: {}, used: 10 },
 ])("an app leaves of a long window $what", async ({ weights, used }) => {
   const listed = listedWith(weights);
