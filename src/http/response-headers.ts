@@ -1,5 +1,6 @@
 /** Makes the response headers of answers: `Cache-Status`, `Age`, `Cache-Control`, validators, `Link` (page-links.ts), `RateLimit`. */
 import type { Answer } from "../cache/cache.ts";
+import type { Entry } from "../cache/entry.ts";
 import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
 import type { Question } from "../query/request.ts";
 import type { ShareOfWindow } from "../ratelimit/fairness/shares.ts";
@@ -19,6 +20,12 @@ export interface Sending {
   readonly isUnchanged: boolean;
 }
 
+/** What the head of a hit depends on, besides its entry. */
+type MadeOf = Pick<Sending, "coding" | "isUnchanged"> &
+  Readonly<{ canonicalQuery: string; age: number; left: number }>;
+/** The head of the latest hit of each entry. Most hits within a second have the same head, which takes long to make. */
+const latestHeads = new WeakMap<Entry, MadeOf & { readonly head: Head }>();
+
 /**
  * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
  * `ttl` is negative if the entry has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
@@ -26,18 +33,38 @@ export interface Sending {
  * @returns the headers of an answer, in a new array that may be changed
  */
 export function headOfAnswer(question: Question, answer: Answer, sending: Sending, body: Buffer): Head {
+  const { entry, outcome, tier, note } = answer;
+  const { now, coding, isUnchanged } = sending;
+  const age = Math.max(0, Math.floor((now - entry.bornAt) / 1000));
+  const left = Math.floor((entry.freshUntil - now) / 1000);
+  const of = { canonicalQuery: question.canonicalQuery, coding, isUnchanged, age, left };
+  if (outcome !== "hit" || tier !== "memory" || note !== undefined)
+    return newHead(answer, of, body, question);
+  const latest = latestHeads.get(entry);
+  if (latest !== undefined && isMadeOf(latest, of)) return latest.head.slice();
+  const head = newHead(answer, of, body, question);
+  latestHeads.set(entry, { ...of, head: head.slice() });
+  return head;
+}
+
+function isMadeOf(one: MadeOf, other: MadeOf): boolean {
+  const isOfSameTime = one.age === other.age && one.left === other.left;
+  const isOfSameKind = one.coding === other.coding && one.isUnchanged === other.isUnchanged;
+  return isOfSameTime && isOfSameKind && one.canonicalQuery === other.canonicalQuery;
+}
+
+function newHead(answer: Answer, of: MadeOf, body: Buffer, question: Question): Head {
   const { entry, stored, outcome } = answer;
-  const { coding, isUnchanged } = sending;
-  const leftSeconds = Math.floor((entry.freshUntil - sending.now) / 1000);
+  const { coding, isUnchanged, age, left } = of;
   // If the gateway may not store the answer, its callers may not either.
   const isKept = stored !== "upstream-no-store";
   const isStale = outcome === "stale" || outcome === "updating";
-  const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
+  const ttlSeconds = isStale || !isKept ? Math.min(0, left) : Math.max(0, left);
   const head = [
     "Cache-Status",
     cacheStatus(answer, ttlSeconds, question),
     "Age",
-    String(Math.max(0, Math.floor((sending.now - entry.bornAt) / 1000))),
+    String(age),
     "Cache-Control",
     isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
     "ETag",

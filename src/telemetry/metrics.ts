@@ -105,27 +105,41 @@ export function savingOf(request: events.RequestRecord): events.Saving | undefin
 
 /** Counts equal requests together until the next scrape, because the library's counters would cost a hit more. */
 function createRequestCounts(record: RecordValue) {
-  const counts = new Map<string, { app: string; request: events.RequestRecord; times: number }>();
+  /** By app. The other labels have few values, so the counts of an app are a list. */
+  const counts = new Map<string, { readonly request: events.RequestRecord; times: number }[]>();
   return {
     /** @param app the value of the label `app`, which names some apps only */
     add: (request: events.RequestRecord, app: string): void => {
-      const { resource, outcome, status, problem, tier, saved, durationMs } = request;
+      const { resource, outcome, durationMs } = request;
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
-      const key = `${app} ${resource} ${outcome} ${status} ${problem} ${tier} ${saved}`;
-      const equal = counts.get(key);
-      if (equal === undefined) counts.set(key, { app, request, times: 1 });
-      else equal.times += 1;
+      const ofApp = counts.get(app) ?? [];
+      const equal = ofApp.find((one) => isCountedAlike(one.request, request));
+      if (equal !== undefined) return void equal.times++;
+      ofApp.push({ request, times: 1 });
+      counts.set(app, ofApp);
     },
     flush: (): void => {
-      for (const { app, request, times } of counts.values()) {
-        const { resource, outcome, status, problem, tier } = request;
-        record("gateway_requests_total", { app, resource, outcome, status }, times);
-        if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
-        const cause = savingOf(request);
-        if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
-        if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
-      }
+      for (const [app, ofApp] of counts)
+        for (const { request, times } of ofApp) {
+          const { resource, outcome, status, problem, tier } = request;
+          record("gateway_requests_total", { app, resource, outcome, status }, times);
+          if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
+          const cause = savingOf(request);
+          if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
+          if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
+        }
       counts.clear();
     },
   };
+}
+
+function isCountedAlike(one: events.RequestRecord, other: events.RequestRecord): boolean {
+  return (
+    one.outcome === other.outcome &&
+    one.resource === other.resource &&
+    one.status === other.status &&
+    one.tier === other.tier &&
+    one.saved === other.saved &&
+    one.problem === other.problem
+  );
 }

@@ -68,16 +68,15 @@ export function createCounters(now: () => number) {
 function createSteps<Step>(stepMs: number, most: number, create: () => Step) {
   /** By the number of the step since the epoch. */
   const kept = new Map<number, Step>();
-  let latest = Number.NaN;
+  let latest: { readonly number: number; readonly step: Step } | undefined;
   function at(now: number): Step {
     const number = Math.floor(now / stepMs);
-    if (number !== latest) {
-      // There are later steps if the clock was set back.
-      for (const one of kept.keys()) if (one > number || one <= number - most) kept.delete(one);
-      latest = number;
-    }
+    if (number === latest?.number) return latest.step;
+    // There are later steps if the clock was set back.
+    for (const one of kept.keys()) if (one > number || one <= number - most) kept.delete(one);
     const step = kept.get(number) ?? create();
     kept.set(number, step);
+    latest = { number, step };
     return step;
   }
   function read(now: number) {
