@@ -18,7 +18,7 @@ import type { SendEnd, UpstreamRequest } from "../throttled.ts";
 import { CAUSES, type CircuitCause, type CircuitScope, kindOf, LastCalls } from "./failures.ts";
 import { outageName, outageOf } from "./outage-of-circuit.ts";
 import { probeIntervalMs } from "./probes.ts";
-import type { OpenCircuit } from "./redis-circuits.ts";
+import { type OpenCircuit, shifted } from "./redis-circuits.ts";
 
 /** A call as far as circuits are concerned. The query identifies the question. */
 export type CircuitCall = Pick<UpstreamRequest, "resource" | "query" | "cause">;
@@ -284,10 +284,3 @@ export class Circuits {
 
 const CREDENTIALS_REFUSED =
   "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.";
-
-/** @returns the circuit with each instant later by `byMs` */
-function shifted(circuit: OpenCircuit, byMs: number): OpenCircuit {
-  const { openedAt, until, probedAt } = circuit;
-  const at = { openedAt: openedAt + byMs, until: until + byMs };
-  return { ...circuit, ...at, probedAt: probedAt === undefined ? undefined : probedAt + byMs };
-}

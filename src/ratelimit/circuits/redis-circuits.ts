@@ -6,6 +6,7 @@
  */
 import type { OriginName } from "../../interface/resources.ts";
 import type { Message, MessageOf } from "../../redis/messages.ts";
+import type { RedisClient } from "../../redis/connect.ts";
 import type { RedisService } from "../../redis/redis.ts";
 import type { CircuitScope } from "./failures.ts";
 import { scopesOf } from "./outage-of-circuit.ts";
@@ -25,12 +26,17 @@ export function createRedisCircuits(redis: RedisService, namespace: string, orig
   const keys = scopesOf(origin).map(keyOf);
   let listener: CircuitListener = () => undefined;
 
-  function receive(message: Message | undefined): void {
-    if (message?.kind === "circuit" && message.origin === origin) listener(message.scope, message.circuit);
+  /** @param keptForMs how long Redis still keeps the message. That shows its age. Infinite: it is new */
+  function receive(message: Message | undefined, keptForMs = Number.POSITIVE_INFINITY): void {
+    if (message?.kind !== "circuit" || message.origin !== origin) return;
+    const { scope, circuit } = message;
+    listener(scope, circuit && shifted(circuit, Math.min(0, keptForMs - FORGET_MS - circuit.until)));
   }
   async function readAll(): Promise<void> {
-    const open = await redis.run("look", keyOf("origin"), (client) => client.mget(keys)).catch(() => []);
-    for (const text of open) if (text !== null) receive(redis.bus.read(text));
+    const read = (client: RedisClient) =>
+      Promise.all(keys.map((key) => Promise.all([client.get(key), client.pttl(key)])));
+    const open = await redis.run("look", keyOf("origin"), read).catch(() => []);
+    for (const [text, keptForMs] of open) if (text !== null) receive(redis.bus.read(text), keptForMs);
   }
 
   redis.bus.on("circuit", receive);
@@ -56,3 +62,10 @@ export function createRedisCircuits(redis: RedisService, namespace: string, orig
 
 /** How long a half-open circuit is remembered, until a probe has succeeded. */
 const FORGET_MS = 60_000;
+
+/** @returns the circuit with each instant later by `byMs` */
+export function shifted(circuit: OpenCircuit, byMs: number): OpenCircuit {
+  const { openedAt, until, probedAt } = circuit;
+  const at = { openedAt: openedAt + byMs, until: until + byMs };
+  return { ...circuit, ...at, probedAt: probedAt === undefined ? undefined : probedAt + byMs };
+}

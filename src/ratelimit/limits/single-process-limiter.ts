@@ -118,24 +118,19 @@ export class SingleProcessLimiter implements Limiter {
       mode: "alone",
       windows: windows.map((window) => {
         const { windowMs, limit } = window;
-        const byApp = log.byApp(windowMs, now);
-        const leaves = (app: string): number[] => log.freeInstants(windowMs, now, MOST_FREE_INSTANTS, app);
+        const facts = {
+          ...window,
+          spanMs: windowMs,
+          byApp: log.byApp(windowMs, now),
+          leaves: (app: string): number[] => log.freeInstants(windowMs, now, MOST_FREE_INSTANTS, app),
+        };
         if (this.#fullUntil > now && isShort(window))
-          return {
-            ...window,
-            spanMs: windowMs,
-            spent: limit,
-            remaining: 0,
-            freeAt: repeated(this.#fullUntil, limit),
-            byApp,
-            leaves,
-          };
+          return { ...facts, spent: limit, remaining: 0, freeAt: repeated(this.#fullUntil, limit) };
         const spent = log.spent(windowMs, now);
         // When more calls count than the limit permits, the first ones that leave the window free nothing.
         const over = Math.max(0, spent - limit);
         const freeAt = log.freeInstants(windowMs, now, over + MOST_FREE_INSTANTS).slice(over);
-        const remaining = Math.max(0, limit - spent);
-        return { ...window, spanMs: windowMs, spent, remaining, freeAt, byApp, leaves };
+        return { ...facts, spent, remaining: Math.max(0, limit - spent), freeAt };
       }),
       today: daysOf(log, perDay, now),
       newsElsewhere: { at: 0, news: [] },
