@@ -5,7 +5,7 @@ import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { earliest, isHeldBack, type Queued } from "./fairness/forecast.ts";
 import { Promises, type WaitingCall } from "./fairness/promises.ts";
 import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fairness/shares.ts";
-import type { Permit, WindowState } from "./limiter.ts";
+import { NO_CALLS, type Permit, type WindowState } from "./limiter.ts";
 import type { PartOptions } from "./origin-budget.ts";
 import { type Expectation, refusalOf } from "./refusals.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "./throttled.ts";
@@ -197,17 +197,15 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   const byApp = new Map<string, number>();
   for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
   const spent = inFlight.size;
-  const remaining = limit - spent;
   return {
+    ...NO_CALLS,
     name: "in flight",
     windowMs: 0,
     spanMs: 0,
     limit,
     spent,
-    remaining,
-    freeAt: [],
+    remaining: limit - spent,
     byApp,
-    leaves: () => [],
   };
 }
 

@@ -31,6 +31,7 @@ import {
   type LimitReason,
   MOST_FREE_INSTANTS,
   type News,
+  NO_CALLS,
   type Permit,
   type PermitRequest,
   type Told,
@@ -279,15 +280,7 @@ export class SharedLimiter implements Limiter {
     const spanMs = Math.ceil(windowMs * (1 + SCRIPT_DRIFT)) + (this.#heard?.slackMs ?? 0);
     // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
     if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)
-      return {
-        ...window,
-        spanMs,
-        spent: 0,
-        remaining: limit,
-        freeAt: [],
-        byApp: new Map(),
-        leaves: () => [],
-      };
+      return { ...window, ...NO_CALLS, spanMs, remaining: limit };
     const own = this.#own.log.spent(windowMs, at);
     const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, own];
     const spent = shared + reported;
