@@ -74,9 +74,11 @@ export function createClient({ config, adminUrl, tokenFile }: Given) {
       const target = createWriteStream(file, { flags: "wx", mode: 0o600 });
       let isNew = false;
       target.once("open", () => void (isNew = true));
-      await pipeline(response, target).catch(({ message }: Error) => {
+      await pipeline(response, target).catch((error: Error) => {
         if (isNew) rmSync(file, { force: true });
-        throw new CommandFailure(`${file} cannot be written: ${message}`);
+        // Only errors of the file name a system call.
+        if (!("syscall" in error)) throw brokenOff(error);
+        throw new CommandFailure(`${file} cannot be written: ${error.message}`);
       });
     },
   };
@@ -116,12 +118,15 @@ async function begin(url: string, { body, ...options }: Exchange): Promise<Incom
   return await promise;
 }
 
+const brokenOff = ({ message }: Error) =>
+  new CommandFailure(`The answer broke off: ${message}`, EXIT.unreachable);
+
 /** @throws {CommandFailure} if the answer breaks off, is a problem, or is not JSON and so not from an admin port */
 async function answerIn<Answer>(response: IncomingMessage): Promise<Answer> {
   const status = response.statusCode ?? 0;
   const parts = response.setEncoding("utf8").toArray();
-  const whole = await parts.catch(({ message }: Error) => {
-    throw new CommandFailure(`The answer broke off: ${message}`, EXIT.unreachable);
+  const whole = await parts.catch((error: Error) => {
+    throw brokenOff(error);
   });
   if (!/^application\/(problem\+)?json/.test(response.headers["content-type"] ?? ""))
     throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
