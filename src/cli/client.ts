@@ -110,7 +110,7 @@ async function begin(url: string, { body, ...options }: Exchange): Promise<Incom
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const { request } = url.startsWith("https:") ? https : http;
   const signal = AbortSignal.timeout(options.timeout);
-  request(url, { ...options, agent: false, signal }, resolve)
+  request(url, { agent: false, ...options, signal }, resolve)
     .on("error", ({ name, message }) =>
       reject(new Error(name === "AbortError" ? `no answer within ${options.timeout} ms` : message)),
     )

@@ -4,7 +4,8 @@
  */
 import { once } from "node:events";
 import { accessSync, constants, existsSync, statSync } from "node:fs";
-import net from "node:net";
+import http from "node:http";
+import https from "node:https";
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
@@ -15,10 +16,11 @@ import { leavesOf } from "../config/sources.ts";
 import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
-import { endOfCertificate, verifiedTls } from "../process/tls.ts";
+import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { createRedisClients } from "../redis/connect.ts";
 import { evictionPolicyOf } from "../redis/eviction.ts";
+import { createAgent } from "../upstream/connections.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
 import { statusOf } from "./client.ts";
@@ -34,8 +36,8 @@ const CHECKS: Readonly<Record<string, Check>> = {
   certificates: checkCertificates,
   DATA_DIR: checkDataDir,
   Redis: checkRedis,
-  "property API": ({ upstream }) => checkReachable(upstream.url, "UPSTREAM_URL"),
-  "image server": ({ upstream }) => checkReachable(upstream.imageUrl, "UPSTREAM_IMAGE_URL"),
+  "property API": ({ upstream }) => checkReachable(upstream.url, "UPSTREAM_URL", upstream),
+  "image server": ({ upstream }) => checkReachable(upstream.imageUrl, "UPSTREAM_IMAGE_URL", upstream),
   "open files": checkOpenFiles,
 };
 
@@ -116,14 +118,19 @@ async function checkRedis({ redis }: Config): Promise<Finding> {
   }
 }
 
-async function checkReachable(url: string, variable: string): Promise<Finding> {
-  const { protocol, hostname, port } = new URL(url);
-  const host = hostname.replace(/^\[|\]$/g, "");
-  const socket = net.connect(Number(port) || (protocol === "https:" ? 443 : 80), host);
-  const fault = await once(socket, "connect", soon()).then(() => undefined, faultText);
-  socket.on("error", () => undefined).destroy();
+/** Opens a connection as calls do, through the proxy if there is one, and sends nothing. */
+async function checkReachable(url: string, variable: string, upstream: Config["upstream"]): Promise<Finding> {
+  const { protocol, hostname } = new URL(url);
+  const [{ request }, event] = protocol === "https:" ? [https, "secureConnect"] : [http, "connect"];
+  const unsent = request(url, { agent: createAgent(url, upstream) }).on("error", () => undefined);
+  const connected = async (): Promise<void> => {
+    const [socket] = await once(unsent, "socket", soon());
+    if (socket.connecting) await once(socket, event, soon());
+  };
+  const fault = await connected().then(() => undefined, faultText);
+  unsent.destroy();
   if (fault === undefined) return ["ok", `${hostname} accepts connections`];
-  return ["problem", `${hostname} cannot be reached (${fault}): check ${variable}, DNS and the firewall`];
+  return ["problem", `${hostname} cannot be reached (${fault}): check ${variable}, DNS, proxy and firewall`];
 }
 
 const soon = () => ({ signal: AbortSignal.timeout(CONNECT_MS) });
@@ -151,9 +158,8 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   );
   const url = upstream.url + sign(TARGET).target;
   const headers = outgoingHeaders("json", upstream);
-  const status = await statusOf(url, { ...verifiedTls(upstream.ca), timeout: CALL_MS, headers }).catch(
-    faultText,
-  );
+  const agent = createAgent(url, upstream);
+  const status = await statusOf(url, { agent, timeout: CALL_MS, headers }).catch(faultText);
   if (status === 200) return ["ok", "the API answered 200"];
   if (status === 401 || status === 403) {
     const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";

@@ -10,8 +10,9 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 
 import { type Certificate, createAuthority } from "../support/certificates.ts";
+import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
-import { startGateway } from "../support/gateway.ts";
+import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { serve } from "../support/serve.ts";
 import { startTlsFront } from "../support/tls-front.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
@@ -32,11 +33,7 @@ function certificateFiles() {
 
 /** Asks over TLS. @returns the status, and the serial number and the end of the port's certificate */
 async function reach(url: string) {
-  const { promise, resolve, reject } = Promise.withResolvers<{
-    status: unknown;
-    serial: string;
-    end: string;
-  }>();
+  const { promise, resolve, reject } = Promise.withResolvers<Record<"status" | "serial" | "end", unknown>>();
   const request = https.get(url, { ca: AUTHORITY.cert, agent: false }, ({ socket, statusCode: status }) => {
     if (!(socket instanceof tls.TLSSocket)) throw new Error("no TLS");
     const { serialNumber: serial, valid_to: end } = socket.getPeerCertificate();
@@ -95,8 +92,8 @@ async function startProxy(targetPort: number) {
   const asked: string[] = [];
   const told = ({ headers }: http.IncomingMessage): string => headers["proxy-authorization"] ?? "nobody";
   const server = http.createServer((request, response) => {
-    asked.push(`${request.method} ${new URL(request.url ?? "").host} by ${told(request)}`);
-    const { pathname, search } = new URL(request.url ?? "");
+    const { host, pathname, search } = new URL(request.url ?? "");
+    asked.push(`${request.method} ${host} by ${told(request)}`);
     const path = pathname + search;
     const onward = http.request({ port: targetPort, path, headers: request.headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 0, answer.headers);
@@ -122,17 +119,18 @@ describe("an HTTP proxy", () => {
     const upstreamPort = Number(new URL(upstream.env.UPSTREAM_URL).port);
     const front = await startTlsFront(upstreamPort, AUTHORITY.issue([UPSTREAM_HOST]));
     const proxy = await startProxy(front.port);
-    const gateway = await startGateway({
-      env: {
-        UPSTREAM_URL: `https://${UPSTREAM_HOST}`,
-        UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert),
-        HTTPS_PROXY: proxy.url,
-      },
-    });
-    expect((await gateway.get("/areas?q=a")).status).toBe(200);
-    expect((await gateway.get("/areas?q=b")).status).toBe(200);
+    const env = {
+      ...gatewayEnv(`https://${UPSTREAM_HOST}`),
+      BUDGET: "60/1m",
+      UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert),
+      HTTPS_PROXY: proxy.url,
+    };
+    const gateway = await startGateway({ env });
+    for (const path of ["/areas?q=a", "/areas?q=b"]) expect((await gateway.get(path)).status).toBe(200);
     expect(proxy.asked).toEqual([`CONNECT ${UPSTREAM_HOST}:443 ${BY_USER}`]);
     expect(gateway.log.join("")).not.toContain("pass@");
+    // The doctor uses the tunnel, too.
+    expect(await command(["doctor", "--call"], env)).toMatchObject({ code: 0 });
   });
 
   it("gets requests for an upstream without TLS, but not for excepted hosts; lower-case variables work too", async () => {
