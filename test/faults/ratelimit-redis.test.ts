@@ -67,7 +67,7 @@ async function takeAll(limiter: SharedLimiter): Promise<number> {
   for (let taken = 0; ; taken++) if ((await take(limiter)) !== "permit") return taken;
 }
 
-it("limiters share a limit but for their own purses, and a slot that is given back keeps its counts", async () => {
+it("limiters share a limit but for their own purses, and a slot that is given back keeps its counts; a new window is not full", async () => {
   const server = await redisForTest();
   const [one, two] = [join(server), join(server)];
   for (const { limiter } of [one, two]) await isShared(limiter);
@@ -86,6 +86,10 @@ it("limiters share a limit but for their own purses, and a slot that is given ba
   const next = join(server);
   await isShared(next.limiter);
   expect(await takeAll(next.limiter)).toBe(0);
+  // Redis has not counted a new window yet. Its calls wait for that, and are not refused for a day.
+  const windows = [{ name: "1d", limit: 100, windowMs: DAY_MS }];
+  next.limiter.configure({ windows, perDay: new Map(), arrivalMs: 1_000 });
+  expect(next.limiter.state().windows[0]).toMatchObject({ remaining: 100 });
 });
 
 it("a replica that stops reports all calls of its purse, however many", async () => {

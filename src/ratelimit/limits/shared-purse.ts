@@ -275,14 +275,15 @@ export class SharedLimiter implements Limiter {
 
   #windowState(window: PurseWindow, at: number): WindowState {
     const { windowMs, limit } = window;
-    const isShared = this.#isShared(at);
+    // Absent after a reload, until the script has replied.
+    const told = this.#isShared(at) ? this.#last?.windows[windowMs] : undefined;
     // The script counts a call for the same time.
     const spanMs = Math.ceil(windowMs * (1 + SCRIPT_DRIFT)) + (this.#heard?.slackMs ?? 0);
-    // The shared purse opens in a moment. Until then the window looks empty, so that calls wait and are not refused.
-    if (this.#isReachable && !isShared && this.#opensAt(at) <= at + JOIN_MS)
+    // The shared purse pays in a moment. Until then the window looks empty, so that calls wait and are not refused.
+    if (this.#isReachable && told === undefined && this.#opensAt(at) <= at + JOIN_MS)
       return { ...window, ...NO_CALLS, spanMs, remaining: limit };
     const own = this.#own.log.spent(windowMs, at);
-    const [shared, left, reported] = (isShared ? this.#last?.windows[windowMs] : undefined) ?? [0, 0, own];
+    const [shared, left, reported] = told ?? [0, 0, own];
     const spent = shared + reported;
     const remaining = left + this.#own.left(window, at);
     const leaves = (app?: string): number[] => this.#apps.freeInstants(spanMs, at, MOST_FREE_INSTANTS, app);
