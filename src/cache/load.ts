@@ -60,8 +60,8 @@ interface LoadRequest {
   readonly waiter: Waiter;
 }
 
-/** `collapsed`: another request had started the flight. */
-type Loaded = FlightResult<LoadedEntry> & { readonly collapsed: boolean };
+/** `collapsed`: another request had started the flight. `ended`: resolves when the answer is stored. */
+type Loaded = FlightResult<LoadedEntry> & { readonly collapsed: boolean; readonly ended: Promise<void> };
 
 export type Load = ReturnType<typeof createLoad>;
 
@@ -81,6 +81,8 @@ export function createLoad(options: LoadOptions) {
         throw error;
       });
       if (loaded !== undefined && !wasPurged(loaded)) return loaded;
+      // The flight may still store the purged answer. Until its end, joining it again would give that answer again, at once.
+      await loaded?.ended;
       if (waiter.gone.aborted || clock.now() >= waiter.deadlineAt)
         throw new Problem("deadline-exceeded", { internal: "no time is left for another flight" });
     }
@@ -91,7 +93,7 @@ export function createLoad(options: LoadOptions) {
 async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loaded | undefined> {
   const { joinFlight, leadOrFollow, failures, clock } = options;
   const { key } = request.question;
-  const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
+  const { value, ...flight } = await joinFlight(key, request.waiter, async (waiting, answer) => {
     const give = (value: LoadedEntry): void => answer({ value, isFollowed: false });
     // A failed flight counts once, however many callers wait for it. A failure in another replica counts when its message comes.
     const count = (error: unknown): never => {
@@ -106,7 +108,7 @@ async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loa
     if (result !== undefined) failures.succeeded(key);
     return result;
   });
-  return value && { ...value, collapsed };
+  return value && { ...value, ...flight };
 }
 
 /** Looks for an answer that another flight may have stored meanwhile. */

@@ -28,6 +28,14 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "pri
  */
 type Call<T> = (waiting: Waiting, answer: (result: T) => void) => Promise<T>;
 
+/** What a waiter gets, and when the flight ends. Until then, other waiters can join it, and get the same. */
+interface Landed<T> extends Pick<Flight<T>, "ended"> {
+  /** `undefined`: the flight was withdrawn because it had no waiters, and this waiter must join again. */
+  readonly value: T | undefined;
+  /** Whether the flight already existed. */
+  readonly collapsed: boolean;
+}
+
 export type Flights<T> = ReturnType<typeof createFlights<T>>;
 
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
@@ -44,14 +52,8 @@ export function createFlights<T>(clock: Clock) {
      * Waits for the flight of a key, and starts one if there is none.
      * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
      * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with an error that no caller receives.
-     * @returns `value`; `undefined`: the flight was withdrawn because it had no waiters, and this waiter must join again.
-     *   `collapsed`: the flight already existed
      */
-    join: async (
-      key: string,
-      waiter: Waiter,
-      call: Call<T>,
-    ): Promise<{ readonly value: T | undefined; readonly collapsed: boolean }> => {
+    join: async (key: string, waiter: Waiter, call: Call<T>): Promise<Landed<T>> => {
       const existing = flights.get(key);
       const flight = existing ?? new Flight<T>(call, () => flights.delete(key));
       flights.set(key, flight);
@@ -60,7 +62,8 @@ export function createFlights<T>(clock: Clock) {
       const deadline = watchDeadline(waiter, clock, flight);
       flight.join(waiter);
       try {
-        return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
+        const value = await Promise.race([result, deadline.passed]);
+        return { value, collapsed: existing !== undefined, ended: flight.ended };
       } finally {
         deadline.stop();
         flight.leave(waiter);

@@ -8,7 +8,7 @@ export function storeIn(memory: MemoryStore, changes: Partial<Store> = {}): Stor
     get: async (key) => memory.find(key),
     set: async (key, entry) => memory.put(key, entry),
     remove: async (key) => memory.drop(key),
-    purge: () => Promise.reject(new Error("not asked for")),
+    purge: async (scope, hard) => ({ epoch: 9, scope, hard }),
     onEvent: () => undefined,
     stats: memory.stats,
     ...changes,

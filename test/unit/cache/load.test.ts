@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 
 import { Failures } from "../../../src/cache/recent-failures.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
@@ -77,13 +77,19 @@ it("an answer that another replica has stored is used also before its message ar
   expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
 });
 
-it("a fetched answer is given to its callers before it is in the store; its flight ends when it is", async () => {
+it("a fetched answer is given to its callers before it is in the store, but after a purge no caller gets it", async () => {
   const { promise: written, resolve: write } = Promise.withResolvers<true>();
   const shared = storeIn(createMemoryStore(80_000, createFakeClock()), { set: () => written });
-  const { load, flightsUnderWay } = setup(async () => FOUND, shared);
+  const { clock, tiers, load, flightsUnderWay } = setup(async () => FOUND, shared);
   const { value } = await load();
   expect([value.tier, value.stored, flightsUnderWay()]).toEqual([undefined, true, 1]);
+  await tiers.purge({ kind: "all" }, false);
+  // The time of day goes on also while promises keep this process from anything else.
+  vi.spyOn(clock, "now").mockImplementation(() => Date.now());
+  const later = load();
+  await settled();
   write(true);
+  expect((await later).value.entry.purgeEpoch).toBe(9);
   await settled();
   expect(flightsUnderWay()).toBe(0);
 });
@@ -123,10 +129,7 @@ it.each<[string, Cause, Error, string[]]>([
     const door = Promise.withResolvers<Fetched>();
     const { load, calls } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
     const both = [load({ cause, app: "batch" }), load()].map((one) =>
-      one.then(
-        () => "loaded",
-        (caught: unknown) => (caught instanceof Problem ? caught.code : String(caught)),
-      ),
+      one.then(() => "loaded").catch(({ code }: Problem) => code),
     );
     await settled();
     door.reject(error);

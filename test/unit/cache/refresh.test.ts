@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { Problem } from "../../../src/errors.ts";
@@ -9,12 +9,9 @@ import { questionWith, requestWith } from "../../support/question.ts";
 
 it("a refresh without a permit pauses the refreshes of its app for a second, and no others", async () => {
   const clock = createFakeClock();
-  let loads = 0;
+  const load = vi.fn(() => Promise.reject(new Problem("temporary-reduced-capacity")));
   const refresh = createRefresh({
-    load() {
-      loads++;
-      return Promise.reject(new Problem("temporary-reduced-capacity"));
-    },
+    load,
     failures: { recent: () => undefined },
     clock,
     observer: { ...SILENT, error: expect.unreachable },
@@ -22,7 +19,7 @@ it("a refresh without a permit pauses the refreshes of its app for a second, and
   const loadsAfter = async (app: string, text?: string, cause: "refresh" | "warm" = "refresh") => {
     const question = questionWith(requestWith(clock.now(), { app }), text);
     expect(await refresh(question, entryWith("{}"), cause)).toBe("refused");
-    return loads;
+    return load.mock.calls.length;
   };
   expect([await loadsAfter("web"), await loadsAfter("web", "listings?areaId=1&offset=0")]).toEqual([1, 1]);
   expect([await loadsAfter("other"), await loadsAfter("web", undefined, "warm")]).toEqual([2, 3]);
