@@ -61,7 +61,8 @@ function withFresh(
 ): Decision {
   const leftMs = entry.freshUntil - now;
   if (isYoungEnough(entry, directives, now) && leftMs >= (directives.minFreshMs ?? 0)) {
-    const isDue = entry.status === 200 && failed === undefined && isLastChance(entry, rules, now);
+    const mayRefresh = failed === undefined && directives.onlyIfCached !== true;
+    const isDue = mayRefresh && entry.status === 200 && isLastChance(entry, rules, now);
     return { kind: isDue ? "serveAndRefresh" : "serve", isFresh: true };
   }
   if (directives.onlyIfCached) return NOT_IN_CACHE;

@@ -125,8 +125,7 @@ export class Pages {
       return await (own ? this.#answerPage(question, page, own) : this.#askExactly(question));
     }
     const isWanted = (): boolean => !request.gone().aborted;
-    const mayKeep = stored !== "upstream-no-store";
-    const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
+    const cut = await this.#pageEntries.entryOf(page, entry, index, stored !== "upstream-no-store", isWanted);
     if (stored === true) this.#pageEntries.pack(block.key, entry, index);
     this.#verify(question, page, block, entry);
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
