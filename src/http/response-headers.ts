@@ -20,9 +20,8 @@ export interface Sending {
   readonly isUnchanged: boolean;
 }
 
-/** What the head of a hit depends on, besides its entry. */
-type MadeOf = Pick<Sending, "coding" | "isUnchanged"> &
-  Readonly<{ canonicalQuery: string; age: number; left: number }>;
+/** What the head of a hit depends on, besides its entry. An entry belongs to one canonical query. */
+type MadeOf = Pick<Sending, "coding" | "isUnchanged"> & Readonly<Record<"age" | "left", number>>;
 /** The head of the latest hit of each entry. Most hits within a second have the same head, which takes long to make. */
 const latestHeads = new WeakMap<Entry, MadeOf & { readonly head: Head }>();
 
@@ -37,23 +36,22 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
   const { now, coding, isUnchanged } = sending;
   const age = Math.max(0, Math.floor((now - entry.bornAt) / 1000));
   const left = Math.floor((entry.freshUntil - now) / 1000);
-  const of = { canonicalQuery: question.canonicalQuery, coding, isUnchanged, age, left };
+  const of = { coding, isUnchanged, age, left };
   if (outcome !== "hit" || tier !== "memory" || note !== undefined)
-    return newHead(answer, of, body, question);
+    return newHead(question, answer, of, body);
   const latest = latestHeads.get(entry);
   if (latest !== undefined && isMadeOf(latest, of)) return latest.head.slice();
-  const head = newHead(answer, of, body, question);
+  const head = newHead(question, answer, of, body);
   latestHeads.set(entry, { ...of, head: head.slice() });
   return head;
 }
 
 function isMadeOf(one: MadeOf, other: MadeOf): boolean {
   const isOfSameTime = one.age === other.age && one.left === other.left;
-  const isOfSameKind = one.coding === other.coding && one.isUnchanged === other.isUnchanged;
-  return isOfSameTime && isOfSameKind && one.canonicalQuery === other.canonicalQuery;
+  return isOfSameTime && one.coding === other.coding && one.isUnchanged === other.isUnchanged;
 }
 
-function newHead(answer: Answer, of: MadeOf, body: Buffer, question: Question): Head {
+function newHead(question: Question, answer: Answer, of: MadeOf, body: Buffer): Head {
   const { entry, stored, outcome } = answer;
   const { coding, isUnchanged, age, left } = of;
   // If the gateway may not store the answer, its callers may not either.
