@@ -60,7 +60,8 @@ export function createReload(
 
 /**
  * If `watchSettings` is on, reloads when the text of the settings file has changed, or the file can no longer be read. Such a
- * reload fails, and its log line warns operators, because the process could not start again.
+ * reload fails, and its log line warns operators, because the process could not start again. Reloads also when settings that were
+ * not valid have become valid: a file with a secret may come later than the settings that name it.
  * @returns a function that ends it
  */
 export function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {
@@ -73,11 +74,14 @@ export function watchSettingsFile({ config, source, clock }: Context, reload: Re
       return undefined;
     }
   };
+  const isValid = (): boolean => source.reread().usable !== undefined;
   let seen = read();
+  let wasValid = true;
   return every(clock, REREAD_EVERY_MS, () => {
     const text = read();
-    if (text === seen) return;
+    if (text === seen && (wasValid || !isValid())) return;
     seen = text;
     reload("file");
+    wasValid = isValid();
   });
 }

@@ -110,10 +110,17 @@ function createRequestCounts(record: RecordValue) {
   return {
     /** @param app the value of the label `app`, which names some apps only */
     add: (request: events.RequestRecord, app: string): void => {
-      const { resource, outcome, durationMs } = request;
+      const { resource, outcome, status, problem, tier, saved, durationMs } = request;
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
       const ofApp = counts.get(app) ?? [];
-      const equal = ofApp.find((one) => isCountedAlike(one.request, request));
+      const isEqual = ({ request: one }: { request: events.RequestRecord }): boolean =>
+        one.outcome === outcome &&
+        one.resource === resource &&
+        one.status === status &&
+        one.tier === tier &&
+        one.saved === saved &&
+        one.problem === problem;
+      const equal = ofApp.find(isEqual);
       if (equal !== undefined) return void equal.times++;
       ofApp.push({ request, times: 1 });
       counts.set(app, ofApp);
@@ -131,15 +138,4 @@ function createRequestCounts(record: RecordValue) {
       counts.clear();
     },
   };
-}
-
-function isCountedAlike(one: events.RequestRecord, other: events.RequestRecord): boolean {
-  return (
-    one.outcome === other.outcome &&
-    one.resource === other.resource &&
-    one.status === other.status &&
-    one.tier === other.tier &&
-    one.saved === other.saved &&
-    one.problem === other.problem
-  );
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
@@ -26,17 +26,20 @@ it("the lifetime of an answer ends early if memory is full, the least recently u
   expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
 });
 
-it("with watchSettings, a changed file is read; a file with mistakes, or a deleted one, changes nothing", async () => {
+it("with watchSettings, a changed file is read; one with mistakes, which may end later, or a deleted one changes nothing", async () => {
   const env = { BUDGET: "", WATCH_SETTINGS: "true" };
   let settings: string | undefined = "budget: { limit: 1000000/1m }";
   const gateway = await startGateway({ settings: () => settings ?? readFileSync("/nowhere", "utf8"), env });
   settings = "budget: { limit: 10/1m }";
   expect(await gateway.logged("are in force")).toMatchObject({ by: "file" });
   expect((await gateway.get("/areas?q=b")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
-  settings = "budget: { limit: many }";
-  expect(await gateway.logged("Reload failed")).toMatchObject({ by: "file", result: "invalid" });
+  const tokenFile = `${fileWith("", "mine.yaml")}.token`;
+  settings = `budget: { limit: 20/1m }\napps: [{ id: web, tokenFile: "${tokenFile}" }]`;
+  expect(await gateway.logged("Reload failed", tokenFile)).toMatchObject({ by: "file", result: "invalid" });
   expect((await gateway.get("/areas?q=c")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
   expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
+  writeFileSync(tokenFile, "a-token-of-the-app-web-0123456789");
+  expect(await gateway.logged("are in force", "20/1m")).toMatchObject({ by: "file" });
   settings = undefined;
   expect(await gateway.logged("cannot be read (ENOENT)")).toMatchObject({ by: "file", result: "invalid" });
 });

@@ -67,7 +67,6 @@ export interface Played extends Pick<Stage, "replicas" | "usable"> {
 const DAY = 24 * 60 * MINUTE;
 const HOUR = 60 * MINUTE;
 const WINDOWS = [{ limit: 60, windowMs: MINUTE }];
-const DAILY = [...WINDOWS, { limit: 10_000, windowMs: DAY }];
 
 const ids = (count: number, perMinute: number): AppLoad[] =>
   Array.from({ length: count }, (_, index) => ({ app: `id${index}`, perMinute }));
@@ -93,15 +92,13 @@ const SHORT_DAY = { windows: [...WINDOWS, { limit: 260, windowMs: DAY }], forMs:
 /** @param perMinute how much one app asks @param others how many apps ask once an hour beside it */
 const hourly = (perMinute: number, others: number): Day => ({
   name: `an app that asks ${perMinute} per minute for hours beside ${others} apps that ask once an hour is hardly refused`,
-  windows: DAILY,
+  windows: [...WINDOWS, { limit: 10_000, windowMs: DAY }],
   loads: [{ app: "one", perMinute }, ...ids(others, 1 / 60)],
   forMs: 2 * HOUR,
   inFullMs: 8 * HOUR,
   expect: expectHardlyRefused,
   inShort: { ...SHORT_DAY, loads: [{ app: "one", perMinute }, ...ids(others, 1 / 8)] },
 });
-
-const SHORTER = { forMs: 8 * MINUTE };
 
 export const DAYS: readonly Day[] = [
   hourly(20, 10),
@@ -150,7 +147,7 @@ export const DAYS: readonly Day[] = [
     ],
     forMs: 12 * MINUTE,
     countFromMs: MINUTE,
-    inShort: SHORTER,
+    inShort: { forMs: 8 * MINUTE },
     expect(seen) {
       const { replicas, usable, minutes } = seen;
       const { asked, answered, waitedMs } = seen.of("quiet");
@@ -167,7 +164,7 @@ export const DAYS: readonly Day[] = [
     loads: ["a", "b", "c"].map((app) => ({ app, perMinute: 120 })),
     forMs: 12 * MINUTE,
     countFromMs: 2 * MINUTE,
-    inShort: { ...SHORTER, loads: ["a", "b", "c"].map((app) => ({ app, perMinute: 60 })) },
+    inShort: { forMs: 8 * MINUTE, loads: ["a", "b", "c"].map((app) => ({ app, perMinute: 60 })) },
     expect(seen) {
       expectKept(seen);
       const total = seen.all.answered;
@@ -183,7 +180,7 @@ export const DAYS: readonly Day[] = [
     loads: [{ app: "one", loops: 30 }],
     forMs: 12 * MINUTE,
     countFromMs: MINUTE,
-    inShort: SHORTER,
+    inShort: { forMs: 8 * MINUTE },
     expect(seen) {
       // A replica learns late what callers were promised elsewhere.
       expect(seen.used).toBeGreaterThanOrEqual((seen.replicas === 1 ? 0.99 : 0.93) * seen.usable);
