@@ -151,8 +151,8 @@ export class Promises {
     const now = this.#now();
     const news: News[] = [];
     const { waiting } = this.#options;
-    // A new call that can go now is about to get its permit, and is then known as spent. It must not count twice.
-    const queue = [...waiting].filter((one) => one.dueAt > now || one.enteredAt <= now - TELL_MS);
+    // A call that has come in this instant and can go now gets its permit next, and is then known as spent. It must not count twice.
+    const queue = [...waiting].filter((one) => one.dueAt > now || one.enteredAt < now);
     for (const { request, dueAt } of queue.slice(0, MOST_NEWS)) {
       const [{ app, priority }] = chargesOf(request);
       news.push([priority, app, dueAt - now]);
