@@ -106,11 +106,12 @@ export class Cache {
   async #fetched(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
     const { rules, clock, failures, isCoolingOff, load } = this.#options;
     const { key, request } = question;
+    const { app, priority } = request;
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
     const fallback = why === "stale" ? this.#instead(question, cached, NOT_CALLED) : undefined;
     if (fallback && isCoolingOff(question)) return fallback();
     const deadlineAt = fallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
-    const waiter = { ...request, deadlineAt, gone: request.gone() };
+    const waiter = { app, deadlineAt, gone: request.gone(), priority };
     const cause = why === "request" ? "forced" : "miss";
     try {
       return answerOf(await load({ question, cached: cached?.entry, cause, waiter }), why);

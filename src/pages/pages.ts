@@ -73,7 +73,8 @@ export class Pages {
   /** The question whose answer would be used now: that of the block, or the question itself. */
   readonly sourceOf = async (asked: ParsedQuery, format: Format): Promise<ParsedQuery> => {
     const page = this.#cuttable(asked, format);
-    return (page && (await this.#choose(page))) ?? asked;
+    const block = page && (await this.#choose(page));
+    return block ?? asked;
   };
 
   /** Keys of all blocks from which a question's answer may have been cut. */
@@ -125,7 +126,8 @@ export class Pages {
       return await (own ? this.#answerPage(question, page, own) : this.#askExactly(question));
     }
     const isWanted = (): boolean => !request.gone().aborted;
-    const cut = await this.#pageEntries.entryOf(page, entry, index, stored !== "upstream-no-store", isWanted);
+    const mayKeep = stored !== "upstream-no-store";
+    const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
     if (stored === true) this.#pageEntries.pack(block.key, entry, index);
     this.#verify(question, page, block, entry);
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";

@@ -113,14 +113,15 @@ function createRequestCounts(record: RecordValue) {
       const { resource, outcome, status, problem, tier, saved, durationMs } = request;
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
       const ofApp = counts.get(app) ?? [];
-      const isEqual = ({ request: one }: { request: events.RequestRecord }): boolean =>
-        one.outcome === outcome &&
-        one.resource === resource &&
-        one.status === status &&
-        one.tier === tier &&
-        one.saved === saved &&
-        one.problem === problem;
-      const equal = ofApp.find(isEqual);
+      const equal = ofApp.find(
+        ({ request: one }) =>
+          one.outcome === outcome &&
+          one.resource === resource &&
+          one.status === status &&
+          one.tier === tier &&
+          one.saved === saved &&
+          one.problem === problem,
+      );
       if (equal !== undefined) return void equal.times++;
       ofApp.push({ request, times: 1 });
       counts.set(app, ofApp);

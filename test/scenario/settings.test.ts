@@ -33,6 +33,8 @@ it("with watchSettings, a changed file is read; one with mistakes, which may end
   settings = "budget: { limit: 10/1m }";
   expect(await gateway.logged("are in force")).toMatchObject({ by: "file" });
   expect((await gateway.get("/areas?q=b")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+  settings = "budget: { limit: many }";
+  expect(await gateway.logged("Reload failed")).toMatchObject({ by: "file", result: "invalid" });
   const tokenFile = `${fileWith("", "mine.yaml")}.token`;
   settings = `budget: { limit: 20/1m }\napps: [{ id: web, tokenFile: "${tokenFile}" }]`;
   expect(await gateway.logged("Reload failed", tokenFile)).toMatchObject({ by: "file", result: "invalid" });

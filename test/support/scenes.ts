@@ -264,7 +264,6 @@ export function startCallers(stage: Stage, options: Playing): () => Played {
   const startedAt = now();
   let questions = 0;
   const newQuestion = (): string => `q${questions++}`;
-  const passed = (ms: number): Promise<void> => new Promise((resolve) => void after(ms, resolve));
 
   async function ask(app: string, question: string, isBack = false): Promise<number | undefined> {
     const isCounted = now() >= startedAt + countFromMs;
@@ -289,7 +288,7 @@ export function startCallers(stage: Stage, options: Playing): () => Played {
       const againMs = await ask(app, question, isBack);
       isBack = againMs !== undefined;
       if (!isBack) question = newQuestion();
-      await passed(againMs ?? 0);
+      await new Promise<void>((resolve) => void after(againMs ?? 0, resolve));
     }
   }
 

@@ -50,9 +50,8 @@ async function playDay(options: Playing & Pick<Day, "listed">, redis?: Redis): P
   const limiters = data
     ? createPurseLimiters({ windows, clock }, replicas, data)
     : createFakeLimiters({ windows, clock });
-  const listed = listedWith(weights);
   const scenes = Array.from({ length: replicas }, () =>
-    createScene({ windows, listed, replicas, clock, limiters }),
+    createScene({ windows, listed: listedWith(weights), replicas, clock, limiters }),
   );
   await clock.advance(JOINED_MS);
   const ask: Stage["ask"] = async (replica, app, query) => {
