@@ -11,7 +11,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import express, { type NextFunction, type Request } from "express";
+import express, { type NextFunction, type Request, type Response } from "express";
 
 import type { Answer } from "../cache/cache.ts";
 import { Problem } from "../errors.ts";
@@ -98,6 +98,9 @@ function isCacheable(question: AnyQuestion): question is Question {
   return question.query.kind !== "streamed" && (noStore !== true || onlyIfCached === true);
 }
 
+/** A response on its way through Express. */
+type InExpress = Response<unknown, { readonly arrival: Arrival }>;
+
 /** @returns a function that takes a request through Express */
 function createApp(
   { addresses, headLimits, cors, documents }: CallersAppOptions,
@@ -105,37 +108,31 @@ function createApp(
   refuse: Respond["refuse"],
 ): (arrival: Arrival) => void {
   const app = express();
-  const arrivals = new WeakMap<IncomingMessage, Arrival>();
-  function arrivalOf(message: IncomingMessage): Arrival {
-    const arrival = arrivals.get(message);
-    if (arrival === undefined) throw new Error("a request without an arrival");
-    return arrival;
-  }
   app.disable("x-powered-by");
   app.disable("etag");
   app.set("query parser", false);
   app.enable("case sensitive routing");
   app.enable("strict routing");
 
-  app.use((message, _response, next) => {
-    checkHead(message, headLimits, arrivalOf(message).target);
+  app.use((message, { locals }: InExpress, next) => {
+    checkHead(message, headLimits, locals.arrival.target);
     next();
   });
-  app.use((message, _response, next) => {
-    if (!cors().servePreflight(arrivalOf(message))) next();
+  app.use((_message, { locals }: InExpress, next) => {
+    if (!cors().servePreflight(locals.arrival)) next();
   });
   for (const [path, versions] of documents) {
     const serveDocument = createServeDocument(versions);
     app
       .route(path)
-      .get((message, response) => serveDocument(arrivalOf(message), message, response))
+      .get((message, response: InExpress) => serveDocument(response.locals.arrival, message, response))
       .all(() => {
         throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
       });
   }
   for (const { pattern, routeOf } of addresses) {
-    app.route(pattern).all(async (message: Request<Record<string, string>>) => {
-      const arrival = arrivalOf(message);
+    app.route(pattern).all(async (message: Request<Record<string, string>>, { locals }: InExpress) => {
+      const { arrival } = locals;
       const found = arrival.known ?? { route: routeOf(message.params, message.path), parsed: {} };
       await answer(arrival, found);
     });
@@ -145,15 +142,15 @@ function createApp(
     throw new Problem("unknown-path", near === undefined ? {} : { detail: `Did you mean ${near}?` });
   });
   // Express recognises an error handler by its four parameters.
-  app.use((error: unknown, message: IncomingMessage, _response: ServerResponse, _next: NextFunction) => {
-    refuse(arrivalOf(message), error);
+  app.use((error: unknown, _message: IncomingMessage, { locals }: InExpress, _next: NextFunction) => {
+    refuse(locals.arrival, error);
   });
   return (arrival) => {
     const { message, response, target } = arrival;
-    arrivals.set(message, arrival);
     // Express cannot read every target in absolute form (RFC 9112, section 3.2.2), and no irregular path.
     message.url = normalisedPath(splitTarget(target).path) ?? NOWHERE;
-    app(message, response);
+    // A WeakMap from requests to arrivals would make V8 keep all of them until its next full collection.
+    app(message, Object.assign(response, { locals: { arrival } }));
   };
 }
 

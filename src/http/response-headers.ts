@@ -22,8 +22,11 @@ export interface Sending {
 
 /** What the head of a hit depends on, besides its entry. An entry belongs to one canonical query. */
 type MadeOf = Pick<Sending, "coding" | "isUnchanged"> & Readonly<Record<"age" | "left", number>>;
-/** The head of the latest hit of each entry. Most hits within a second have the same head, which takes long to make. */
-const latestHeads = new WeakMap<Entry, MadeOf & { readonly head: Head }>();
+/** The head of the latest hit of some entries. Most hits within a second have the same head, which takes long to make. */
+let latestHeads = new WeakMap<Entry, MadeOf & { readonly head: Head }>();
+let remembered = 0;
+/** More heads would slow the garbage collector down more than they save. */
+const MOST_HEADS = 256;
 
 /**
  * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
@@ -42,6 +45,7 @@ export function headOfAnswer(question: Question, answer: Answer, sending: Sendin
   const latest = latestHeads.get(entry);
   if (latest !== undefined && isMadeOf(latest, of)) return latest.head.slice();
   const head = newHead(question, answer, of, body);
+  if (latest === undefined && ++remembered % MOST_HEADS === 0) latestHeads = new WeakMap();
   latestHeads.set(entry, { ...of, head: head.slice() });
   return head;
 }

@@ -53,9 +53,9 @@ function createTimeText(): () => string {
 
 /** Lines wait this long for others, so that many are written together. A process that is killed loses them. */
 const FLUSH_EVERY_MS = 50;
-/** This many waiting characters are written at once. */
-const WRITE_FROM = 16_000;
-/** If the reader of the log is slow and so many characters wait, further lines are lost. The gateway does not wait. */
+/** This many waiting bytes are written at once. */
+const WRITE_FROM = 250_000;
+/** If the reader of the log is slow and so many bytes wait, further lines are lost. The gateway does not wait. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
 /** On a terminal, lines are formatted for people. */
@@ -66,13 +66,18 @@ function standardOutput(): DestinationStream {
       sync: false,
       periodicFlush: FLUSH_EVERY_MS,
       minLength: WRITE_FROM,
+      maxWrite: 2 * WRITE_FROM,
       maxLength: MOST_WAITING,
+      // With texts, it would count the bytes of all waiting lines at each new line.
+      contentMode: "buffer",
     });
     // pino ignores that nothing reads the log any more. A process without a log must end.
     output.on("error", (error: Error) => {
       throw error;
     });
-    return output;
+    // pino's types know texts only.
+    const bytes: { write(line: unknown): void } = output;
+    return { write: (line) => bytes.write(Buffer.from(line)) };
   }
   const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
   return pino.transport({ target: "pino-pretty", options });
