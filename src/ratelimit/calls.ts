@@ -293,7 +293,6 @@ export class Calls {
       // Another app may have to leave less, or may have calls left today.
       if (reason === "reserved" || reason === "per-day") refused.add(nameOf(next));
       else this.#blockedUntil = until;
-      if (reason === "redis-away") for (const one of this.#waiting) this.#refuse(one);
     }
     return undefined;
   }
