@@ -135,7 +135,8 @@ async function fetchAndStore(
     question,
     waiting,
     cause,
-    cached: cached && validatorsOf(cached),
+    // A hard purge may have removed the entry while the call was queued. A 304 would bring it back.
+    cached: () => cached && tiers.judge(key, cached, "memory") && validatorsOf(cached),
     departing: () => void (purgeEpoch = tiers.purgeEpoch()),
   };
   const fetched = await fetch(asking).catch((error: unknown) => {

@@ -37,8 +37,8 @@ export interface CallOptions extends Pick<Context, "keys" | "clock" | "random" |
 /** What to request, why (`cause`), and who waits for it. */
 export interface Wanted extends Pick<UpstreamRequest, "cause" | "hasNewCredentials" | "waiting"> {
   readonly question: Question<AnyQuery>;
-  /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
-  readonly cached?: Validators | undefined;
+  /** The validators of the cached entry when the call is sent, if there is one. The upstream can then answer 304. */
+  readonly cached?: (() => Validators | undefined) | undefined;
 }
 
 /** Waits for a permit. Then signs the request, and runs the job that sends it. */
@@ -63,7 +63,7 @@ export type Call = ReturnType<typeof startCall>;
 
 /** @param report tells the budget and the circuits how the call went. Only the first report counts. */
 function startCall(
-  { question, cause, cached }: Wanted,
+  { question, cause, cached: validators }: Wanted,
   origin: Origin,
   report: (end: SendEnd) => void,
   options: CallOptions,
@@ -71,7 +71,7 @@ function startCall(
   const { upstream, keys, clock, observer } = options;
   const { request, query, canonicalQuery } = question;
   const { resource } = query;
-  const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
+  const [startedAt, begunAt, cached] = [clock.monotonic(), clock.precise(), validators?.()];
   const about = { resource, query: canonicalQuery, cause };
   const span = request.trace?.begin("upstream call", about);
   const key = keys.current();

@@ -112,7 +112,7 @@ export function attempting(options: AttemptingOptions) {
   });
   return {
     attempt: ({ question, cached }: AskedOf, waiting: Waiting) =>
-      attempt({ question, waiting, cause: "miss", cached, departing: () => undefined }),
+      attempt({ question, waiting, cause: "miss", cached: () => cached, departing: () => undefined }),
     watcher,
   };
 }
