@@ -70,9 +70,8 @@ function startCall(
 ) {
   const { upstream, keys, clock, observer } = options;
   const { request, query, canonicalQuery } = question;
-  const { resource } = query;
   const [startedAt, begunAt, cached] = [clock.monotonic(), clock.precise(), validators?.()];
-  const about = { resource, query: canonicalQuery, cause };
+  const about = { resource: query.resource, query: canonicalQuery, cause };
   const span = request.trace?.begin("upstream call", about);
   const key = keys.current();
   const { target, signature } = origin.sign(upstreamTarget(query, upstream.recordPath));
@@ -90,7 +89,7 @@ function startCall(
   function over(status: SendEnd["status"], bytes: number, verdict?: Verdict, headAt?: number): void {
     begun(status, verdict, headAt);
     const note = verdict?.fetched ? undefined : verdict?.problem?.message;
-    if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource });
+    if (note?.includes(REPEATED_SIGNATURE)) observer.error(TELL_THE_OWNER, { resource: about.resource });
     span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
     const durationMs = clock.precise() - begunAt;
     observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
@@ -159,14 +158,15 @@ function mayBeTakenNow(
   now: number,
   { keys, checkKeyFile, observer }: CallOptions,
 ): boolean {
+  if (signedWith === undefined) return false;
   if (status !== 401 && status !== 403) {
-    const taken = status < 500 && signedWith !== undefined ? keys.accepted(signedWith) : undefined;
+    const taken = status < 500 ? keys.accepted(signedWith) : undefined;
     if (taken !== undefined)
       observer.warn(`The API takes the ${taken} private key, and refuses the other one.`, { taken });
     return false;
   }
   checkKeyFile();
-  if (signedWith !== undefined && keys.refused(signedWith)) return true;
+  if (keys.refused(signedWith)) return true;
   // Different clocks are a common cause.
   const upstreamNow = httpDateMs(headers.date, now);
   const clockSkewSeconds = upstreamNow === undefined ? "unknown" : Math.round((upstreamNow - now) / 1000);

@@ -11,6 +11,7 @@
  * | 404                          | 404 not-found with its explanation   | no           |
  * | 400                          | 400 upstream-rejected with its explanation | no           |
  * | 401, 403                     | 502 upstream-authentication-failed   | once, if the key has changed |
+ * | 401, 403 to a call without signature | 502 upstream-invalid-response | no          |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it has Retry-After |
  * | 412, 431 to a conditional request | 502 upstream-invalid-response   | once, without the condition |
@@ -104,18 +105,22 @@ function judgeByStatus(answer: RawAnswer, asked: Asked): Verdict {
   return { problem, fetched: { status, ...content, ...headOf(answer, asked), validators: NO_VALIDATORS } };
 }
 
-/** The problem for each status of a failure. Any other status is no answer of the API. */
+/** The problem for each status of a failure, besides 401 and 403. Any other status is no answer of the API. */
 const CODES: Readonly<Record<number, ProblemCode>> = {
-  401: "upstream-authentication-failed",
-  403: "upstream-authentication-failed",
   429: "upstream-unavailable",
   500: "upstream-error",
   503: "upstream-unavailable",
 };
 
+function codeOf(status: number, signature: Asked["signature"]): ProblemCode {
+  // Thumbnails are not signed. Some servers answer 403 if there is none.
+  const refusesKey = (status === 401 || status === 403) && signature.length > 0;
+  return refusesKey ? "upstream-authentication-failed" : (CODES[status] ?? "upstream-invalid-response");
+}
+
 function judgeFailure(
   { status, headers }: RawAnswer,
-  { cached, maxCoolOffMs, now }: Asked,
+  { cached, maxCoolOffMs, now, signature }: Asked,
   explanation: string | undefined,
 ): Verdict {
   const isBusy = status === 429 || status === 503;
@@ -124,11 +129,9 @@ function judgeFailure(
   const wantsPause = status === 429 || waitMs !== undefined;
   // The condition itself failed, or made the headers too large. The retry has none.
   const isAboutCondition = (status === 412 || status === 431) && cached !== undefined;
-  const seconds =
-    waitMs === undefined
-      ? DEFAULT_RETRY_AFTER_SECONDS
-      : Math.max(1, Math.ceil(Math.min(waitMs, maxCoolOffMs) / 1000));
-  const problem = new Problem(CODES[status] ?? "upstream-invalid-response", {
+  const shownMs = waitMs === undefined ? DEFAULT_RETRY_AFTER_MS : Math.min(waitMs, maxCoolOffMs);
+  const seconds = Math.max(1, Math.ceil(shownMs / 1000));
+  const problem = new Problem(codeOf(status, signature), {
     internal: `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`,
     ...((isBusy || status === 500) && { retryAfterSeconds: seconds }),
   });
@@ -141,8 +144,8 @@ function judgeFailure(
   };
 }
 
-/** The caller's `Retry-After` in seconds, if the upstream sends none. */
-const DEFAULT_RETRY_AFTER_SECONDS = 5;
+/** The caller's `Retry-After`, if the upstream sends none. */
+const DEFAULT_RETRY_AFTER_MS = 5_000;
 
 /** For a body that the gateway makes itself. */
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };

@@ -140,8 +140,8 @@ export class Circuits {
   }
 
   /** Learns whether the upstream accepts our key. @returns how the call ended; `unknown` if an earlier key was refused */
-  #learnKey({ query }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
-    const kind = kindOf(end);
+  #learnKey({ query, resource }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
+    const kind = kindOf(end, resource);
     if (kind !== "credentials") {
       if (typeof end.status === "number" && end.status < 500) this.#answered.set(query, true);
       return kind;

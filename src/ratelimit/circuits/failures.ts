@@ -15,7 +15,7 @@ export const CAUSES = {
   failing: { stops: "resource", says: "most of its last answers were errors or timeouts" },
   /** On 3 calls in a row to which the upstream sent nothing. */
   unreachable: { stops: "origin", says: "its last three calls got no answer" },
-  /** On 401 or 403 to 3 different questions in a row. */
+  /** On 401 or 403 to 3 different questions in a row that were signed. */
   credentials: { stops: "origin", says: "it refused our credentials" },
 } as const;
 export type CircuitCause = keyof typeof CAUSES;
@@ -30,8 +30,9 @@ const UNREACHABLE_TO_OPEN = 3;
 const REFUSED_TO_OPEN = 3;
 const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-connection", "no-descriptor"]);
 
-export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown">): Kind {
-  if (status === 401 || status === 403) return "credentials";
+export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown">, resource: Resource): Kind {
+  // Thumbnails are fetched without credentials, so such an answer is about this thumbnail alone.
+  if (status === 401 || status === 403) return resource === "images" ? "answered" : "credentials";
   if (slowDown !== undefined) return slowDown.cause;
   if (typeof status === "number") return status >= 500 ? "failed" : "answered";
   if (UNKNOWN.has(status)) return "unknown";
