@@ -88,16 +88,15 @@ export class Pages {
   /** @returns the page if it was cut from one of its blocks before, and memory still has the page and the block */
   #findCut(question: Question, page: CuttablePage): Answer | undefined {
     const { memory, askAtOnce } = this.#options;
-    const { blocks } = page;
-    const isSource = ({ key }: Block): boolean => {
-      const cached = memory.find(key);
-      return cached !== undefined && this.#pageEntries.find(page, cached) !== undefined;
-    };
-    // Looking up a block may refresh it early. So look up only the block that the page was cut from.
-    const block = blocks.length === 1 ? blocks[0] : blocks.find(isSource);
-    const answer = block && askAtOnce({ request: question.request, ...block });
-    const cut = answer?.entry.status === 200 ? this.#pageEntries.find(page, answer.entry) : undefined;
-    return answer && cut && { ...answer, ...cut };
+    // Asking for a block counts as a request for it, and may refresh it. So ask only for the one that the page was cut from.
+    for (const block of page.blocks) {
+      const cached = memory.find(block.key);
+      const cut = cached && this.#pageEntries.find(page, cached);
+      if (cut === undefined) continue;
+      const answer = askAtOnce({ request: question.request, ...block });
+      return answer && { ...answer, ...cut };
+    }
+    return undefined;
   }
 
   /** Answers with the page fetched by itself, and learns from the answer. */
