@@ -32,7 +32,7 @@ const COUNTED = {
     ...metric("Time from sending a call to the end of its answer.", L.resource),
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8],
   },
-  gateway_upstream_credentials_refused_total: metric("Calls that the upstream answered with 401 or 403."),
+  gateway_upstream_credentials_refused_total: metric("Signed calls answered with 401 or 403."),
   gateway_upstream_calls_saved_total: metric("Requests that needed no call of their own.", L.saving),
   gateway_pages_checked_total: metric("Cut pages compared with the API's own.", L.resource, L.check),
 

@@ -42,7 +42,8 @@ export function createMetrics() {
     upstreamCall: ({ resource, cause, status, durationMs }: events.UpstreamCallRecord): void => {
       record("gateway_upstream_requests_total", { resource, cause, status });
       record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
-      if (status === 401 || status === 403) record("gateway_upstream_credentials_refused_total", {});
+      const isRefused = resource !== "images" && (status === 401 || status === 403);
+      if (isRefused) record("gateway_upstream_credentials_refused_total", {});
     },
     departed: (app: string, cause: events.Cause, waitedMs: number): void => {
       record("gateway_budget_spent_total", { app, cause });
