@@ -60,7 +60,8 @@ export async function nextEntry(
       : { lifetimeMs: bound(fixedMs), rates: undefined };
   const entry = entryFrom(arrived, change, {
     purgeEpoch,
-    storedAt: now,
+    // A version stored before may be from a clock that was ahead. The stores would then keep it, even if it was purged.
+    storedAt: Math.max(now, (before?.entry.storedAt ?? 0) + 1),
     bornAt,
     freshUntil: now + lifetimeMs,
     keepUntil: now + rules.retentionMs,
