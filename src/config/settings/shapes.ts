@@ -241,12 +241,12 @@ export const address = shaped(
 
 const NETWORK_NAMES: ReadonlySet<string> = new Set(["loopback", "linklocal", "uniquelocal"]);
 
-/** An IP address, a network in CIDR form, or the name of one. */
+/** An IP address, a network in CIDR form, or the name of one. proxy-addr throws at a network of all addresses. */
 export const network = shaped(
   matching(/^[0-9A-Za-z.:]+(\/\d{1,3})?$/).refine((written) => {
-    const [ip = "", bits = "0"] = written.split("/");
+    const [ip = "", bits = "1"] = written.split("/");
     const most = isIP(ip) === 4 ? 32 : 128;
-    return NETWORK_NAMES.has(written) || (isIP(ip) !== 0 && Number(bits) <= most);
+    return NETWORK_NAMES.has(written) || (isIP(ip) !== 0 && Number(bits) >= 1 && Number(bits) <= most);
   }),
-  "an address or a network, such as 10.0.0.0/8 or loopback",
+  "an address or a network (not /0), such as 10.0.0.0/8 or loopback",
 );
