@@ -20,6 +20,7 @@ import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { createRedisClients } from "../redis/connect.ts";
 import { evictionPolicyOf } from "../redis/eviction.ts";
+import { openDirectory } from "../sqlite/files.ts";
 import { createAgent } from "../upstream/connections.ts";
 import { createSigner, outgoingHeaders } from "../upstream/sign.ts";
 import { examine } from "./check-config.ts";
@@ -78,24 +79,25 @@ function checkCertificates({ server, admin }: Config): Finding {
   const endsAt = Math.min(...pairs.map(({ cert }) => endOfCertificate(cert)));
   const days = Math.floor((endsAt - Date.now()) / 86_400_000);
   if (days < 0) return ["problem", "one has expired: renew it"];
-  return days < SOON_DAYS
-    ? ["warning", `one expires in ${days} days: renew it`]
-    : ["ok", `valid for ${days} days`];
+  if (days < SOON_DAYS) return ["warning", `one expires in ${days} days: renew it`];
+  return ["ok", `valid for ${days} days`];
 }
 
 function checkDataDir({ dataDir, redis }: Config): Finding {
   if (redis !== null) return ["ok", "not used; Redis keeps the budget"];
   if (dataDir === null)
     return ["warning", "not set, so a restart forgets which calls were made: set DATA_DIR or REDIS_URL"];
-  // The gateway creates the directory.
-  const place = existsSync(dataDir) ? dataDir : dirname(dataDir);
+  // The gateway creates the directory, and those above it.
+  let place = dataDir;
+  while (!existsSync(place)) place = dirname(place);
   try {
     // With the dot, the check also fails if the path is a file.
     accessSync(`${place}/.`, constants.W_OK | constants.X_OK);
+    if (place === dataDir) openDirectory(dataDir);
     return ["ok", dataDir];
   } catch (error) {
-    const remedy = "change its owner, or set DATA_DIR to another path";
-    return ["problem", `${place} cannot be written (${faultText(error)}): ${remedy}`];
+    const remedy = "change its owner or mode, or set DATA_DIR to another path";
+    return ["problem", `${place} cannot be used (${faultText(error)}): ${remedy}`];
   }
 }
 
@@ -161,13 +163,10 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   const agent = createAgent(url, upstream);
   const status = await statusOf(url, { agent, timeout: CALL_MS, headers }).catch(faultText);
   if (status === 200) return ["ok", "the API answered 200"];
-  if (status === 401 || status === 403) {
-    const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";
-    return ["problem", `the API refuses the key (${status}): ${remedy}`];
-  }
-  return typeof status === "string"
-    ? ["problem", `the API gave no answer (${status}): check UPSTREAM_URL`]
-    : ["problem", `the API answered ${status}: ask its owner`];
+  const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";
+  if (status === 401 || status === 403) return ["problem", `the API refuses the key (${status}): ${remedy}`];
+  if (typeof status === "number") return ["problem", `the API answered ${status}: ask its owner`];
+  return ["problem", `the API gave no answer (${status}): check UPSTREAM_URL`];
 }
 
 /** @returns why an attempt failed. An error about several addresses, or about a Cluster, contains the cause */

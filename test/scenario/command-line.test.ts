@@ -1,11 +1,12 @@
 /** The command line against a running gateway. */
-import { readFileSync } from "node:fs";
+import { chmodSync, readFileSync } from "node:fs";
+import { dirname } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
 import { createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
-import { fileWith } from "../support/files.ts";
+import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { gatewayEnv, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
@@ -101,10 +102,8 @@ describe("commands that ask the admin port", () => {
       output: expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m),
     });
     const purged = /^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m;
-    expect(await tell(gateway, "purge", "/areas?q=Nacka", "--hard")).toEqual({
-      code: 0,
-      output: expect.stringMatching(purged),
-    });
+    const purge = await tell(gateway, "purge", "/areas?q=Nacka", "--hard");
+    expect(purge).toEqual({ code: 0, output: expect.stringMatching(purged) });
     const explained = await tell(gateway, "explain", "/areas?q=Nacka", "--json");
     expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });
     expect(explained.output).not.toContain('"why": "fresh"');
@@ -116,10 +115,8 @@ describe("commands that ask the admin port", () => {
     settings = "cache: { ttl: { areas: 1m } }";
     expect((await tell(gateway, "reload")).output).toMatch(/cache\.ttl\.areas +1h +1m/);
     settings = "cache: { ttl: { areas: soon, sold: late } }";
-    expect(await tell(gateway, "reload")).toEqual({
-      code: 1,
-      output: expect.stringMatching(/sold: found.*\n.*areas: found/),
-    });
+    const mistakes = expect.stringMatching(/sold: found.*\n.*areas: found/);
+    expect(await tell(gateway, "reload")).toEqual({ code: 1, output: mistakes });
   });
 
   it("try makes the next call a probe", async () => {
@@ -132,10 +129,8 @@ describe("commands that ask the admin port", () => {
 
   it("send the token from a file or the environment, and report a missing token", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
-    expect(await tell(gateway, "budget")).toEqual({
-      code: 1,
-      output: expect.stringMatching(/^401 .*\n.*ADMIN_TOKEN/),
-    });
+    const missing = expect.stringMatching(/^401 .*\n.*ADMIN_TOKEN/);
+    expect(await tell(gateway, "budget")).toEqual({ code: 1, output: missing });
     const file = fileWith(`${TOKEN}\n`, "token");
     expect((await tell(gateway, "budget", "--token-file", file)).code).toBe(0);
     const at = ["--admin-url", gateway.adminUrl];
@@ -160,10 +155,8 @@ describe("commands that ask the admin port", () => {
 
   it("end with exit code 3 if nothing listens, and with 1 if the gateway reports a mistake", async () => {
     // Nothing listens on port 1.
-    expect(await command(["budget"], { ADMIN_PORT: "1" })).toEqual({
-      code: 3,
-      output: expect.stringContaining("http://127.0.0.1:1"),
-    });
+    const nobody = await command(["budget"], { ADMIN_PORT: "1" });
+    expect(nobody).toEqual({ code: 3, output: expect.stringContaining("http://127.0.0.1:1") });
     const gateway = await startGateway();
     const mistake = await tell(gateway, "explain", "/listings?limit=501");
     expect([mistake.code, mistake.output]).toEqual([
@@ -191,7 +184,9 @@ describe("doctor", () => {
       expect(lineOf(without.output, name)).toMatch(/^ok /);
     expect(lineOf(without.output, "DATA_DIR")).toMatch(/^warning .*set DATA_DIR or REDIS_URL/);
     expect(gateway.sandbox.requests()).toEqual([]);
-    const called = await command(["doctor", "--call"], env);
+    const absent = `${temporaryDirectory()}/new/data`;
+    const called = await command(["doctor", "--call"], { ...env, DATA_DIR: absent });
+    expect(lineOf(called.output, "DATA_DIR")).toBe(`ok       DATA_DIR      ${absent}`);
     expect(lineOf(called.output, "signed call")).toMatch(/^ok .*200/);
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
@@ -209,8 +204,11 @@ describe("doctor", () => {
       REDIS_URL: "redis://127.0.0.1:9",
       DATA_DIR: directory,
     };
-    const { output: alone } = await command(["doctor"], { ...env, REDIS_URL: "" });
-    expect(lineOf(alone, "DATA_DIR")).toMatch(/^problem .*not a directory/);
+    const lineAbout = async (DATA_DIR: string): Promise<string> =>
+      lineOf((await command(["doctor"], { ...env, REDIS_URL: "", DATA_DIR })).output, "DATA_DIR");
+    expect(await lineAbout(directory)).toMatch(/^problem .*not a directory/);
+    chmodSync(dirname(directory), 0o777);
+    expect(await lineAbout(dirname(directory))).toMatch(/^problem .*"chmod o-w /);
     const { code, output } = await command(["doctor", "--call"], env);
     expect(code).toBe(1);
     expect(output).toMatch(/^warning  settings .*UPSTREAM_REFERRER.* is a placeholder/m);
