@@ -27,7 +27,7 @@ import type { Readings } from "./telemetry/metric-table.ts";
 import { atMostEvery } from "./process/clock.ts";
 import { createSeal } from "./process/seal.ts";
 import { type Config, ConfigError } from "./config/config.ts";
-import { createCopier } from "./sqlite/backup.ts";
+import { createCopier, removeCopy } from "./sqlite/backup.ts";
 import { UnusableData } from "./sqlite/files.ts";
 import { dataOwnerOf } from "./config/data-owner.ts";
 import { redisNamespaces } from "./query/key.ts";
@@ -65,9 +65,8 @@ type LedgersDurable = ReturnType<Readings["gateway_ledger_durable"]>;
 function openAlone(context: Context) {
   const { config, clock, random, observer } = context;
   const { dataDir } = config;
-  const onOverflow = atMostEvery(Number.POSITIVE_INFINITY, clock.monotonic, () =>
-    observer.warn(LEDGER_FULL, {}),
-  );
+  const warn = (): void => observer.warn(LEDGER_FULL, {});
+  const onOverflow = atMostEvery(Number.POSITIVE_INFINITY, clock.monotonic, warn);
   const bounds = { ...config.ledger, clock, onOverflow };
   const store =
     dataDir === null
@@ -92,6 +91,7 @@ function openAlone(context: Context) {
     async close() {
       onDisk?.close();
       await store?.close();
+      if (dataDir !== null) removeCopy(dataDir);
     },
     limiterOf: (origin: OriginName, limits: LimiterConfig) =>
       new SingleProcessLimiter({ origin, config: limits, ledger, clock, process: replica }),
@@ -129,9 +129,8 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   });
   settings.onChange("redis", service.renew);
   const eviction = watchEvictionPolicy(service);
-  const onUnreadable = atMostEvery(WARN_EVERY_MS, clock.monotonic, (times) =>
-    observer.warn(UNREADABLE, { times }),
-  );
+  const warn = (times: number): void => observer.warn(UNREADABLE, { times });
+  const onUnreadable = atMostEvery(WARN_EVERY_MS, clock.monotonic, warn);
   const store = new RedisStore(service, config.cache.retentionMs, onUnreadable);
   const claims = new ReplicaLeases(service, random.unique16, (key, problem) => {
     if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());

@@ -91,11 +91,8 @@ export class RedisService extends EventEmitter<RedisEvents> {
     this.bus = createBus(options);
     this.#clients = createRedisClients(options.connect, options.scripts);
     this.#client = this.#begin();
-    this.#subscriber = createSubscriber(
-      this.bus,
-      (attempt) => this.#clients.forMessages(this.#client, attempt),
-      this,
-    );
+    const connect = (attempt: number) => this.#clients.forMessages(this.#client, attempt);
+    this.#subscriber = createSubscriber(this.bus, connect, this);
     const { check } = this.#subscriber;
     this.on("recovery", check);
     this.#stopChecking = every(options.clock, options.probeIntervalMs, check);

@@ -1,11 +1,12 @@
 /** A copy of the SQLite file of a running gateway, and what a gateway makes of it. */
-import { copyFileSync, readFileSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
 import { createClient } from "../../src/cli/client.ts";
+import { openDatabase } from "../../src/sqlite/database.ts";
 import { command } from "../support/command.ts";
 import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -54,4 +55,22 @@ it("backup says that there is nothing to copy without a SQLite file", async () =
   const gateway = await startGateway({ env: { DATA_DIR: "" } });
   const { code, output } = await command(["backup", "/nowhere/copy", "--admin-url", gateway.adminUrl]);
   expect([code, output]).toEqual([1, expect.stringContaining("no SQLite file")]);
+});
+
+it("a copy that is not finished is removed when the process stops, or at the next start after a kill", async () => {
+  const directory = temporaryDirectory();
+  const nothing = (): void => undefined;
+  const database = openDatabase(directory, nothing, nothing);
+  // To copy so much takes a moment.
+  database.exec("INSERT INTO entries VALUES ('large', 1, 9000000000000000, 1, zeroblob(60000000))");
+  database.close();
+  const files = ["", "-journal"].map((suffix) => `${directory}/unfinished-backup.sqlite${suffix}`);
+  for (const file of files) writeFileSync(file, "");
+  const gateway = await startGateway({ env: { DATA_DIR: directory } });
+  expect(files.filter(existsSync)).toEqual([]);
+  const broken = expect(gateway.admin("/backup", "")).rejects.toThrow();
+  await expect.poll(() => files.filter(existsSync), { interval: 1 }).toEqual(files);
+  await gateway.stop();
+  expect(files.filter(existsSync)).toEqual([]);
+  await broken;
 });

@@ -29,10 +29,8 @@ describe("health-check", () => {
     // The host is one to listen on, not to connect to. The settings file is missing, which does not end a running gateway.
     const env = { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port, CONFIG_FILE: "/nowhere" };
     const check = await command(["health-check"], env);
-    expect([check, asked]).toEqual([
-      { code, output: output(`http://127.0.0.1:${port}/readyz`) },
-      ["/readyz"],
-    ]);
+    expect(check).toEqual({ code, output: output(`http://127.0.0.1:${port}/readyz`) });
+    expect(asked).toEqual(["/readyz"]);
   });
 
   it.each(["::", "::1"])("for a gateway on %s connects to [::1]", async (ADMIN_HOST) => {

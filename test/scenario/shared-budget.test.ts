@@ -108,10 +108,8 @@ describe("two gateways on one Redis", () => {
     expect(problemCode(await first.get("/areas?q=a"))).toBe("upstream-unavailable");
     await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
     const refused = await second.get("/areas?q=b");
-    expect([problemCode(refused), Number(refused.headers["retry-after"]) > 50]).toEqual([
-      "upstream-unavailable",
-      true,
-    ]);
+    expect(problemCode(refused)).toBe("upstream-unavailable");
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(50);
     expect(first.sandbox.requests()).toHaveLength(1);
   });
 

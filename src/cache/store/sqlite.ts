@@ -62,10 +62,8 @@ export class SqliteStore implements Store {
     this.#options = options;
     this.directory = directory;
     this.database = openDatabase(directory, log.warn, (opened) => {
-      if (claimFile(opened, options.owner))
-        log.warn("The upstream's address has changed: the cached answers on disk were dropped.", {
-          directory,
-        });
+      const dropped = "The upstream's address has changed: the cached answers on disk were dropped.";
+      if (claimFile(opened, options.owner)) log.warn(dropped, { directory });
     });
     this.#sql = statementsOf(this.database);
     this.#disk = createDisk({
