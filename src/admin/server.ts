@@ -60,10 +60,8 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     get("/livez", {}, (_query, _request, response) => response.type("text/plain").send("alive\n")),
     get("/readyz", {}, (_query, _request, response) => {
       const { isReady, says } = readiness();
-      response
-        .status(isReady ? 200 : 503)
-        .type("text/plain")
-        .send(`${says}\n`);
+      response.status(isReady ? 200 : 503);
+      response.type("text/plain").send(`${says}\n`);
     }),
   ]);
   if (token === undefined) app.use(refuseForeignHosts);

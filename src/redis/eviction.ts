@@ -9,6 +9,9 @@ import { isReply, type RedisService } from "./redis.ts";
 /** The other policies may also evict keys in frequent use, such as those of the budget. */
 const SAFE: ReadonlySet<string> = new Set(["noeviction", "volatile-lru", "volatile-lfu"]);
 const READ_EVERY_MS = 60_000;
+const MAY_EVICT =
+  "Redis may evict the budget when its memory is full; then no calls are possible for a window. Set its " +
+  "maxmemory-policy to volatile-lru.";
 
 type EvictionPolicy = Awaited<ReturnType<typeof evictionPolicyOf>>;
 
@@ -34,11 +37,7 @@ export function watchEvictionPolicy(redis: RedisService) {
     // Outages have their own line in the log.
     current = await redis.run("look", namespace, evictionPolicyOf).catch(() => current);
     if (current === undefined || current.isSafe || current.name === before) return;
-    observer.warn(
-      "Redis may evict the budget when its memory is full; then no calls are possible for a window. Set its " +
-        "maxmemory-policy to volatile-lru.",
-      { policy: current.name },
-    );
+    observer.warn(MAY_EVICT, { policy: current.name });
   }
   void read();
   redis.on("recovery", () => void read());

@@ -15,9 +15,9 @@
  * ioredis reconnects after a lost connection. It cannot notice a frozen server, a half-open socket or a master that became a
  * replica, because the socket stays open. In these cases the client is replaced (test/faults/redis.test.ts).
  */
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 
-import { type Clock, every } from "../process/clock.ts";
+import { type Clock, every, pause } from "../process/clock.ts";
 import { RedisRefusal, StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
@@ -116,10 +116,21 @@ export class RedisService extends EventEmitter<RedisEvents> {
     return this.#subscriber.isUp();
   }
 
-  /** Replaces all connections, with the current credentials. */
-  readonly renew = (): void => {
-    this.#renewClient();
+  /** Replaces all connections, with the current credentials. Commands use the old connection until the new one is ready. */
+  readonly renew = async (): Promise<void> => {
+    const { clock, probeIntervalMs, timeout } = this.options;
     this.#subscriber.renew();
+    const old = this.#client;
+    const next = this.#begin();
+    const signal = AbortSignal.timeout(probeIntervalMs);
+    // If it cannot connect, commands use it all the same, and the outage says why.
+    if (this.isUp()) await once(next, "ready", { signal }).catch(() => undefined);
+    // It was renewed meanwhile, or this service is closed.
+    if (this.#client !== old || old.status === "end") return next.disconnect();
+    this.#client = next;
+    // Commands under way end on the old connection.
+    await pause(clock, timeout.ms());
+    old.disconnect();
   };
 
   #renewClient(): void {

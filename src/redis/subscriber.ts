@@ -47,10 +47,8 @@ export function createSubscriber(
     // If it fails, the connection was lost again or the user may not subscribe. `check` renews it.
     begun.on("ready", () => void begun.subscribe(bus.channel).then(ifCurrent(up), () => undefined));
     begun.on("message", (_channel, text: string) => ifCurrent(() => bus.receive(text))());
-    return begun.on("close", ifCurrent(down)).on(
-      "end",
-      ifCurrent(() => (unanswered = MOST_UNANSWERED)),
-    );
+    const ended = ifCurrent(() => (unanswered = MOST_UNANSWERED));
+    return begun.on("close", ifCurrent(down)).on("end", ended);
   }
 
   function up(): void {

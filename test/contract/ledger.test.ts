@@ -184,9 +184,8 @@ describe("the ledger in a file", () => {
     await during(temporaryDirectory(), clock, async (ledger) => {
       ledger.enter(ledgerEntry({ at: start + 0.25 }));
       ledger.complete("send-1", { status: 200, durationMs: 12.5001, arrivedAt: start + 3.75 });
-      expect(await linesOf(ledger)).toEqual([
-        ledgerLine({ at: start, completion: { status: 200, durationMs: 13, arrivedAt: start + 4 } }),
-      ]);
+      const completion = { status: 200, durationMs: 13, arrivedAt: start + 4 };
+      expect(await linesOf(ledger)).toEqual([ledgerLine({ at: start, completion })]);
     });
   });
 

@@ -26,10 +26,8 @@ describe("the Dockerfile", () => {
 
   it("has the Node that the project pins in every stage, and can pin its build, too", () => {
     const { stages, arguments: globals } = parseDockerfile(readFileSync("Dockerfile", "utf8"));
-    expect(globals).toEqual({
-      NODE_VERSION: expect.stringMatching(/^\d+\.\d+\.\d+$/) as unknown,
-      NODE_DIGEST: "",
-    });
+    const version: unknown = expect.stringMatching(/^\d+\.\d+\.\d+$/);
+    expect(globals).toEqual({ NODE_VERSION: version, NODE_DIGEST: "" });
     const pinned = Object.entries(optionalDependencies).filter(([name]) => name.startsWith("node-"));
     expect(new Set(pinned.map(([, version]) => version))).toEqual(new Set([globals["NODE_VERSION"]]));
     const bases = new Set(stages.map(({ base }) => base));

@@ -13,6 +13,7 @@ import { gatewayEnv, startGateway, startShared, type TestGateway } from "../supp
 import { freePorts } from "../support/ports.ts";
 import { redisForFile } from "../support/redis-backend.ts";
 import { redisForTest, tlsOptions, urlOf } from "../support/redis.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const SECRETS = ["first-pass", "second-pass"];
 
@@ -60,6 +61,26 @@ it("a Redis user with a password in a file logs in, and logs in again with the n
   writeFileSync(file, "second-pass\n");
   await gateway.logged("The new content is in use.");
   await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
+});
+
+it("a new password is no outage, even if a new connection needs more time than a command has", async () => {
+  const redis = await redisForTest();
+  await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", ">second-pass", "~*", "&*", "+@all");
+  const proxy = await startTcpProxy(redis.port);
+  const file = fileWith("first-pass", "password");
+  const env = { REDIS_URL: `redis://gateway@127.0.0.1:${proxy.port}`, REDIS_PASSWORD_FILE: file };
+  const gateway = await startShared({ redis, env, settings: "redis: { timeout: 400ms }" });
+  proxy.delay(150);
+  const ids = async () =>
+    String(await redis.command("CLIENT", "LIST"))
+      .match(/^id=\d+/gm)
+      ?.map(String) ?? [];
+  const before = await ids();
+  // Two of the gateway, and that of this test.
+  expect(before).toHaveLength(3);
+  writeFileSync(file, "second-pass");
+  await expect.poll(async () => (await ids()).filter((id) => before.includes(id))).toEqual([]);
+  expect(gateway.log.filter((line) => line.includes("Outage"))).toEqual([]);
 });
 
 it("a Redis that requires a client certificate gets the gateway's certificate", async () => {

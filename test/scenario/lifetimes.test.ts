@@ -77,10 +77,8 @@ describe("learned lifetimes", () => {
     const after = await start({ env, upstreamPort }, before.clock);
     const { entry } = await after.gateway.entryAt(STEADY);
     // What is assumed about all answers is learned again, so the estimate moves a little.
-    expect(entry.learned).toMatchObject({
-      requestsPerHour: learned.requestsPerHour,
-      lifetimeSeconds: learned.lifetimeSeconds,
-    });
+    const { requestsPerHour, lifetimeSeconds } = learned;
+    expect(entry.learned).toMatchObject({ requestsPerHour, lifetimeSeconds });
     expect(learned.lifetimeSeconds).toBeGreaterThan(TTL_SECONDS);
     expect(entry.learned.changesEverySeconds).toBeGreaterThan(3_600);
   });

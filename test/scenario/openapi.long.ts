@@ -64,10 +64,8 @@ it(
     const { write, run } = await workshop(await startGateway());
     write(".spectral.yaml", "extends: ['spectral:oas']\n");
     write("redocly.yaml", "extends: [recommended]\n");
-    expect(await run("redocly", "lint", "openapi.json", "--max-problems=20", "--format=json")).toEqual([
-      0,
-      expect.stringContaining('"errors": 0,\n    "warnings": 0'),
-    ]);
+    const linted = await run("redocly", "lint", "openapi.json", "--max-problems=20", "--format=json");
+    expect(linted).toEqual([0, expect.stringContaining('"errors": 0,\n    "warnings": 0')]);
     const spectral = await run("spectral", "lint", "--fail-severity=hint", "openapi.json");
     expect(spectral).toEqual([0, expect.stringContaining("No results")]);
   },
@@ -103,10 +101,8 @@ it(
       const { error } = await client.GET("/listings", { params: { query: { limit: 900 } } });
       console.log(error?.errors?.map((mistake) => mistake.parameter));`,
     );
-    expect(await run("openapi-typescript", "openapi.json", "-o", "schema.d.ts")).toEqual([
-      0,
-      expect.any(String),
-    ]);
+    const generated = await run("openapi-typescript", "openapi.json", "-o", "schema.d.ts");
+    expect(generated).toEqual([0, expect.any(String)]);
     const flags = ["--noEmit", "--strict", "--module", "nodenext", "--allowImportingTsExtensions"];
     expect(await run("tsc", ...flags, "client.mts")).toEqual([0, ""]);
     expect(await run(process.execPath, "client.mts")).toEqual([

@@ -45,10 +45,8 @@ describe("an unusable block", () => {
       const { text } = await gateway.get(searchFor(2, `limit=20&offset=${offset}`));
       expect(text).toContain('"limit":20');
     }
-    expect(asked()).toEqual([
-      searchFor(2, "limit=500&offset=0"),
-      ...[0, 20, 40].map((offset) => searchFor(2, `limit=20&offset=${offset}`)),
-    ]);
+    const alone = [0, 20, 40].map((offset) => searchFor(2, `limit=20&offset=${offset}`));
+    expect(asked()).toEqual([searchFor(2, "limit=500&offset=0"), ...alone]);
     await gateway.logged("are fetched one by one for some time", "a field of the envelope is not known");
     expect((await gateway.get(page)).status).toBe(200);
     clock.pass(700_000);
