@@ -272,6 +272,7 @@ function createAdmin(
   { status, lifecycle, reload }: { status: StatusSource; lifecycle: Lifecycle; reload: ReloadNow },
 ): HttpServer {
   const { config, settings, clock, observer, metrics } = context;
+  const { token } = config.admin;
   const { tiers, ledger } = stores;
   for (const warning of settingWarnings(config)) observer.warn(warning, {});
   return createAdminServer({
@@ -294,7 +295,7 @@ function createAdmin(
       const { limit, images } = settings.current().budget;
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });
     },
-    token: config.admin.token?.reveal(),
+    token: token && (() => (settings.current().admin.token ?? token).reveal()),
     purge: tiers.purge,
     version: build,
   });

@@ -19,16 +19,15 @@ const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 const BASIC = /^Basic +([A-Za-z0-9+/]+=*)$/i;
 const CHALLENGES = 'Basic realm="property-gateway", charset="UTF-8", Bearer realm="property-gateway"';
 
-/** Refuses requests without this token. */
-export function createTokenGuard(token: string, now: Clock["now"], warn: Observer["warn"]): RequestHandler {
-  const expected = digest(token);
+/** Refuses requests without the present token. */
+export function guardByToken(token: () => string, now: Clock["now"], warn: Observer["warn"]): RequestHandler {
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
     warn("The admin port refused requests with a wrong token.", { times }),
   );
   return ({ headers: { authorization } }, _response, next) => {
     const given = authorization && tokenIn(authorization);
     // All digests have the same length. The duration of the comparison reveals nothing about the token.
-    if (given !== undefined && timingSafeEqual(digest(given), expected)) return next();
+    if (given !== undefined && timingSafeEqual(digest(given), digest(token()))) return next();
     if (authorization !== undefined) warnOfWrongToken();
     const error = authorization === undefined ? "" : ', error="invalid_token"';
     throw new Problem("admin-token-required", { headers: { "WWW-Authenticate": CHALLENGES + error } });

@@ -13,7 +13,7 @@ import type { Observer } from "../telemetry/events.ts";
 import { backupEndpoint, type WithCopy } from "./backup.ts";
 import { type Endpoint, get, indentFor, mistake, mount, post } from "./endpoint.ts";
 import { type ExplainOptions, explainEndpoints } from "./explain.ts";
-import { createTokenGuard, refuseForeignHosts, refuseForeignPages } from "./guard.ts";
+import { guardByToken, refuseForeignHosts, refuseForeignPages } from "./guard.ts";
 import { pageEndpoints } from "./pages.ts";
 import { type PurgeOptions, purgeEndpoint } from "./purge.ts";
 import type { StatusSource } from "./status/status.ts";
@@ -35,7 +35,8 @@ export interface AdminOptions extends ServerOptions, ExplainOptions, PurgeOption
   readonly withCopy?: WithCopy | undefined;
   readonly reload: () => ReloadOutcome;
   readonly version: object;
-  readonly token: string | undefined;
+  /** The token in force; `null`: the port needs none. */
+  readonly token: (() => string) | null;
 }
 
 /** Longer than at the callers' port, because a parameter can contain a caller's URL, percent-encoded. */
@@ -64,14 +65,14 @@ export function createAdminServer(options: AdminOptions): HttpServer {
       response.type("text/plain").send(`${says}\n`);
     }),
   ]);
-  if (token === undefined) app.use(refuseForeignHosts);
+  if (token === null) app.use(refuseForeignHosts);
   mount(app, [
     get("/metrics", {}, async (_query, _request, response) => {
       const { contentType, text } = await renderMetrics();
       response.type(contentType).send(text);
     }),
   ]);
-  if (token !== undefined) app.use(createTokenGuard(token, clock.now, observer.warn));
+  if (token !== null) app.use(guardByToken(token, clock.now, observer.warn));
   const endpoints = endpointsFor(options);
   mount(app, [...pageEndpoints(), ...endpoints]);
   const known = endpoints.map(({ method, path }) => `${method} ${path}`).join(", ");

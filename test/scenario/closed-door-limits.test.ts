@@ -183,9 +183,8 @@ describe("connections", () => {
 
 describe("silent connections up to the limit", () => {
   it("are closed for new ones, the oldest first, and active ones stay", async () => {
-    const gateway = await startGateway({
-      settings: "server: { maxConnections: 4, headersTimeout: 1h, requestTimeout: 1h }",
-    });
+    const settings = "server: { maxConnections: 4, headersTimeout: 1h, requestTimeout: 1h }";
+    const gateway = await startGateway({ settings });
     const asked = await dialAndAsk(gateway.port, 2);
     const oldest = await dial(gateway.port);
     const youngest = await dial(gateway.port);
@@ -221,9 +220,8 @@ describe("silent connections up to the limit", () => {
   ])(
     "do not lock others out of %s, also if each has sent the beginning of a request",
     async (_name, portIn) => {
-      const gateway = await startGateway({
-        settings: "server: { maxConnections: 20, headersTimeout: 1h, requestTimeout: 1h }",
-      });
+      const settings = "server: { maxConnections: 20, headersTimeout: 1h, requestTimeout: 1h }";
+      const gateway = await startGateway({ settings });
       const flood = await Promise.all(Array.from({ length: 20 }, () => dial(portIn(gateway))));
       for (const { socket } of flood) socket.write("G");
       await expect

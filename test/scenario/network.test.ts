@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
+import { ask } from "../support/ask.ts";
 import { type Certificate, createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
@@ -136,32 +137,29 @@ describe("an HTTP proxy", () => {
   it("gets requests for an upstream without TLS, but not for excepted hosts; lower-case variables work too", async () => {
     const upstream = await startUpstream((response) => void response.end(NO_AREAS));
     const proxy = await startProxy(Number(new URL(upstream.env.UPSTREAM_URL).port));
-    const through = await startGateway({
-      env: { UPSTREAM_URL: `http://${UPSTREAM_HOST}`, http_proxy: proxy.url },
-    });
+    const proxied = { UPSTREAM_URL: `http://${UPSTREAM_HOST}`, http_proxy: proxy.url };
+    const through = await startGateway({ env: proxied });
     expect((await through.get("/areas?q=a")).status).toBe(200);
     expect(proxy.asked).toEqual([`GET ${UPSTREAM_HOST} ${BY_USER}`]);
 
-    const around = await startGateway({
-      env: { ...upstream.env, HTTP_PROXY: proxy.url, NO_PROXY: ".example" },
-    });
+    const env = { ...upstream.env, HTTP_PROXY: proxy.url, NO_PROXY: ".example" };
+    const around = await startGateway({ env });
     expect((await around.get("/areas?q=a")).status).toBe(200);
     expect(proxy.asked).toHaveLength(1);
   });
 });
 
-it("an app with a token is counted only with its token; the token may change", async () => {
+it("an app with a token is counted only with its token; its token and that of the admin port may change", async () => {
   const tokenFile = fileWith("the-token-of-web\n");
-  const gateway = await startGateway({
-    settings: JSON.stringify({ apps: [{ id: "web", tokenFile }, { id: "open" }], log: { access: "on" } }),
-  });
+  const apps = [{ id: "web", tokenFile }, { id: "open" }];
+  const settings = JSON.stringify({ apps, admin: { tokenFile }, log: { access: "on" } });
+  const gateway = await startGateway({ settings });
   let requests = 0;
   const countsAs = async (appId: string, token?: string): Promise<string> => {
     const id = `request-${++requests}`;
     const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    await gateway.get("/areas?q=a", {
-      headers: { "x-app-id": appId, "x-request-id": id, ...authorization },
-    });
+    const headers = { "x-app-id": appId, "x-request-id": id, ...authorization };
+    await gateway.get("/areas?q=a", { headers });
     return String((await gateway.logged('"msg":"request"', id))["app"]);
   };
   expect(await countsAs("web", "the-token-of-web")).toBe("web");
@@ -174,6 +172,10 @@ it("an app with a token is counted only with its token; the token may change", a
   writeFileSync(tokenFile, "another-token-of-web\n");
   await gateway.logged("The new content is in use.");
   expect(await countsAs("web", "another-token-of-web")).toBe("web");
+  const statusWith = async (token: string): Promise<number> =>
+    (await ask(`${gateway.adminUrl}/version`, { headers: { authorization: `Bearer ${token}` } })).status;
+  expect(await statusWith("the-token-of-web")).toBe(401);
+  expect(await statusWith("another-token-of-web")).toBe(200);
   expect(gateway.log.join("")).not.toContain("the-token-of-web");
   expect(gateway.log.join("")).not.toContain('another-token-of-web"');
 });

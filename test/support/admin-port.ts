@@ -37,7 +37,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     apps: { isListed: () => false, isKnown: () => false },
     limits: config.server,
     clock: systemClock,
-    token: undefined,
+    token: null,
     ...options,
   });
   return `http://127.0.0.1:${await serve(server)}`;

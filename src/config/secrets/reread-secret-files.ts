@@ -14,8 +14,8 @@ import { secretsIn } from "./secret.ts";
 /** How often files are read. Watching directories is not reliable: network file systems send no events. */
 export const REREAD_EVERY_MS = 1_000;
 
-/** The settings whose files are read at the start only. */
-const FIXED: ReadonlySet<string> = new Set(["upstream.caFile", "admin.tokenFile"]);
+/** The file of this setting is read at the start only. */
+const FIXED = "upstream.caFile";
 
 export interface LiveSettingsOptions
   extends Pick<SecretSources, "readFile">, Pick<Observer, "info" | "warn"> {
@@ -47,7 +47,7 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
 
   function apply(settings: UsableSettings, values: SecretValues): void {
     const changed = [...values]
-      .filter(([path, secret]) => !FIXED.has(path) && secret.reveal() !== secrets.get(path)?.reveal())
+      .filter(([path, secret]) => path !== FIXED && secret.reveal() !== secrets.get(path)?.reveal())
       .map(([path]) => path);
     if (changed.length === 0 && settings === inForce) return;
     inForce = settings;
