@@ -197,16 +197,8 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   const byApp = new Map<string, number>();
   for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
   const spent = inFlight.size;
-  return {
-    ...NO_CALLS,
-    name: "in flight",
-    windowMs: 0,
-    spanMs: 0,
-    limit,
-    spent,
-    remaining: limit - spent,
-    byApp,
-  };
+  const window = { name: "in flight", windowMs: 0, spanMs: 0, limit, spent, remaining: limit - spent, byApp };
+  return { ...NO_CALLS, ...window };
 }
 
 function isAway({ mode }: Situation["state"]): boolean {

@@ -34,8 +34,8 @@ export class SingleProcessLimiter implements Limiter {
   readonly #options: SingleProcessLimiterOptions;
   readonly #purse = new PurseInMemory();
   #config: LimiterConfig;
-  /** Until then, short windows count as full, because calls were not recorded. */
-  #fullUntil = Number.NEGATIVE_INFINITY;
+  /** Calls that were not recorded had arrived by then. */
+  #unrecordedUntil = Number.NEGATIVE_INFINITY;
   #calls = 0;
   #changed = (): void => undefined;
 
@@ -58,10 +58,14 @@ export class SingleProcessLimiter implements Limiter {
       const arrivedAt = Math.min(completion?.arrivedAt ?? at + arrivalMs, now + arrivalMs);
       this.#purse.log.enter(id, arrivedAt + monotonicMs + ROUNDING_MS, app);
     }
-    const until = ledger.unrecorded?.()?.until;
-    const shortMs = windows.filter(isShort).map(({ windowMs }) => windowMs);
-    if (until !== undefined)
-      this.#fullUntil = until + monotonicMs + arrivalMs + Math.max(Number.NEGATIVE_INFINITY, ...shortMs);
+    const until = ledger.unrecorded?.()?.until ?? Number.NEGATIVE_INFINITY;
+    this.#unrecordedUntil = until + monotonicMs + arrivalMs;
+  }
+
+  /** Until then, short windows count as full, because calls were not recorded. A reload may add a longer one. */
+  get #fullUntil(): number {
+    const shortMs = this.#config.windows.filter(isShort).map(({ windowMs }) => windowMs);
+    return this.#unrecordedUntil + Math.max(Number.NEGATIVE_INFINITY, ...shortMs);
   }
 
   readonly acquire: Limiter["acquire"] = async (request) =>
@@ -85,9 +89,8 @@ export class SingleProcessLimiter implements Limiter {
     const { app, resource, cause, query } = request;
     const now = clock.monotonic();
     const id = `${process}.${origin}.${++this.#calls}`;
-    const limits = limitsText(windows);
     // The ledger has the call before it departs. If the process is killed, the call counts as spent.
-    ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query, limits });
+    ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query, limits: limitsText(windows) });
     this.#purse.log.enter(id, now + arrivalMs, app);
     this.#purse.log.forget(now - keptMs(windows));
     return { kind: "permit", permit: { id, request, sendBy: sendByOf(now, arrivalMs) } };
