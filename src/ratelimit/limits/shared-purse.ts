@@ -83,6 +83,8 @@ interface Pending {
 const RETRY_MS = 100;
 /** After a refusal while Redis is away, a call may ask again after this time. */
 const AWAY_MS = 1_000;
+/** A process that stops waits at most this long until Redis has confirmed that its slot is free. */
+const LEAVE_MS = 3_000;
 const MEANWHILE =
   "This replica makes calls to the API within its own purse of the budget, and refuses the rest. Answers are still shared.";
 
@@ -320,7 +322,7 @@ export class SharedLimiter implements Limiter {
     this.#isClosing = true;
     if (this.#last !== undefined) {
       this.#say();
-      await pause(clock, 2 * timeout.ms(), this.#closed.signal);
+      await pause(clock, Math.min(2 * timeout.ms(), LEAVE_MS), this.#closed.signal);
     }
     this.#closed.abort();
     this.#wake();
