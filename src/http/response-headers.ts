@@ -25,8 +25,8 @@ type MadeOf = Pick<Sending, "coding" | "isUnchanged"> & Readonly<Record<"age" | 
 /** The head of the latest hit of some entries. Most hits within a second have the same head, which takes long to make. */
 let latestHeads = new WeakMap<Entry, MadeOf & { readonly head: Head }>();
 let remembered = 0;
-/** More heads would slow the garbage collector down more than they save. */
-const MOST_HEADS = 256;
+/** A head has up to a kilobyte, which `cache.maxBytes` does not count. */
+const MOST_HEADS = 16_384;
 
 /**
  * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
