@@ -7,9 +7,8 @@ import type { Pages } from "../pages/pages.ts";
 import { cacheableQueryAt, type ParseOptions } from "../query/parse.ts";
 import type { ParsedQuery } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
-import type { Apps } from "../ratelimit/apps.ts";
+import { type Apps, namedIn } from "../ratelimit/apps.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
-import { OTHER_APP } from "../telemetry/events.ts";
 import { type Endpoint, get, mistake } from "./endpoint.ts";
 import { count, duration, rate } from "./page/format.js";
 import { waitText } from "./status/conditions.ts";
@@ -70,7 +69,7 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
     get("/quote", { ...ABOUT_URL, app: z.string().default("") }, async ({ url, format, app: named }) => {
       const asked = askedFor(url, format, options);
       const { query, key } = await pages.sourceOf(asked, format);
-      const app = named || OTHER_APP;
+      const app = namedIn(named);
       const appIs = apps.isListed(app) ? "listed" : apps.isKnown(app) ? "not listed" : "never seen";
       const inspection = await inspect(query, key);
       const cost = costOf(inspection, budgets.expect(app, query.resource));

@@ -109,7 +109,8 @@ export class Apps {
   }
 }
 
-function namedIn(appId: Header, userAgent: string | undefined): string {
+/** @returns the id of the app that a request names, as all parts of the gateway spell it */
+export function namedIn(appId: Header, userAgent?: string): string {
   const id = typeof appId === "string" ? appId.trim() : "";
   return id === "" ? productIn(userAgent ?? "") : sanitised(id);
 }

@@ -151,12 +151,13 @@ it("an app that is not listed is shown by its id to operators; metrics name only
       { app: "second", sends: 2 },
     ],
   });
-  for (const [app, appIs] of [
+  for (const [app = "", appIs, shown = app] of [
     ["web", "listed"],
     ["second", "not listed"],
+    ["<b>=1", "not listed", "-b--1"],
     ["third", "never seen"],
   ])
-    expect(await gateway.shows(`/quote?app=${app}&url=/areas`)).toMatchObject({ app, appIs });
+    expect(await gateway.shows(`/quote?app=${app}&url=/areas`)).toMatchObject({ app: shown, appIs });
   expect((await gateway.logged('"app":"second"'))["msg"]).toBe("request");
   expect(await gateway.metric('gateway_budget_spent_total{app="first",cause="miss"}')).toBe(1);
   expect(await gateway.metric('gateway_budget_spent_total{app="second",cause="miss"}')).toBe(0);
