@@ -23,6 +23,11 @@ export function originOf(resource: Resource): OriginName {
   return resource === "images" ? "images" : "api";
 }
 
+/** @returns whether an answer says that the upstream refuses the key (section 5). Thumbnails are fetched without it (section 4.5). */
+export function refusesKey(status: number | string, resource: Resource): boolean {
+  return (status === 401 || status === 403) && resource !== "images";
+}
+
 /** @returns the resources that an address serves */
 export function resourcesOf(origin: OriginName): Resource[] {
   return RESOURCES.filter((one) => originOf(one) === origin);

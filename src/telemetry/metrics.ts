@@ -2,6 +2,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
 import { Problem, PROBLEM_CODES } from "../errors.ts";
+import { refusesKey } from "../interface/resources.ts";
 import { build } from "./build.ts";
 import * as events from "./events.ts";
 import { type Metric, METRICS, type Readings, type RecordValue, type Samples } from "./metric-table.ts";
@@ -42,8 +43,7 @@ export function createMetrics() {
     upstreamCall: ({ resource, cause, status, durationMs }: events.UpstreamCallRecord): void => {
       record("gateway_upstream_requests_total", { resource, cause, status });
       record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
-      const isRefused = resource !== "images" && (status === 401 || status === 403);
-      if (isRefused) record("gateway_upstream_credentials_refused_total", {});
+      if (refusesKey(status, resource)) record("gateway_upstream_credentials_refused_total", {});
     },
     departed: (app: string, cause: events.Cause, waitedMs: number): void => {
       record("gateway_budget_spent_total", { app, cause });

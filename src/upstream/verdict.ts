@@ -11,7 +11,7 @@
  * | 404                          | 404 not-found with its explanation   | no           |
  * | 400                          | 400 upstream-rejected with its explanation | no           |
  * | 401, 403                     | 502 upstream-authentication-failed   | once, if the key has changed |
- * | 401, 403 to a call without signature | 502 upstream-invalid-response | no          |
+ * | 401, 403 for a thumbnail     | 502 upstream-invalid-response        | no           |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it has Retry-After |
  * | 412, 431 to a conditional request | 502 upstream-invalid-response   | once, without the condition |
@@ -23,6 +23,7 @@
 import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { httpDateMs, secondsIn } from "../http-fields.ts";
 import { type ListPage, readEnvelope } from "../interface/envelope.ts";
+import { refusesKey, type Resource } from "../interface/resources.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { SendEnd } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
@@ -112,15 +113,14 @@ const CODES: Readonly<Record<number, ProblemCode>> = {
   503: "upstream-unavailable",
 };
 
-function codeOf(status: number, signature: Asked["signature"]): ProblemCode {
-  // Thumbnails are not signed. Some servers answer 403 if there is none.
-  const refusesKey = (status === 401 || status === 403) && signature.length > 0;
-  return refusesKey ? "upstream-authentication-failed" : (CODES[status] ?? "upstream-invalid-response");
+function codeOf(status: number, resource: Resource): ProblemCode {
+  if (refusesKey(status, resource)) return "upstream-authentication-failed";
+  return CODES[status] ?? "upstream-invalid-response";
 }
 
 function judgeFailure(
   { status, headers }: RawAnswer,
-  { cached, maxCoolOffMs, now, signature }: Asked,
+  { cached, maxCoolOffMs, now, query }: Asked,
   explanation: string | undefined,
 ): Verdict {
   const isBusy = status === 429 || status === 503;
@@ -131,7 +131,7 @@ function judgeFailure(
   const isAboutCondition = (status === 412 || status === 431) && cached !== undefined;
   const shownMs = waitMs === undefined ? DEFAULT_RETRY_AFTER_MS : Math.min(waitMs, maxCoolOffMs);
   const seconds = Math.max(1, Math.ceil(shownMs / 1000));
-  const problem = new Problem(codeOf(status, signature), {
+  const problem = new Problem(codeOf(status, query.resource), {
     internal: `the upstream answered ${status}${explanation === undefined ? "" : `: ${explanation}`}`,
     ...((isBusy || status === 500) && { retryAfterSeconds: seconds }),
   });

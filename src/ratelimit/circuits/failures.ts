@@ -1,5 +1,5 @@
 /** Decides which ends of calls are failures, and when calls open a circuit. */
-import type { Resource } from "../../interface/resources.ts";
+import { refusesKey, type Resource } from "../../interface/resources.ts";
 import type { SendEnd } from "../throttled.ts";
 
 /** The part of the upstream that a circuit stops. */
@@ -31,8 +31,7 @@ const REFUSED_TO_OPEN = 3;
 const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-connection", "no-descriptor"]);
 
 export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown">, resource: Resource): Kind {
-  // Thumbnails are fetched without credentials, so such an answer is about this thumbnail alone.
-  if (status === 401 || status === 403) return resource === "images" ? "answered" : "credentials";
+  if (refusesKey(status, resource)) return "credentials";
   if (slowDown !== undefined) return slowDown.cause;
   if (typeof status === "number") return status >= 500 ? "failed" : "answered";
   if (UNKNOWN.has(status)) return "unknown";
