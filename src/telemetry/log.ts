@@ -76,8 +76,9 @@ function standardOutput(): DestinationStream {
       throw error;
     });
     // pino's types know texts only.
-    const bytes: { write(line: unknown): void } = output;
-    return { write: (line) => bytes.write(Buffer.from(line)) };
+    const bytes: { write(line: unknown): boolean } = output;
+    const write = bytes.write.bind(output);
+    return Object.assign(output, { write: (line: string) => write(Buffer.from(line)) });
   }
   const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
   return pino.transport({ target: "pino-pretty", options });

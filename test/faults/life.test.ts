@@ -127,8 +127,7 @@ describe("a process that stops", () => {
 
   it("ends in order although Redis does not answer, also with a long redis.timeout", async () => {
     const redis = await redisForTest();
-    const fleet = await startFleet({}, { redis, settings: "redis: { timeout: 10s }" });
-    const replica = await fleet.start();
+    const replica = await (await startFleet({}, { redis, settings: "redis: { timeout: 10s }" })).start();
     await expectShared(replica);
     redis.freeze();
     expect(await replica.kill("SIGTERM")).toBe(0);

@@ -37,6 +37,12 @@ describe("the gateway's process", () => {
     expect(await gateway.ended).toBe(1);
   });
 
+  it("ends at a signal, although the reader of its log goes at the same moment", async () => {
+    const gateway = await (await startFleet({ STOP_DELAY: "0s" })).start();
+    gateway.child.stdout?.destroy();
+    expect([0, 1]).toContain(await gateway.kill("SIGTERM"));
+  });
+
   it("and the sandbox end with a reason if a port is taken", async () => {
     const fleet = await startFleet();
     const taken = new URL(fleet.env["UPSTREAM_URL"] ?? "").port;
