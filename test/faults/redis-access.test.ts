@@ -71,7 +71,8 @@ it("a new password is no outage, even if a new connection needs more time than a
   const env = { REDIS_URL: `redis://gateway@127.0.0.1:${proxy.port}`, REDIS_PASSWORD_FILE: file };
   const gateway = await startShared({ redis, env, settings: "redis: { timeout: 400ms }" });
   proxy.delay(150);
-  const ids = async () => String(await redis.command("CLIENT", "LIST")).match(/^id=\d+/gm) ?? [];
+  const list = async () => String(await redis.command("CLIENT", "LIST"));
+  const ids = async (): Promise<string[]> => (await list()).match(/^id=\d+/gm) ?? [];
   const before = await ids();
   // Two of the gateway, and that of this test.
   expect(before).toHaveLength(3);
