@@ -41,18 +41,18 @@ export function checkCombinations(
 }
 
 function checkRedis(
-  { url, mode, nodes, sentinel }: Settings["redis"],
+  { url, mode, nodes, sentinel, caFile, certFile }: Settings["redis"],
   wrong: (says: string, path: SettingPath) => void,
 ): void {
+  const file = caFile === null ? "certFile" : "caFile";
+  if (url?.reveal().startsWith("redis:") === true && (caFile ?? certFile) !== null)
+    wrong("has no effect: redis.url begins with redis://; expected rediss://, for TLS", ["redis", file]);
+  const missingUrl = "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
+  const incomplete = "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
   if (url === null && (mode !== "single" || nodes.length + sentinel.nodes.length > 0))
-    wrong("expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password", [
-      "redis",
-      "url",
-    ]);
-  else if (mode === "sentinel" && (sentinel.master === null || sentinel.nodes.length === 0)) {
-    const says = "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
-    wrong(says, ["redis", "sentinel"]);
-  }
+    wrong(missingUrl, ["redis", "url"]);
+  else if (mode === "sentinel" && (sentinel.master === null || sentinel.nodes.length === 0))
+    wrong(incomplete, ["redis", "sentinel"]);
 }
 
 /** The sandbox runs on this machine, or on a host with the name `sandbox`, as in compose.yaml. */
