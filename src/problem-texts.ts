@@ -79,7 +79,7 @@ export const REMEDIES: Readonly<Record<ProblemCode, string>> = {
   "foreign-page":
     "Send the request from outside a browser, to the address that the port listens on. Set ADMIN_TOKEN to use other host names.",
   "store-unavailable":
-    "Send it again when the store is back (gateway_store_breaker_state is 0). A purge may have been applied in part.",
+    "A purge may have been applied in part. Send it again when the store is back (gateway_store_breaker_state is 0).",
   "invalid-settings": "Nothing changed. Correct what `problems` lists, and reload.",
   "restart-needed":
     "Nothing changed. Revert what `problems` lists, or restart the replicas one after the other.",
