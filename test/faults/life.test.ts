@@ -55,7 +55,7 @@ describe("a process that starts", () => {
 
 describe("a process that stops", () => {
   it("still serves during server.stopDelay, then accepts nothing new, finishes requests in flight, and ends", async () => {
-    const fleet = await startFleet({ STOP_DELAY: "1s" });
+    const fleet = await startFleet({ STOP_DELAY: "3s" });
     const replica = await fleet.start();
     const agent = new http.Agent({ keepAlive: true });
     onTestFinished(() => agent.destroy());
