@@ -32,7 +32,7 @@ export const KINDS = {
   "invalid-admin-request": [400, "The admin request is invalid", "admin"],
   "admin-token-required": [401, "The admin port requires a token", "admin"],
   "foreign-page": [403, "The admin port refuses requests from web pages of other sites", "admin"],
-  "store-unavailable": [503, "The store cannot be used", "admin"],
+  "store-unavailable": [503, "The shared store cannot be reached", "admin"],
   "invalid-settings": [422, "The settings are invalid", "admin"],
   "restart-needed": [409, "Some settings cannot change while the process runs", "admin"],
   // The gateway's own limits.
@@ -79,7 +79,7 @@ export const REMEDIES: Readonly<Record<ProblemCode, string>> = {
   "foreign-page":
     "Send the request from outside a browser, to the address that the port listens on. Set ADMIN_TOKEN to use other host names.",
   "store-unavailable":
-    "A purge may have been applied in part. Send it again when the store is back (gateway_store_breaker_state is 0).",
+    "Send the request again when the store is back (gateway_store_breaker_state is 0). A purge may have been applied in part.",
   "invalid-settings": "Nothing changed. Correct what `problems` lists, and reload.",
   "restart-needed":
     "Nothing changed. Revert what `problems` lists, or restart the replicas one after the other.",

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The only JavaScript file: an old Node cannot read TypeScript, but it can print the message below.
+// JavaScript, because an old Node cannot read TypeScript, but it can print the message below.
 // The npm scripts and the image start here (docs/development.md).
 import module from "node:module";
 

@@ -6,8 +6,8 @@ const INTRODUCTION = `# Metrics
 <!-- Written by \`npm run generate\` from src/telemetry/metric-table.ts and src/telemetry/labels.ts. -->
 
 \`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. \`…_total\` is a counter; others are gauges or
-histograms. Each process shows its own; with Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all
-replicas together. A series with labels appears when it is counted for the first time.
+histograms. Each process shows its own; with Redis, the limits and what remains of them (\`…budget_limit\`, \`…budget_remaining\`) and
+the circuits are those of all replicas. A series with labels appears when it is counted for the first time.
 `;
 
 /** The reference of all metrics, in alphabetical order, and of their labels. */

@@ -26,7 +26,7 @@ const CODES = {
   "cool-off": "upstream-unavailable",
 } as const;
 
-const PER_DAY = "This app has used up its requests to the property service for any 24 hours.";
+const PER_DAY = "This app has spent its calls to the property service for any 24 hours (perDay).";
 const IN_FLIGHT =
   "The call was still in the queue at the request's deadline. Nothing was sent to the property service.";
 

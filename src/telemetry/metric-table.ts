@@ -38,8 +38,8 @@ const COUNTED = {
 
   // The budget
   gateway_budget_spent_total: metric("Calls, by the app that pays.", L.app, L.cause),
-  gateway_refused_total: metric("Requests refused because of the budget.", L.app, L.reason),
-  gateway_would_be_refused_total: metric("Requests that an enforced budget would refuse.", L.app, L.reason),
+  gateway_refused_total: metric("Calls that the budget or a circuit refused.", L.app, L.reason),
+  gateway_would_be_refused_total: metric("Calls that an enforced budget would refuse.", L.app, L.reason),
   gateway_budget_data_lost_total: metric("How often Redis lost data of the budget, as this process noticed."),
   gateway_throttle_wait_seconds: {
     ...metric("Time that calls waited for a permit."),

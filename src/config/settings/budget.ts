@@ -8,7 +8,7 @@ const app = z.strictObject({
   id: setting(shape.appId, { required: true }),
   /** The size of the app's share of the budget, relative to the weights of the others. */
   weight: setting(z.number().gt(0).max(1_000).default(1), { expected: "a number above 0, at most 1000" }),
-  /** The most upstream requests that the app may cause in any 24 hours. Without it, the app has no limit of its own. */
+  /** The most calls that the app may cause in any 24 hours, thumbnails excepted. Without it, the app has no such limit. */
   perDay: setting(z.int().min(1).max(1_000_000_000).nullable().default(null), {
     expected: "a whole number above zero",
   }),
@@ -27,7 +27,7 @@ const app = z.strictObject({
 
 const APPS =
   "apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
-  "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
+  "(above 0, at most 1000; 1), perDay (calls in any day; unlimited), priority (interactive or background; " +
   "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)";
 
 /** A plain list of apps in place of this section means `listed`. */
@@ -41,7 +41,7 @@ export const apps = shaped(
   "a list of apps, each as `- id: name`",
 );
 
-/** How many requests the gateway may send to the API. */
+/** How many calls the gateway may send to the API. */
 export const budget = z.strictObject({
   /** The most calls to the API in any window of this length, as calls/window. Separate several with commas. */
   limit: setting(shape.windows, { default: "60/1m,10000/1d", env: "BUDGET", reloadable: true }),
