@@ -9,7 +9,7 @@ ARG NODE_DIGEST=
 FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# `optional` leaves out OpenTelemetry, and with it half of the packages' size: the gateway then refuses to trace.
+# `optional` leaves out OpenTelemetry, and with it a third of the packages' size: the gateway then refuses to trace.
 ARG OMIT=dev
 # The base image contains Node, so the package with the pinned Node goes. So do type declarations and source maps, which nothing
 # reads. No package needs its install script. The empty directory becomes /data, because the stage below only copies files.
