@@ -260,26 +260,26 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
   const shares = windows.map((shared): ShareOfWindow => {
     const { name, windowMs, remaining, freeAt } = shared.window;
     const [share, used] = [shared.of(app), shared.usedBy(app)];
+    const left = remaining - shared.leave({ app, priority: "interactive", isDue: false }, now);
     // In a long window, an app may use more than its share.
-    const limit = shared.isLong ? Math.max(share, used + remaining - shared.leftToOthersOf(app)) : share;
+    const most = used + Math.min(left, remaining - shared.leftToOthersOf(app));
+    const limit = shared.isLong ? Math.max(share, most) : share;
     return {
       name,
       limit,
       windowSeconds: Math.ceil(windowMs / 1000),
-      remaining: Math.max(0, Math.min(limit - used, remaining)),
+      remaining: Math.max(0, Math.min(limit - used, left)),
       resetSeconds: secondsTo(freeAt[0] ?? now + windowMs),
     };
   });
   const [today, limit] = [state.today.get(app), apps.perDayOf(app)];
   if (today === undefined || limit === null) return shares;
-  const remaining = Math.max(0, limit - today.spent);
-  const resetSeconds = secondsTo(today.nextFreeAt);
+  const [remaining, resetSeconds] = [Math.max(0, limit - today.spent), secondsTo(today.nextFreeAt)];
   return [...shares, { name: "per-day", limit, windowSeconds: DAY_MS / 1000, remaining, resetSeconds }];
 }
 
 /** When an app's `perDay` allows its next call. */
 export function dayFreeAt(app: string, { state, apps, now }: Situation): number {
-  const today = state.today.get(app);
-  const perDay = apps.perDayOf(app);
+  const [today, perDay] = [state.today.get(app), apps.perDayOf(app)];
   return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
 }
