@@ -33,7 +33,7 @@ export const RESPONSE_HEADERS = {
     matching("^property-gateway(; .*)?$"),
   ),
   Age: always("The answer's true age in seconds.", 180, WHOLE),
-  "Cache-Control": header("How long the answer may be kept; `no-store` for problems.", "max-age=120"),
+  "Cache-Control": header("How long the answer may be kept; `no-store`: not at all.", "max-age=120"),
   ETag: header("Changes when the answer does.", ETAG),
   "Last-Modified": header("As the property service sent it.", MODIFIED),
   Vary: header("The request headers on which the answer depends.", "Accept, Accept-Encoding"),
@@ -55,7 +55,7 @@ const STATUSES: Readonly<Record<string, readonly number[]>> = {
   "Last-Modified": CACHED,
   "Content-Encoding": CACHED,
   Link: [200, 304],
-  "Retry-After": [429, 502, 503],
+  "Retry-After": [429, 502, 503, 504],
   Allow: [405],
 };
 
