@@ -45,10 +45,11 @@ export const apps = shaped(
 export const budget = z.strictObject({
   /** The most calls to the API in any window of this length, as calls/window. Separate several with commas. */
   limit: setting(shape.windows, { default: "60/1m,10000/1d", env: "BUDGET", reloadable: true }),
-  /** The most calls to the API that are in flight at once. */
+  /** The most calls that a replica has in flight at once, to each of the API's two addresses. */
   concurrency: setting(shape.integer(1, 1_000), { default: 4, env: "BUDGET_CONCURRENCY", reloadable: true }),
   /**
-   * The shortest time between two calls to the API, but never more than half of what the shortest window allows on average.
+   * The shortest time between two calls of a replica to an address, but never more than half of what the shortest window
+   * allows on average.
    */
   spacingMs: setting(shape.duration({ minMs: 0, maxMs: 10_000 }), {
     default: "25ms",

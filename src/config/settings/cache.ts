@@ -35,7 +35,7 @@ export const cache = z.strictObject({
   }),
   /** The longest time that a caller waits for a new answer when a stale one may be served. */
   maxWaitForFreshMs: setting(shape.duration(), { default: "1s", reloadable: true }),
-  /** How long a 404 or 400 of the API is stored. */
+  /** How long a 404 or 400 of the API stays fresh. */
   negativeTtlMs: shape.perKind(0, {
     default: { listings: "1m", sold: "1m", areas: "1m", records: "1m", images: "1m" },
   }),
