@@ -69,6 +69,7 @@ export class RedisStore implements Store {
     redis.bus.on("purged", this.#readNew);
     redis.on("gap", this.#onGap).on("recovery", this.#readNew);
     this.close = every(redis.options.clock, REREAD_MS, this.#readNew);
+    this.#readNew();
   }
 
   readonly onEvent: Store["onEvent"] = (listener) => void (this.#listener = listener);
@@ -124,9 +125,9 @@ export class RedisStore implements Store {
   readonly get = async (key: string): Promise<Entry | undefined> => {
     const { clock, seal } = this.#redis.options;
     const stored = this.#keyOf(key);
-    const blob = await this.#redis.run("get", stored, (client) =>
-      client.getrangeBuffer(stored, 0, MAX_BLOB_BYTES),
-    );
+    const read = this.#redis.run("get", stored, (client) => client.getrangeBuffer(stored, 0, MAX_BLOB_BYTES));
+    // After a start or a gap, the entry may have been purged without this replica knowing it yet.
+    const [blob] = await Promise.all([read, this.#reading]);
     if (blob.length === 0) return undefined;
     const entry = fromBlob(key, inOwnMemory(blob), seal);
     if (entry !== undefined && isUsable(entry, clock.now())) return entry;
