@@ -122,9 +122,9 @@ function stale(note: ServeNote): Serve {
 
 /** Whether the caller accepts a stale answer. `max-age` excludes one, unless `max-stale` is given too. */
 function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): boolean {
-  const { minFreshMs, maxAgeMs, maxStaleMs } = directives;
-  const wantsFresh = minFreshMs !== undefined || (maxAgeMs !== undefined && maxStaleMs === undefined);
-  return !wantsFresh && isYoungEnough(entry, directives, now);
+  const { minFreshMs, maxAgeMs, maxStaleMs = maxAgeMs === undefined ? NO_LIMIT : -1 } = directives;
+  const isTooStale = minFreshMs !== undefined || now - entry.freshUntil > maxStaleMs;
+  return !isTooStale && isYoungEnough(entry, directives, now);
 }
 
 /** The last part of an entry's time in the cache in which `isLastChance` refreshes it. */

@@ -89,7 +89,7 @@ const WORDS: Record<string, (of: Case) => void> = {
   "min-fresh it fails": asking({ minFreshMs: 41 * SECOND }),
   "max-stale": asking({ maxStaleMs: Number.POSITIVE_INFINITY }),
   "max-stale it meets": asking({ maxStaleMs: 300 * SECOND }),
-  "max-stale it exceeds": asking({ maxStaleMs: 299 * SECOND }),
+  "max-stale it exceeds": asking({ maxStaleMs: 19 * SECOND }),
   "stale-if-error=0": asking({ staleIfErrorMs: 0 }),
   "may force": (of) => changeRequest(of, { mayForceRefresh: true }),
   failed: trying(FAILURE),
