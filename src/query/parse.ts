@@ -4,8 +4,10 @@
  * | Parameter                                                       | Result                              |
  * |-----------------------------------------------------------------|-------------------------------------|
  * | documented for the resource                                     | read by its shape (parse-values.ts) |
- * | named like a credential (credentials.ts), or in `query.ignore`  | dropped                             |
- * | in `query.allow`; any with `query.unknown: forward`             | sent to the upstream unchanged      |
+ * | named like a credential (credentials.ts)                        | dropped                             |
+ * | in `query.allow`                                                | sent to the upstream unchanged      |
+ * | in `query.ignore`                                               | dropped                             |
+ * | any other with `query.unknown: forward`                         | sent to the upstream unchanged      |
  * | any other without a value                                       | dropped                             |
  * | any other                                                       | a mistake                           |
  *
@@ -93,10 +95,10 @@ function isIn(table: readonly Parameter[], name: string): boolean {
   return table.some((parameter) => parameter.name === name);
 }
 
-function isDropped(name: string, { ignore }: ParseOptions): boolean {
+function isDropped(name: string, { ignore, allow }: ParseOptions): boolean {
   const isIgnored = (pattern: string): boolean =>
     pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
-  return isCredentialName(name) || ignore.some(isIgnored);
+  return isCredentialName(name) || (!allow.includes(name) && ignore.some(isIgnored));
 }
 
 /** @returns the query, which is not valid if there are faults */
