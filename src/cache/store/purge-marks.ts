@@ -43,10 +43,10 @@ export function purgesIn(epoch: number, text: string): Purge[] {
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
 /**
- * More marks than this are folded into one purge of everything. That is safe: it only purges more. Redis keeps 1,000 purges, and
- * one of everything stands for those before them.
+ * If there are more marks than this, the oldest ones become purges of everything, which are one mark. That is safe: it only purges
+ * more. Redis keeps 1,000 purges, and one of everything stands for those before them.
  */
-const MOST_PURGES = 1_001;
+const [MOST_PURGES, FOLDED] = [1_001, 500];
 
 export class Purges {
   /** The epoch of the latest known purge; 0 if there is none. */
@@ -62,8 +62,9 @@ export class Purges {
       this.epoch = Math.max(this.epoch, purge.epoch);
     }
     if (this.#marks.size <= MOST_PURGES) return;
-    const hard = [...this.#marks.values()].some((mark) => mark.hard);
-    this.#marks = new Map([["folded", { epoch: this.epoch, scope: { kind: "all" }, hard }]]);
+    const marks = [...this.#marks.values()].toSorted((one, other) => one.epoch - other.epoch);
+    this.#marks = new Map();
+    this.add(marks.map((mark, nth) => (nth < FOLDED ? { ...mark, scope: { kind: "all" } } : mark)));
   }
 
   /** The effect of the known purges on an entry. */

@@ -47,8 +47,7 @@ export class Tiers {
    *   stored a newer entry whose announcement has not arrived yet
    */
   async lookup(key: string, since = Number.NEGATIVE_INFINITY): Promise<Found | undefined> {
-    const now = this.#clock.now();
-    const cached = this.#memory.find(key, now);
+    const cached = this.#memory.find(key);
     const isEnough = cached !== undefined && this.#confirmed.has(cached) && cached.storedAt > since;
     if (this.#store === undefined || isEnough) return this.judge(key, cached, "memory");
     const before = this.#events;

@@ -30,11 +30,12 @@ describe("a purge", () => {
   it("purges nothing else when Redis' stream of purges is full", () => {
     const purges = new Purges();
     // Redis keeps 1000, and one of everything stands for those before them.
-    const kept = Array.from({ length: 1_000 }, (_, nth) =>
-      purge(20 + nth, { kind: "tag", tag: `record:${nth}` }, true),
-    );
-    purges.add([purge(20, { kind: "all" }, true), ...kept]);
+    const tagged = (_: unknown, nth: number) => purge(20 + nth, { kind: "tag", tag: `record:${nth}` }, true);
+    purges.add([purge(20, { kind: "all" }, true), ...Array.from({ length: 1_000 }, tagged)]);
     expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 20 })).toBe("kept");
+    // The next one needs room. Entries that are older than hundreds of purges make it, and newer ones stay.
+    purges.add([tagged(undefined, 1_000)]);
+    expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 600 })).toBe("kept");
   });
 
   it("is never forgotten, however many follow", () => {
