@@ -19,6 +19,8 @@ export interface Answer extends LoadedEntry {
   readonly forwarded: Forwarded | undefined;
   /** Why the answer is not newer. The code of a problem means that the caller would otherwise have got that problem. */
   readonly note: ServeNote | undefined;
+  /** When a cached entry may not be served any more, in epoch milliseconds. The limit may be lower than when it was stored. */
+  readonly endsAt?: number;
   /** The key of the entry in memory, if it differs from that of the question. */
   readonly keptAs?: string;
   /** Why the answer cost no upstream call, if the answer itself was not cached. */
@@ -81,13 +83,14 @@ export class Cache {
 
   /** Serves a cached answer, and counts the request. */
   #serve(question: Question, { entry, tier }: Found, { kind, isFresh, note }: Serve): Answer {
-    const { checks, refresh } = this.#options;
+    const { checks, refresh, rules } = this.#options;
     const isUpdating = kind === "serveAndRefresh";
     if (isUpdating) void refresh(question, entry, "refresh");
     entry.served.count++;
     if (isFresh && checks.isDue("answer", question.query.resource)) this.#check(question, entry);
     const outcome = isFresh ? "hit" : isUpdating ? "updating" : "stale";
-    return { entry, tier, stored: true, outcome, forwarded: undefined, note };
+    const endsAt = entry.bornAt + rules().maxAgeEverMs;
+    return { entry, tier, stored: true, outcome, forwarded: undefined, note, endsAt };
   }
 
   /** Fetches a fresh answer again and compares the two, to measure the share of out-of-date answers. */

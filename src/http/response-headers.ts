@@ -35,10 +35,10 @@ const MOST_HEADS = 16_384;
  * @returns the headers of an answer, in a new array that may be changed
  */
 export function headOfAnswer(question: Question, answer: Answer, sending: Sending, body: Buffer): Head {
-  const { entry, outcome, tier, note } = answer;
+  const { entry, outcome, tier, note, endsAt = Infinity } = answer;
   const { now, coding, isUnchanged } = sending;
   const age = Math.max(0, Math.floor((now - entry.bornAt) / 1000));
-  const left = Math.floor((entry.freshUntil - now) / 1000);
+  const left = Math.floor((Math.min(entry.freshUntil, endsAt) - now) / 1000);
   const of = { coding, isUnchanged, age, left };
   if (outcome !== "hit" || tier !== "memory" || note !== undefined)
     return newHead(question, answer, of, body);

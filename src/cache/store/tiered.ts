@@ -132,10 +132,8 @@ export class Tiers {
     this.#events++;
     if (event.kind === "gap") this.#confirmed = new WeakSet();
     else if (event.kind === "purged") this.#purges.add(event.purges);
-    else {
-      const cached = this.#memory.find(event.key);
-      if (cached !== undefined && cached.storedAt < event.storedAt) this.#memory.drop(event.key);
-    }
+    else if ((this.#memory.find(event.key)?.storedAt ?? Infinity) < event.storedAt)
+      this.#memory.drop(event.key);
   }
 
   /** Applies the purges known now to an entry that was found in a tier; `undefined` if it is gone. */
