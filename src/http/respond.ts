@@ -117,7 +117,7 @@ export class Respond {
     record.outcome = outcomeOf(problem);
     const complete = this.#withRetryAfter(problem, record.resource);
     const { status, headers, body } = problemResponse(complete, record.id, record.outcome !== "refused");
-    record.bytes = body.length;
+    record.bytes = record.method === "HEAD" ? 0 : body.length;
     const head = this.#withCallerHead(Object.entries(headers).flat(), arrival, problem);
     response.writeHead(status, head).end(body);
   }
