@@ -37,10 +37,12 @@ class ResettableAgent extends https.Agent {
   override createConnection(
     ...[options, callback]: Parameters<https.Agent["createConnection"]>
   ): Duplex | null | undefined {
-    const { host, port } = options;
-    const tcp = net.connect({ host: host ?? "localhost", port: Number(port ?? 443), noDelay: true });
+    const tcp = new net.Socket().setNoDelay();
     const secure = super.createConnection(Object.assign(options, { socket: tcp }), callback);
     if (secure) tcpBelow.set(secure, tcp);
+    // Last: TLS must not hold the handle of the connection, because Node crashes if the connection replaces it to try the next
+    // address, or is reset when TLS has already closed it.
+    tcp.connect(Number(options.port ?? 443), options.host ?? "localhost");
     return secure;
   }
 }

@@ -1,9 +1,10 @@
+import dns from "node:dns";
 import http from "node:http";
 import https from "node:https";
 import net, { type Socket } from "node:net";
 import tls from "node:tls";
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createAgent } from "../../../src/upstream/connections.ts";
 import { exchange, type RawAnswer, UpstreamFault } from "../../../src/upstream/send.ts";
@@ -22,6 +23,7 @@ async function outcome(
   return { outcome: result, pending: clock.pending };
 }
 
+const NO_PROXY = { http: null, https: null, except: null };
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 
 it("a call whose permit expires before its connection is ready is not sent", async () => {
@@ -87,6 +89,24 @@ it.each(["EMFILE", "ENFILE"])(
     expect(await outcomeOf(fetching(createFakeClock(), agent)("http://127.0.0.1:9"))).toBe("no-descriptor");
   },
 );
+
+it("over TLS, a call finds the address that answers, and a dropped call does not disturb the next one", async () => {
+  const authority = createAuthority();
+  let requests = 0;
+  const answer: http.RequestListener = ({ socket }, response) =>
+    void (requests++ === 0 ? socket.destroy() : response.end("{}"));
+  const server = https.createServer(authority.issue(["api.test"]), answer);
+  const addresses = ["127.0.0.2", "127.0.0.1"].map((address) => ({ address, family: 4 }));
+  const { lookup } = dns;
+  onTestFinished(() => void Object.assign(dns, { lookup }));
+  const find = (_name: string, _options: object, done: (...found: unknown[]) => void) =>
+    done(null, addresses);
+  Object.assign(dns, { lookup: find });
+  const baseUrl = `https://api.test:${await serve(server)}`;
+  const fetch = fetching(createFakeClock(), createAgent(baseUrl, { ca: authority.cert, proxy: NO_PROXY }));
+  expect(await outcomeOf(fetch(baseUrl))).toBe("reset");
+  expect(await outcomeOf(fetch(baseUrl))).toMatchObject({ status: 200 });
+});
 
 it("an upstream that sends too much is cut off, with and without a Content-Length", async () => {
   for (const framing of ["Content-Length: 99999999", "Connection: close"]) {
@@ -157,8 +177,7 @@ describe("an upstream that is slow", () => {
         socket.pipe(net.connect(port, "127.0.0.1").on("error", () => undefined)).pipe(socket);
       });
       const baseUrl = `${scheme}://127.0.0.1:${await serve(front)}`;
-      const proxy = { http: null, https: null, except: null };
-      const agent = createAgent(baseUrl, { ca: authority.cert, proxy });
+      const agent = createAgent(baseUrl, { ca: authority.cert, proxy: NO_PROXY });
       const clock = createFakeClock();
       const result = outcomeOf(fetching(clock, agent)(baseUrl));
       await endsAt(clock, LIMITS.headerTimeoutMs, result);
