@@ -201,6 +201,4 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   return { ...NO_CALLS, ...window };
 }
 
-function isAway({ mode }: Situation["state"]): boolean {
-  return mode === "degraded" || mode === "joining";
-}
+const isAway = ({ mode }: Situation["state"]): boolean => mode === "degraded" || mode === "joining";

@@ -368,6 +368,4 @@ export class Calls {
   }
 }
 
-function nameOf({ app, priority }: AppCall): string {
-  return `${priority} ${app}`;
-}
+const nameOf = ({ app, priority }: AppCall): string => `${priority} ${app}`;

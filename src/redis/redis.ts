@@ -259,9 +259,7 @@ function isFault(error: unknown): error is Error {
 }
 
 /** @returns whether Redis itself replied with the error */
-export function isReply({ name }: Error): boolean {
-  return name === "ReplyError";
-}
+export const isReply = ({ name }: Error): boolean => name === "ReplyError";
 
 /** @returns the text of an error, without the place in the script that Redis appends */
 function textOf(error: unknown): string {

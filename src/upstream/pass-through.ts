@@ -7,16 +7,17 @@
  */
 import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeaders } from "node:http";
 
-import { createProxyMiddleware, proxyEventsPlugin, type RequestHandler } from "http-proxy-middleware";
+import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
 import type { Resource } from "../interface/resources.ts";
+import { memoize } from "../process/memoize.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { GatewayRequest, Question } from "../query/request.ts";
 import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";
-import { collect, exchange, type RawAnswer, UpstreamFault } from "./send.ts";
+import { collect, exchange, faultOf, type RawAnswer, UpstreamFault } from "./send.ts";
 import { jsonContentType, REPEATED_SIGNATURE } from "./verdict.ts";
 
 /** The destination of an answer that is not cached. */
@@ -32,7 +33,8 @@ export type PassThrough = ReturnType<typeof createPassThrough>;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createPassThrough(options: CallOptions) {
-  const proxies = new Map<Origin, RequestHandler>();
+  const { clock, upstream } = options;
+  const proxyTo = memoize<RequestHandler, Origin>(createProxy);
 
   /**
    * Streams the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
@@ -47,11 +49,16 @@ export function createPassThrough(options: CallOptions) {
     await whenPermitted(wanted, options, (call, permit) => {
       const begun = Promise.withResolvers<void>();
       const passing = { question, sink, call, permit, begun, bytes: 0 };
-      const send = (outgoing: ClientRequest): void =>
-        void pass(outgoing, passing, options).then(begun.resolve, begun.reject);
-      const proxy = proxies.get(call.origin) ?? createProxy(call.origin);
-      proxies.set(call.origin, proxy);
-      proxy(proxiedMessage(message, call, send), withoutDestroy(sink.response)).catch(begun.reject);
+      // The proxy gives its request when it has a socket. A tunnel through an HTTP proxy may fail, or take too long, before that.
+      const { promise: outgoing, resolve, reject } = Promise.withResolvers<ClientRequest>();
+      const stop = clock.after(upstream.connectTimeoutMs, () => reject(new UpstreamFault("connect-timeout")));
+      const proxied = proxiedMessage(message, call, (request) => {
+        resolve(request);
+        outgoing.catch(() => request.destroy());
+      });
+      const proxying = proxyTo(call.origin)(proxied, withoutDestroy(sink.response));
+      proxying.catch((error: Error) => reject(faultOf(error, false)));
+      void pass(outgoing.finally(stop), passing, options).then(begun.resolve, begun.reject);
       return begun.promise;
     });
   };
@@ -77,11 +84,8 @@ function createProxy({ baseUrl, agent }: Origin): RequestHandler {
     secure: true,
     followRedirects: false,
     selfHandleResponse: true,
-    // The exchange notices each error of its request itself.
-    on: { error: () => undefined },
-    // The other default plugins print URLs, which are signed.
+    // The default plugins print URLs, which are signed.
     ejectPlugins: true,
-    plugins: [proxyEventsPlugin],
   });
 }
 
@@ -121,7 +125,7 @@ interface Passing {
 }
 
 /** Sends the request, and streams its answer. Rejects with a `Problem` if there is no whole and usable answer. */
-async function pass(outgoing: ClientRequest, passing: Passing, options: CallOptions): Promise<void> {
+async function pass(outgoing: Promise<ClientRequest>, passing: Passing, options: CallOptions): Promise<void> {
   const { sink, call, permit, begun } = passing;
   const { request } = passing.question;
   const { clock, upstream } = options;
@@ -136,7 +140,7 @@ async function pass(outgoing: ClientRequest, passing: Passing, options: CallOpti
   let refused: RawAnswer | undefined;
   try {
     const timing = { ...permit, until, limits: upstream, clock };
-    refused = await exchange(outgoing, timing, async (answer, headAt, onChunk) => {
+    refused = await exchange(await outgoing, timing, async (answer, headAt, onChunk) => {
       const { statusCode: status = 0, headers } = answer;
       if (status === 200) return await stream(answer, headAt, onChunk, passing, options);
       const withoutBody = { status, headers, headAt, body: Buffer.alloc(0) };

@@ -159,7 +159,7 @@ const CLOSED = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
  * Names a connection error. Only the error's code is kept, because its message may contain the address.
  * @param reusedSocket whether the connection had served another request before
  */
-function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
+export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
   if (NO_DESCRIPTOR.has(code)) return new UpstreamFault("no-descriptor", code);

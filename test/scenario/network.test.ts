@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
+import { ask, problemCode } from "../support/ask.ts";
 import { type Certificate, createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
@@ -146,6 +146,14 @@ describe("an HTTP proxy", () => {
     const around = await startGateway({ env });
     expect((await around.get("/areas?q=a")).status).toBe(200);
     expect(proxy.asked).toHaveLength(1);
+  });
+
+  it("that does not answer leaves no request, streamed or not, without an answer, and holds no permit", async () => {
+    const env = { ...gatewayEnv(`https://${UPSTREAM_HOST}`), HTTPS_PROXY: "http://127.0.0.1:9" };
+    const gateway = await startGateway({ env });
+    for (const headers of [{}, { "cache-control": "no-store" }])
+      expect(problemCode(await gateway.get("/areas?q=a", { headers }))).toBe("upstream-unreachable");
+    expect(await gateway.metric("gateway_calls_in_flight")).toBe(0);
   });
 });
 
