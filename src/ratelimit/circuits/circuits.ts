@@ -140,10 +140,12 @@ export class Circuits {
   }
 
   /** Learns whether the upstream accepts our key. @returns how the call ended; `unknown` if an earlier key was refused */
-  #learnKey({ query, resource }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
+  #learnKey({ query, resource, cause }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
     const kind = kindOf(end, resource);
     if (kind !== "credentials") {
-      if (typeof end.status === "number" && end.status < 500) this.#answered.set(query, true);
+      // `probeWanted` cannot repeat a request that is passed through.
+      const isAnswer = typeof end.status === "number" && end.status < 500;
+      if (isAnswer && cause !== "bypass") this.#answered.set(query, true);
       return kind;
     }
     // A refusal of the previous key says nothing about this one.

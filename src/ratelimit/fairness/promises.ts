@@ -208,9 +208,7 @@ function heard({ at: toldAt, news }: Told) {
 }
 
 /** Whether this promise was taken, not an earlier one to the same caller. Instants from other replicas are not exact. */
-function isTaken(from: number, takenFrom = 0): boolean {
-  return from < takenFrom + KNOWN_MS;
-}
+const isTaken = (from: number, takenFrom = 0): boolean => from < takenFrom + KNOWN_MS;
 
 /** A caller that comes back is known by its app and its question. */
 function nameOf(request: UpstreamRequest): string {
