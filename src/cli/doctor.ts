@@ -162,6 +162,7 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   const headers = outgoingHeaders("json", upstream);
   const agent = createAgent(url, upstream);
   const status = await statusOf(url, { agent, timeout: CALL_MS, headers }).catch(faultText);
+  agent.destroy();
   if (status === 200) return ["ok", "the API answered 200"];
   const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";
   if (status === 401 || status === 403) return ["problem", `the API refuses the key (${status}): ${remedy}`];

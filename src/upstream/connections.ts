@@ -37,7 +37,8 @@ class ResettableAgent extends https.Agent {
   override createConnection(
     ...[options, callback]: Parameters<https.Agent["createConnection"]>
   ): Duplex | null | undefined {
-    const tcp = new net.Socket().setNoDelay();
+    // Node's own agent checks idle connections after this time, too. It cannot reach this one through TLS.
+    const tcp = new net.Socket().setNoDelay().setKeepAlive(true, 1_000);
     const secure = super.createConnection(Object.assign(options, { socket: tcp }), callback);
     if (secure) tcpBelow.set(secure, tcp);
     // Last: TLS must not hold the handle of the connection, because Node crashes if the connection replaces it to try the next
