@@ -181,10 +181,8 @@ describe("the ledger on a full disk", () => {
   it("keeps short windows full after a start with such a mark, and long ones as recorded", async () => {
     const directory = temporaryDirectory();
     const clock = createFakeClock();
-    const [minute, day] = [
-      { name: "1m", limit: 3, windowMs: 60_000 },
-      { name: "1d", limit: 100, windowMs: DAY_MS },
-    ];
+    const minute = { name: "1m", limit: 3, windowMs: 60_000 };
+    const day = { name: "1d", limit: 100, windowMs: DAY_MS };
     writeFileSync(join(directory, "ledger-unrecorded"), "damaged");
     const { ledger, stop } = start(directory, clock);
     const config = { windows: [minute, day], perDay: new Map(), arrivalMs: 1_000 };

@@ -11,16 +11,7 @@ import { mostWithin } from "../../support/arrivals.ts";
 import { createFakeLimiters } from "../../support/limiters.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
-interface Ask {
-  readonly app: string;
-  readonly atMs: number;
-  readonly deadlineMs: number;
-  readonly hangsUpMs: number | undefined;
-  readonly lastsMs: number;
-  readonly status: 200 | 500;
-}
-
-const ASK: fc.Arbitrary<Ask> = fc.record({
+const ASK = fc.record({
   app: fc.constantFrom("web", "ios", "id1", "id2", "id3"),
   atMs: fc.integer({ min: 0, max: 2 * MINUTE }),
   deadlineMs: fc.integer({ min: 1, max: 20 * SECOND }),
@@ -28,6 +19,7 @@ const ASK: fc.Arbitrary<Ask> = fc.record({
   lastsMs: fc.integer({ min: 0, max: 3 * SECOND }),
   status: fc.constantFrom(200, 200, 200, 500),
 });
+type Ask = typeof ASK extends fc.Arbitrary<infer T> ? T : never;
 const LIMITS = [
   { limit: 5, windowMs: 10 * SECOND },
   { limit: 12, windowMs: MINUTE },

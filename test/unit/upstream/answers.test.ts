@@ -62,13 +62,7 @@ const UNUSABLE = "502 upstream-invalid-response";
 const AGAIN_IN_5 = "503 upstream-unavailable, Retry-After 5";
 const HTTP_DATE = new Date(Date.now() + 3_600_000_000).toUTCString();
 
-type Row = readonly [
-  status: number,
-  headers: Record<string, string>,
-  body: string,
-  gets: string,
-  calls: number,
-];
+type Row = readonly [number, Record<string, string>, string, string, number];
 
 /** Status, headers, body; what the caller gets; how many calls were made. The upstream answers each call alike. */
 const TABLE: readonly Row[] = [
@@ -220,10 +214,8 @@ describe("a conditional request", () => {
   });
 
   it("is retried without the condition after a failure", async () => {
-    const { heads } = await asked([{ status: 500 }, { status: 200, body: PAGE }], {
-      ...LISTINGS,
-      cached: strong,
-    });
+    const question = { ...LISTINGS, cached: strong };
+    const { heads } = await asked([{ status: 500 }, { status: 200, body: PAGE }], question);
     expect(heads.map((head) => head["if-none-match"])).toEqual(['"a"', undefined]);
   });
 });

@@ -7,16 +7,14 @@ import tls from "node:tls";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createAgent } from "../../../src/upstream/connections.ts";
-import { exchange, type RawAnswer, UpstreamFault } from "../../../src/upstream/send.ts";
+import { exchange, UpstreamFault } from "../../../src/upstream/send.ts";
 import { createAuthority } from "../../support/certificates.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { serve } from "../../support/serve.ts";
 import { fetching, httpUpstream, LIMITS, NEVER_TIMED_OUT, outcomeOf, rawUpstream } from "./support.ts";
 
 /** One exchange with an upstream that does this with the connection. */
-async function outcome(
-  onRequest: (socket: Socket) => void,
-): Promise<{ outcome: RawAnswer | string; pending: number }> {
+async function outcome(onRequest: (socket: Socket) => void) {
   const url = await rawUpstream(onRequest);
   const clock = createFakeClock();
   const result = await outcomeOf(fetching(clock)(url));

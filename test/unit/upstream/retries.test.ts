@@ -7,13 +7,9 @@ import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, NO_DEADLINE, rawUpstr
 
 const RETRY_DELAY_MS = 5_005;
 
-function answerIn(body: string): string {
-  return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-}
-
 it("a connection that the upstream has closed is replaced once: a reset of the new one is not retried", async () => {
   const url = await rawUpstream((socket, _head, number) => {
-    if (number === 1) socket.write(answerIn(PAGE));
+    if (number === 1) socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${PAGE.length}\r\n\r\n${PAGE}`);
     else socket.resetAndDestroy();
   });
   const { attempt, watcher } = attempting({ baseUrl: url });
