@@ -5,6 +5,7 @@ import https, { type RequestOptions } from "node:https";
 import { finished, pipeline } from "node:stream/promises";
 
 import { problemText } from "../admin/page/format.js";
+import { toAdmin } from "../config/config.ts";
 import type { Environment } from "../config/env.ts";
 import { examineConfig } from "../config/load.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
@@ -20,11 +21,10 @@ export type Given = Readonly<Record<string, string | undefined>>;
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function ownGateway(env: Environment) {
-  const { readable, usable } = examineConfig({ env });
-  const { tls = null, token } = usable?.config.admin ?? {};
-  const { host, port } = usable?.config.admin ?? { host: null, port: 9090, ...readable.admin };
+  const { readable, secrets } = examineConfig({ env });
+  const { host, port, tls, token } = toAdmin(readable, secrets);
   // A gateway that listens on every address is asked on loopback.
-  const reachable = host === null || host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const base = `${tls === null ? "http" : "https"}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
   // Node may not know the certificate's authority, and the certificate may name only the addresses that other machines use.
   const only = { allowPartialTrustChain: true, checkServerIdentity: () => undefined };

@@ -26,8 +26,7 @@ const LOOPBACK = "127.0.0.1";
 export function toConfig(settings: Settings, secrets: SecretValues, constants: Constants) {
   const privateKey = secrets.get("upstream.privateKeyFile");
   if (privateKey === undefined) throw new Error("there is no private key");
-  const token = secrets.get("admin.tokenFile") ?? null;
-  const { server, admin, upstream, cache, budget, log, apps, redis, warm: _warm, ...rest } = settings;
+  const { server, admin: _admin, upstream, cache, budget, log, apps, redis, warm: _warm, ...rest } = settings;
   return {
     ...rest,
     ledger: constants.ledger,
@@ -36,13 +35,7 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
     log: { ...constants.log, ...log },
     /** `tls`: `null` for plain HTTP. */
     server: { ...constants.server, ...server, tls: pairOf(secrets, "server.tls") },
-    /** `token`: `null` if the port needs none. */
-    admin: {
-      ...admin,
-      token,
-      tls: pairOf(secrets, "admin.tls"),
-      host: admin.host ?? (token === null ? LOOPBACK : server.host),
-    },
+    admin: toAdmin(settings, secrets),
     /** `ca`: the certificate authorities to trust, as PEM; `null`: Node's own. */
     upstream: { ...constants.upstream, ...upstream, ca: textOf(secrets, "upstream.caFile"), privateKey },
     /** The listed apps. `token`: `null` if requests need none to use the id. */
@@ -52,6 +45,14 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
     /** `null`: no Redis. */
     redis: redis.url === null ? null : { ...constants.redis, ...toRedis(redis, redis.url, secrets) },
   };
+}
+
+/** The admin port. `token`: `null` if it needs none. Sections with mistakes are missing, and have their defaults. */
+// oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
+export function toAdmin({ admin, server }: Partial<Settings>, secrets: SecretValues) {
+  const token = secrets.get("admin.tokenFile") ?? null;
+  const host = admin?.host ?? (token === null ? undefined : server?.host) ?? LOOPBACK;
+  return { port: 9090, ...admin, token, tls: pairOf(secrets, "admin.tls"), host };
 }
 
 // oxlint-disable-next-line typescript/explicit-function-return-type

@@ -60,6 +60,8 @@ export function examineConfig({ env, readFile = readText, constants = CONSTANTS 
     problems,
     /** The sections without a mistake. If the settings file could not be read, it counts as empty. */
     readable: settings,
+    /** The secrets and certificates that these sections name, as far as their files can be read. */
+    secrets,
     sources,
     /** Absent if there are problems. */
     usable,

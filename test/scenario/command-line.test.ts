@@ -12,9 +12,7 @@ import { run } from "../support/process.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
 const NAMES =
-  "start demo sandbox check-config doctor health status explain usage budget purge warm reload backup try".split(
-    " ",
-  );
+  "start demo sandbox check-config doctor health status explain usage budget purge warm reload backup try";
 
 describe("the command line", () => {
   it("ends quietly when its reader has read enough, as with `| head`", async () => {
@@ -26,7 +24,7 @@ describe("the command line", () => {
   it("shows every command in its help; each command has its own help and the version", async () => {
     const { code, output } = await command(["--help"]);
     expect(code).toBe(0);
-    for (const name of NAMES) expect(output).toMatch(new RegExp(`^  ${name}\\b`, "m"));
+    for (const name of NAMES.split(" ")) expect(output).toMatch(new RegExp(`^  ${name}\\b`, "m"));
     const { version }: { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
     for (const name of ["health", "reload"]) {
       const help = await command([name, "--help"]);
@@ -142,8 +140,10 @@ describe("commands that ask the admin port", () => {
       return { ADMIN_TLS_CERT_FILE: fileWith(cert), ADMIN_TLS_KEY_FILE: fileWith(key) };
     };
     const pair = pairOf(["gateway.example.com"]);
-    const gateway = await startGateway({ env: pair });
-    const settings = { ...gatewayEnv(), ADMIN_PORT: String(gateway.adminPort) };
+    const gateway = await startGateway({ env: { ...pair, ADMIN_TOKEN: TOKEN } });
+    // A mistake elsewhere in the settings does not end a running gateway.
+    const file = fileWith(`{ admin: { tokenFile: ${fileWith(TOKEN)} }, bogus: 1 }`);
+    const settings = { ...gatewayEnv(), ADMIN_PORT: String(gateway.adminPort), CONFIG_FILE: file };
     expect(await command(["health"], { ...settings, ...pair })).toEqual({ code: 0, output: "" });
     expect(await command(["budget"], { ...settings, ...pair })).toMatchObject({ code: 0 });
     const another = pairOf(["127.0.0.1"]);
