@@ -61,10 +61,10 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
     throw new CommandFailure(`Found ${problems === 1 ? "1 problem" : `${problems} problems`}.`);
 }
 
-/** The settings check has read the files already. */
+/** The settings check has read the files already. Those with certificates are public. */
 function checkSecretFiles(_config: Config, { sources }: ExaminedConfig): Finding {
   const files = leavesOf(sources.merged).flatMap(([path, value]) =>
-    path.at(-1)?.endsWith("File") && typeof value === "string" && existsSync(value) ? [value] : [],
+    /(?<!ca|cert)File$/.test(path.join(".")) && typeof value === "string" && existsSync(value) ? [value] : [],
   );
   const open = files.filter((file) => (statSync(file).mode & 0o004) !== 0);
   if (open.length === 0) return ["ok", files.join(", ") || "none"];
