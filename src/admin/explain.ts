@@ -71,29 +71,29 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
       const { query, key } = await pages.sourceOf(asked, format);
       const app = namedIn(named);
       const appIs = apps.isListed(app) ? "listed" : apps.isKnown(app) ? "not listed" : "never seen";
-      const inspection = await inspect(query, key);
-      const cost = costOf(inspection, budgets.expect(app, query.resource));
+      const expected = budgets.expect(app, query.resource);
+      const inspection = await inspect(query, key, expected.refusal);
+      const cost = costOf(inspection, expected);
       const says = `A request of the app ${app} (${appIs}) ${costText(inspection, cost)}`;
       return { query: asked.canonicalQuery, app, appIs, says, ...cost };
     }),
   ];
 }
 
-/** A stale answer is served at once: only a request that must be fetched waits or is refused. */
+/** A stale answer is served at once, also in place of a refusal: only a request that must be fetched waits or is refused. */
 function costOf(
   { next, why, entry }: Inspection,
-  { waitMs, why: waitsFor, refusal }: ReturnType<Budgets["expect"]>,
+  { forMs, why: waitsFor, refusal }: ReturnType<Budgets["expect"]>,
 ) {
   const isFetched = next === "fetch";
-  const isRefused = isFetched && refusal !== undefined;
   return {
     cached: !isFetched,
     why,
     ageSeconds: entry?.ageSeconds ?? null,
-    upstreamCalls: next === "hit" || isRefused ? 0 : 1,
-    predictedWaitMs: isFetched ? Math.round(waitMs) : 0,
-    waitsFor: isFetched && waitMs > 0 ? waitsFor : null,
-    refusal: isRefused ? refusal : null,
+    upstreamCalls: next === "hit" || refusal ? 0 : 1,
+    predictedWaitMs: isFetched ? Math.round(forMs) : 0,
+    waitsFor: isFetched && forMs > 0 ? waitsFor : null,
+    refusal: (isFetched && refusal?.code) || null,
   };
 }
 
@@ -103,10 +103,11 @@ const NEXT = {
   fetch: "is fetched from the property API",
 };
 
-function costText({ next }: Inspection, cost: ReturnType<typeof costOf>): string {
+function costText({ next, why }: Inspection, cost: ReturnType<typeof costOf>): string {
   const { upstreamCalls, predictedWaitMs, waitsFor, refusal } = cost;
   const wait = `${duration(predictedWaitMs)} for ${waitText(waitsFor)}`;
   if (refusal !== null) return `is refused: ${refusal}. A call would wait ${wait}.`;
+  if (next === "hit" && why !== "fresh") return "gets the stale answer, because a call would be refused.";
   if (upstreamCalls === 0) return `${NEXT[next]}. It costs no call.`;
   return `${NEXT[next]}. It costs one call, which ${predictedWaitMs === 0 ? "is sent at once" : `waits ${wait}`}.`;
 }

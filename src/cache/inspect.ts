@@ -1,3 +1,4 @@
+import type { Problem } from "../errors.ts";
 import { NO_DIRECTIVES } from "../query/request.ts";
 import type { Query } from "../query/query.ts";
 import type { Failures } from "./recent-failures.ts";
@@ -20,8 +21,9 @@ export function createInspect(
   failures: Failures,
   now: () => number,
 ) {
+  /** @param refusal why a call would be refused now. Without it, `next` leaves the budget and the circuits out of account. */
   // oxlint-disable-next-line typescript/explicit-module-boundary-types
-  return async function inspect(query: Query, key: string) {
+  return async function inspect(query: Query, key: string, refusal?: Problem) {
     const found = await tiers.lookup(key);
     const message = failures.latest(key)?.message;
     /** Why the latest call failed, as in the log; absent if it did not. */
@@ -31,7 +33,7 @@ export function createInspect(
     const { entry, tier, isPurged } = found;
     const { status, bodies, bodyBytes, etag, tags } = entry;
     const request = { directives: NO_DIRECTIVES, mayForceRefresh: false };
-    const decision = decide(found, { query, request }, undefined, rules(), now());
+    const decision = decide(found, { query, request }, refusal, rules(), now());
     const isFresh = "isFresh" in decision && decision.isFresh;
     return {
       key,

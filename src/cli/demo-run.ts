@@ -71,13 +71,10 @@ function followKeys(sandbox: Sandbox, traffic: Traffic, adminUrl: string): void 
     fetch(`${adminUrl}/circuits/try`, { method: "POST" }).catch(() => undefined);
   }
   const healed =
-    "Healed: the API answers and accepts the key, and the hog has gone. The gateway tries the API at once.";
+    "Healed: the API works and accepts the key, and the hog has gone. The gateway tries at once.";
   const keys: Readonly<Record<string, readonly [says: string, act?: () => void]>> = {
     "1": ["API down: it answers every call with 503.", () => sandbox.faults.add({ status: 503 })],
-    "2": [
-      "Wrong key: the API refuses every call with 403.",
-      () => sandbox.setCaller({ privateKey: "other" }),
-    ],
+    "2": ["Wrong key: the API refuses calls with 403.", () => sandbox.setCaller({ privateKey: "other" })],
     "3": ["A hog: one more app sends ten new questions a second.", () => traffic.setHog(true)],
     "4": ["Redis away: this demo is one gateway without Redis, so there is nothing to break."],
     "0": [healed, heal],

@@ -74,9 +74,11 @@ export class Admission {
     return situationOf(facts, windowOf(inFlight, concurrency));
   }
 
-  /** How long a new call would wait, and for what. */
+  /** How long a new call would wait, and for what. In observe mode no window delays a call. */
   expect(charge: AppCall, resource: Resource): Expectation {
-    return this.#expect({ resource, query: "", cause: "miss" }, [charge], false);
+    const expected = this.#expect({ resource, query: "", cause: "miss" }, [charge], false);
+    const isObserved = expected.why !== "cool-off" && this.#options.config().mode === "observe";
+    return isObserved ? { forMs: 0, why: expected.why } : expected;
   }
 
   /**

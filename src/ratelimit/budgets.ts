@@ -57,15 +57,14 @@ export class Budgets {
   readonly isCoolingOff = ({ query: { resource }, canonicalQuery: query }: Asked): boolean =>
     this[originOf(resource)].circuits.stopOf({ resource, query, cause: "miss" }) !== undefined;
 
-  /** Predicts the wait of an app's request, and the code of the problem if it would be refused. Spends nothing. */
+  /** Predicts the wait of an app's request, and the problem if it would be refused. Spends nothing. */
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
   readonly expect = (app: string, resource: Resource) => {
     const { budget, apps } = this.#options.current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
     const expectation = this[originOf(resource)].calls.admission.expect({ app, priority }, resource);
-    const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
-    const refusal = isRefused ? refusalOf(expectation, app, 0).code : undefined;
-    return { waitMs: expectation.forMs, why: expectation.why, refusal };
+    const isRefused = expectation.mayWait === false || expectation.forMs > budget.maxWaitMs;
+    return { ...expectation, refusal: isRefused ? refusalOf(expectation, app, 0) : undefined };
   };
 
   /** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */

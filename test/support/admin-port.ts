@@ -20,7 +20,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     warm: () => [],
     budgets: {
       describe: () => ({}),
-      expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
+      expect: () => ({ forMs: 0, why: "budget", refusal: undefined }),
       tryCircuits: () => [],
     },
     recorder: { missesOf: () => [] },
