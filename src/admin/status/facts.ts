@@ -131,7 +131,7 @@ export function upstreamOf(together: Together): Partial<Record<Resource, ReturnT
 }
 
 function stateOf(resource: Resource, { counts, answeredAt, problems }: Together) {
-  const { calls = 0, failed = 0, answeredMs = 0 } = counts[`calls ${resource}`] ?? {};
+  const { calls = 0, failed = 0, givenUp = 0, answeredMs = 0 } = counts[`calls ${resource}`] ?? {};
   const lastAnswerAt = answeredAt[resource] ?? null;
   const failures = problems.filter((one) => one.from === "upstream" && one.resource === resource);
   const after = failures.filter(({ lastAt }) => lastAt > (lastAnswerAt ?? 0));
@@ -144,7 +144,7 @@ function stateOf(resource: Resource, { counts, answeredAt, problems }: Together)
     failingSince: after.length === 0 ? null : Math.max(lastAnswerAt ?? 0, firstAt),
     calls,
     failed,
-    meanMs: calls > failed ? answeredMs / (calls - failed) : null,
+    meanMs: calls > failed + givenUp ? answeredMs / (calls - failed - givenUp) : null,
   };
 }
 

@@ -54,7 +54,7 @@ export function createRecorder(now: () => number, savingOf: (record: RequestReco
     add(at, "calls", originOf(resource));
     add(at, calls, "calls");
     // It says nothing about the API.
-    if (status === "given-up") return;
+    if (status === "given-up") return add(at, calls, "givenUp");
     const failure = failureOf(status);
     if (failure === null) {
       add(at, calls, "answeredMs", durationMs);

@@ -96,7 +96,7 @@ describe("the recorder", () => {
     call({ status: "reset" });
     call({ status: "given-up" });
     const at = { lastAnswerAt: NOON, lastFailureAt: NOON + 2_000, failingSince: NOON + 1_000 };
-    expect(upstream().sold).toEqual({ ...at, lastFailure: "reset", calls: 4, failed: 2, meanMs: 50 });
+    expect(upstream().sold).toEqual({ ...at, lastFailure: "reset", calls: 4, failed: 2, meanMs: 100 });
     call({ status: 404 });
     expect(upstream().sold).toMatchObject({ failingSince: null });
   });
