@@ -30,7 +30,7 @@ bad | api-slow-down | {hurt} {api} answers 429: too many requests. {next} | Comp
 bad | api-failing | {hurt} most calls to {api} fail{failure}. {next} | ${ASK_OWNER}
 bad | calls-failed | {hurt} the latest calls to {api} failed{failure}. | Wait a minute: the gateway goes on trying, and pauses if it lasts.
 bad | calls-not-recorded | {hurt} calls are counted in memory only, not on the disk ({cause}). | Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.
-bad | budget-exceeded | {hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}). | If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.
+bad | budget-exceeded | {hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}). | If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.
 bad | redis-away | {hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget. | Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.
 bad | redis-refuses | {hurt} Redis refuses the commands of {what} ({cause}). | Check Redis' memory, and the access rules of its user.
 bad | data-lost | {hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window. | It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.

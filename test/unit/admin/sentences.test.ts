@@ -72,7 +72,7 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
     { upstream: { sold: { ...failed, lastFailure: "status 500" } } },
   "No app is hurt so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.":
     { outages: [outage("the ledger on disk", "database or disk is full")] },
-  "No app is hurt so far, but more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered, look for another gateway that uses this account without this Redis or DATA_DIR.":
+  "No app is hurt so far, but more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.":
     { budget: apiWith({ windows: [{ ...SPENT, limit: 20, spent: 40 }] }) },
   "web gets 503 since 22:38:41 UTC: Redis does not answer (connect ECONNREFUSED 127.0.0.1:6379), so this process spends only its own part of the budget. Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.":
     {
