@@ -30,10 +30,11 @@ export const ABOUT_URL = {
 
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
 export function askedFor(url: string, format: "json" | "v2", options: Understanding): ParsedQuery {
-  const found = cacheableQueryAt(url, format, options.route, options.parse);
-  if (found === undefined)
-    throw mistake("The path of this URL is unknown, or answers at it are never cached.");
-  return found;
+  // The log and the status page show queries. That of a thumbnail is no path.
+  const path = url.replace(/^\/?images\/([^?]+)/, "/cache/primary_$1.jpg");
+  const found = cacheableQueryAt(path, format, options.route, options.parse);
+  if (found !== undefined) return found;
+  throw mistake("The path of this URL is unknown, or answers at it are never cached.");
 }
 
 export interface ExplainOptions extends Understanding {
