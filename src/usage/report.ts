@@ -56,8 +56,7 @@ export async function reportUsage(options: UsageOptions) {
     }
   }
 
-  const lengths = [...windows.api, ...windows.images].map(({ windowMs }) => windowMs);
-  const longestMs = Math.max(0, ...lengths);
+  const longestMs = Math.max(0, ...[...windows.api, ...windows.images].map(({ windowMs }) => windowMs));
   // The windows must be full when the period begins, and a call counts from its arrival.
   for await (const lines of ledger.read(from - longestMs - LONGEST_ARRIVAL_MS, to)) {
     for (const line of lines) if (line.completion?.status !== "unsent") count(line);

@@ -25,8 +25,7 @@ export function createStatus(options: StatusOptions) {
   const { clock, board, process, recorder, outages, budgets } = options;
   function own(): Activity {
     const { counts, ...seen } = recorder.seen();
-    const { api, images } = budgets;
-    const queues = { "queue api": api.queue(), "queue images": images.queue() };
+    const queues = { "queue api": budgets.api.queue(), "queue images": budgets.images.queue() };
     return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
   }
   const collect = createCollect(own, board, clock.now);
