@@ -88,13 +88,12 @@ export class Admission {
    */
   plan(request: UpstreamRequest, takenAt?: number): number | Problem {
     const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
-    const { forMs, why, mayWait } = expected;
+    const { forMs, mayWait } = expected;
     // A caller that was told to come back is let in if that is possible at all.
     const factor = takenAt === undefined ? this.#factor : 1;
     const isLate = forMs > 0 && forMs * factor + SLOW * this.#latencyMs > this.leftMs(request);
-    const isAwayForLong = why === "redis-away" && this.#now() >= this.#awaySince + PATIENCE_MS;
     const at = takenAt ?? this.#now() + forMs;
-    if (mayWait !== false && !isLate && !isAwayForLong) return at;
+    if (mayWait !== false && !isLate) return at;
     // It cannot keep its place, so it gets a new one behind those that were promised since.
     if (takenAt !== undefined) return this.plan(request);
     return this.#refuse(request, expected) ?? at;
@@ -149,7 +148,8 @@ export class Admission {
     const forMs = at - now;
     if (stop !== undefined && (stop.until >= at || this.#options.config().mode === "observe"))
       return this.#pauseOf(stop);
-    if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away" };
+    const mayWait = now < this.#awaySince + PATIENCE_MS;
+    if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away", mayWait };
     const dayAt = dayFreeAt(planned.app, situation);
     if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
     return { forMs, why: forMs > 0 && isHeldBack(situation, planned, queued) ? "share" : "budget" };

@@ -9,7 +9,7 @@ export interface Expectation {
   readonly why: Exclude<RefusalReason, "deadline">;
   /** What opened the circuit, if `why` is `cool-off`. */
   readonly cause?: CircuitCause | undefined;
-  /** False: the circuit refuses the call immediately. */
+  /** False: the call is refused immediately. */
   readonly mayWait?: boolean;
 }
 
