@@ -62,10 +62,11 @@ export function exchangeRaw(port: number, bytes: string | Buffer, { end = false 
 }
 
 /** Sends bytes on a connection of their own, and reads nothing of the answer. The connection ends with the test. */
-export function askUnread(port: number, bytes: string): void {
+export function askUnread(port: number, bytes: string): net.Socket {
   const socket = net.connect(port, "127.0.0.1").on("error", () => undefined);
   onTestFinished(() => void socket.destroy());
   socket.pause().write(bytes);
+  return socket;
 }
 
 /** Headers of the connection, not of the answer. */

@@ -26,45 +26,52 @@ const MIN_SILENCE_MS = 100;
 
 /**
  * @param onFull called when a connection over the limit is opened
- * @returns a function to call at the first request of a connection. It returns whether the request must be refused.
  */
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function limitConnections(
   server: HttpServer,
   maxConnections: number,
   now: Clock["now"],
   onFull: () => void,
-): (socket: Socket) => boolean {
-  const open = new Set<Socket>();
-  // By the caller's address and port, because the socket of a request over TLS is another object. The oldest first.
-  const silent = new Map<string, { readonly socket: Socket; readonly since: number }>();
+) {
+  // By the caller's address and port, because the socket of a request over TLS is another object.
+  const open = new Map<string, Socket>();
+  /** When each silent connection was opened. The oldest first. */
+  const silent = new Map<string, number>();
 
-  function forget(peer: string, socket: Socket): void {
-    open.delete(socket);
-    if (silent.get(peer)?.socket === socket) silent.delete(peer);
+  function forget(peer: string, socket: Socket | undefined): void {
+    if (open.get(peer) !== socket) return;
+    open.delete(peer);
+    silent.delete(peer);
   }
 
   function makeRoom(): void {
     if (open.size < maxConnections) return;
     onFull();
-    for (const [peer, { socket, since }] of silent) {
+    for (const [peer, since] of silent) {
       const isYoung = now() - since < MIN_SILENCE_MS;
       if (open.size < maxConnections * (isYoung ? 1 + SPARE : 1)) return;
+      open.get(peer)?.destroy();
       // The `close` event may come after the next connection.
-      forget(peer, socket);
-      socket.destroy();
+      forget(peer, open.get(peer));
     }
   }
 
   server.on("connection", (socket: Socket) => {
     const peer = peerOf(socket);
     makeRoom();
-    open.add(socket);
-    silent.set(peer, { socket, since: now() });
+    open.set(peer, socket);
+    silent.set(peer, now());
     socket.once("close", () => forget(peer, socket));
   });
-  return (socket) => {
-    silent.delete(peerOf(socket));
-    return open.size - silent.size > maxConnections;
+  return {
+    /** Call it at the first request of a connection. @returns whether the request must be refused */
+    isOneTooMany: (socket: Socket): boolean => {
+      silent.delete(peerOf(socket));
+      return open.size - silent.size > maxConnections;
+    },
+    /** Resets a connection whose caller reads nothing. After a plain close, the kernel would hold the bytes for minutes. */
+    reset: (socket: Socket): void => void open.get(peerOf(socket))?.resetAndDestroy(),
   };
 }
 
@@ -77,14 +84,13 @@ const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
 
 /**
  * Limits how long finished responses wait for callers that read nothing, and their memory. Above the limit, the connection
- * whose response has waited longest is closed.
+ * whose response has waited longest is reset.
  * @param timeoutMs how long a caller may read nothing
+ * @param reset resets a connection
  * @returns a function to call with each response
  */
-export function limitUnsent(
-  timeoutMs: number,
-  maxBytes = MAX_UNSENT_BYTES,
-): (response: ServerResponse) => void {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function limitUnsent(timeoutMs: number, reset: (socket: Socket) => void, maxBytes = MAX_UNSENT_BYTES) {
   /** The unsent bytes of each response, the oldest first. */
   const unsent = new Map<ServerResponse, number>();
   let total = 0;
@@ -96,7 +102,7 @@ export function limitUnsent(
     for (const [oldest] of unsent) {
       if (total <= maxBytes) return;
       remove(oldest);
-      oldest.req.socket.destroy();
+      reset(oldest.req.socket);
     }
   }
 
@@ -105,9 +111,10 @@ export function limitUnsent(
     unsent.delete(response);
   }
 
-  return (response) => {
+  return (response: ServerResponse): void => {
     if (response.writableEnded) add(response);
     else response.once("prefinish", () => add(response));
+    response.once("timeout", reset);
     // Runs before Node's own listener, which sets the keep-alive timeout.
     response.prependOnceListener("finish", () => response.req.socket.setTimeout(0));
     response.once("close", () => remove(response));

@@ -107,13 +107,13 @@ function createListener(
       { times },
     ),
   );
-  const isOneTooMany = limitConnections(server, limits.maxConnections, clock.now, onFull);
+  const { isOneTooMany, reset } = limitConnections(server, limits.maxConnections, clock.now, onFull);
   limitSocketBuffers(server, clock.after, (closed) =>
     warn("Callers read too slowly: connections with the most unread bytes were closed.", {
       connections: closed,
     }),
   );
-  const watchUnsent = limitUnsent(limits.writeTimeoutMs);
+  const watchUnsent = limitUnsent(limits.writeTimeoutMs, reset);
   const handle = limitPipelining((message, response) => {
     serve(message, response);
     if (isSent(response) && server.listening) return;

@@ -10,7 +10,7 @@ import { serve } from "../../support/serve.ts";
 const ANSWER = Buffer.alloc(20_000_000);
 
 it("answers that nobody reads are bounded in all: the connection that has waited longest is closed", async () => {
-  const unsent = limitUnsent(60_000, 2.5 * ANSWER.length);
+  const unsent = limitUnsent(60_000, (socket) => socket.destroy(), 2.5 * ANSWER.length);
   const closed: (string | undefined)[] = [];
   const begun = new Set<string | undefined>();
   const server = http.createServer((message, response) => {
