@@ -49,6 +49,8 @@ const RETRIES = 0.1;
 /** Most retries that are saved for later. */
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
+/** The statuses of answers that `probeWanted` can ask for again. */
+const ANSWERS: ReadonlySet<SendEnd["status"]> = new Set([200, 304, 400, 404]);
 const LOG_EVERY_MS = 60_000;
 
 export class Circuits {
@@ -65,8 +67,8 @@ export class Circuits {
   readonly #lastCalls = new LastCalls();
   /** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
   readonly #answered = new LRUCache<string, true>({ max: MOST_QUESTIONS });
-  /** The version of the key that the upstream refused last. */
-  #refusedKey: number;
+  /** The version of the key that the upstream refused last, or has not answered yet. */
+  #refusedKey: number | undefined;
   #retries = MOST_RETRIES;
   #unlogged = { refusedCalls: 0, refusedCallers: 0 };
   /** Logs refused credentials: immediately, then once a minute with the counts. */
@@ -144,8 +146,8 @@ export class Circuits {
     const kind = kindOf(end, resource);
     if (kind !== "credentials") {
       // `probeWanted` cannot repeat a request that is passed through.
-      const isAnswer = typeof end.status === "number" && end.status < 500;
-      if (isAnswer && cause !== "bypass") this.#answered.set(query, true);
+      if (ANSWERS.has(end.status) && cause !== "bypass") this.#answered.set(query, true);
+      if (kind === "answered" && keyVersion === this.#refusedKey) this.#refusedKey = undefined;
       return kind;
     }
     // A refusal of the previous key says nothing about this one.
@@ -219,10 +221,11 @@ export class Circuits {
   /** Another replica has changed a circuit. */
   #receive(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
     const { fraction, keyVersion } = this.#options;
+    // The other replica may have an earlier key.
+    if (circuit?.cause === "credentials" && keyVersion() !== this.#refusedKey) return;
     const laterMs = circuit !== undefined && circuit.until > 0 ? OTHERS_LATER_MS * (1 + fraction()) : 0;
     const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());
     this.#set(scope, own, false);
-    if (circuit?.cause === "credentials") this.#refusedKey = keyVersion();
     this.changed();
   }
 

@@ -112,13 +112,10 @@ describe("an outage", () => {
       let asked = 0;
       const ask = async (end: Partial<SendEnd>): Promise<boolean[]> => {
         const results = scenes.flatMap((scene) =>
-          (clock.now() < startedAt + MINUTE ? RESOURCES : later).map((resource) => {
-            const { answer, result } = scene.call("app", { resource, query: String(asked++) });
-            answer(end);
-            return result;
-          }),
+          (clock.now() < startedAt + MINUTE ? RESOURCES : later).map((resource) =>
+            scene.ask({ resource, query: String(asked++) }, end),
+          ),
         );
-        await clock.advance(0);
         return (await Promise.all(results)).map((result) => result === ANSWERED);
       };
       while (clock.now() < startedAt + outageMs) {
@@ -181,18 +178,30 @@ describe("refused credentials", () => {
     const scene = createScene();
     const askEach = (end: Partial<SendEnd>) =>
       Promise.all(RESOURCES.map((resource) => scene.ask({ resource, query: resource }, end)));
-    for (let second = 0; second < 120; second++) {
-      await askEach(FAILED);
-      await scene.clock.advance(SECOND);
-    }
-    for (let second = 0; second < 20; second++) {
-      await askEach(REFUSED);
+    for (let second = 0; second < 140; second++) {
+      await askEach(second < 120 ? FAILED : REFUSED);
       await scene.clock.advance(SECOND);
     }
     await askEach({});
     await scene.clock.advance(31 * SECOND);
     await askEach({});
     expect(await askEach({})).toEqual([ANSWERED, ANSWERED, ANSWERED]);
+  });
+
+  it("do not stop a replica that has another key, or whose key was accepted", async () => {
+    const [late, newer, accepted] = createReplicas(3).scenes;
+    if (newer) newer.key.version++;
+    await accepted?.ask();
+    for (const query of ["a", "b", "c"]) await late?.ask({ query }, REFUSED);
+    for (const other of [newer, accepted]) expect(await other?.ask({ query: "next" })).toBe(ANSWERED);
+  });
+
+  it("are tried again with any question if the API never answered one that can be repeated", async () => {
+    const scene = createScene();
+    await scene.ask({ query: "refused" }, { status: 406 });
+    await askAll(scene, 3, REFUSED);
+    await scene.clock.advance(MINUTE);
+    expect(await scene.ask({ query: "unknown" })).toBe(ANSWERED);
   });
 
   it("are logged once a minute, with the counts", async () => {
@@ -211,10 +220,7 @@ describe("while many calls wait for the end of others, few are planned again", (
   /** @returns a scene, and how many calls have been planned */
   function createCounted() {
     const clock = fakeTime();
-    const limiters = createFakeLimiters({
-      windows: [{ limit: 1_000, windowMs: MINUTE }],
-      clock,
-    });
+    const limiters = createFakeLimiters({ windows: [{ limit: 1_000, windowMs: MINUTE }], clock });
     const limiter = limiters.join();
     let plans = 0;
     const state = (): LimiterState => {
@@ -259,15 +265,12 @@ function createReplicas(count: number) {
   const limiters = createFakeLimiters({ windows, clock });
   const listeners: Parameters<SharedCircuits["subscribe"]>[0][] = [];
   const join = (): SharedCircuits => {
-    let own: (typeof listeners)[number] | undefined;
+    const own = listeners.length;
     return {
       publish(scope, circuit) {
-        for (const listener of listeners) if (listener !== own) listener(scope, circuit);
+        for (const [index, listener] of listeners.entries()) if (index !== own) listener(scope, circuit);
       },
-      subscribe(listener) {
-        own = listener;
-        listeners.push(listener);
-      },
+      subscribe: (listener) => void listeners.push(listener),
     };
   };
   const scenes = Array.from({ length: count }, () =>
