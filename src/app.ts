@@ -46,7 +46,7 @@ import { pause } from "./process/clock.ts";
 import type { HttpServer } from "./process/listen.ts";
 import { memoize } from "./process/memoize.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
-import { addressesOf, createRouter } from "./query/route.ts";
+import { addressesOf } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
 import { createFlights } from "./singleflight/callers-flights.ts";
@@ -285,7 +285,7 @@ function createAdmin(
     warm: warm.states,
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
-    route: createRouter(config.upstream),
+    routes: config.upstream,
     inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, clock.now),
     budgets,
     status: status.read,

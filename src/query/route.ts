@@ -7,7 +7,6 @@ import {
   IMAGE_PATH,
   RECORD_RESOURCES,
   SEARCH_RESOURCES,
-  type RecordResource,
   type SearchResource,
 } from "../interface/resources.ts";
 import { nearest } from "../interface/intended-name.ts";
@@ -135,6 +134,6 @@ export function normalisedPath(path: string): string | undefined {
 }
 
 /** @returns the upstream's path of one record, from the template in the settings */
-export function recordPathOf(template: string, resource: RecordResource, serviceId: string): string {
+export function recordPathOf(template: string, resource: string, serviceId: string): string {
   return template.replace("{resource}", resource).replace("{serviceId}", serviceId);
 }

@@ -2,7 +2,6 @@
 import { type AdminOptions, createAdminServer } from "../../src/admin/server.ts";
 import { openSettings } from "../../src/config/load.ts";
 import { systemClock } from "../../src/process/clock.ts";
-import { createRouter } from "../../src/query/route.ts";
 import { gatewayEnv } from "./gateway.ts";
 import { serve } from "./serve.ts";
 import { SILENT } from "./silent-observer.ts";
@@ -30,7 +29,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     random: { requestId: () => "request-1" },
     version: { version: "1", node: "v1" },
     observer: SILENT,
-    route: createRouter(config.upstream),
+    routes: config.upstream,
     parse: config.query,
     pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
