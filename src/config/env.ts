@@ -28,7 +28,7 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
   for (const { env: variable = "", path, shape, emptyEnv } of SETTINGS) {
     // Only the names of proxy variables are common in lower case.
     const otherName = variable.endsWith("_PROXY") ? variable.toLowerCase() : variable;
-    const value = env[variable] ?? env[otherName];
+    const value = env[variable] || env[otherName];
     if (value === undefined || (value === "" && emptyEnv !== true)) continue;
     const source = `environment variable ${variable}`;
     for (const [place, part] of leavesOf(readText(value, shape), path))
