@@ -14,7 +14,7 @@ export function pageLinks({ query, canonicalQuery }: Question, { page }: Entry):
   if (page === undefined || query.kind !== "search" || query.offset === undefined) return undefined;
   const { offset } = query;
   const { totalCount, count } = page;
-  const step = query.limit ?? page.limit ?? count;
+  const step = page.limit || query.limit || count;
   // The offset is the last parameter of a canonical query.
   const target = canonicalQuery.slice(canonicalQuery.indexOf("?"), canonicalQuery.lastIndexOf("=") + 1);
   const links: string[] = [];
