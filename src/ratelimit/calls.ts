@@ -64,7 +64,7 @@ export class Calls {
   #cancelNext = (): void => undefined;
   /** Jobs start as soon as the present step has ended. */
   #isStarting = false;
-  /** The limiter grants no app a permit before this instant. */
+  /** The limiter is not asked before this instant, because it has just refused all apps. */
   #blockedUntil = 0;
   /** Before this instant, no call that waits can go. */
   #nextAt = Number.POSITIVE_INFINITY;
@@ -292,7 +292,7 @@ export class Calls {
       this.#nextAt = Math.min(this.#nextAt, until);
       // Another app may have to leave less, or may have calls left today.
       if (reason === "reserved" || reason === "per-day") refused.add(nameOf(next));
-      else this.#blockedUntil = until;
+      else this.#blockedUntil = Math.min(until, this.#now() + LOOK_EVERY_MS);
     }
     return undefined;
   }
