@@ -5,6 +5,7 @@ import type { Claim, Failure } from "../../../src/singleflight/replica-leases.ts
 import { Problem } from "../../../src/errors.ts";
 
 const FAILURE = new Problem("upstream-error");
+const BAD_KEY = new Problem("upstream-authentication-failed");
 const REFUSAL = new Problem("quota-exceeded");
 const STOPPING = new Problem("shutting-down", { refusedHere: true });
 const MISTAKE = new TypeError("a mistake");
@@ -28,19 +29,17 @@ it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
   ["finds it stored", { look: async () => "theirs" }, { value: "theirs", isFollowed: false }, undefined],
   ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, undefined],
   ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, FAILURE],
+  ["has a bad key", { fetch: () => Promise.reject(BAD_KEY) }, BAD_KEY, undefined],
   ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, undefined],
   ["is stopping", { fetch: () => Promise.reject(STOPPING) }, STOPPING, undefined],
-])(
-  "a replica that leads and %s says so to the others, with waiters and without",
-  async (_how, steps, result, failure) => {
-    for (const abandoned of [new AbortController().signal, AbortSignal.abort()]) {
-      const ends: Failure[] = [];
-      const claim: Claim = { kind: "leader", release: async (how) => void ends.push(how) };
-      expect(await run({ claim, abandoned, ...steps })).toEqual(result);
-      expect(ends).toEqual([failure]);
-    }
-  },
-);
+])("a leader that %s tells the others, with waiters and without", async (_how, steps, result, failure) => {
+  for (const abandoned of [new AbortController().signal, AbortSignal.abort()]) {
+    const ends: Failure[] = [];
+    const claim: Claim = { kind: "leader", release: async (how) => void ends.push(how) };
+    expect(await run({ claim, abandoned, ...steps })).toEqual(result);
+    expect(ends).toEqual([failure]);
+  }
+});
 
 it.each<[Failure, string | undefined, unknown]>([
   [undefined, "theirs", { value: "theirs", isFollowed: true }],
