@@ -188,7 +188,7 @@ export class Admission {
     const problem = refusalOf(expected, app, fraction());
     observer.refused(apps.labelOf(app), why, isEnforced);
     if (cause !== undefined) circuits.refused(cause);
-    if (why === "budget" || why === "share")
+    if (isEnforced && (why === "budget" || why === "share"))
       this.promises.promise(request, this.#now() + (problem.details.retryAfterSeconds ?? 0) * 1_000);
     return isEnforced ? problem : undefined;
   }

@@ -177,6 +177,8 @@ it("from the change to observe on, no call waits for a permit", async () => {
   const observed = second?.call("app", { query: "observed" }, waiting);
   await clock.advance(SECOND);
   expect([limiters.sends.length, observed?.hasStarted()]).toEqual([2, true]);
+  // Only the caller before the change was told to come back, so only one permit is kept.
+  expect(second?.calls.admission.promises.queued()).toHaveLength(1);
 });
 
 it.each([
