@@ -142,14 +142,15 @@ function createParts(context: Context, recorder: Recorder) {
   });
   const stages = createAnswerStages(context, stores, budgets, upstream.ask);
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
-  const repeatLastAnswered = async (): Promise<void> => {
+  budgets.api.circuits.probeWanted = () => {
     const question = upstream.lastAnswered();
-    if (question === undefined) return;
-    // With this entry, `refresh` sends a call even if the entry is still fresh.
-    const found = await stores.tiers.lookup(question.key);
-    await stages.refresh(question, found?.entry, "refresh");
+    // With the entry, `refresh` sends a call even if the entry is still fresh.
+    if (question !== undefined)
+      void stores.tiers
+        .lookup(question.key)
+        .then((found) => stages.refresh(question, found?.entry, "refresh"));
+    return question !== undefined;
   };
-  budgets.api.circuits.probeWanted = () => void repeatLastAnswered();
   const warm = new Warm({
     items,
     tiers: stores.tiers,

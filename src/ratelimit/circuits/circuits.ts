@@ -49,16 +49,14 @@ const RETRIES = 0.1;
 /** Most retries that are saved for later. */
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
-/** The statuses of answers that `probeWanted` can ask for again. */
-const ANSWERS: ReadonlySet<SendEnd["status"]> = new Set([200, 304, 400, 404]);
 const LOG_EVERY_MS = 60_000;
 
 export class Circuits {
   /**
    * Sends a probe. It is called when the credentials may be tried again and no caller asks a question that was answered
-   * before, and when an operator tries the circuits.
+   * before, and when an operator tries the circuits. @returns whether there is a question that it can repeat
    */
-  probeWanted = (): void => undefined;
+  probeWanted = (): boolean => false;
   /** It is called when the circuits have changed. */
   changed = (): void => undefined;
   readonly #options: PartOptions;
@@ -146,7 +144,7 @@ export class Circuits {
     const kind = kindOf(end, resource);
     if (kind !== "credentials") {
       // `probeWanted` cannot repeat a request that is passed through.
-      if (ANSWERS.has(end.status) && cause !== "bypass") this.#answered.set(query, true);
+      if (kind === "answered" && cause !== "bypass") this.#answered.set(query, true);
       if (kind === "answered" && keyVersion === this.#refusedKey) this.#refusedKey = undefined;
       return kind;
     }
@@ -283,7 +281,9 @@ export class Circuits {
     this.#unlogged.refusedCallers++;
     this.#logRefused();
     const circuit = this.#open.get("origin");
-    if (circuit !== undefined && this.#now() >= circuit.until) this.probeWanted();
+    if (circuit === undefined || this.#now() < circuit.until || this.probeWanted()) return;
+    // Then every question may be the probe.
+    this.#answered.clear();
   }
 }
 
