@@ -65,8 +65,8 @@ export class Circuits {
   readonly #lastCalls = new LastCalls();
   /** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
   readonly #answered = new LRUCache<string, true>({ max: MOST_QUESTIONS });
-  /** The version of the key that the upstream refused last, or has not answered yet. */
-  #refusedKey: number | undefined;
+  /** The version of the key that the upstream refused last. */
+  #refusedKey: number;
   #retries = MOST_RETRIES;
   #unlogged = { refusedCalls: 0, refusedCallers: 0 };
   /** Logs refused credentials: immediately, then once a minute with the counts. */
@@ -145,7 +145,6 @@ export class Circuits {
     if (kind !== "credentials") {
       // `probeWanted` cannot repeat a request that is passed through.
       if (kind === "answered" && cause !== "bypass") this.#answered.set(query, true);
-      if (kind === "answered" && keyVersion === this.#refusedKey) this.#refusedKey = undefined;
       return kind;
     }
     // A refusal of the previous key says nothing about this one.
@@ -218,9 +217,7 @@ export class Circuits {
 
   /** Another replica has changed a circuit. */
   #receive(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
-    const { fraction, keyVersion } = this.#options;
-    // The other replica may have an earlier key.
-    if (circuit?.cause === "credentials" && keyVersion() !== this.#refusedKey) return;
+    const { fraction } = this.#options;
     const laterMs = circuit !== undefined && circuit.until > 0 ? OTHERS_LATER_MS * (1 + fraction()) : 0;
     const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());
     this.#set(scope, own, false);
@@ -241,7 +238,9 @@ export class Circuits {
       this.#open.set(scope, circuit);
       observer.outOfOrder(outageOf(origin, scope, circuit));
     }
-    if (isOwn) shared?.publish(scope, circuit && shifted(circuit, -this.#now()));
+    // Another replica may have another key.
+    if (isOwn && circuit?.cause !== "credentials")
+      shared?.publish(scope, circuit && shifted(circuit, -this.#now()));
   }
 
   /** The next call is a probe of the open circuits, whatever their time. @returns the circuits that were open */
