@@ -59,7 +59,8 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
     replace(secret: Secret): boolean {
       const key = secret.reveal();
       if (key === newest) return false;
-      previous = newest;
+      // The API may have refused the newest one, for example because of a mistake. It takes the one in use.
+      previous = current === key ? newest : current;
       newest = key;
       switchToNewest();
       mask(key);
