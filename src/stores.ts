@@ -135,6 +135,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   const claims = new ReplicaLeases(service, random.unique16, (key, problem) => {
     if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
   });
+  service.bus.on("stored", ({ key }) => failures.succeeded(key));
   return {
     ...sharedLimits(service, context),
     store,

@@ -95,8 +95,7 @@ export class Warm {
     const { request } = item.question;
     const question = { ...(await sourceOf(item.question, request.format)), request };
     const found = await tiers.lookup(question.key);
-    const isGood = found?.isPurged === false;
-    const dueAt = isGood ? dueAgainAt(found.entry, item, rules(), clock.now()) : clock.now();
+    const dueAt = found?.isPurged === false ? dueAgainAt(found.entry, item, rules(), clock.now()) : 0;
     if (dueAt > clock.now()) return this.#schedule(item, dueAt);
     const end = await refresh(question, found?.entry, "warm");
     observer.warmed(question.query.resource, end);

@@ -43,8 +43,7 @@ it("an answer that has just expired is refreshed once, and all callers get the s
   for (const { get } of both) {
     const next = await get(PATH);
     expect(next.text).not.toBe(stale);
-    expect(cacheStatus(next)).toMatchObject({ hit: true });
-    expect(cacheStatus(next)["detail"]).not.toBe("stale-while-revalidate");
+    expect(cacheStatus(next)).toMatchObject({ hit: true, detail: expect.not.stringMatching("stale") });
   }
   expect(sandbox.requests()).toHaveLength(1);
 });
@@ -71,6 +70,11 @@ it("an answer is not refreshed by one gateway right after another one has failed
     expect(cacheStatus(reply)).toMatchObject({ hit: true, detail: "upstream-error" });
   }
   expect(sandbox.requests()).toHaveLength(calls);
+  // When one of them has fetched the answer, none of them remembers the failure.
+  sandbox.faults.clear();
+  const newest = { headers: { "cache-control": "no-cache, stale-if-error=0" } };
+  expect((await first.get(PATH, newest)).text).not.toBe(stale);
+  await expect.poll(() => other.entryAt(PATH)).not.toHaveProperty("failure");
 });
 
 it("when a gateway is killed that fetches one answer and refreshes another, the others do both", async () => {
@@ -113,7 +117,7 @@ it("a short circuit does not shorten the memory of a long one: a new replica kno
   first.sandbox.faults.add({ pathPrefix: "/areas", status: 503, retryAfter: "1", times: 1 });
   await first.get("/areas?q=a");
   const keys = async (): Promise<unknown[]> => [await redis.command("KEYS", "*{circuits:api}*")].flat();
-  await expect.poll(async () => (await keys()).length).toBe(2);
+  await expect.poll(keys).toHaveLength(2);
   const [short = "", long = ""] = (await keys()).map(String).toSorted();
   expect(Number(await redis.command("PTTL", short))).toBeLessThan(100_000);
   expect(Number(await redis.command("PTTL", long))).toBeGreaterThan(200_000);
@@ -121,7 +125,6 @@ it("a short circuit does not shorten the memory of a long one: a new replica kno
   await redis.command("PEXPIRE", long, "160000");
   const second = await startGateway({ redis, beside: first });
   const sold = { scope: "sold", state: "open", forMs: expect.closeTo(100_000, -5) };
-  await expect
-    .poll(async () => (await second.budget()).circuits)
-    .toContainEqual(expect.objectContaining(sold));
+  const circuits = async () => (await second.budget()).circuits;
+  await expect.poll(circuits).toContainEqual(expect.objectContaining(sold));
 });
