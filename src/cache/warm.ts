@@ -11,7 +11,7 @@ import type { ParsedQuery } from "../query/query.ts";
 import type { Question } from "../query/request.ts";
 import type { RefreshEnd } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
-import { type CacheRules, isWithinBounds } from "./freshness.ts";
+import { type CacheRules, isWithinBounds, ttlMs } from "./freshness.ts";
 import type { Refresh } from "./refresh.ts";
 import type { Tiers } from "./store/tiered.ts";
 import type { WarmItem } from "./warm-list.ts";
@@ -136,12 +136,13 @@ function identityOf({ question: { key, request }, everyMs }: WarmItem): string {
 }
 
 /** When to fetch an entry again, in epoch milliseconds: by its schedule, or shortly before it expires. */
-function dueAgainAt(entry: Entry, { everyMs }: WarmItem, rules: CacheRules, now: number): number {
-  const { storedAt, freshUntil } = entry;
+function dueAgainAt(entry: Entry, { everyMs, question }: WarmItem, rules: CacheRules, now: number): number {
+  const { status, storedAt, freshUntil } = entry;
   // An answer that was already too old when it arrived must not be fetched again at once.
   if (!isWithinBounds(entry, rules, now)) return storedAt + RETRY_MS.failed;
   if (everyMs !== null) return storedAt + everyMs;
   if (freshUntil <= storedAt) return storedAt + RETRY_MS.failed;
-  const nearItsEnd = freshUntil - (freshUntil - storedAt) * LAST_PART;
-  return Math.max(nearItsEnd, storedAt + rules.minRefreshIntervalMs);
+  // A 404 is fresh for a short time only, and callers seldom ask for it.
+  const lifetimeMs = status === 200 ? freshUntil - storedAt : ttlMs(rules, question.query, 200);
+  return storedAt + Math.max(lifetimeMs * (1 - LAST_PART), rules.minRefreshIntervalMs);
 }
