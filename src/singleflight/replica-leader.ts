@@ -53,10 +53,12 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
 }
 
 /**
- * What the upstream did concerns all replicas, and so does an open circuit. But other replicas may have another private key. Other
- * refusals concern only this replica's callers: others have other shares, priorities and deadlines, and only this replica is stopping.
+ * What the upstream did concerns all replicas, and so does an open circuit. Other refusals concern only this replica's callers:
+ * others have other shares, priorities and deadlines, and only this replica is stopping. Others may also have another private key
+ * or a better network.
  */
 function failureForAll(error: unknown): Failure {
-  if (!(error instanceof Problem) || error.code === "upstream-authentication-failed") return undefined;
-  return error.code.startsWith("upstream-") && error.details.ofBackground !== true ? error : undefined;
+  if (!(error instanceof Problem) || error.details.ofBackground === true) return undefined;
+  const isOwn = error.code === "upstream-authentication-failed" || error.code === "upstream-unreachable";
+  return error.code.startsWith("upstream-") && !isOwn ? error : undefined;
 }

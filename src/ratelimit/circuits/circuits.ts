@@ -217,6 +217,8 @@ export class Circuits {
 
   /** Another replica has changed a circuit. */
   #receive(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
+    // Perhaps only the network of the other replica is broken.
+    if (circuit?.cause === "unreachable" && this.#lastCalls.unreachableInARow === 0) return;
     const { fraction } = this.#options;
     const laterMs = circuit !== undefined && circuit.until > 0 ? OTHERS_LATER_MS * (1 + fraction()) : 0;
     const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());

@@ -42,7 +42,8 @@ export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown"
 /** The ends of the last calls of an origin. Instants are milliseconds of the monotonic clock. */
 export class LastCalls {
   readonly #outcomes = new Map<Resource, readonly { readonly at: number; readonly isFailure: boolean }[]>();
-  #unreachableInARow = 0;
+  /** Calls of this process to which the upstream sent nothing, since the last answer. */
+  unreachableInARow = 0;
   /** Different questions that were refused for their credentials, since the last answer. */
   readonly #refusedQuestions = new Set<string>();
 
@@ -53,7 +54,7 @@ export class LastCalls {
     now: number,
   ): CircuitCause | undefined {
     if (kind === "unknown") return undefined;
-    this.#unreachableInARow = kind === "unreachable" ? this.#unreachableInARow + 1 : 0;
+    this.unreachableInARow = kind === "unreachable" ? this.unreachableInARow + 1 : 0;
     if (kind === "credentials") this.#refusedQuestions.add(query);
     if (kind === "answered") this.#refusedQuestions.clear();
     const isFailure = kind === "failed" || kind === "unreachable";
@@ -63,7 +64,7 @@ export class LastCalls {
 
     if (kind === "too-many-requests" || kind === "unavailable") return kind;
     if (kind === "credentials" && this.#refusedQuestions.size >= REFUSED_TO_OPEN) return kind;
-    if (this.#unreachableInARow >= UNREACHABLE_TO_OPEN) return "unreachable";
+    if (this.unreachableInARow >= UNREACHABLE_TO_OPEN) return "unreachable";
     const failures = recent.filter((one) => one.isFailure).length;
     const isFailing = failures >= FAILURES_TO_OPEN && failures * 2 >= recent.length;
     return kind === "failed" && isFailing ? "failing" : undefined;
@@ -71,7 +72,7 @@ export class LastCalls {
 
   /** A circuit has closed: forgets what opened it. */
   forget(scope: CircuitScope, cause: CircuitCause | undefined): void {
-    if (scope === "origin") this.#unreachableInARow = 0;
+    if (scope === "origin") this.unreachableInARow = 0;
     else this.#outcomes.delete(scope);
     if (cause === "credentials") this.#refusedQuestions.clear();
   }

@@ -44,8 +44,7 @@ export function createRedisCircuits(redis: RedisService, namespace: string, orig
 
   return {
     publish: (scope: CircuitScope, circuit: OpenCircuit | undefined): void => {
-      const text = redis.bus.textOf({ kind: "circuit", origin, scope, circuit });
-      const key = keyOf(scope);
+      const [key, text] = [keyOf(scope), redis.bus.textOf({ kind: "circuit", origin, scope, circuit })];
       const published = redis.run("settle", key, async (client) => {
         if (circuit === undefined) await client.del(key);
         else await client.set(key, text, "PX", Math.max(1, Math.ceil(circuit.until)) + FORGET_MS);
@@ -65,7 +64,6 @@ const FORGET_MS = 60_000;
 
 /** @returns the circuit with each instant later by `byMs` */
 export function shifted(circuit: OpenCircuit, byMs: number): OpenCircuit {
-  const { openedAt, until, probedAt } = circuit;
-  const at = { openedAt: openedAt + byMs, until: until + byMs };
-  return { ...circuit, ...at, probedAt: probedAt === undefined ? undefined : probedAt + byMs };
+  const probedAt = circuit.probedAt === undefined ? undefined : circuit.probedAt + byMs;
+  return { ...circuit, openedAt: circuit.openedAt + byMs, until: circuit.until + byMs, probedAt };
 }

@@ -96,17 +96,24 @@ it.each([
   expect(await call.result).toBe(ANSWERED);
 });
 
+it.each([REFUSED, UNREACHABLE])("a replica whose calls end with %j stops no other one", async (end) => {
+  const { scenes } = createReplicas(2);
+  for (const scene of scenes.slice(1)) await askAll(scene, 3, end);
+  expect(await Promise.all(scenes.map(({ ask }) => ask()))).toEqual([ANSWERED, expect.any(Error)]);
+});
+
 describe("an outage", () => {
   it.each([
     { replicas: 1, outageMs: 70 * SECOND, noticedMs: 15 * SECOND },
     { replicas: 3, outageMs: 70 * SECOND, noticedMs: 15 * SECOND },
     { replicas: 1, outageMs: 5 * MINUTE, noticedMs: 15 * SECOND },
     { replicas: 3, outageMs: 3 * HOUR, noticedMs: 35 * SECOND },
+    { replicas: 3, outageMs: 3 * HOUR, noticedMs: 35 * SECOND, failed: UNREACHABLE },
     // After the first minute, nobody asks for the other resources, whose circuits are open, too.
     { replicas: 1, outageMs: HOUR, noticedMs: 35 * SECOND, later: ["listings" as const] },
   ])(
     "of $outageMs ms on $replicas replicas is noticed within $noticedMs ms of its end, for at most 4 % of the day",
-    async ({ replicas, outageMs, noticedMs, later = RESOURCES }) => {
+    async ({ replicas, outageMs, noticedMs, later = RESOURCES, failed = FAILED }) => {
       const { scenes, limiters, clock } = createReplicas(replicas);
       const startedAt = clock.now();
       let asked = 0;
@@ -119,7 +126,7 @@ describe("an outage", () => {
         return (await Promise.all(results)).map((result) => result === ANSWERED);
       };
       while (clock.now() < startedAt + outageMs) {
-        await ask(FAILED);
+        await ask(failed);
         // In a long outage, probes are half a minute apart.
         await clock.advance(clock.now() < startedAt + 10 * MINUTE ? SECOND : 8 * SECOND);
       }
@@ -187,14 +194,6 @@ describe("refused credentials", () => {
     await scene.clock.advance(31 * SECOND);
     await askEach({});
     expect(await askEach({})).toEqual([ANSWERED, ANSWERED, ANSWERED]);
-  });
-
-  it("do not stop a replica that has another key, or whose key was accepted", async () => {
-    const [late, newer, accepted] = createReplicas(3).scenes;
-    if (newer) newer.key.version++;
-    await accepted?.ask();
-    for (const query of ["a", "b", "c"]) await late?.ask({ query }, REFUSED);
-    for (const other of [newer, accepted]) expect(await other?.ask({ query: "next" })).toBe(ANSWERED);
   });
 
   it("are logged once a minute, with the counts", async () => {

@@ -7,6 +7,7 @@ import { Problem } from "../../../src/errors.ts";
 const FAILURE = new Problem("upstream-error");
 const BAD_KEY = new Problem("upstream-authentication-failed");
 const REFUSAL = new Problem("quota-exceeded");
+const UNREACHED = new Problem("upstream-unreachable");
 const STOPPING = new Problem("shutting-down", { refusedHere: true });
 const MISTAKE = new TypeError("a mistake");
 
@@ -31,6 +32,7 @@ it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
   ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, FAILURE],
   ["has a bad key", { fetch: () => Promise.reject(BAD_KEY) }, BAD_KEY, undefined],
   ["is refused here", { fetch: () => Promise.reject(REFUSAL) }, REFUSAL, undefined],
+  ["reaches nothing", { fetch: () => Promise.reject(UNREACHED) }, UNREACHED, undefined],
   ["is stopping", { fetch: () => Promise.reject(STOPPING) }, STOPPING, undefined],
 ])("a leader that %s tells the others, with waiters and without", async (_how, steps, result, failure) => {
   for (const abandoned of [new AbortController().signal, AbortSignal.abort()]) {
