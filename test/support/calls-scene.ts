@@ -34,7 +34,6 @@ export function createScene(options: SceneOptions = {}) {
   const apps = new Apps({ apps: listed, unlistedApps, metrics: { apps: 20 } });
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
-  const key = { version: 1 };
   const config = {
     concurrency: 4,
     spacingMs: 0,
@@ -54,7 +53,7 @@ export function createScene(options: SceneOptions = {}) {
       shared: options.shared,
       apps,
       clock,
-      keyVersion: () => key.version,
+      keyVersion: () => 1,
       fraction: () => 0,
       observer: {
         ...SILENT,
@@ -113,7 +112,6 @@ export function createScene(options: SceneOptions = {}) {
     departed,
     refused,
     logged,
-    key,
     call,
     ask,
   };
