@@ -31,10 +31,8 @@ const isOfBudget = ({ what }: Harm): boolean =>
 /** @returns whether a failing API causes this harm: because it refuses our key, or for other reasons */
 function isOfApi({ what }: Harm, why: string | undefined): boolean {
   const isOfKey = what === "upstream-authentication-failed";
-  return (
-    (what.startsWith("upstream-") || what.endsWith("-exceeded")) &&
-    (why === undefined || isOfKey === (why === "credentials"))
-  );
+  const isOfWhy = why === undefined || isOfKey === (why === "credentials");
+  return isOfWhy && (what.startsWith("upstream-") || what === "deadline-exceeded");
 }
 
 /** @returns whether a fault of Redis that began at `since` causes this harm. `quota-exceeded` from before it has another cause. */

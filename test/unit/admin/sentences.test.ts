@@ -23,7 +23,7 @@ const apiWith = (fields: Parameters<typeof originWith>[0]): Facts["budget"] => (
   api: originWith(fields),
   images: originWith(),
 });
-const outage = (what: string, cause: string) => ({ what, cause, meanwhile: "", since: SINCE });
+const outage = (what: string, cause: string, since = SINCE) => ({ what, cause, meanwhile: "", since });
 const SPENT = { ...WINDOW, spent: 60, remaining: 0 };
 const failed = {
   calls: 1,
@@ -138,23 +138,23 @@ it.each(Object.entries(CASES))("%s", (text, facts) => {
   expect(shownOf(sentencesOf(factsWith(facts))).map((sentence) => sentence.text)).toEqual([text]);
 });
 
-it("a fault of Redis does not explain that a share was spent before it", () => {
-  const all = ["api", "images"].map((name) => outage(`the shared budget (${name})`, "OOM"));
-  const spent = { what: "quota-exceeded", lastAt: AT - 6_000 };
-  const hog = harmWith("hog", { ...spent, status: 429 });
-  const facts = factsWith({
-    outages: all.map((one) => ({ ...one, since: AT - 5_000 })),
-    problems: [
-      harmWith("web", { what: "budget-unavailable" }),
-      hog,
-      harmWith("ios", { ...spent, status: 200 }),
-    ],
-  });
-  const [first, second, ...others] = sentencesOf(facts);
-  expect([first?.id, second?.text.slice(0, 43), others]).toEqual([
+it.each([
+  [
     "redis-refuses",
-    "hog gets 429 since 22:38:41 UTC: its share ",
-    [],
+    { outages: ["api", "images"].map((of) => outage(`the shared budget (${of})`, "", AT - 5_000)) },
+  ],
+  ["api-failing", { budget: apiWith({ circuits: [circuit("failing")] }) }],
+])("%s does not explain that a share was spent before it", (id, fault) => {
+  const spent = { what: "quota-exceeded", lastAt: AT - 6_000 };
+  const web = harmWith("web", { what: id === "api-failing" ? "upstream-unavailable" : "budget-unavailable" });
+  const hog = harmWith("hog", { ...spent, status: 429 });
+  const problems = [web, hog, harmWith("ios", { ...spent, status: 200 })];
+  const found = sentencesOf(factsWith({ ...fault, problems })).map(
+    (one) => `${one.id}: ${one.text.slice(0, 43)}`,
+  );
+  expect(found).toEqual([
+    expect.stringContaining(id),
+    "share-spent: hog gets 429 since 22:38:41 UTC: its share ",
   ]);
 });
 
