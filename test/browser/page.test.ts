@@ -179,7 +179,7 @@ describe("the status page", () => {
 
   it("fits on a phone, in the dark, reaches every app, and can be used with the keyboard", async () => {
     const gateway = await startGateway({ settings: SETTINGS });
-    await ask(gateway, 2, "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10");
+    await ask(gateway, 2, "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10", "a".repeat(64));
     for (let at = 0; at < 20; at++) await ask(gateway, 1, "/areas?q=Nacka", `app-${at}`);
     const { page } = await open(gateway.adminUrl, {
       viewport: { width: 360, height: 740 },
