@@ -7,7 +7,7 @@ import { createLeapingClock } from "../support/stepping-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
-const SETTINGS = "apps: [{ id: web, weight: 3 }]";
+const SETTINGS = "apps: [{ id: web, weight: 3, perDay: 400 }]";
 /** A browser may take its time on a busy machine. */
 const PATIENCE_MS = 20_000;
 
@@ -92,7 +92,7 @@ describe("the status page", () => {
     await ask(gateway, 9, "/listings?areaId=76&limit=10");
     await ask(gateway, 1, "/listings?areaId=76&limit=10&offset=10", "feed");
     await ask(gateway, 2, "/listings?limit=900", "feed");
-    await shows(page, "#apps tbody tr", /^webweight 3is answered9/);
+    await shows(page, "#apps tbody tr", /^webweight 3is answered9.* left1399 left$/);
     await shows(page, "#apps tbody tr", /^feednot listedis answered12/);
     await shows(page, "#budget .window:nth-child(1)", /1h.*1[89] of 20 left.*1 back in 59 min/);
     await shows(page, "#tiles", /Needed no call9\d(\.\d)? %/);

@@ -46,8 +46,10 @@ function showApps({ apps, budget }) {
   button.hidden = apps.length <= FEW_APPS;
   show(button, isAll ? "Fewer" : `${apps.length - FEW_APPS} more`);
   const callsIn = (name) => (app) => {
-    const share = app.shares.find((one) => one.name === name);
-    return number(count(app.spent[name] ?? 0), share && `${count(share.remaining)} left`);
+    const length = app.shares.find((one) => one.name === name)?.windowSeconds;
+    // A share, or `perDay` for a window as long.
+    const left = app.shares.filter((one) => one.windowSeconds === length).map(({ remaining }) => remaining);
+    return number(count(app.spent[name] ?? 0), left.length > 0 && `${count(Math.min(...left))} left`);
   };
   const columns = [
     ["App", ({ app, isListed, weight }) => cell(app, isListed ? `weight ${weight}` : "not listed")],
