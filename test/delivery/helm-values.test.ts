@@ -67,17 +67,17 @@ it("the disk of a pod without a volume has a size, which must hold the settings'
   expect(refusal(minimalWith({ config }))).toMatch(/persistence\.size is 2Gi, but .*maxDiskBytes is 2GiB/);
 });
 
-it("traces may leave the pod, if there are any", () => {
-  const portsWith = (extraEnv: readonly object[], tracing = {}): unknown[] =>
-    find(render(minimalWith({ extraEnv, networkPolicy: { tracing } })), "NetworkPolicy", undefined)
-      .spec.egress.slice(2)
-      .flatMap(({ ports }: Anything) => ports.map(({ port }: Anything) => port));
-  const endpoint = (value: string): object => ({ name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value });
-  expect(portsWith([])).toEqual([]);
-  expect(portsWith([endpoint("https://collector.example/v1/traces")])).toEqual([443]);
-  expect(
-    portsWith([endpoint("http://collector:4319"), { name: "OTEL_TRACES_EXPORTER", value: "none" }]),
-  ).toEqual([]);
-  expect(portsWith([{ name: "OTEL_TRACES_EXPORTER", value: "otlp" }])).toEqual([4318]);
-  expect(portsWith([], { ports: [4444] })).toEqual([4444]);
+it("calls may leave the pod, also by a proxy, and so may traces, if there are any", () => {
+  const portsWith = (env: Readonly<Record<string, string>>, tracing = {}): unknown[] => {
+    const extraEnv = Object.entries(env).map(([name, value]) => ({ name, value }));
+    const { spec } = find(render(minimalWith({ extraEnv, networkPolicy: { tracing } })), "NetworkPolicy");
+    return spec.egress.slice(1).flatMap(({ ports }: Anything) => ports.map(({ port }: Anything) => port));
+  };
+  const ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+  expect(portsWith({})).toEqual([443]);
+  expect(portsWith({ https_proxy: "http://user:pass^word@proxy.example:3128" })).toEqual([443, 3128]);
+  expect(portsWith({ [ENDPOINT]: "https://collector.example/v1/traces" })).toEqual([443, 443]);
+  expect(portsWith({ [ENDPOINT]: "http://collector:4319", OTEL_TRACES_EXPORTER: "none" })).toEqual([443]);
+  expect(portsWith({ OTEL_TRACES_EXPORTER: "otlp" })).toEqual([443, 4318]);
+  expect(portsWith({}, { ports: [4444] })).toEqual([443, 4444]);
 });

@@ -115,6 +115,7 @@ describe("an install", () => {
 
   it.each(Object.entries(MISTAKES))("is refused with values %s", (_, mistakes) => {
     const message = refusal(mistakes.map(({ values }) => values).reduce(overlaid, minimalWith({})));
+    expect(message).not.toContain("not-a-password");
     for (const { what, says } of mistakes)
       expect([what, message]).toEqual([what, expect.stringMatching(says)]);
   });
@@ -143,8 +144,9 @@ describe("an install", () => {
       "kubectl --namespace apps get secret gw-property-gateway-admin-token --output jsonpath='{.data.admin-token}'",
     );
     expect(notes(valuesOf("full"))).toMatch(/get secret operators --output jsonpath='\{\.data\.token\}'/);
-    const own = minimalWith({ config: { admin: { tokenFile: "/vault/token" } } });
+    const own = minimalWith({ config: { server: TLS, admin: { ...TLS, tokenFile: "/vault/token" } } });
     expect(notes(own)).not.toMatch(/needs a token/);
+    expect(notes(own)).toMatch(/ https:\/\/gw-property-gateway\.apps:80\n[^]* curl --insecure https:/);
     expect(ownSecrets(render(own))).toEqual({});
   });
 });
@@ -171,8 +173,7 @@ it.each(VALUE_FILES)(
   (name) => {
     const env = containerEnvironment(render(valuesOf(name)), EXISTING);
     const { upstream } = openSettings({ env }).first.config;
-    const isOwnKey = name === "no-redis";
-    expect(upstream.privateKey.reveal()).toBe(isOwnKey ? "not-a-real-key" : CALLER.privateKey);
+    expect(upstream.privateKey.reveal()).toBe(name === "no-redis" ? "not-a-real-key" : CALLER.privateKey);
   },
 );
 

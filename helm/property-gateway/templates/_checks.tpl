@@ -54,6 +54,9 @@
 {{- $faults = append $faults (printf "%s.existingSecret and %s.value are both set: expected one" $name $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if not (regexMatch "^(https?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?\\s*)?$" .Values.upstreamProxy.value) -}}
+{{- $faults = append $faults "upstreamProxy.value is not an address such as http://user:password@proxy.example:3128, with special characters in user and password percent-encoded" -}}
+{{- end -}}
 {{- if and (dig "upstream" "privateKeyFile" "" $config) (or .Values.privateKey.existingSecret .Values.privateKey.value) -}}
 {{- $faults = append $faults "config.upstream.privateKeyFile and privateKey are both set: expected one" -}}
 {{- end -}}
@@ -69,8 +72,8 @@
 {{- if and .existingSecret .url -}}
 {{- $faults = append $faults "redis.existingSecret and redis.url are both set: expected one" -}}
 {{- end -}}
-{{- if not (regexMatch "^(rediss?://[^ ]+)?$" .url) -}}
-{{- $faults = append $faults "redis.url is not an address such as redis://user:password@redis.example:6379" -}}
+{{- if not (regexMatch "^(rediss?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?[0-9]*\\s*)?$" .url) -}}
+{{- $faults = append $faults "redis.url is not an address such as redis://user:password@redis.example:6379, with special characters in user and password percent-encoded" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq $mode "sentinel") (not (and $sentinel.master $sentinel.nodes)) -}}

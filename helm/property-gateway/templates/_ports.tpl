@@ -1,14 +1,20 @@
 {{/* The ports that the egress rules allow, each as a list in YAML. */}}
 
+{{/* Not with urlParse: its error shows the URL, also the password in it. */}}
 {{- define "property-gateway.portOfUrl" -}}
-{{- $port := regexFind ":[0-9]+$" (urlParse . | dig "host" "") | trimPrefix ":" -}}
-{{- $port | default (ternary 443 80 (hasPrefix "https:" .)) -}}
+{{- $host := regexReplaceAll "^[a-z]+://(.*@)?([^/?#]*).*$" (trim .) "${2}" -}}
+{{- $usual := get (dict "https" 443 "redis" 6379 "rediss" 6379) (splitList ":" . | first) | default 80 -}}
+{{- regexFind ":[0-9]+$" $host | trimPrefix ":" | default (toString $usual) -}}
 {{- end -}}
 
 {{- define "property-gateway.upstreamPorts" -}}
 {{- $upstream := (include "property-gateway.config" . | fromYaml).upstream -}}
+{{- $urls := list $upstream.url $upstream.imageUrl .Values.upstreamProxy.value -}}
+{{- range .Values.extraEnv -}}
+{{- $urls = append $urls (has (upper .name) (list "HTTPS_PROXY" "HTTP_PROXY") | ternary .value "") -}}
+{{- end -}}
 {{- $ports := list -}}
-{{- range compact (list $upstream.url $upstream.imageUrl .Values.upstreamProxy.value) -}}
+{{- range compact $urls -}}
 {{- $ports = append $ports (include "property-gateway.portOfUrl" . | int) -}}
 {{- end -}}
 {{- .Values.networkPolicy.upstream.ports | default (uniq $ports) | default (list 443) | toYaml -}}
@@ -22,8 +28,7 @@
 {{- range $named -}}
 {{- $ports = append $ports (splitList ":" . | last | int) -}}
 {{- end -}}
-{{- $url := regexFind ":[0-9]+$" (urlParse .Values.redis.url | dig "host" "") | trimPrefix ":" -}}
-{{- $ports = append $ports ($url | default "6379" | int) -}}
+{{- $ports = append $ports (include "property-gateway.portOfUrl" (.Values.redis.url | default "redis:") | int) -}}
 {{- .Values.networkPolicy.redis.ports | default (uniq $ports) | toYaml -}}
 {{- end -}}
 
