@@ -131,7 +131,7 @@ function windowsIn({ budget }: Facts) {
   return ORIGINS.flatMap((origin) =>
     budget[origin].windows.map((window) => {
       const { name, limit, spent, remaining, heldBack, emptyInMs, comesBack } = window;
-      const [next] = comesBack;
+      const waitMs = remaining >= 1 ? 0 : (comesBack[0]?.inMs ?? 0);
       const values = {
         budget: origin === "images" ? "image budget" : "budget",
         window: name,
@@ -139,10 +139,10 @@ function windowsIn({ budget }: Facts) {
         limit: count(limit),
         remaining: count(remaining),
         held: heldBack >= 1 ? `, ${count(heldBack)} kept for other processes` : "",
-        next: remaining >= 1 || next === undefined ? "" : ` The next call is free in ${soon(next.inMs)}.`,
+        next: waitMs === 0 ? "" : ` The next call is free in ${soon(waitMs)}.`,
         in: duration(emptyInMs ?? 0),
       };
-      return { ...window, origin, key: `${origin} ${name}`, isExceeded: spent >= limit + 1, values };
+      return { ...window, origin, key: `${origin} ${name}`, isExceeded: spent >= limit + 1, waitMs, values };
     }),
   );
 }
@@ -154,9 +154,10 @@ function budgetSpent(now: Situation): Case[] {
       ({ what, resource }) =>
         what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images"),
     );
+    // Of several spent windows, the last one that has a call again.
     const [tightest] = windowsIn(now)
       .filter((window) => window.origin === origin)
-      .sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
+      .sort((a, b) => b.waitMs - a.waitMs || a.remaining / a.limit - b.remaining / b.limit);
     return hurt.length === 0 ? [] : [{ ...tightest, key: origin, hurt }];
   });
 }

@@ -25,14 +25,8 @@ const apiWith = (fields: Parameters<typeof originWith>[0]): Facts["budget"] => (
 });
 const outage = (what: string, cause: string, since = SINCE) => ({ what, cause, meanwhile: "", since });
 const SPENT = { ...WINDOW, spent: 60, remaining: 0 };
-const failed = {
-  calls: 1,
-  failed: 1,
-  meanMs: null,
-  lastAnswerAt: null,
-  lastFailureAt: AT,
-  failingSince: SINCE,
-};
+const SOON = { ...SPENT, comesBack: [{ calls: 1, inMs: 2_000 }] };
+const failed = { calls: 1, failed: 1, meanMs: 9, lastAnswerAt: null, lastFailureAt: AT, failingSince: SINCE };
 
 /** The sentence that some facts lead to. */
 const CASES: Readonly<Record<string, Partial<Facts>>> = {
@@ -106,7 +100,7 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
     },
   "web gets 503 since 22:38:41 UTC: the budget of 1d is not enough (996 of 1,000 calls spent, 4 kept for other processes). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
     {
-      budget: apiWith({ windows: [WINDOW, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
+      budget: apiWith({ windows: [SOON, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
       problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
     },
   "No app is refused so far, but the budget of 1m has no call left (60 of 60 calls spent). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
