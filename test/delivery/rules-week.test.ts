@@ -9,9 +9,9 @@ it("a morning with an update fires no alert", () => {
 });
 
 /** Every miss ends like this. */
-function failing(status: number, problem: string): (scraped: Scraped) => void {
+function failing(status: number, problem: string, outcome = "failed"): (scraped: Scraped) => void {
   return (scraped) => {
-    scraped.add(requestsOf("web", "failed", status), scraped.misses);
+    scraped.add(requestsOf("web", outcome, status), scraped.misses);
     scraped.add(`gateway_problems_total{problem="${problem}", status="${status}"}`, scraped.misses);
     scraped.add(callsWith("200"), -scraped.misses);
   };
@@ -28,14 +28,19 @@ const FAULTS: Readonly<Record<string, readonly [(scraped: Scraped) => void, read
   ],
   "the API answers 503": [
     (scraped) => {
-      failing(503, "upstream-unavailable")(scraped);
+      // Once the circuit is open, it refuses the calls.
+      failing(503, "upstream-unavailable", "refused")(scraped);
+      scraped.add('gateway_refused_total{app="web", reason="cool-off"}', scraped.misses);
       scraped.add(callsWith("503"), 2);
       scraped.set('gateway_circuit_state{circuit="api/all"}', 2);
     },
     ["GatewayErrors", "GatewayUpstreamDown"],
   ],
   "a hog spends the budget, and 70 % of all requests are refused": [
-    (scraped) => scraped.add(requestsOf("web", "refused", 429), 2 * scraped.requests),
+    (scraped) => {
+      scraped.add(requestsOf("web", "refused", 429), 2 * scraped.requests);
+      scraped.add('gateway_refused_total{app="web", reason="share"}', 2 * scraped.requests);
+    },
     ["GatewayRefusing"],
   ],
   "DATA_DIR cannot be written": [
