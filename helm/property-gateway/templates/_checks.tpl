@@ -57,8 +57,15 @@
 {{- if not (regexMatch "^(https?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?\\s*)?$" .Values.upstreamProxy.value) -}}
 {{- $faults = append $faults "upstreamProxy.value is not an address such as http://user:password@proxy.example:3128, with special characters in user and password percent-encoded" -}}
 {{- end -}}
-{{- if and (dig "upstream" "privateKeyFile" "" $config) (or .Values.privateKey.existingSecret .Values.privateKey.value) -}}
-{{- $faults = append $faults "config.upstream.privateKeyFile and privateKey are both set: expected one" -}}
+{{- range $path, $name := dict "upstream.privateKeyFile" "privateKey" "admin.tokenFile" "adminToken"
+  "redis.passwordFile" "redis.auth" "redis.sentinel.passwordFile" "redis.sentinelAuth" -}}
+{{- $part := $config -}}
+{{- range splitList "." $path -}}
+{{- $part = kindIs "map" $part | ternary (get ($part | default dict) .) "" -}}
+{{- end -}}
+{{- if and $part (include "property-gateway.isGiven" (get $secrets $name)) -}}
+{{- $faults = append $faults (printf "config.%s and %s are both set: expected one" $path $name) -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}
