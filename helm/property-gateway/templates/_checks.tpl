@@ -54,7 +54,7 @@
 {{- $faults = append $faults (printf "%s.existingSecret and %s.value are both set: expected one" $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- if not (regexMatch "^(https?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?\\s*)?$" .Values.upstreamProxy.value) -}}
+{{- if not (regexMatch "^(https?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?\\s*)?$" (.Values.upstreamProxy.value | default "")) -}}
 {{- $faults = append $faults "upstreamProxy.value is not an address such as http://user:password@proxy.example:3128, with special characters in user and password percent-encoded" -}}
 {{- end -}}
 {{- range $path, $name := dict "upstream.privateKeyFile" "privateKey" "admin.tokenFile" "adminToken"
@@ -79,7 +79,7 @@
 {{- if and .existingSecret .url -}}
 {{- $faults = append $faults "redis.existingSecret and redis.url are both set: expected one" -}}
 {{- end -}}
-{{- if not (regexMatch "^(rediss?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?[0-9]*\\s*)?$" .url) -}}
+{{- if not (regexMatch "^(rediss?://([^\\s/?#%]|%[0-9A-Fa-f]{2})+/?[0-9]*\\s*)?$" (.url | default "")) -}}
 {{- $faults = append $faults "redis.url is not an address such as redis://user:password@redis.example:6379, with special characters in user and password percent-encoded" -}}
 {{- end -}}
 {{- end -}}
