@@ -151,11 +151,10 @@ const DEFAULT_RETRY_AFTER_MS = 5_000;
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
 /** What the headers of an answer say about caching it. */
-function headOf({ headers, headAt }: RawAnswer, { sentAt, now }: Asked) {
-  return {
-    validators: validatorsIn(headers, now),
-    caching: cachingHeadersIn(headers, headAt - sentAt, now),
-  };
+function headOf({ headers, headAt }: RawAnswer, { sentAt, now, query }: Asked) {
+  // A CDN may keep a picture for weeks, and it is still the right one.
+  const kept = query.resource === "images" ? { ...headers, age: undefined } : headers;
+  return { validators: validatorsIn(headers, now), caching: cachingHeadersIn(kept, headAt - sentAt, now) };
 }
 
 /** The entity tag of a 304 must be the one in the condition (RFC 9111, section 4.3.4). */

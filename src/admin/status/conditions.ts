@@ -147,17 +147,20 @@ function windowsIn({ budget }: Facts) {
   );
 }
 
-/** Requests were refused in the last minute, because a window was spent. */
-function budgetSpent(now: Situation): Case[] {
+/**
+ * Requests were refused in the last minute, because a window was spent. If each window has half of its calls, the calls waited
+ * for others to end.
+ */
+function budgetSpent(now: Situation, hasCalls: boolean): Case[] {
   return ORIGINS.flatMap((origin) => {
-    const hurt = now.explain(
-      ({ what, resource }) =>
-        what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images"),
-    );
     // Of several spent windows, the last one that has a call again.
     const [tightest] = windowsIn(now)
       .filter((window) => window.origin === origin)
       .sort((a, b) => b.waitMs - a.waitMs || a.remaining / a.limit - b.remaining / b.limit);
+    if (tightest === undefined || tightest.remaining >= tightest.limit / 2 !== hasCalls) return [];
+    const isCaused = ({ what, resource }: Harm): boolean =>
+      what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images");
+    const hurt = now.explain(isCaused);
     return hurt.length === 0 ? [] : [{ ...tightest, key: origin, hurt }];
   });
 }
@@ -246,7 +249,8 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   joining,
   "day-spent": daySpent,
   "share-spent": shareSpent,
-  "budget-spent": budgetSpent,
+  "calls-in-flight": (now) => budgetSpent(now, true),
+  "budget-spent": (now) => budgetSpent(now, false),
   errors: unexplained,
   // The ledger is in the same file.
   "answers-not-stored": (now) =>

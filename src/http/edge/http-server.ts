@@ -108,11 +108,8 @@ function createListener(
     ),
   );
   const { isOneTooMany, reset } = limitConnections(server, limits.maxConnections, clock.now, onFull);
-  limitSocketBuffers(server, clock.after, (closed) =>
-    warn("Callers read too slowly: connections with the most unread bytes were closed.", {
-      connections: closed,
-    }),
-  );
+  const onSlow = "Callers read too slowly: connections with the most unread bytes were closed.";
+  limitSocketBuffers(server, clock.after, (connections) => warn(onSlow, { connections }));
   const watchUnsent = limitUnsent(limits.writeTimeoutMs, reset);
   const handle = limitPipelining((message, response) => {
     serve(message, response);

@@ -103,6 +103,11 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       budget: apiWith({ windows: [SOON, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
       problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
     },
+  "web gets 503 since 22:38:41 UTC: calls wait too long for others to end, although the budget has calls left (50 of 60 in 1m). If the API is not slower than usual, raise budget.concurrency.":
+    {
+      budget: apiWith({ windows: [WINDOW] }),
+      problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
+    },
   "No app is refused so far, but the budget of 1m has no call left (60 of 60 calls spent). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
     { budget: apiWith({ windows: [SPENT] }) },
   "All apps will run out of calls in about 45 min at this rate: 50 of 60 are left in the budget of 1m. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
