@@ -1,4 +1,5 @@
 import dns from "node:dns";
+import { readFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import net, { type Socket } from "node:net";
@@ -104,6 +105,17 @@ it("over TLS, a call finds the address that answers, and a dropped call does not
   const fetch = fetching(createFakeClock(), createAgent(baseUrl, { ca: authority.cert, proxy: NO_PROXY }));
   expect(await outcomeOf(fetch(baseUrl))).toBe("reset");
   expect(await outcomeOf(fetch(baseUrl))).toMatchObject({ status: 200 });
+});
+
+it.runIf(process.platform === "linux")("over TLS, the kernel keeps an idle connection alive", async () => {
+  const authority = createAuthority();
+  const server = https.createServer(authority.issue(), (_request, response) => void response.end("{}"));
+  const port = await serve(server);
+  const agent = createAgent("https:", { ca: authority.cert, proxy: NO_PROXY });
+  await fetching(createFakeClock(), agent)(`https://127.0.0.1:${port}`);
+  // Linux' table of connections: the remote port, ESTABLISHED, nothing unsent or unread, and the timer of keep-alive.
+  const row = new RegExp(`:${port.toString(16).padStart(4, "0")} 01 0{8}:0{8} 02:`, "i");
+  await expect.poll(() => readFileSync("/proc/net/tcp", "latin1")).toMatch(row);
 });
 
 it("an upstream that sends too much is cut off, with and without a Content-Length", async () => {
