@@ -57,8 +57,8 @@ export class Calls {
   readonly admission: Admission;
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
   #closedBecause: Problem | undefined;
-  /** Jobs that have not started. */
-  #jobs = 0;
+  /** A job will choose a call. There is one at most, because each call that departs starts the next job. */
+  #hasJob = false;
   /** Jobs choose one after the other. */
   #choosing: Promise<unknown> = Promise.resolve();
   #cancelNext = (): void => undefined;
@@ -221,8 +221,9 @@ export class Calls {
       this.#isStarting = false;
       if (this.#closedBecause !== undefined) return;
       this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
-      const most = this.#isBlocked() ? 0 : Math.min(this.#options.config().concurrency, this.#waiting.size);
-      for (; this.#jobs < most; this.#jobs++) void this.#bottleneck.schedule(() => this.#job());
+      const isWanted = !this.#isBlocked() && this.#waiting.size > 0;
+      if (isWanted && !this.#hasJob) void this.#bottleneck.schedule(() => this.#job());
+      this.#hasJob ||= isWanted;
       this.#wake();
     });
   }
@@ -256,7 +257,6 @@ export class Calls {
 
   /** Chooses the call that goes next, and lasts as long as this call. */
   async #job(): Promise<void> {
-    this.#jobs--;
     const chosen = this.#choosing.then(() => this.#departNext());
     this.#choosing = chosen.catch(() => undefined);
     const call = await chosen;
@@ -268,6 +268,7 @@ export class Calls {
 
   /** Sends the next call, if one gets a permit. */
   async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
+    this.#hasJob = false;
     const { limiter, circuits } = this.#options;
     /** Apps that may send nothing now, although others may. */
     const refused = new Set<string>();

@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import type { News } from "../../../src/ratelimit/limiter.ts";
+import type { Limiter, News } from "../../../src/ratelimit/limiter.ts";
 import { ANSWERED, createScene, fakeTime, listedWith, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createFakeLimiters } from "../../support/limiters.ts";
@@ -24,6 +24,15 @@ const LIMITS = [
   { limit: 5, windowMs: 10 * SECOND },
   { limit: 12, windowMs: MINUTE },
 ];
+
+/** @param change replaces methods of the limiter */
+function sceneWith(change: (limiter: Limiter) => Partial<Limiter>, options: object = {}) {
+  const clock = fakeTime();
+  const limiters = createFakeLimiters({ windows: LIMITS, clock });
+  const limiter = limiters.join();
+  const join = (): Limiter => ({ ...limiter, ...change(limiter) });
+  return createScene({ clock, windows: LIMITS, ...options, limiters: { ...limiters, join } });
+}
 
 it("keeps every window, answers every caller by its deadline, and loses no permit", async () => {
   const clock = fakeTime();
@@ -66,15 +75,13 @@ it("keeps every window, answers every caller by its deadline, and loses no permi
 }, 60_000);
 
 it("a caller that hangs up while its call gets its permit never costs a call", async () => {
-  const clock = fakeTime();
-  const limiters = createFakeLimiters({ windows: LIMITS, clock });
-  const limiter = limiters.join();
   const hangUp = new AbortController();
-  const acquire: typeof limiter.acquire = (request) => limiter.acquire(request).finally(() => hangUp.abort());
-  const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, acquire }) } });
-  const call = scene.call("app", {}, { abandoned: hangUp.signal });
+  const { call, clock, limiters } = sceneWith(({ acquire }) => ({
+    acquire: (request) => acquire(request).finally(() => hangUp.abort()),
+  }));
+  const abandoned = call("app", {}, { abandoned: hangUp.signal });
   await clock.advance(SECOND);
-  expect([hangUp.signal.aborted, call.hasStarted(), limiters.sends]).toEqual([true, false, []]);
+  expect([hangUp.signal.aborted, abandoned.hasStarted(), limiters.sends]).toEqual([true, false, []]);
 });
 
 it("a call that is refused because its time is up leaves its place to the next one", async () => {
@@ -106,16 +113,13 @@ it.each([
 });
 
 it("a call that can go at once is not told to the other replicas, which know it as spent a moment later", async () => {
-  const clock = fakeTime();
-  const limiters = createFakeLimiters({ windows: LIMITS, clock });
   const told: string[] = [];
   const announce = (news: readonly News[]) => void told.push(...news.map(([what]) => what));
-  const join = () => ({ ...limiters.join(), announce });
-  const scene = createScene({ windows: LIMITS, clock, replicas: 2, limiters: { ...limiters, join } });
+  const scene = sceneWith(() => ({ announce }), { replicas: 2 });
   for (let index = 0; index < 5; index++) await scene.ask({ query: `q${index}` });
   expect(new Set(told)).toEqual(new Set(["asked"]));
   scene.call("app", { query: "one too many" });
-  await clock.advance(SECOND);
+  await scene.clock.advance(SECOND);
   expect(told).toContain("interactive");
 });
 
@@ -185,21 +189,31 @@ it.each([
   { when: "from a change of the settings on", isChanged: true, withinMs: 100 },
   { when: "after half a second, whatever instant it named,", isChanged: false, withinMs: SECOND },
 ])("$when the limiter is asked again", async ({ isChanged, withinMs }) => {
-  const clock = fakeTime();
-  const limiters = createFakeLimiters({ windows: LIMITS, clock });
-  const limiter = limiters.join();
   let isSpent = true;
-  const acquire: typeof limiter.acquire = async (request) =>
-    isSpent
-      ? { kind: "wait", until: clock.monotonic() + 24 * 60 * MINUTE, reason: "budget" }
-      : await limiter.acquire(request);
-  const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, acquire }) } });
+  const { budget, config, call, clock, limiters } = sceneWith(({ acquire }) => ({
+    acquire: async (request) =>
+      isSpent ? { kind: "wait", until: Infinity, reason: "budget" } : await acquire(request),
+  }));
   const waiting = waitingOf({ deadlineAt: clock.now() + MINUTE });
-  scene.call("app", {}, waiting);
+  call("app", {}, waiting);
   await clock.advance(SECOND);
   isSpent = false;
-  if (isChanged) scene.budget.configure(scene.config);
-  const next = scene.call("app", { query: "next" }, waiting);
+  if (isChanged) budget.configure(config);
+  const next = call("app", { query: "next" }, waiting);
   await clock.advance(withinMs);
   expect([limiters.sends.length, next.hasStarted()]).toEqual([2, true]);
+});
+
+it("looks twice a second at calls that wait, also if many calls may be in flight", async () => {
+  let looks = 0;
+  const { call, clock } = sceneWith(({ state }) => ({ state: () => (looks++, state()) }), {
+    concurrency: 50,
+  });
+  const waiting = waitingOf({ deadlineAt: clock.now() + MINUTE });
+  for (let index = 0; index < 20; index++) call("app", { query: `q${index}` }, waiting).answer();
+  await clock.advance(SECOND);
+  looks = 0;
+  await clock.advance(5 * SECOND);
+  // Each time, it looks for calls to refuse, and for one to send.
+  expect(looks).toBe(20);
 });

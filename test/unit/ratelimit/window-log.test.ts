@@ -22,13 +22,10 @@ it("counts the same calls as a plain list, and returns when each leaves the wind
         const log = new WindowLog();
         const plain = new Map<string, { app: string; at: number }>();
         for (const { id, app, at, isDropped } of all) {
-          if (isDropped) {
-            log.drop(id);
-            plain.delete(id);
-          } else {
-            log.enter(id, at, app);
-            plain.set(id, { app, at });
-          }
+          if (isDropped) log.drop(id);
+          else log.enter(id, at, app);
+          plain.delete(id);
+          if (!isDropped) plain.set(id, { app, at });
         }
         const within = [...plain.values()]
           .filter(({ at }) => at > now - windowMs)
