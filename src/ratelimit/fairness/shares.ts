@@ -50,7 +50,9 @@ const STEPS = 50;
 export const ROUNDING = 1e-6;
 
 /** @param inFlight the calls in flight of this process, as a window */
-export function situationOf(facts: Facts, inFlight: WindowState): Situation {
+export function situationOf(all: Facts, inFlight: WindowState): Situation {
+  // An app that has spent its `perDay` needs nothing, however much it asks.
+  const facts = { ...all, asked: new Map([...all.asked].filter(([app]) => dayFreeAt(app, all) <= all.now)) };
   const windows = facts.state.windows.map((window) => new Shares(facts, window));
   const flights = new Shares(facts, inFlight);
   const byLength = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
@@ -209,12 +211,14 @@ class Shares {
 
   #needOf(app: string): number {
     const share = this.of(app);
-    const { apps, asked } = this.#facts;
+    const { apps, asked, state } = this.#facts;
     const least = apps.isListed(app) ? share * LEAST_NEED : 0;
     const likely = this.isLong
       ? Math.max(this.usedBy(app) * GROWTH, least)
       : (Math.max(0, (asked.get(app) ?? 0) - ONE_CALL) * this.window.windowMs) / ASKED_MS;
-    return Math.min(share, likely);
+    const perDay = apps.perDayOf(app) ?? Number.POSITIVE_INFINITY;
+    const allowed = perDay * Math.max(1, this.window.windowMs / DAY_MS) - (state.today.get(app)?.spent ?? 0);
+    return Math.min(share, likely, this.usedBy(app) + allowed);
   }
 
   /** Permits of a long window that unlisted ids leave free for the listed apps. */
@@ -279,7 +283,7 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
 }
 
 /** When an app's `perDay` allows its next call. */
-export function dayFreeAt(app: string, { state, apps, now }: Situation): number {
+export function dayFreeAt(app: string, { state, apps, now }: Facts): number {
   const [today, perDay] = [state.today.get(app), apps.perDayOf(app)];
   return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
 }

@@ -133,12 +133,24 @@ it("apps that wait for the end of other calls take turns by weight", async () =>
   expect(listed.map(({ id }) => first.filter((app) => app === id).length)).toEqual([40, 20, 10]);
 });
 
+const [DAY, EQUAL] = [24 * 60 * MINUTE, { web: 1, hog: 1 }];
+
 it.each([
-  { what: "a quarter of its share for a listed app", weights: { web: 1, hog: 1 }, used: 0 },
-  { what: "as much as it used for an app that is not listed", weights: {}, used: 10 },
-])("an app leaves of a long window $what", async ({ weights, used }) => {
-  const listed = listedWith(weights);
-  const scene = createScene({ listed, windows: [{ limit: 80, windowMs: 24 * 60 * MINUTE }] });
+  { what: "a quarter of its share to a listed app", windowMs: DAY, weights: EQUAL, got: [0, 70, 10] },
+  { what: "no more than its perDay to it", windowMs: DAY, weights: EQUAL, perDay: 4, got: [0, 76, 4] },
+  { what: "as much as it used to an unlisted app", windowMs: DAY, weights: {}, used: 10, got: [10, 60, 10] },
+  // A tenth of a short window is free for any app.
+  {
+    what: "nothing if its perDay is spent",
+    windowMs: MINUTE,
+    weights: EQUAL,
+    perDay: 4,
+    used: 20,
+    got: [4, 68, 0],
+  },
+])("an app leaves $what", async ({ weights, perDay = null, used = 0, windowMs, got }) => {
+  const listed = listedWith(weights).map((app) => ({ ...app, perDay: app.id === "web" ? perDay : null }));
+  const scene = createScene({ listed, windows: [{ limit: 80, windowMs }] });
   const waiting = waitingOf({ deadlineAt: scene.clock.now() + SECOND });
   const answered = async (app: string, asked: number): Promise<number> => {
     const before = scene.departed.length;
@@ -146,9 +158,7 @@ it.each([
       await scene.ask({ app, query: `q${before + index}`, waiting: { ...waiting, apps: () => [app] } });
     return scene.departed.length - before;
   };
-  expect(await answered("web", used)).toBe(used);
-  expect(await answered("hog", 80)).toBe(70 - used);
-  expect(await answered("web", 20)).toBe(10);
+  expect([await answered("web", used), await answered("hog", 80), await answered("web", 20)]).toEqual(got);
 });
 
 it("a caller that comes back much too early is treated like any other", async () => {
