@@ -92,6 +92,16 @@ it("limiters share a limit but for their own purses, and a slot that is given ba
   expect(next.limiter.state().windows[0]).toMatchObject({ remaining: 100 });
 });
 
+it("a reload adds a longer window, in which more calls of own purses count than it allows", async () => {
+  const windows = [{ name: "1m", limit: 600, windowMs: 60_000 }];
+  const { limiter } = join(await redisForTest(), { windows, replicas: 1 });
+  await isShared(limiter);
+  for (let call = 0; call < 60; call++) expect(await take(limiter)).toBe("permit");
+  const added = { name: "1h", limit: 50, windowMs: 3_600_000 };
+  limiter.configure({ windows: [...windows, added], perDay: new Map(), arrivalMs: 1_000 });
+  expect(await takeAll(limiter)).toBe(0);
+});
+
 it("a replica that stops reports all calls of its purse, however many", async () => {
   const server = await redisForTest();
   const { limiter } = join(server, { windows: [{ name: "1m", limit: 12_000, windowMs: 60_000 }] });

@@ -70,7 +70,11 @@ end
 
 -- [3] Slots may be of another size than this process wants. The larger size counts.
 local function isSizeWanted() return state.purses and state.purses.name == request.purses.name end
-local function ownTotal(purses, ms) return purses and purses.replicas * (purses.own[int(ms)] or 0) or 0 end
+-- Before a window was added, no size bounded the calls of own purses in it. So they count themselves.
+local function ownTotal(purses, ms)
+  local size = purses and purses.own[int(ms)]
+  return size and purses.replicas * size or count(OWN, ms)
+end
 local function sharedLimit(w)
   return w.limit - math.max(ownTotal(request.purses, w.windowMs), ownTotal(state.purses, w.windowMs))
 end
@@ -158,7 +162,8 @@ local function resize()
     if slot.holder then return false end
   end
   for _, w in ipairs(windows) do
-    if count(OWN, w.windowMs) > room(w) then return false end
+    local ms = w.windowMs
+    if spent(ms) + count(OWN, ms) > w.limit - ownTotal(request.purses, ms) then return false end
   end
   for _, w in ipairs(windows) do owe(w.windowMs, owed(w.windowMs) + count(OWN, w.windowMs)) end
   redis.call('DEL', OWN)

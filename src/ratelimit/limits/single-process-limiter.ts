@@ -14,7 +14,7 @@ import {
   type PermitRequest,
 } from "../limiter.ts";
 import { dayOf, daysOf, keptMs, laterOf, PurseInMemory, repeated, type Wait } from "./purse-in-memory.ts";
-import { type PurseWindow, sendByOf } from "./purse-sizes.ts";
+import { type PurseWindow, ROUNDING_MS, sendByOf } from "./purse-sizes.ts";
 
 export interface SingleProcessLimiterOptions {
   readonly origin: OriginName;
@@ -25,8 +25,6 @@ export interface SingleProcessLimiterOptions {
   readonly process: string;
 }
 
-/** Clocks are cut to whole milliseconds. */
-const ROUNDING_MS = 1;
 /** Longer windows count what is recorded: to close them would stop the gateway for too long. */
 const LONGEST_SHORT_WINDOW_MS = 3_600_000;
 
