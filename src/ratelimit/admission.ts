@@ -7,7 +7,7 @@ import { Promises, type WaitingCall } from "./fairness/promises.ts";
 import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fairness/shares.ts";
 import { NO_CALLS, type Permit, type WindowState } from "./limiter.ts";
 import type { PartOptions } from "./origin-budget.ts";
-import { type Expectation, refusalOf } from "./refusals.ts";
+import { type Expectation, refusalOf, retryAfterSeconds } from "./refusals.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "./throttled.ts";
 
 interface AdmissionOptions extends PartOptions {
@@ -101,7 +101,7 @@ export class Admission {
 
   /** The problem of a caller whose deadline passes while the call waits. */
   late(request: UpstreamRequest, caller: AppCall): Problem {
-    const { apps, observer, fraction, config } = this.#options;
+    const { apps, observer, fraction, config, waiting } = this.#options;
     const { app, priority } = caller;
     // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
     if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
@@ -110,7 +110,10 @@ export class Admission {
     const why: Expectation =
       config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], false);
     const { code, details } = refusalOf(why, app, fraction());
-    return new Problem(code, { ...details, late: true });
+    // The calls that wait need this long to be answered, with so many at a time in flight.
+    const answeredMs = (waiting.size * this.#latencyMs) / config().concurrency;
+    const seconds = Math.max(details.retryAfterSeconds ?? 0, retryAfterSeconds(answeredMs));
+    return new Problem(code, { ...details, late: true, retryAfterSeconds: seconds });
   }
 
   /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */

@@ -123,6 +123,16 @@ it("a call that can go at once is not told to the other replicas, which know it 
   expect(told).toContain("interactive");
 });
 
+it("a caller that waited in vain for the end of other calls comes back when those that wait are answered", async () => {
+  const scene = createScene({ concurrency: 2 });
+  for (let index = 0; index < 100; index++) await scene.ask({}, { durationMs: 3 * SECOND });
+  const waiting = waitingOf({ deadlineAt: scene.clock.now() + 10 * SECOND });
+  const calls = Array.from({ length: 22 }, (_, index) => scene.call("app", { query: `q${index}` }, waiting));
+  await scene.clock.advance(11 * SECOND);
+  // 20 calls wait. Two are answered every three seconds.
+  expect(await calls[2]?.result).toMatchObject({ details: { retryAfterSeconds: 30 } });
+});
+
 it("apps that wait for the end of other calls take turns by weight", async () => {
   const listed = listedWith({ a: 4, b: 2, c: 1 });
   const scene = createScene({ listed, concurrency: 1 });
