@@ -57,10 +57,8 @@ export class Calls {
   readonly admission: Admission;
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
   #closedBecause: Problem | undefined;
-  /** A job will choose a call. There is one at most, because each call that departs starts the next job. */
+  /** A job is to choose a call, or is choosing. There is one at most, and each call that departs starts the next one. */
   #hasJob = false;
-  /** Jobs choose one after the other. */
-  #choosing: Promise<unknown> = Promise.resolve();
   #cancelNext = (): void => undefined;
   /** Jobs start as soon as the present step has ended. */
   #isStarting = false;
@@ -257,9 +255,7 @@ export class Calls {
 
   /** Chooses the call that goes next, and lasts as long as this call. */
   async #job(): Promise<void> {
-    const chosen = this.#choosing.then(() => this.#departNext());
-    this.#choosing = chosen.catch(() => undefined);
-    const call = await chosen;
+    const call = await this.#departNext().finally(() => (this.#hasJob = false));
     if (call === undefined) return this.#wake();
     this.#startJobs();
     await call.ended;
@@ -268,7 +264,6 @@ export class Calls {
 
   /** Sends the next call, if one gets a permit. */
   async #departNext(): Promise<{ readonly ended: Promise<unknown> } | undefined> {
-    this.#hasJob = false;
     const { limiter, circuits } = this.#options;
     /** Apps that may send nothing now, although others may. */
     const refused = new Set<string>();

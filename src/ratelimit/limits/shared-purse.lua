@@ -72,8 +72,7 @@ end
 local function isSizeWanted() return state.purses and state.purses.name == request.purses.name end
 -- Before a window was added, no size bounded the calls of own purses in it. So they count themselves.
 local function ownTotal(purses, ms)
-  local size = purses and purses.own[int(ms)]
-  return size and purses.replicas * size or count(OWN, ms)
+  return purses and purses.own[int(ms)] and purses.replicas * purses.own[int(ms)] or count(OWN, ms)
 end
 local function sharedLimit(w)
   return w.limit - math.max(ownTotal(request.purses, w.windowMs), ownTotal(state.purses, w.windowMs))
@@ -158,12 +157,9 @@ end
 -- [3] Slots get another size when all are free. Calls of the old ones count against the shared purse.
 local function resize()
   if isSizeWanted() then return true end
-  for _, slot in ipairs(state.slots) do
-    if slot.holder then return false end
-  end
+  for _, slot in ipairs(state.slots) do if slot.holder then return false end end
   for _, w in ipairs(windows) do
-    local ms = w.windowMs
-    if spent(ms) + count(OWN, ms) > w.limit - ownTotal(request.purses, ms) then return false end
+    if spent(w.windowMs) + count(OWN, w.windowMs) > w.limit - ownTotal(request.purses, w.windowMs) then return false end
   end
   for _, w in ipairs(windows) do owe(w.windowMs, owed(w.windowMs) + count(OWN, w.windowMs)) end
   redis.call('DEL', OWN)
