@@ -29,7 +29,7 @@ import type { SendEnd } from "../ratelimit/throttled.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { type CachingHeaders, cachingHeadersIn, type Validators, validatorsIn } from "./caching-headers.ts";
 import { explanationIn } from "./explanation.ts";
-import type { RawAnswer, UpstreamFault } from "./send.ts";
+import { type RawAnswer, UpstreamFault } from "./send.ts";
 
 /** A valid body, or a 400 or 404 with its problem as the body. */
 export interface FetchedAnswer {
@@ -88,7 +88,7 @@ function unusable(internal: string, mayRetry = false): Verdict {
   return { problem: new Problem("upstream-invalid-response", { internal }), mayRetry };
 }
 
-/** Judges a complete answer. */
+/** Judges a complete answer. @throws {UpstreamFault} if a 200 is not JSON */
 export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
   const verdict = judgeByStatus(answer, asked);
   const isTooOld = (verdict.fetched?.caching.ageMs ?? 0) > asked.maxAgeEverMs;
@@ -190,7 +190,8 @@ function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
   try {
     parsed = JSON.parse(body.toString("utf8"));
   } catch {
-    return unusable("the body is not JSON");
+    // For example the page of a login or of maintenance work. A circuit counts it as a failure, like other broken answers.
+    throw new UpstreamFault("malformed", "the body is not JSON");
   }
   const envelope = readEnvelope(parsed, resource, serviceId);
   if (typeof envelope === "string") return unusable(`envelope: ${envelope}`);
