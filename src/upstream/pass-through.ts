@@ -141,10 +141,8 @@ async function pass(outgoing: Promise<ClientRequest>, passing: Passing, options:
   try {
     const timing = { ...permit, until, limits: upstream, clock };
     refused = await exchange(await outgoing, timing, async (answer, headAt, onChunk) => {
-      const { statusCode: status = 0, headers } = answer;
-      if (status === 200) return await stream(answer, headAt, onChunk, passing, options);
-      const withoutBody = { status, headers, headAt, body: Buffer.alloc(0) };
-      return await collect(answer, headAt, upstream.maxBodyBytes, onChunk).catch(() => withoutBody);
+      if (answer.statusCode === 200) return await stream(answer, headAt, onChunk, passing, options);
+      return await collect(answer, headAt, upstream.maxBodyBytes, onChunk);
     }).finally(stopTotal);
   } catch (error) {
     if (sink.response.headersSent) sink.response.destroy();

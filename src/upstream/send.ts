@@ -128,8 +128,8 @@ export async function fetchAnswer(
 }
 
 /**
- * @returns the complete answer, decoded. Rejects with `cut-body`, `too-large` or `bad-encoding`. If the connection breaks,
- *   rejects with its error, which `exchange` replaces by `cut-body`.
+ * @returns the complete answer, decoded; of an error without a whole body, the status and headers. Rejects with `cut-body`,
+ *   `too-large` or `bad-encoding`. If the connection breaks, rejects with its error, which `exchange` replaces by `cut-body`.
  */
 export async function collect(
   response: http.IncomingMessage,
@@ -140,15 +140,20 @@ export async function collect(
   const { statusCode: status = 0, headers } = response;
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of response) {
-    onChunk();
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new UpstreamFault("too-large");
+  try {
+    for await (const chunk of response) {
+      onChunk();
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw new UpstreamFault("too-large");
+    }
+    // A body without its last chunk also ends without an error.
+    if (!response.complete) throw new UpstreamFault("cut-body");
+    return decodedAnswer({ status, headers, headAt, body: Buffer.concat(chunks, bytes) }, maxBytes);
+  } catch (error) {
+    if (status === 200) throw error;
+    return { status, headers, headAt, body: Buffer.alloc(0) };
   }
-  // A body without its last chunk also ends without an error.
-  if (!response.complete) throw new UpstreamFault("cut-body");
-  return decodedAnswer({ status, headers, headAt, body: Buffer.concat(chunks, bytes) }, maxBytes);
 }
 
 /** This process, or this machine, cannot open another connection. The upstream knows nothing of it. */
@@ -176,7 +181,7 @@ const MIN_CHUNK = 1_024;
 
 /** Decodes the body of an answer. At once, because a thread takes three times as much CPU. @throws {UpstreamFault} */
 function decodedAnswer(answer: RawAnswer, maxOutputLength: number): RawAnswer {
-  const { status, headers, body } = answer;
+  const { headers, body } = answer;
   const coding = headers["content-encoding"]?.trim().toLowerCase() ?? "";
   if (coding === "" || coding === "identity") return answer;
   try {
@@ -184,8 +189,6 @@ function decodedAnswer(answer: RawAnswer, maxOutputLength: number): RawAnswer {
     const chunkSize = Math.max(MIN_CHUNK, Math.min(body.length * USUAL_RATIO, maxOutputLength));
     return { ...answer, body: gunzipSync(body, { maxOutputLength, chunkSize }) };
   } catch (error) {
-    // An error answer with an undecodable body still has its status and headers.
-    if (status !== 200) return { ...answer, body: Buffer.alloc(0) };
     const isTooLarge = error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
     throw new UpstreamFault(isTooLarge ? "too-large" : "bad-encoding", "the body cannot be decoded");
   }

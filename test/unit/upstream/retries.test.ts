@@ -18,6 +18,12 @@ it("a connection that the upstream has closed is replaced once: a reset of the n
   expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
 });
 
+it("a 429 whose body is cut off is still a 429", async () => {
+  const head = "HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 99\r\n\r\n";
+  const { attempt } = attempting({ baseUrl: await rawUpstream((socket) => socket.end(`${head}slow`)) });
+  await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ details: { retryAfterSeconds: 7 } });
+});
+
 describe("the retry", () => {
   it("gives a caller whose deadline passes in its queue the problem of the first attempt", async () => {
     const url = await httpUpstream((response) => void response.writeHead(500).end());
