@@ -124,7 +124,7 @@ function judgeFailure(
   explanation: string | undefined,
 ): Verdict {
   const isBusy = status === 429 || status === 503;
-  const waitMs = isBusy ? retryAfterMs(headers["retry-after"], now) : undefined;
+  const waitMs = isBusy ? retryAfterMs(headers, now) : undefined;
   // RFC 6585, section 4; RFC 9110, section 15.6.4.
   const wantsPause = status === 429 || waitMs !== undefined;
   // The condition itself failed, or made the headers too large. The retry has none.
@@ -238,11 +238,12 @@ export function judgeFault({ kind, message }: UpstreamFault): Verdict & { readon
 }
 
 /**
- * Reads `Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3).
+ * Reads `Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3). A date counts from the upstream's `Date`, because its
+ * clock may be wrong.
  * @param now epoch milliseconds
  * @returns milliseconds from now, at least 0; `undefined` if the header is absent or malformed
  */
-export function retryAfterMs(value: string | undefined, now: number): number | undefined {
-  const instant = httpDateMs(value, now);
-  return secondsIn(value?.trim()) ?? (instant === undefined ? undefined : Math.max(0, instant - now));
+export function retryAfterMs(headers: RawAnswer["headers"], now: number): number | undefined {
+  const [until, from = now] = [headers["retry-after"], headers.date].map((date) => httpDateMs(date, now));
+  return secondsIn(headers["retry-after"]?.trim()) ?? (until && Math.max(0, until - from));
 }

@@ -70,7 +70,7 @@ const headers: readonly (readonly [name: string, scan: Scan])[] = [
   ["a list", (text) => elementsOf(text)],
   ["a date", (text) => httpDateMs(text, 0)],
   ["seconds", (text) => secondsIn(text)],
-  ["Retry-After", (text) => retryAfterMs(text, 0)],
+  ["Retry-After", (text) => retryAfterMs({ "retry-after": text, date: text }, 0)],
   [
     "Cache-Control, Age, Expires and Vary of the upstream",
     (text) => cachingHeadersIn({ "cache-control": text, age: text, expires: text, vary: text }, 0, 0),

@@ -61,6 +61,7 @@ const JSON_TYPE = { "content-type": "application/json" };
 const UNUSABLE = "502 upstream-invalid-response";
 const AGAIN_IN_5 = "503 upstream-unavailable, Retry-After 5";
 const HTTP_DATE = new Date(Date.now() + 3_600_000_000).toUTCString();
+const SLOW_CLOCK = { date: "Thu, 15 Jan 2026 11:00:00 GMT", "retry-after": "Thu, 15 Jan 2026 11:00:30 GMT" };
 
 type Row = readonly [number, Record<string, string>, string, string, number];
 
@@ -89,6 +90,7 @@ const TABLE: readonly Row[] = [
   [404, {}, "No such area", "404: No such area", 1],
   [429, {}, "", AGAIN_IN_5, 1],
   [429, { "retry-after": "30" }, "", "503 upstream-unavailable, Retry-After 30", 1],
+  [429, SLOW_CLOCK, "", "503 upstream-unavailable, Retry-After 30", 1],
   [500, {}, PAGE, "502 upstream-error, Retry-After 5", 2],
   [503, {}, "", AGAIN_IN_5, 2],
   [503, { "retry-after": "soon" }, "", AGAIN_IN_5, 2],
