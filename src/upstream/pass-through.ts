@@ -212,7 +212,7 @@ const HELD_BYTES = 64 * 1024;
 
 /** JSON answers are objects (interface, section 2.7), and thumbnails are JPEGs. */
 function beginsLikeAnswer(bytes: Buffer, resource: Resource): boolean {
-  return resource === "images" ? bytes[0] === 0xff : /^\s*\{/.test(bytes.toString("latin1", 0, 64));
+  return resource === "images" ? bytes[0] === 0xff : /^\s*\{/.test(bytes.toString("utf8", 0, 64));
 }
 
 /** @returns the upstream's headers about the content */

@@ -173,7 +173,8 @@ function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
 }
 
 function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
-  const { body, headers } = answer;
+  // A byte order mark is not part of the JSON (RFC 8259, section 8.1).
+  const body = answer.body.subarray(answer.body.toString("utf8", 0, 3) === "\uFEFF" ? 3 : 0);
   const { query, signature } = asked;
   const { resource } = query;
   const serviceId = query.kind === "record" ? query.serviceId : undefined;
@@ -195,7 +196,7 @@ function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
   }
   const envelope = readEnvelope(parsed, resource, serviceId);
   if (typeof envelope === "string") return unusable(`envelope: ${envelope}`);
-  return { fetched: { ...whole, contentType: jsonContentType(headers["content-type"]), ...envelope } };
+  return { fetched: { ...whole, contentType: jsonContentType(answer.headers["content-type"]), ...envelope } };
 }
 
 /** @returns the upstream's own media type if it is JSON. The body is JSON in any case. */

@@ -63,6 +63,8 @@ const AGAIN_IN_5 = "503 upstream-unavailable, Retry-After 5";
 const HTTP_DATE = new Date(Date.now() + 3_600_000_000).toUTCString();
 const SLOW_CLOCK = { date: "Thu, 15 Jan 2026 11:00:00 GMT", "retry-after": "Thu, 15 Jan 2026 11:00:30 GMT" };
 
+const NO_ANSWERS = ['{"listings":{}}', '{"error":"no"}', "[]", "null", PAGE.slice(0, -2), ""];
+
 type Row = readonly [number, Record<string, string>, string, string, number];
 
 /** Status, headers, body; what the caller gets; how many calls were made. The upstream answers each call alike. */
@@ -70,15 +72,11 @@ const TABLE: readonly Row[] = [
   [200, JSON_TYPE, PAGE, "the body", 1],
   [200, { "content-type": "text/html" }, PAGE, "the body", 1],
   [200, JSON_TYPE, '{"listings":[]}', "the body", 1],
+  [200, JSON_TYPE, `\uFEFF${PAGE}`, "the body", 1],
   [200, JSON_TYPE, '{"count":"1","listings":[{}]}', "the body", 1],
   [200, JSON_TYPE, '{"count":2,"listings":[{}]}', UNUSABLE, 1],
   [200, JSON_TYPE, '{"count":0,"sold":[]}', UNUSABLE, 1],
-  [200, JSON_TYPE, '{"listings":{}}', UNUSABLE, 1],
-  [200, JSON_TYPE, '{"error":"no"}', UNUSABLE, 1],
-  [200, JSON_TYPE, "[]", UNUSABLE, 1],
-  [200, JSON_TYPE, "null", UNUSABLE, 1],
-  [200, JSON_TYPE, PAGE.slice(0, -2), UNUSABLE, 1],
-  [200, JSON_TYPE, "", UNUSABLE, 1],
+  ...NO_ANSWERS.map((body): Row => [200, JSON_TYPE, body, UNUSABLE, 1]),
   ...[201, 206, 301, 405, 406, 412, 418, 502, 504].map((status): Row => [status, {}, PAGE, UNUSABLE, 1]),
   [204, {}, "", UNUSABLE, 1],
   [304, {}, "", UNUSABLE, 1],
@@ -93,8 +91,7 @@ const TABLE: readonly Row[] = [
   [429, SLOW_CLOCK, "", "503 upstream-unavailable, Retry-After 30", 1],
   [500, {}, PAGE, "502 upstream-error, Retry-After 5", 2],
   [503, {}, "", AGAIN_IN_5, 2],
-  [503, { "retry-after": "soon" }, "", AGAIN_IN_5, 2],
-  [503, { "retry-after": "5, 10" }, "", AGAIN_IN_5, 2],
+  ...["soon", "1.5", "5, 10"].map((odd): Row => [503, { "retry-after": odd }, "", AGAIN_IN_5, 2]),
   [503, { "retry-after": "0" }, "", "503 upstream-unavailable, Retry-After 1", 1],
   [503, { "retry-after": " 120 " }, "", "503 upstream-unavailable, Retry-After 120", 1],
   // At most budget.maxCoolOff, an hour here.
