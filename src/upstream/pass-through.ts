@@ -164,7 +164,6 @@ async function stream(
   const { response } = sink;
   const { headers } = answer;
   const { resource } = question.query;
-  call.begun(200, undefined, headAt);
   // The call asks for no content coding. If the answer has one nevertheless, it is decoded as a whole.
   const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
   // A caller of HTTP/1.0 would take a cut body without a length for a whole one.
@@ -174,6 +173,7 @@ async function stream(
   function begin(first: Buffer): void {
     if (!beginsLikeAnswer(first, resource))
       throw new UpstreamFault("malformed", "the body does not begin like an answer");
+    call.begun(200, undefined, headAt);
     sink.start(passedHeaders(headers, resource, isEncoded, clock.now()));
     begun.resolve();
   }
@@ -197,6 +197,7 @@ async function stream(
   if (!answer.complete) throw new UpstreamFault("cut-body");
   if (!response.headersSent) {
     const { problem } = call.judge({ status: 200, headers, headAt, body: held });
+    call.begun(200, undefined, headAt);
     if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
     begin(held);
   }
