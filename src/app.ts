@@ -145,11 +145,10 @@ function createParts(context: Context, recorder: Recorder) {
   budgets.api.circuits.probeWanted = () => {
     const question = upstream.lastAnswered();
     // With the entry, `refresh` sends a call even if the entry is still fresh.
-    if (question !== undefined)
-      void stores.tiers
-        .lookup(question.key)
-        .then((found) => stages.refresh(question, found?.entry, "refresh"));
-    return question !== undefined;
+    if (question === undefined) return false;
+    const cached = stores.tiers.lookup(question.key);
+    void cached.then((found) => stages.refresh(question, found?.entry, "refresh"));
+    return true;
   };
   const warm = new Warm({
     items,

@@ -30,11 +30,7 @@ const MOST_THAT_FIT = 4_000;
 let sends = 0;
 
 /** Sends calls until one is not recorded, while another program takes the space that the ledger frees. */
-async function sendUntilFull(
-  { backend, ledger, send }: Life,
-  disk: SmallDisk,
-  clock: FakeClock,
-): Promise<void> {
+async function sendUntilFull({ backend, ledger, send }: Life, disk: SmallDisk, clock: FakeClock) {
   for (let each = 0; ledger.isDurable() && each < MOST_THAT_FIT; each++) {
     if (each % 25 === 0) disk.fill(backend.database);
     await clock.advance(10);

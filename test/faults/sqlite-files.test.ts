@@ -1,20 +1,7 @@
 /**
  * What the gateway finds where its file should be, and makes of it.
  */
-import {
-  appendFileSync,
-  chmodSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import fs from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
@@ -43,9 +30,9 @@ async function filledFile(directory: string): Promise<string> {
 
 /** Overwrites bytes in the middle, page after page: nothing a checksum of ours would have to find. */
 function overwrite(file: string): void {
-  const content = readFileSync(file);
+  const content = fs.readFileSync(file);
   for (let at = 4096; at < content.length; at += 4096) content.fill(0xa5, at, at + 64);
-  writeFileSync(file, content);
+  fs.writeFileSync(file, content);
 }
 
 function withDatabase(file: string, sql: string): void {
@@ -66,7 +53,11 @@ function refusalOf(dataDir: string): string {
 }
 
 it.each<[string, RegExp, (file: string, directory: string) => unknown]>([
-  ["text", /cannot be read.*To begin a new one/, (file) => writeFileSync(file, "räksmörgås ".repeat(1_000))],
+  [
+    "text",
+    /cannot be read.*To begin a new one/,
+    (file) => fs.writeFileSync(file, "räksmörgås ".repeat(1_000)),
+  ],
   [
     "damaged in the middle",
     /damaged|malformed.*To begin a new one/,
@@ -75,7 +66,7 @@ it.each<[string, RegExp, (file: string, directory: string) => unknown]>([
   [
     "cut off",
     /damaged|malformed/,
-    async (_, directory) => truncateSync(await filledFile(directory), 409_600),
+    async (_, directory) => fs.truncateSync(await filledFile(directory), 409_600),
   ],
   [
     "another application's",
@@ -92,35 +83,35 @@ it.each<[string, RegExp, (file: string, directory: string) => unknown]>([
     /an older version .*layout 6.*To begin a new one, remove/,
     async (_, directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 6"),
   ],
-  ["a link", /is a link.*Move it away/, (file, directory) => symlinkSync(join(directory, "other"), file)],
+  ["a link", /is a link.*Move it away/, (file, directory) => fs.symlinkSync(join(directory, "other"), file)],
   [
     "a hard link",
     /is a link.*Move it away/,
     (file, directory) => {
-      writeFileSync(join(directory, "other"), "");
-      linkSync(join(directory, "other"), file);
+      fs.writeFileSync(join(directory, "other"), "");
+      fs.linkSync(join(directory, "other"), file);
     },
   ],
-  ["a link as its log", /-wal is a link/, (file, directory) => symlinkSync(directory, `${file}-wal`)],
-  ["a directory", /is a directory.*Move it away/, (file) => mkdirSync(file)],
+  ["a link as its log", /-wal is a link/, (file, directory) => fs.symlinkSync(directory, `${file}-wal`)],
+  ["a directory", /is a directory.*Move it away/, (file) => fs.mkdirSync(file)],
 ])("a file that cannot be used is refused and not touched: %s", async (_name, reason, prepare) => {
   const directory = temporaryDirectory();
   const file = join(directory, SQLITE_FILE);
   await prepare(file, directory);
-  const isFile = lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
-  const before = isFile ? readFileSync(file) : undefined;
+  const isFile = fs.lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
+  const before = isFile ? fs.readFileSync(file) : undefined;
   const refusal = refusalOf(directory);
   expect(refusal).toMatch(reason);
   expect(refusal).toContain(file);
-  if (before !== undefined) expect(readFileSync(file).equals(before)).toBe(true);
+  if (before !== undefined) expect(fs.readFileSync(file).equals(before)).toBe(true);
 });
 
 describe("a directory that cannot be used is refused:", () => {
   it("every user can write to it", () => {
     const directory = temporaryDirectory();
-    chmodSync(directory, 0o777);
+    fs.chmodSync(directory, 0o777);
     expect(refusalOf(directory)).toMatch(/every user can write to .*Run "chmod o-w /);
-    expect(readdirSync(directory)).toEqual([]);
+    expect(fs.readdirSync(directory)).toEqual([]);
   });
 
   it.each<[string, (directory: string) => string]>([
@@ -130,20 +121,20 @@ describe("a directory that cannot be used is refused:", () => {
     ["it cannot be created", () => "/proc/none/data"],
   ])("%s", (_name, dataDirIn) => {
     const directory = temporaryDirectory();
-    writeFileSync(join(directory, "file"), "mine");
-    symlinkSync("loop", join(directory, "loop"));
+    fs.writeFileSync(join(directory, "file"), "mine");
+    fs.symlinkSync("loop", join(directory, "loop"));
     const dataDir = dataDirIn(directory);
     expect(refusalOf(dataDir)).toMatch(/cannot be used \(.*E[A-Z]+.*\)\. Mend it, or set DATA_DIR/);
     expect(refusalOf(dataDir)).toContain(dataDir);
-    expect(readFileSync(join(directory, "file"), "utf8")).toBe("mine");
+    expect(fs.readFileSync(join(directory, "file"), "utf8")).toBe("mine");
   });
 
   it("its disk has little or no space, wherever that ends", () => {
     for (let leftBytes = 0; leftBytes <= 800_000; leftBytes += 50_000) {
       const { directory, fill } = createSmallDisk();
-      writeFileSync(join(directory, "left"), Buffer.alloc(leftBytes));
+      fs.writeFileSync(join(directory, "left"), Buffer.alloc(leftBytes));
       fill();
-      rmSync(join(directory, "left"));
+      fs.rmSync(join(directory, "left"));
       try {
         void openSqliteStore(directory).close();
       } catch (error) {
@@ -154,7 +145,7 @@ describe("a directory that cannot be used is refused:", () => {
 
   it("then the gateway ends with one line and exit code 1", async () => {
     const directory = temporaryDirectory();
-    chmodSync(directory, 0o777);
+    fs.chmodSync(directory, 0o777);
     const gateway = (await startFleet({ DATA_DIR: directory })).begin();
     expect(await gateway.ended).toBe(1);
     expect(gateway.output()).toMatch(/^.*\n +dataDir \(DATA_DIR\): every user can write to .*\n$/);
@@ -163,8 +154,8 @@ describe("a directory that cannot be used is refused:", () => {
 
 it("a usable file is kept: an empty one, and one with a write-ahead log from a crash", async () => {
   const directory = temporaryDirectory();
-  writeFileSync(join(directory, SQLITE_FILE), "");
-  appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
+  fs.writeFileSync(join(directory, SQLITE_FILE), "");
+  fs.appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
   const warnings: string[] = [];
   const backend = openSqliteStore(directory, { warnings });
   expect(await backend.set(KEY, entryWith("1", Date.now()))).toBe(true);
@@ -176,11 +167,11 @@ it("a usable file is kept: an empty one, and one with a write-ahead log from a c
 describe("the files on disk", () => {
   it("can be read only by their owner, and so can the new directories", async () => {
     const directory = temporaryDirectory();
-    chmodSync(directory, 0o755);
+    fs.chmodSync(directory, 0o755);
     const dataDir = join(directory, "var", "data");
     const backend = openSqliteStore(dataDir);
     await backend.set(KEY, entryWith("1", Date.now()));
-    const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+    const modeOf = (path: string): string => (fs.statSync(path).mode & 0o777).toString(8);
     expect(modeOf(dataDir)).toBe("700");
     for (const suffix of ["", "-wal"]) expect(modeOf(join(dataDir, SQLITE_FILE + suffix))).toBe("600");
     await backend.close();
@@ -189,6 +180,6 @@ describe("the files on disk", () => {
   it("are one file after closing", async () => {
     const directory = temporaryDirectory();
     await filledFile(directory);
-    expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
+    expect(fs.readdirSync(directory)).toEqual([SQLITE_FILE]);
   });
 });

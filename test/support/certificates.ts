@@ -61,9 +61,7 @@ const certificate =
     return `-----BEGIN CERTIFICATE-----\n${whole.match(/.{1,64}/g)?.join("\n")}\n-----END CERTIFICATE-----\n`;
   };
 
-function pemOf(key: KeyObject): string {
-  return key.export({ type: "pkcs8", format: "pem" });
-}
+const pemOf = (key: KeyObject): string => key.export({ type: "pkcs8", format: "pem" });
 
 /** X.690: tag, length, content. */
 function tagged(tag: number, ...contents: readonly Buffer[]): Buffer {

@@ -9,9 +9,7 @@ import { cacheKey } from "../../src/query/key.ts";
 const START = Date.UTC(2026, 0, 15, 12);
 
 /** A key like those the gateway makes. */
-export function keyOf(text: string): string {
-  return cacheKey("json", text);
-}
+export const keyOf = (text: string): string => cacheKey("json", text);
 
 /** What an upstream says of how its answer may be used that says nothing of it. */
 export const NO_CACHING_HEADERS: CachingHeaders = {

@@ -81,9 +81,7 @@ export function createFakeClock(
 }
 
 /** Resolves when every promise chain that can continue has continued. */
-export function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
+export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /**
  * Resolves when every promise chain that waits only for other promises has continued. Use it instead of `settled` where

@@ -3,17 +3,7 @@
  * directories, one a stage. Its commands then run from there, with its settings, its user and nothing else.
  */
 import { spawn, spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-} from "node:fs";
+import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 
@@ -36,12 +26,12 @@ export type Image = ReturnType<typeof buildImage>;
 
 /** Carries the Dockerfile of the working directory out. @param buildArgs as with `--build-arg` */
 export function buildImage(buildArgs: Readonly<Texts> = {}) {
-  const parent = mkdtempSync(join(tmpdir(), "property-gateway-image-"));
-  const remove = (): void => rmSync(parent, { recursive: true });
-  chmodSync(parent, 0o755);
+  const parent = fs.mkdtempSync(join(tmpdir(), "property-gateway-image-"));
+  const remove = (): void => fs.rmSync(parent, { recursive: true });
+  fs.chmodSync(parent, 0o755);
   try {
     const stages = new Map<string, Built>();
-    for (const { name = "last", instructions } of parseDockerfile(readFileSync("Dockerfile", "utf8"))
+    for (const { name = "last", instructions } of parseDockerfile(fs.readFileSync("Dockerfile", "utf8"))
       .stages) {
       const built = emptyAt(join(parent, name));
       for (const instruction of instructions) carryOut(instruction, built, stages, buildArgs);
@@ -49,8 +39,8 @@ export function buildImage(buildArgs: Readonly<Texts> = {}) {
     }
     const last = stages.get("last") ?? emptyAt(join(parent, "last"));
     // The part of the base image that is used.
-    mkdirSync(join(last.root, "usr/local/bin"), { recursive: true });
-    cpSync(process.execPath, join(last.root, "usr/local/bin/node"));
+    fs.mkdirSync(join(last.root, "usr/local/bin"), { recursive: true });
+    fs.cpSync(process.execPath, join(last.root, "usr/local/bin/node"));
     return {
       ...last,
       remove,
@@ -65,7 +55,7 @@ export function buildImage(buildArgs: Readonly<Texts> = {}) {
 
 /** @param root stands for the image's `/` */
 function emptyAt(root: string) {
-  mkdirSync(root);
+  fs.mkdirSync(root);
   const [args, env, labels]: [Texts, Texts, Texts] = [{}, {}, {}];
   const [entrypoint, command, healthCheck]: [string[], string[], string[]] = [[], [], []];
   const ports: number[] = [];
@@ -83,7 +73,7 @@ function carryOut(
     ARG: () => Object.assign(built.args, assignments(text), pick(buildArgs, Object.keys(assignments(text)))),
     ENV: () => Object.assign(built.env, assignments(text)),
     LABEL: () => Object.assign(built.labels, assignments(text)),
-    WORKDIR: () => mkdirSync(join(built.root, (built.workdir = text)), { recursive: true }),
+    WORKDIR: () => fs.mkdirSync(join(built.root, (built.workdir = text)), { recursive: true }),
     COPY: () => copy(flags, text, built, stages),
     RUN: () => runStep(text, built),
     USER: () => (built.user = text),
@@ -123,20 +113,20 @@ function copy(
   const destination = target.startsWith("/") ? join(root, target) : join(root, workdir, target);
   const from = flags["from"] === undefined ? undefined : stages.get(flags["from"]);
   if (flags["from"] !== undefined && !from) throw new Error(`COPY from ${flags["from"]}, which is no stage`);
-  const isIgnored = ignoredBy(readFileSync(".dockerignore", "utf8"));
+  const isIgnored = ignoredBy(fs.readFileSync(".dockerignore", "utf8"));
   for (const path of paths) {
     const source = from ? join(from.root, path) : path;
     if (!from && isIgnored(path)) throw new Error(`COPY ${path}, which .dockerignore keeps out`);
-    const into = lstatSync(source).isDirectory() || !target.endsWith("/") ? "" : path;
+    const into = fs.lstatSync(source).isDirectory() || !target.endsWith("/") ? "" : path;
     // What is a link in node_modules/.bin stays one.
-    cpSync(source, join(destination, into), {
+    fs.cpSync(source, join(destination, into), {
       recursive: true,
       verbatimSymlinks: true,
       filter: (file) => from !== undefined || !isIgnored(relative(".", file)),
     });
   }
   const [uid, gid] = (flags["chown"] ?? "").split(":").map(Number);
-  if (IS_ROOT && uid !== undefined && gid !== undefined) chownSync(destination, uid, gid);
+  if (IS_ROOT && uid !== undefined && gid !== undefined) fs.chownSync(destination, uid, gid);
 }
 
 /** As `docker run` with a dropped user, `cap_drop: ALL`, `no-new-privileges` and no init. */
@@ -150,7 +140,7 @@ function contain(image: Built, command: readonly string[], env: Readonly<Texts>)
   ];
   // Directories of the image as they are found on this machine.
   const place = (value: string): string =>
-    value.startsWith("/") && existsSync(join(image.root, value)) ? join(image.root, value) : value;
+    value.startsWith("/") && fs.existsSync(join(image.root, value)) ? join(image.root, value) : value;
   const own = Object.fromEntries(Object.entries(image.env).map(([name, value]) => [name, place(value)]));
   const child = spawn(program, args, {
     cwd: join(image.root, image.workdir),
@@ -160,7 +150,8 @@ function contain(image: Built, command: readonly string[], env: Readonly<Texts>)
   });
   const signal = (signal: NodeJS.Signals): void => {
     if (child.exitCode !== null || child.signalCode !== null) return;
-    const children = HAS_NAMESPACES && readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
+    const children =
+      HAS_NAMESPACES && fs.readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
     const [inner] = children === false ? [child.pid] : children.trim().split(" ").map(Number);
     if (inner) process.kill(inner, signal);
   };

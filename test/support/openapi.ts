@@ -54,18 +54,14 @@ export function createExpectDocumented(document: Anything): ExpectDocumented {
   };
 }
 
-function lastOf(reference: string): string {
-  return reference.split("/").at(-1) ?? "";
-}
+const lastOf = (reference: string): string => reference.split("/").at(-1) ?? "";
 
 function bodyOf({ headers, body }: Reply): unknown {
   const text = headers["content-encoding"] === "br" ? brotliDecompressSync(body) : body;
   return JSON.parse(text.toString());
 }
 
-function problemRef(status: number): string {
-  return `#/components/responses/Problem${status}`;
-}
+const problemRef = (status: number): string => `#/components/responses/Problem${status}`;
 
 /** References as seen from outside the document. */
 function absolute(schema: object): object {

@@ -75,9 +75,7 @@ export function limitConnections(
   };
 }
 
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
-}
+const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /** The most bytes of finished responses that wait for their callers to read. */
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;

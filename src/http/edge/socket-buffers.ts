@@ -78,6 +78,4 @@ function bytesHeld(table: string): Map<string, number> {
 }
 
 /** Both ports. If two machines use the same port, the bytes of one connection also count for the other. That is rare. */
-function nameOf({ localPort, remotePort }: Socket): string {
-  return `${localPort} ${remotePort}`;
-}
+const nameOf = ({ localPort, remotePort }: Socket): string => `${localPort} ${remotePort}`;
