@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// JavaScript, because an old Node cannot read TypeScript, but it can print the message below.
+// This file is JavaScript, so that an old Node can print the message below. It cannot read TypeScript.
 // The npm scripts and the image start here (docs/development.md).
 import module from "node:module";
 

@@ -30,7 +30,7 @@ export const ABOUT_URL = {
 
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
 export function askedFor(url: string, format: "json" | "v2", { routes, parse }: Understanding): ParsedQuery {
-  // The log and the status page show queries. Those of thumbnails and records may be no paths.
+  // The log and the status page show queries. A query of a thumbnail or a record may differ from its path.
   const path = url
     .replace(/^\/?images\/([^?]+)/, "/cache/primary_$1.jpg")
     .replace(/^\/?(listings|sold)\/(\d+)(?=\?|$)/, recordPathOf(routes.recordPath, "$1", "$2"));
@@ -83,7 +83,7 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
   ];
 }
 
-/** A stale answer is served at once, also in place of a refusal: only a request that must be fetched waits or is refused. */
+/** Only a request that must be fetched waits or is refused. A stale answer is served at once, also in place of a refusal. */
 function costOf(
   { next, why, entry }: Inspection,
   { forMs, why: waitsFor, refusal }: ReturnType<Budgets["expect"]>,

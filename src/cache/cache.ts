@@ -19,7 +19,7 @@ export interface Answer extends LoadedEntry {
   readonly forwarded: Forwarded | undefined;
   /** Why the answer is not newer. The code of a problem means that the caller would otherwise have got that problem. */
   readonly note: ServeNote | undefined;
-  /** When a cached entry may not be served any more, in epoch milliseconds. The limit may be lower than when it was stored. */
+  /** Until when a cached entry may be served, in epoch milliseconds. A reload may have shortened this since it was stored. */
   readonly endsAt?: number;
   /** The key of the entry in memory, if it differs from that of the question. */
   readonly keptAs?: string;

@@ -21,7 +21,7 @@ export function createInspect(
   failures: Failures,
   now: () => number,
 ) {
-  /** @param refusal why a call would be refused now. Without it, `next` leaves the budget and the circuits out of account. */
+  /** @param refusal why a call would be refused now. Without it, `next` ignores the budget and the circuits. */
   // oxlint-disable-next-line typescript/explicit-module-boundary-types
   return async function inspect(query: Query, key: string, refusal?: Problem) {
     const found = await tiers.lookup(key);

@@ -47,7 +47,7 @@ export function toConfig(settings: Settings, secrets: SecretValues, constants: C
   };
 }
 
-/** The admin port. `token`: `null` if it needs none. Sections with mistakes are missing, and have their defaults. */
+/** The admin port. `token`: `null` if it needs none. A section with mistakes is missing: its defaults apply. */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function toAdmin({ admin, server }: Partial<Settings>, secrets: SecretValues) {
   const token = secrets.get("admin.tokenFile") ?? null;

@@ -110,7 +110,7 @@ export class Admission {
     const why: Expectation =
       config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], false);
     const { code, details } = refusalOf(why, app, fraction());
-    // The calls that wait need this long to be answered, with so many at a time in flight.
+    // The time until the waiting calls are answered, with `concurrency` calls in flight.
     const answeredMs = (waiting.size * this.#latencyMs) / config().concurrency;
     const seconds = Math.max(details.retryAfterSeconds ?? 0, retryAfterSeconds(answeredMs));
     return new Problem(code, { ...details, late: true, retryAfterSeconds: seconds });

@@ -57,7 +57,7 @@ export class Calls {
   readonly admission: Admission;
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
   #closedBecause: Problem | undefined;
-  /** A job is to choose a call, or is choosing. There is one at most, and each call that departs starts the next one. */
+  /** A job is to choose a call, or is choosing. There is at most one. Each call that departs starts the next job. */
   #hasJob = false;
   #cancelNext = (): void => undefined;
   /** Jobs start as soon as the present step has ended. */

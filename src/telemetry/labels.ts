@@ -1,6 +1,6 @@
 /**
  * The labels of the metrics with their possible values: a closed set, or names from the settings. Of what callers send, only app ids
- * become label values, up to `metrics.apps`.
+ * become label values: at most `metrics.apps` of them.
  */
 import { PROBLEM_CODES } from "../errors.ts";
 import { ORIGINS, RESOURCES, resourcesOf } from "../interface/resources.ts";

@@ -37,12 +37,12 @@ class ResettableAgent extends https.Agent {
   override createConnection(
     ...[options, callback]: Parameters<https.Agent["createConnection"]>
   ): Duplex | null | undefined {
-    // Node's own agent checks idle connections after this time, too. It cannot reach this one through TLS.
+    // Node's own agent uses the same delay for TCP keep-alive, but cannot set it on a connection below TLS.
     const tcp = new net.Socket().setNoDelay().setKeepAlive(true, 1_000);
     const secure = super.createConnection(Object.assign(options, { socket: tcp }), callback);
     if (secure) tcpBelow.set(secure, tcp);
-    // Last: TLS must not hold the handle of the connection, because Node crashes if the connection replaces it to try the next
-    // address, or is reset when TLS has already closed it.
+    // Connect last. If TLS held the connection's handle, Node would crash when the connection replaces the handle to try the next
+    // address, or is reset after TLS has closed it.
     tcp.connect(Number(options.port ?? 443), options.host ?? "localhost");
     return secure;
   }

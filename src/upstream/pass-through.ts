@@ -49,7 +49,7 @@ export function createPassThrough(options: CallOptions) {
     await whenPermitted(wanted, options, (call, permit) => {
       const begun = Promise.withResolvers<void>();
       const passing = { question, sink, call, permit, begun, bytes: 0 };
-      // The proxy gives its request when it has a socket. A tunnel through an HTTP proxy may fail, or take too long, before that.
+      // The middleware hands its request over when it has a socket. Before that, a tunnel through an HTTP proxy may fail or hang.
       const { promise: outgoing, resolve, reject } = Promise.withResolvers<ClientRequest>();
       const stop = clock.after(upstream.connectTimeoutMs, () => reject(new UpstreamFault("connect-timeout")));
       const proxied = proxiedMessage(message, call, (request) => {

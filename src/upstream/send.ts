@@ -128,7 +128,7 @@ export async function fetchAnswer(
 }
 
 /**
- * @returns the complete answer, decoded; of an error without a whole body, the status and headers. Rejects with `cut-body`,
+ * @returns the complete answer, decoded; for an error without a whole body, status and headers. Rejects with `cut-body`,
  *   `too-large` or `bad-encoding`. If the connection breaks, rejects with its error, which `exchange` replaces by `cut-body`.
  */
 export async function collect(

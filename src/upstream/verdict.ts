@@ -152,7 +152,7 @@ const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
 /** What the headers of an answer say about caching it. */
 function headOf({ headers, headAt }: RawAnswer, { sentAt, now, query }: Asked) {
-  // A CDN may keep a picture for weeks, and it is still the right one.
+  // A CDN may keep a thumbnail for weeks, so its `Age` does not count.
   const kept = query.resource === "images" ? { ...headers, age: undefined } : headers;
   return { validators: validatorsIn(headers, now), caching: cachingHeadersIn(kept, headAt - sentAt, now) };
 }
@@ -191,7 +191,7 @@ function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
   try {
     parsed = JSON.parse(body.toString("utf8"));
   } catch {
-    // For example the page of a login or of maintenance work. A circuit counts it as a failure, like other broken answers.
+    // For example a login or maintenance page. A circuit counts it as a failure, like other broken answers.
     throw new UpstreamFault("malformed", "the body is not JSON");
   }
   const envelope = readEnvelope(parsed, resource, serviceId);

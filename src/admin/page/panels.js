@@ -47,7 +47,7 @@ function showApps({ apps, budget }) {
   show(button, isAll ? "Fewer" : `${apps.length - FEW_APPS} more`);
   const callsIn = (name) => (app) => {
     const length = app.shares.find((one) => one.name === name)?.windowSeconds;
-    // A share, or `perDay` for a window as long.
+    // In a window of a day, `perDay` may leave less than the share.
     const left = app.shares.filter((one) => one.windowSeconds === length).map(({ remaining }) => remaining);
     return number(count(app.spent[name] ?? 0), left.length > 0 && `${count(Math.min(...left))} left`);
   };

@@ -148,12 +148,12 @@ function windowsIn({ budget }: Facts) {
 }
 
 /**
- * Requests were refused in the last minute, because a window was spent. If each window has half of its calls, the calls waited
- * for others to end.
+ * Requests were refused in the last minute, because a window was spent. If every window has at least half
+ * of its calls left, too many calls were in flight.
  */
 function budgetSpent(now: Situation, hasCalls: boolean): Case[] {
   return ORIGINS.flatMap((origin) => {
-    // Of several spent windows, the last one that has a call again.
+    // If several windows are spent: the one whose next call is free last.
     const [tightest] = windowsIn(now)
       .filter((window) => window.origin === origin)
       .sort((a, b) => b.waitMs - a.waitMs || a.remaining / a.limit - b.remaining / b.limit);

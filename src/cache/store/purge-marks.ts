@@ -43,8 +43,8 @@ export function purgesIn(epoch: number, text: string): Purge[] {
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
 /**
- * If there are more marks than this, the oldest ones become purges of everything, which are one mark. That is safe: it only purges
- * more. Redis keeps 1,000 purges, and one of everything stands for those before them.
+ * If there are more marks than this, one purge of everything replaces the oldest ones. That is safe: it only purges more. Redis
+ * keeps 1,000 purges, and one purge of everything that stands for the earlier ones.
  */
 const [MOST_PURGES, FOLDED] = [1_001, 500];
 

@@ -126,7 +126,7 @@ export class RedisStore implements Store {
     const { clock, seal } = this.#redis.options;
     const stored = this.#keyOf(key);
     const read = this.#redis.run("get", stored, (client) => client.getrangeBuffer(stored, 0, MAX_BLOB_BYTES));
-    // After a start or a gap, the entry may have been purged without this replica knowing it yet.
+    // After a start or a gap, this replica may not know yet that the entry was purged.
     const [blob] = await Promise.all([read, this.#reading]);
     if (blob.length === 0) return undefined;
     const entry = fromBlob(key, inOwnMemory(blob), seal);

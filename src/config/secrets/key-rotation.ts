@@ -59,7 +59,7 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
     replace(secret: Secret): boolean {
       const key = secret.reveal();
       if (key === newest) return false;
-      // The API may have refused the newest one, for example because of a mistake. It takes the one in use.
+      // The newest key may have a mistake, and the API may refuse it. The API accepts the key in use.
       previous = current === key ? newest : current;
       newest = key;
       switchToNewest();

@@ -48,8 +48,8 @@ export const budget = z.strictObject({
   /** The most calls that a replica has in flight at once, to each of the API's two addresses. */
   concurrency: setting(shape.integer(1, 1_000), { default: 4, env: "BUDGET_CONCURRENCY", reloadable: true }),
   /**
-   * The shortest time between two calls of a replica to an address, but never more than half of what the shortest window
-   * allows on average.
+   * The shortest time between two calls of a replica to an address. It is at most half of the average time between two calls
+   * that the shortest window allows.
    */
   spacingMs: setting(shape.duration({ minMs: 0, maxMs: 10_000 }), {
     default: "25ms",

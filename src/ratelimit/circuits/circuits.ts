@@ -283,7 +283,7 @@ export class Circuits {
     this.#logRefused();
     const circuit = this.#open.get("origin");
     if (circuit === undefined || this.#now() < circuit.until || this.probeWanted()) return;
-    // Then every question may be the probe.
+    // There is no question to repeat, so any question may be the probe.
     this.#answered.clear();
   }
 }

@@ -42,7 +42,7 @@ export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown"
 /** The ends of the last calls of an origin. Instants are milliseconds of the monotonic clock. */
 export class LastCalls {
   readonly #outcomes = new Map<Resource, readonly { readonly at: number; readonly isFailure: boolean }[]>();
-  /** Calls of this process to which the upstream sent nothing, since the last answer. */
+  /** How many calls of this process in a row got no answer. */
   unreachableInARow = 0;
   /** Different questions that were refused for their credentials, since the last answer. */
   readonly #refusedQuestions = new Set<string>();

@@ -70,7 +70,7 @@ end
 
 -- [3] Slots may be of another size than this process wants. The larger size counts.
 local function isSizeWanted() return state.purses and state.purses.name == request.purses.name end
--- Before a window was added, no size bounded the calls of own purses in it. So they count themselves.
+-- Own purses have no size yet in a window that was just added. There, their calls are counted one by one.
 local function ownTotal(purses, ms)
   return purses and purses.own[int(ms)] and purses.replicas * purses.own[int(ms)] or count(OWN, ms)
 end

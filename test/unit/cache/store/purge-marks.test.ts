@@ -29,11 +29,11 @@ describe("a purge", () => {
 
   it("purges nothing else when Redis' stream of purges is full", () => {
     const purges = new Purges();
-    // Redis keeps 1000, and one of everything stands for those before them.
+    // Redis keeps 1,000 purges, and one purge of everything that stands for the earlier ones.
     const tagged = (_: unknown, nth: number) => purge(20 + nth, { kind: "tag", tag: `record:${nth}` }, true);
     purges.add([purge(20, { kind: "all" }, true), ...Array.from({ length: 1_000 }, tagged)]);
     expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 20 })).toBe("kept");
-    // The next one needs room. Entries that are older than hundreds of purges make it, and newer ones stay.
+    // The next purge makes the oldest ones purges of everything. Entries that are newer than these stay.
     purges.add([tagged(undefined, 1_000)]);
     expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 600 })).toBe("kept");
   });
