@@ -99,6 +99,8 @@ describe("the recorder", () => {
     expect(upstream().sold).toEqual({ ...at, lastFailure: "reset", calls: 4, failed: 2, meanMs: 100 });
     call({ status: 404 });
     expect(upstream().sold).toMatchObject({ failingSince: null });
+    call({ status: 429 });
+    expect(upstream().sold).toMatchObject({ lastFailure: "status 429", failed: 3 });
   });
 
   it("says since when, without what was over: an outage that returns within a minute has not ended", async () => {
