@@ -54,7 +54,7 @@ function createPlot() {
     scales: { y: { range: (_, __, highest) => [0, Math.max(1, highest * 1.1)] } },
     axes: [
       { ...axis, size: 24, incrs, values: (_, times) => times.map(timeText) },
-      { ...axis, size: 44, values: (_, values) => values.map(rate) },
+      { ...axis, size: 44, values: (_, values) => values.map(String) },
     ],
     series: [
       { label: "UTC", value: (_, at) => (at === null ? "now" : timeText(at)) },
