@@ -24,9 +24,7 @@ export function valuesOf(name: string): Values {
 }
 
 /** The fewest values, with others laid over them. */
-export function minimalWith(others: Values): Values {
-  return overlaid(valuesOf("minimal"), others);
-}
+export const minimalWith = (others: Values): Values => overlaid(valuesOf("minimal"), others);
 
 export function overlaid(below: Values, above: Values): Values {
   const merged: Record<string, unknown> = { ...below };

@@ -47,8 +47,11 @@ export const atLeast = (ms: number): number => Math.ceil(ms * (1 + DRIFT));
 /** @returns a duration on one clock that is certainly not longer on another one */
 export const atMost = (ms: number): number => Math.floor(ms * (1 - DRIFT));
 
-/** The part of `arrivalMs` that is left for the transfer from the socket to the upstream. */
-const TRANSIT = 0.25;
+/**
+ * The part of `arrivalMs` that is left for the transfer to the upstream. It is longer than the header timeout, so a call that gets no
+ * answer is reset while it still counts.
+ */
+const TRANSIT = 0.6;
 
 /** @returns the latest instant at which a call may be written to a socket if its permit was granted now */
 export const sendByOf = (now: number, arrivalMs: number): number => now + arrivalMs * (1 - TRANSIT);
