@@ -46,7 +46,7 @@ import { pause } from "./process/clock.ts";
 import type { HttpServer } from "./process/listen.ts";
 import { memoize } from "./process/memoize.ts";
 import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
-import { addressesOf } from "./query/route.ts";
+import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
 import { createFlights } from "./singleflight/callers-flights.ts";
@@ -144,8 +144,8 @@ function createParts(context: Context, recorder: Recorder) {
   // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
   budgets.api.circuits.probeWanted = () => {
     const question = upstream.lastAnswered();
-    // With the entry, `refresh` sends a call even if the entry is still fresh.
     if (question === undefined) return false;
+    // With the entry, `refresh` sends a call even if the entry is still fresh.
     const cached = stores.tiers.lookup(question.key);
     void cached.then((found) => stages.refresh(question, found?.entry, "refresh"));
     return true;
@@ -285,7 +285,8 @@ function createAdmin(
     warm: warm.states,
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
-    routes: config.upstream,
+    route: createRouter(config.upstream),
+    recordPath: config.upstream.recordPath,
     inspect: createInspect(tiers, () => settings.current().cache, lifetimes, stores.failures, clock.now),
     budgets,
     status: status.read,

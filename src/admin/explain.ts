@@ -6,7 +6,7 @@ import type { LearnedAbout } from "../cache/lifetimes/learned-lifetimes.ts";
 import type { Pages } from "../pages/pages.ts";
 import { cacheableQueryAt, type ParseOptions } from "../query/parse.ts";
 import type { ParsedQuery } from "../query/query.ts";
-import { createRouter, recordPathOf, type RouteOptions } from "../query/route.ts";
+import { recordPathOf, type Route } from "../query/route.ts";
 import { type Apps, namedIn } from "../ratelimit/apps.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import { type Endpoint, get, mistake } from "./endpoint.ts";
@@ -16,7 +16,9 @@ import type { Miss, Recorder } from "./status/recorder.ts";
 
 /** What is needed to interpret a URL of the callers' port. */
 export interface Understanding {
-  readonly routes: RouteOptions;
+  readonly route: (path: string) => Route;
+  /** `upstream.recordPath` */
+  readonly recordPath: string;
   readonly parse: ParseOptions;
   /** Finds the blocks that an answer is cut from. */
   readonly pages: Pick<Pages, "sourceOf" | "blockKeysOf">;
@@ -29,12 +31,12 @@ export const ABOUT_URL = {
 };
 
 /** @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached */
-export function askedFor(url: string, format: "json" | "v2", { routes, parse }: Understanding): ParsedQuery {
+export function askedFor(url: string, format: "json" | "v2", options: Understanding): ParsedQuery {
   // The log and the status page show queries. A query of a thumbnail or a record may differ from its path.
   const path = url
     .replace(/^\/?images\/([^?]+)/, "/cache/primary_$1.jpg")
-    .replace(/^\/?(listings|sold)\/(\d+)(?=\?|$)/, recordPathOf(routes.recordPath, "$1", "$2"));
-  const found = cacheableQueryAt(path, format, createRouter(routes), parse);
+    .replace(/^\/?(listings|sold)\/(\d+)(?=\?|$)/, recordPathOf(options.recordPath, "$1", "$2"));
+  const found = cacheableQueryAt(path, format, options.route, options.parse);
   if (found !== undefined) return found;
   throw mistake("The path of this URL is unknown, or answers at it are never cached.");
 }
@@ -121,7 +123,8 @@ function cachedText({ entry, why, failure }: Inspection): string {
   const { tier, status, ageSeconds, freshForSeconds, bodyBytes, learned } = entry;
   const about = (seconds: number): string => (seconds < 1 ? "less than a second" : duration(seconds * 1_000));
   const left = about(Math.abs(freshForSeconds));
-  const state = why === "purged" ? why : why === "fresh" ? `fresh for ${left}` : `expired ${left} ago`;
+  const freshness = why === "fresh" ? `fresh for ${left}` : `expired ${left} ago`;
+  const state = why === "purged" ? why : freshness;
   const what = `Cached in ${tier}, ${about(ageSeconds)} old, ${state}. Status ${status}, ${count(bodyBytes)} bytes.`;
   return `${what}${learned === null ? "" : lifetimeText(learned)}${failed}`;
 }

@@ -30,7 +30,7 @@ export interface PackedBody {
 export interface Receipt {
   /** The latest purge when the fetch began. Later purges apply to the entry (src/cache/store/purge-marks.ts). */
   readonly purgeEpoch: number;
-  /** When the answer arrived, or when the upstream last confirmed it. Always later than that of the version before. */
+  /** When the answer arrived, or when the upstream last confirmed it. It is always later than `storedAt` of the version before. */
   readonly storedAt: number;
   /** When the upstream made the answer. `Age` counts from here. */
   readonly bornAt: number;

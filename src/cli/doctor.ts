@@ -16,6 +16,7 @@ import { leavesOf } from "../config/sources.ts";
 import { ORIGINS } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
 import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
+import { refusesKey } from "../interface/resources.ts";
 import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { createRedisClients } from "../redis/connect.ts";
@@ -165,7 +166,7 @@ async function checkCall({ upstream }: Config): Promise<Finding> {
   agent.destroy();
   if (status === 200) return ["ok", "the API answered 200"];
   const remedy = "check UPSTREAM_CALLER_ID and UPSTREAM_PRIVATE_KEY";
-  if (status === 401 || status === 403) return ["problem", `the API refuses the key (${status}): ${remedy}`];
+  if (refusesKey(status, "areas")) return ["problem", `the API refuses the key (${status}): ${remedy}`];
   if (typeof status === "number") return ["problem", `the API answered ${status}: ask its owner`];
   return ["problem", `the API gave no answer (${status}): check UPSTREAM_URL`];
 }

@@ -68,7 +68,8 @@ const DAY_MS = 86_400_000;
 const ADMIN_PORT_IS_OPEN =
   "Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.";
 
-const ALONE = "REPLICAS needs Redis: without REDIS_URL, each process spends the whole budget by itself.";
+const REPLICAS_ARE_ALONE =
+  "REPLICAS needs Redis: without REDIS_URL, each process spends the whole budget by itself.";
 
 /** @returns what the gateway says at the start about valid settings that are probably not meant */
 export function settingWarnings({ admin, upstream, cache, budget, redis }: Config): string[] {
@@ -91,7 +92,7 @@ export function settingWarnings({ admin, upstream, cache, budget, redis }: Confi
     ...lifetimes.map(
       ([name, ms]) => `${name} is ${formatDuration(ms)}. The terms of use want moderate caching: at most 1d.`,
     ),
-    ...(budget.replicas > 1 && redis === null ? [ALONE] : []),
+    ...(budget.replicas > 1 && redis === null ? [REPLICAS_ARE_ALONE] : []),
     ...(admin.token === null && !OWN_MACHINE.test(admin.host) ? [ADMIN_PORT_IS_OPEN] : []),
   ];
 }

@@ -60,7 +60,7 @@ export class Calls {
   /** A job is to choose a call, or is choosing. There is at most one. Each call that departs starts the next job. */
   #hasJob = false;
   #cancelNext = (): void => undefined;
-  /** Jobs start as soon as the present step has ended. */
+  /** A job starts as soon as the present step has ended. */
   #isStarting = false;
   /** The limiter is not asked before this instant, because it has just refused all apps. */
   #blockedUntil = 0;
@@ -76,7 +76,7 @@ export class Calls {
     options.circuits.changed = () => {
       for (const entry of this.#waiting)
         if (options.circuits.stopOf(entry.request) !== undefined) this.#refuse(entry);
-      this.#startJobs();
+      this.#startJob();
     };
   }
 
@@ -173,7 +173,7 @@ export class Calls {
     const urgency = urgencyOf(entry.request.waiting.priority());
     for (const other of this.#waiting)
       if (urgencyOf(other.request.waiting.priority()) > urgency) this.#refuse(other);
-    this.#startJobs();
+    this.#startJob();
   }
 
   /** Refuses a waiting call if it would get its permit too late. */
@@ -193,7 +193,7 @@ export class Calls {
   #withdraw(entry: Entry, why: Error): void {
     if (!this.#leaveQueue(entry)) return;
     entry.reject(why);
-    this.#startJobs();
+    this.#startJob();
   }
 
   /** @returns whether the call was still waiting */
@@ -208,20 +208,21 @@ export class Calls {
   /** The limiter may decide otherwise now. */
   #askAgain(): void {
     this.#blockedUntil = 0;
-    this.#startJobs();
+    this.#startJob();
   }
 
   /** Starts jobs at the end of the present step, because many calls may come or leave in one step. */
-  #startJobs(): void {
+  #startJob(): void {
     if (this.#isStarting) return;
     this.#isStarting = true;
     queueMicrotask(() => {
       this.#isStarting = false;
       if (this.#closedBecause !== undefined) return;
       this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
-      const isWanted = !this.#isBlocked() && this.#waiting.size > 0;
-      if (isWanted && !this.#hasJob) void this.#bottleneck.schedule(() => this.#job());
-      this.#hasJob ||= isWanted;
+      if (!this.#hasJob && !this.#isBlocked() && this.#waiting.size > 0) {
+        this.#hasJob = true;
+        void this.#bottleneck.schedule(() => this.#job());
+      }
       this.#wake();
     });
   }
@@ -237,7 +238,7 @@ export class Calls {
     const delayMs = Math.min(LOOK_EVERY_MS, Math.max(1, Math.ceil(this.#nextAt - this.#now())));
     this.#cancelNext = this.#options.clock.after(delayMs, () => {
       this.#refuseHopeless();
-      this.#startJobs();
+      this.#startJob();
     });
   }
 
@@ -257,9 +258,9 @@ export class Calls {
   async #job(): Promise<void> {
     const call = await this.#departNext().finally(() => (this.#hasJob = false));
     if (call === undefined) return this.#wake();
-    this.#startJobs();
+    this.#startJob();
     await call.ended;
-    this.#startJobs();
+    this.#startJob();
   }
 
   /** Sends the next call, if one gets a permit. */

@@ -140,7 +140,7 @@ function judgeCall(answer: RawAnswer, { signedWith, ...asked }: Answered, option
   const hosts = [upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname);
   const confidential = [...hosts, upstream.callerId, ...keys.known];
   const verdict = judgeAnswer(answer, { ...asked, ...limits(), confidential, now });
-  const isTakenNow = mayBeTakenNow(answer, verdict.explanation, signedWith, now, options);
+  const isTakenNow = mayBeTakenNow(answer, verdict, signedWith, now, options);
   return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
 }
 
@@ -153,13 +153,13 @@ function judgeCall(answer: RawAnswer, { signedWith, ...asked }: Answered, option
  */
 function mayBeTakenNow(
   { status, headers }: RawAnswer,
-  explanation: string | undefined,
+  { problem, explanation }: Verdict,
   signedWith: string | undefined,
   now: number,
   { keys, checkKeyFile, observer }: CallOptions,
 ): boolean {
   if (signedWith === undefined) return false;
-  if (status !== 401 && status !== 403) {
+  if (problem?.code !== "upstream-authentication-failed") {
     const taken = status < 500 ? keys.accepted(signedWith) : undefined;
     if (taken !== undefined)
       observer.warn(`The API takes the ${taken} private key, and refuses the other one.`, { taken });

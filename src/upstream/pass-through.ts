@@ -197,6 +197,7 @@ async function stream(
   if (!answer.complete) throw new UpstreamFault("cut-body");
   if (!response.headersSent) {
     const { problem } = call.judge({ status: 200, headers, headAt, body: held });
+    // An answer of another shape is an answer, too.
     call.begun(200, undefined, headAt);
     if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
     begin(held);

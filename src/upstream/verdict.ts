@@ -245,6 +245,8 @@ export function judgeFault({ kind, message }: UpstreamFault): Verdict & { readon
  * @returns milliseconds from now, at least 0; `undefined` if the header is absent or malformed
  */
 export function retryAfterMs(headers: RawAnswer["headers"], now: number): number | undefined {
-  const [until, from = now] = [headers["retry-after"], headers.date].map((date) => httpDateMs(date, now));
-  return secondsIn(headers["retry-after"]?.trim()) ?? (until && Math.max(0, until - from));
+  const until = httpDateMs(headers["retry-after"], now);
+  const sentAt = httpDateMs(headers.date, now) ?? now;
+  const dateMs = until === undefined ? undefined : Math.max(0, until - sentAt);
+  return secondsIn(headers["retry-after"]?.trim()) ?? dateMs;
 }

@@ -11,9 +11,7 @@ const seed = fc.nat(0xffff_ffff);
 const meaning = seed.map(randomMeaning);
 
 /** The characters of an ASCII text. */
-function lettersOf(text: string): string[] {
-  return text.split("");
-}
+const lettersOf = (text: string): string[] => text.split("");
 
 /** Any text a caller could put into a name or a value: all of Unicode, and what could pass for syntax. */
 const anyText = fc.oneof(

@@ -2,6 +2,7 @@
 import { type AdminOptions, createAdminServer } from "../../src/admin/server.ts";
 import { openSettings } from "../../src/config/load.ts";
 import { systemClock } from "../../src/process/clock.ts";
+import { createRouter } from "../../src/query/route.ts";
 import { gatewayEnv } from "./gateway.ts";
 import { serve } from "./serve.ts";
 import { SILENT } from "./silent-observer.ts";
@@ -29,7 +30,8 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
     random: { requestId: () => "request-1" },
     version: { version: "1", node: "v1" },
     observer: SILENT,
-    routes: config.upstream,
+    route: createRouter(config.upstream),
+    recordPath: config.upstream.recordPath,
     parse: config.query,
     pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),

@@ -157,7 +157,8 @@ function budgetSpent(now: Situation, hasCalls: boolean): Case[] {
     const [tightest] = windowsIn(now)
       .filter((window) => window.origin === origin)
       .sort((a, b) => b.waitMs - a.waitMs || a.remaining / a.limit - b.remaining / b.limit);
-    if (tightest === undefined || tightest.remaining >= tightest.limit / 2 !== hasCalls) return [];
+    const isHalfLeft = tightest !== undefined && tightest.remaining >= tightest.limit / 2;
+    if (isHalfLeft !== hasCalls) return [];
     const isCaused = ({ what, resource }: Harm): boolean =>
       what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images");
     const hurt = now.explain(isCaused);

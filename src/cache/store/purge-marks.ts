@@ -43,10 +43,11 @@ export function purgesIn(epoch: number, text: string): Purge[] {
 type Purgeable = Pick<Entry, "purgeEpoch" | "tags">;
 
 /**
- * If there are more marks than this, one purge of everything replaces the oldest ones. That is safe: it only purges more. Redis
- * keeps 1,000 purges, and one purge of everything that stands for the earlier ones.
+ * Redis keeps 1,000 purges. A replica that reads all of them adds one purge of everything, which stands for the earlier ones.
  */
-const [MOST_PURGES, FOLDED] = [1_001, 500];
+const MOST_PURGES = 1_001;
+/** If there are more marks, one purge of everything replaces so many of the oldest. That is safe: it only purges more. */
+const FOLDED = 500;
 
 export class Purges {
   /** The epoch of the latest known purge; 0 if there is none. */

@@ -39,8 +39,7 @@ export function limitConnections(
   /** When each silent connection was opened. The oldest first. */
   const silent = new Map<string, number>();
 
-  function forget(peer: string, socket: Socket | undefined): void {
-    if (open.get(peer) !== socket) return;
+  function forget(peer: string): void {
     open.delete(peer);
     silent.delete(peer);
   }
@@ -53,7 +52,7 @@ export function limitConnections(
       if (open.size < maxConnections * (isYoung ? 1 + SPARE : 1)) return;
       open.get(peer)?.destroy();
       // The `close` event may come after the next connection.
-      forget(peer, open.get(peer));
+      forget(peer);
     }
   }
 
@@ -62,7 +61,9 @@ export function limitConnections(
     makeRoom();
     open.set(peer, socket);
     silent.set(peer, now());
-    socket.once("close", () => forget(peer, socket));
+    socket.once("close", () => {
+      if (open.get(peer) === socket) forget(peer);
+    });
   });
   return {
     /** Call it at the first request of a connection. @returns whether the request must be refused */

@@ -8,7 +8,7 @@
  * | half-open | a call departs, which is the probe                           | the first one is the probe                 |
  * | probing   | the probe has ended. That closes the circuit or opens it again | wait a moment for the end of the probe   |
  *
- * Each change is published to the other replicas (redis-circuits.ts). Instants are milliseconds of the monotonic clock.
+ * Each change is published to the other replicas (redis-circuits.ts), except that of refused credentials. Instants are milliseconds of the monotonic clock.
  */
 import { LRUCache } from "lru-cache";
 
@@ -218,7 +218,7 @@ export class Circuits {
   /** Another replica has changed a circuit. */
   #receive(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
     // Perhaps only the network of the other replica is broken.
-    if (circuit?.cause === "unreachable" && this.#lastCalls.unreachableInARow === 0) return;
+    if (circuit?.cause === "unreachable" && !this.#lastCalls.isCutOff()) return;
     const { fraction } = this.#options;
     const laterMs = circuit !== undefined && circuit.until > 0 ? OTHERS_LATER_MS * (1 + fraction()) : 0;
     const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());

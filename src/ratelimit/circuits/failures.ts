@@ -15,7 +15,7 @@ export const CAUSES = {
   failing: { stops: "resource", says: "most of its last answers were errors or timeouts" },
   /** On 3 calls in a row to which the upstream sent nothing. */
   unreachable: { stops: "origin", says: "its last three calls got no answer" },
-  /** On 401 or 403 to 3 different questions in a row that were signed. */
+  /** On 401 or 403 to 3 different signed questions in a row. */
   credentials: { stops: "origin", says: "it refused our credentials" },
 } as const;
 export type CircuitCause = keyof typeof CAUSES;
@@ -42,8 +42,7 @@ export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown"
 /** The ends of the last calls of an origin. Instants are milliseconds of the monotonic clock. */
 export class LastCalls {
   readonly #outcomes = new Map<Resource, readonly { readonly at: number; readonly isFailure: boolean }[]>();
-  /** How many calls of this process in a row got no answer. */
-  unreachableInARow = 0;
+  #unreachableInARow = 0;
   /** Different questions that were refused for their credentials, since the last answer. */
   readonly #refusedQuestions = new Set<string>();
 
@@ -54,7 +53,7 @@ export class LastCalls {
     now: number,
   ): CircuitCause | undefined {
     if (kind === "unknown") return undefined;
-    this.unreachableInARow = kind === "unreachable" ? this.unreachableInARow + 1 : 0;
+    this.#unreachableInARow = kind === "unreachable" ? this.#unreachableInARow + 1 : 0;
     if (kind === "credentials") this.#refusedQuestions.add(query);
     if (kind === "answered") this.#refusedQuestions.clear();
     const isFailure = kind === "failed" || kind === "unreachable";
@@ -64,15 +63,18 @@ export class LastCalls {
 
     if (kind === "too-many-requests" || kind === "unavailable") return kind;
     if (kind === "credentials" && this.#refusedQuestions.size >= REFUSED_TO_OPEN) return kind;
-    if (this.unreachableInARow >= UNREACHABLE_TO_OPEN) return "unreachable";
+    if (this.#unreachableInARow >= UNREACHABLE_TO_OPEN) return "unreachable";
     const failures = recent.filter((one) => one.isFailure).length;
     const isFailing = failures >= FAILURES_TO_OPEN && failures * 2 >= recent.length;
     return kind === "failed" && isFailing ? "failing" : undefined;
   }
 
+  /** Whether this process got no answer to its last call. */
+  readonly isCutOff = (): boolean => this.#unreachableInARow > 0;
+
   /** A circuit has closed: forgets what opened it. */
   forget(scope: CircuitScope, cause: CircuitCause | undefined): void {
-    if (scope === "origin") this.unreachableInARow = 0;
+    if (scope === "origin") this.#unreachableInARow = 0;
     else this.#outcomes.delete(scope);
     if (cause === "credentials") this.#refusedQuestions.clear();
   }

@@ -48,8 +48,8 @@ export const atLeast = (ms: number): number => Math.ceil(ms * (1 + DRIFT));
 export const atMost = (ms: number): number => Math.floor(ms * (1 - DRIFT));
 
 /**
- * The part of `arrivalMs` that is left for the transfer to the upstream. It is longer than the header timeout, so a call that gets no
- * answer is reset while it still counts.
+ * The part of `arrivalMs` that is left for the transfer to the upstream. This time is longer than the header timeout. So a call
+ * that gets no answer is reset while it still counts.
  */
 const TRANSIT = 0.6;
 
