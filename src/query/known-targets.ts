@@ -30,19 +30,10 @@ export const knownTargetsBytes = (cacheBytes: number): number =>
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createKnownTargets(maxBytes: number) {
   const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
-  /** By cache key, so that all spellings of a query share one object, and what other modules keep for it. */
-  const shared = new LRUCache<string, ParsedQuery<AnyQuery>>({
-    maxSize: Math.floor(maxBytes / 8),
-    sizeCalculation: sizeOfQuery,
-  });
   return {
     find: (target: string): KnownTarget | undefined => targets.get(target),
     remember(target: string, route: KnownRoute, format: Format, parsed: ParsedQuery<AnyQuery>): void {
-      // The key of a streamed query does not contain its parameters.
-      const known = parsed.query.kind === "streamed" ? undefined : shared.get(parsed.key);
-      if (known === undefined) shared.set(parsed.key, parsed);
-      const queries = { ...targets.peek(target)?.parsed, [format]: known ?? parsed };
-      targets.set(target, { route, parsed: queries });
+      targets.set(target, { route, parsed: { ...targets.peek(target)?.parsed, [format]: parsed } });
     },
   };
 }
