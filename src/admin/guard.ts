@@ -4,18 +4,17 @@
  *   ask for. The user name does not matter.
  * - Requests that a web page of another site makes a browser send are refused, at every path.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
 
 import type { RequestHandler } from "express";
 
 import { Problem } from "../errors.ts";
+import { bearerToken, digestOf, isToken } from "../http/token.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 
 const WARN_EVERY_MS = 60_000;
-/** RFC 6750, section 2.1, and RFC 7617. The name of a scheme ignores case (RFC 9110, section 11.1). */
-const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+/** RFC 7617. */
 const BASIC = /^Basic +([A-Za-z0-9+/]+=*)$/i;
 const CHALLENGES = 'Basic realm="property-gateway", charset="UTF-8", Bearer realm="property-gateway"';
 
@@ -25,24 +24,18 @@ export function guardByToken(token: () => string, now: Clock["now"], warn: Obser
     warn("The admin port refused requests with a wrong token.", { times }),
   );
   return ({ headers: { authorization } }, _response, next) => {
-    const given = authorization && tokenIn(authorization);
-    // All digests have the same length. The duration of the comparison reveals nothing about the token.
-    if (given !== undefined && timingSafeEqual(digest(given), digest(token()))) return next();
+    if (isToken(tokenIn(authorization), digestOf(token()))) return next();
     if (authorization !== undefined) warnOfWrongToken();
     const error = authorization === undefined ? "" : ', error="invalid_token"';
     throw new Problem("admin-token-required", { headers: { "WWW-Authenticate": CHALLENGES + error } });
   };
 }
 
-function tokenIn(authorization: string): string | undefined {
+function tokenIn(authorization = ""): string | undefined {
   const credentials = BASIC.exec(authorization)?.[1];
-  if (credentials === undefined) return BEARER.exec(authorization)?.[1];
+  if (credentials === undefined) return bearerToken(authorization);
   const userAndPassword = Buffer.from(credentials, "base64").toString();
   return userAndPassword.slice(userAndPassword.indexOf(":") + 1);
-}
-
-function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
 }
 
 /**

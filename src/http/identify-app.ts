@@ -4,7 +4,6 @@
  * A listed app may have a token, so that no other app can use its id. Then its id counts only in requests with that token. The
  * gateway serves all other requests with this id as the app `other`.
  */
-import { hash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 
 import type { Config } from "../config/config.ts";
@@ -13,6 +12,7 @@ import { atMostEvery } from "../process/clock.ts";
 import { memoize } from "../process/memoize.ts";
 import type { GatewayRequest } from "../query/request.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
+import { bearerToken, digestOf, isToken } from "./token.ts";
 
 export type Identify = ReturnType<typeof createIdentify>;
 
@@ -36,7 +36,7 @@ export function createIdentify(context: Context) {
       const appId = headers[config.server.appIdHeader]?.toString();
       const app = apps.identify(withoutSecret(appId), withoutSecret(headers["user-agent"]), now);
       const digest = listedIn(settings.current().apps).get(app)?.digest;
-      if (digest === undefined || hasToken(headers.authorization, digest)) return app;
+      if (digest === undefined || isToken(bearerToken(headers.authorization), digest)) return app;
       metrics.record("gateway_app_tokens_refused_total", { app: apps.labelOf(app) });
       warningOf(app)();
       return OTHER_APP;
@@ -53,15 +53,4 @@ function byId(apps: Config["apps"]) {
   return new Map(
     apps.map((app) => [app.id, { ...app, digest: app.token ? digestOf(app.token.reveal()) : undefined }]),
   );
-}
-
-/** Whether a request has the token: `Authorization: Bearer TOKEN` (RFC 6750, section 2.1). */
-export function hasToken(authorization: string | undefined, digest: Buffer): boolean {
-  const [, token = ""] = /^Bearer +(\S+)$/i.exec(authorization ?? "") ?? [];
-  // All digests have the same length, so the comparison takes the same time for any token.
-  return timingSafeEqual(digestOf(token), digest);
-}
-
-export function digestOf(token: string): Buffer {
-  return hash("sha256", token, "buffer");
 }
