@@ -5,7 +5,6 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-import { isDamaged, isDiskFull, isInUse } from "./faults.ts";
 import { createPrivately, openDirectory, refuseLink, UnusableData } from "./files.ts";
 import { APPLICATION_ID, FILE_NAME, TABLES, VERSION } from "./tables.ts";
 
@@ -132,3 +131,19 @@ function beginAnew(file: string): string {
     "the longest window of BUDGET, or the limit can be exceeded"
   );
 }
+
+/** SQLite's extended result code of an error. Its lowest byte is the primary code. */
+const codeOf = (error: unknown): number => Number(Object(error)["errcode"]);
+const isOneOf = (error: unknown, ...primary: number[]): boolean => primary.includes(codeOf(error) & 0xff);
+
+/** IOERR_WRITE: among others, a disk quota is used up. */
+const IOERR_WRITE = 778;
+
+/** @returns whether there is no space on the disk (FULL) */
+const isDiskFull = (error: unknown): boolean => isOneOf(error, 13) || codeOf(error) === IOERR_WRITE;
+
+/** @returns whether another process locks the file (BUSY, LOCKED) */
+const isInUse = (error: unknown): boolean => isOneOf(error, 5, 6);
+
+/** @returns whether the file is damaged, or no database at all (CORRUPT, NOTADB) */
+const isDamaged = (error: unknown): boolean => isOneOf(error, 11, 26);
