@@ -6,7 +6,7 @@ import { brotliCompress, constants, gzip, zstdCompress, zstdDecompressSync } fro
 
 import { inOwnMemory } from "../process/buffer-memory.ts";
 import { createJobs } from "../process/jobs.ts";
-import type { ContentCoding } from "../interface/media-types.ts";
+import type { ContentCoding } from "../content-codings.ts";
 import type { Entry, PackedBody } from "./entry.ts";
 import type { Tiers } from "./store/tiered.ts";
 

@@ -1,5 +1,5 @@
 import { entityTagOf } from "../http-fields.ts";
-import type { ContentCoding } from "../interface/media-types.ts";
+import type { ContentCoding } from "../content-codings.ts";
 import type { Validators } from "../upstream/caching-headers.ts";
 import type { ListPage } from "../interface/envelope.ts";
 import type { FetchedAnswer } from "../upstream/verdict.ts";

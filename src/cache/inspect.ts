@@ -1,3 +1,4 @@
+import { CODINGS } from "../content-codings.ts";
 import type { Problem } from "../errors.ts";
 import { NO_DIRECTIVES } from "../query/request.ts";
 import type { Query } from "../query/query.ts";
@@ -62,8 +63,6 @@ export function createInspect(
 }
 
 const NEXT = { serve: "hit", serveAndRefresh: "update", fetch: "fetch", refuse: "fetch" } as const;
-
-const CODINGS = ["identity", "zstd", "br", "gzip"] as const;
 
 function seconds(ms: number): number {
   return Math.floor(ms / 1_000);

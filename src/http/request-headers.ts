@@ -8,7 +8,8 @@ import Negotiator from "negotiator";
 
 import { Problem } from "../errors.ts";
 import { elementsOf, secondsIn } from "../http-fields.ts";
-import { CODINGS, type ContentCoding, type Format, mediaTypeOf } from "../interface/media-types.ts";
+import { CODINGS, type ContentCoding } from "../content-codings.ts";
+import { type Format, mediaTypeOf } from "../interface/media-types.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../query/request.ts";
 
 /** Most preferred first. The interface recommends the format without a version (section 9). */

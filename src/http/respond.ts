@@ -8,7 +8,7 @@ import type { Entry } from "../cache/entry.ts";
 import type { Context } from "../context.ts";
 import { BUDGET_SPENT, Problem } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import type { ContentCoding } from "../interface/media-types.ts";
+import type { ContentCoding } from "../content-codings.ts";
 import { originOf, type OriginName } from "../interface/resources.ts";
 import type { GatewayRequest, Question } from "../query/request.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";

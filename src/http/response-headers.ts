@@ -1,7 +1,7 @@
 /** Makes the response headers of answers: `Cache-Status`, `Age`, `Cache-Control`, validators, `Link` (page-links.ts), `RateLimit`. */
 import type { Answer } from "../cache/cache.ts";
 import type { Entry } from "../cache/entry.ts";
-import { CODINGS, type ContentCoding } from "../interface/media-types.ts";
+import { CODINGS, type ContentCoding } from "../content-codings.ts";
 import type { Question } from "../query/request.ts";
 import type { ShareOfWindow } from "../ratelimit/fairness/shares.ts";
 import { pageLinks } from "./page-links.ts";

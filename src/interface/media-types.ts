@@ -2,10 +2,6 @@
  * The formats of the upstream's answers (interface, section 9).
  */
 
-/** The content codings that the gateway can send (RFC 9110, section 8.4.1; zstd: RFC 8878), most preferred first. */
-export const CODINGS = ["zstd", "br", "gzip", "identity"] as const;
-export type ContentCoding = (typeof CODINGS)[number];
-
 /** `json`: JSON without a version; `v2`: JSON in version 2; `jpeg`: a thumbnail. */
 export type Format = "json" | "v2" | "jpeg";
 

@@ -11,7 +11,7 @@ import { createJobs } from "../process/jobs.ts";
 import type { Answer } from "../cache/cache.ts";
 import type { Bodies, Entry } from "../cache/entry.ts";
 import type { MemoryStore } from "../cache/store/memory.ts";
-import type { ContentCoding } from "../interface/media-types.ts";
+import type { ContentCoding } from "../content-codings.ts";
 import type { Observer } from "../telemetry/events.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut-page.ts";

@@ -1,7 +1,8 @@
 /**
  * An accepted request, and its question for the later stages.
  */
-import type { ContentCoding, Format } from "../interface/media-types.ts";
+import type { ContentCoding } from "../content-codings.ts";
+import type { Format } from "../interface/media-types.ts";
 import type { Priority, Trace } from "../telemetry/events.ts";
 import type { AnyQuery, ParsedQuery, Query } from "./query.ts";
 

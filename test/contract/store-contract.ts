@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Store } from "../../src/cache/store/port.ts";
-import type { ContentCoding } from "../../src/interface/media-types.ts";
+import type { ContentCoding } from "../../src/content-codings.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import type { Clock } from "../../src/process/clock.ts";
 import { createRandom } from "../support/random.ts";

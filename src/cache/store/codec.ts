@@ -12,7 +12,7 @@
  * | rest  | the body, in the coding that the header names                     |
  */
 import { SEAL_BYTES, type Seal } from "../../process/seal.ts";
-import type { ContentCoding } from "../../interface/media-types.ts";
+import type { ContentCoding } from "../../content-codings.ts";
 import { isCompressible, transcode } from "../encoder.ts";
 import type { Entry } from "../entry.ts";
 

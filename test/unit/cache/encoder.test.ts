@@ -6,7 +6,7 @@ import { createEncoder, transcode } from "../../../src/cache/encoder.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { Tiers } from "../../../src/cache/store/tiered.ts";
-import type { ContentCoding } from "../../../src/interface/media-types.ts";
+import type { ContentCoding } from "../../../src/content-codings.ts";
 import { entryWith } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
