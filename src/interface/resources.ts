@@ -44,11 +44,3 @@ export const IMAGE_PATH = /^\/cache\/primary_(?<serviceId>[^_/]+)_(?<width>[^x_/
 export function imagePath(serviceId: string, width: string, height: string): string {
   return `/cache/primary_${serviceId}_${width}x${height}.jpg`;
 }
-
-export function isSearchResource(name: string): name is SearchResource {
-  return (SEARCH_RESOURCES as readonly string[]).includes(name);
-}
-
-export function isRecordResource(name: string): name is RecordResource {
-  return (RECORD_RESOURCES as readonly string[]).includes(name);
-}

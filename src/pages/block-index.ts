@@ -4,7 +4,7 @@
  * If a page could only be cut from an answer by guessing, the answer has no index. The rules are strict, because a page
  * that costs a call is better than a wrong one.
  */
-import { PARAMETERS } from "../interface/parameters.ts";
+import { MAX_LIMIT, PARAMETERS } from "../interface/parameters.ts";
 import { eachItem, eachMember, type Range, skipSpace, textAt, Unreadable } from "./json-ranges.ts";
 
 /** The resources whose pages are cut from blocks: those whose searches have an offset. */
@@ -161,16 +161,13 @@ function integerIn(body: Buffer, at: Range): number | undefined {
   return /^(?:0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
 }
 
-/** The number of records in a block: the most that the API allows. */
-const BLOCK_RECORDS = 500;
-
-/** @returns the block that contains all of a page; `undefined` if the page begins in one block and ends in the next */
-export function blockAround({ offset, limit }: Stretch, size = BLOCK_RECORDS): Stretch | undefined {
+/** A block has as many records as the API allows. @returns the block that contains all of a page, if there is one */
+export function blockAround({ offset, limit }: Stretch, size = MAX_LIMIT): Stretch | undefined {
   const block = blockAt(offset, size);
   return offset + limit <= block.offset + size ? block : undefined;
 }
 
 /** @returns the block that contains the result at the offset */
-export function blockAt(offset: number, size = BLOCK_RECORDS): Stretch {
+export function blockAt(offset: number, size = MAX_LIMIT): Stretch {
   return { offset: offset - (offset % size), limit: size };
 }

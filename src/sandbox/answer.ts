@@ -2,11 +2,12 @@
  * Answers one request from the data set: routes, methods, authentication, formats (interface, sections 4 to 9).
  */
 import {
-  isRecordResource,
-  isSearchResource,
   MAX_IMAGE_HEIGHT,
   MAX_IMAGE_WIDTH,
+  RECORD_RESOURCES,
   type RecordResource,
+  SEARCH_RESOURCES,
+  type SearchResource,
 } from "../interface/resources.ts";
 import { acceptedType } from "./accept.ts";
 import type { Authenticator } from "./auth.ts";
@@ -75,6 +76,14 @@ function answerThumbnail(file: string, data: SandboxData, { revision, changedAt 
 function findRow(data: SandboxData, resource: RecordResource, id: string): PropertyRow | undefined {
   const rows = resource === "listings" ? data.listingById : data.soldById;
   return /^\d{1,15}$/.test(id) ? rows.get(Number(id)) : undefined;
+}
+
+function isSearchResource(name: string): name is SearchResource {
+  return SEARCH_RESOURCES.some((one) => one === name);
+}
+
+function isRecordResource(name: string): name is RecordResource {
+  return RECORD_RESOURCES.some((one) => one === name);
 }
 
 /** The body for an address; `undefined` if there is nothing. */

@@ -1,5 +1,7 @@
 import * as z from "zod";
 
+import { MAX_LIMIT } from "../../interface/parameters.ts";
+import { MAX_IMAGE_HEIGHT, MAX_IMAGE_WIDTH } from "../../interface/resources.ts";
 import * as shape from "./shapes.ts";
 import { optional, setting } from "./setting.ts";
 
@@ -54,7 +56,7 @@ export const query = z.strictObject({
     default: ["_", "format", "utm_*", "fbclid", "gclid"],
   }),
   /** The largest limit of a search. Raise it only if the API's owner has granted more. */
-  maxLimit: setting(shape.integer(500, 100_000), { default: 500 }),
+  maxLimit: setting(shape.integer(MAX_LIMIT, 100_000), { default: MAX_LIMIT }),
   /** The largest thumbnail. Raise it only if the API's owner has granted more. */
-  maxImageSize: setting(shape.pixelSize, { default: "140x94" }),
+  maxImageSize: setting(shape.pixelSize, { default: `${MAX_IMAGE_WIDTH}x${MAX_IMAGE_HEIGHT}` }),
 });
