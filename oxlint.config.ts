@@ -108,6 +108,7 @@ const LAYERS: Layer[] = [
   layer(
     ["src/admin/**"],
     ["interface", "query", "openapi", "http", "pages", "cache", "ratelimit", "usage", "config", "process"],
+    { typesOf: ["redis", "sqlite"] },
   ),
   layer(["src/pages/**"], ["interface", "query", "process"], { typesOf: ["cache", ...WIRED] }),
   layer(["src/cache/**"], ["interface", "query", "process"], {

@@ -4,11 +4,11 @@
  *   context      settings, key, log, metrics
  *   stores       the tiers of the cache, and the ledger
  *   budgets      permits for upstream calls
- *   upstream     attempt [ budget, sign, fetch ]
- *   cache        lookup, policy, single flight, refresh
+ *   upstream     call [ permit, sign, send ], retry
+ *   cache        lookup, serve or fetch, single flight, refresh
  *   pages        pages cut from cached blocks
  *   warm         refreshes of the warm list
- *   callers      arrive, admit, cache, respond
+ *   callers      arrive, admit, pages, respond
  *   lifecycle    start, drain, stop, reload
  *   admin        the operators' port
  *
@@ -192,7 +192,9 @@ function createAnswerStages(
     fetch,
   });
   const refresh = createRefresh({ load, failures, clock, observer });
-  const cache = new Cache({ ...shared, load, refresh, isCoolingOff: budgets.isCoolingOff });
+  const isCoolingOff: CacheOptions["isCoolingOff"] = ({ query, canonicalQuery }) =>
+    budgets.isCoolingOff(query.resource, canonicalQuery);
+  const cache = new Cache({ ...shared, load, refresh, isCoolingOff });
   // Cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in memory.
   const pages = new Pages({
     ask: cache.answer,
@@ -257,7 +259,7 @@ function createStatusPage(context: Context, { stores, budgets, lifetimes, record
     outages: context.outages.current,
     process: { id: random.unique16(), host: hostname(), version: build.version, startedAt: clock.now() },
     budgets,
-    board: stores.statusTexts,
+    statusTexts: stores.statusTexts,
     mode: () => settings.current().budget.mode,
     replicas: config.redis === null ? undefined : config.budget.replicas,
     freshness: lifetimes.freshness,

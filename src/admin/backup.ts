@@ -5,10 +5,8 @@ import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 
 import { Problem } from "../errors.ts";
+import type { WithCopy } from "../sqlite/backup.ts";
 import { type Endpoint, mistake, post } from "./endpoint.ts";
-
-/** Passes the path of a copy to `use`, and removes it afterwards. */
-export type WithCopy = (use: (file: string) => Promise<void>) => Promise<void>;
 
 /** @param withCopy `undefined`: there is no SQLite file */
 export function backupEndpoint(withCopy: WithCopy | undefined): Endpoint {

@@ -18,6 +18,8 @@ const OTHERS_MS = 200;
 /** The shortest time between two writes for other readers. */
 const WRITE_EVERY_MS = 500;
 
+export type StatusTexts = ReturnType<typeof createStatusTexts>;
+
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createStatusTexts(redis: RedisService) {
   const { clock, cache, replica, seal } = redis.options;

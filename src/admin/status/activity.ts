@@ -3,6 +3,7 @@
  * them up. Instants are epoch milliseconds.
  */
 import type { CurrentOutage } from "../../telemetry/events.ts";
+import type { StatusTexts } from "../../redis/replica-status.ts";
 import { sumCounts } from "./counters.ts";
 import { mergeProblems } from "./recent-problems.ts";
 import { type Recorder, slowestOf } from "./recorder.ts";
@@ -27,26 +28,20 @@ export type Together = ReturnType<typeof merge>;
  */
 export type Scope = "alone" | "all" | "cut-off";
 
-/** Each replica publishes a text here, which the others read (src/redis/replica-status.ts). */
-export interface Board {
-  readonly show: (write: () => string) => void;
-  readonly look: () => Promise<readonly string[]>;
-}
-
 /** Changes with the type `Activity`: a gateway of another release may write another form. */
 const FORM = 2;
 
 /**
- * @param board `undefined`: there are no other replicas
+ * @param others the texts of the other replicas; `undefined`: there are none
  * @returns a function that adds up the activities of all processes. It never rejects.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createCollect(own: () => Activity, board: Board | undefined, now: () => number) {
-  // The board takes a text that does not change for the text of a dead process. The instant changes it.
-  board?.show(() => JSON.stringify({ at: now(), form: FORM, activity: own() }));
+export function createCollect(own: () => Activity, others: StatusTexts | undefined, now: () => number) {
+  // A text that does not change is taken for that of a dead process. The instant changes it.
+  others?.show(() => JSON.stringify({ at: now(), form: FORM, activity: own() }));
   return async (): Promise<Together> => {
-    if (board === undefined) return merge("alone", [own()]);
-    const texts = await board.look().catch(() => undefined);
+    if (others === undefined) return merge("alone", [own()]);
+    const texts = await others.look().catch(() => undefined);
     if (texts === undefined) return merge("cut-off", [own()]);
     return merge("all", [own(), ...texts.flatMap(activityIn)]);
   };

@@ -1,5 +1,6 @@
 /** What the status page and the command `status` show. All values are JSON values; instants are epoch milliseconds. */
-import { type Activity, type Board, createCollect, merge } from "./activity.ts";
+import type { StatusTexts } from "../../redis/replica-status.ts";
+import { type Activity, createCollect, merge } from "./activity.ts";
 import type { Span } from "./counters.ts";
 import { factsOf, type FactsOptions } from "./facts.ts";
 import { withHarm } from "./hurt-apps.ts";
@@ -14,7 +15,7 @@ export interface StatusOptions extends FactsOptions {
   readonly recorder: Pick<Recorder, "seen">;
   readonly outages: () => Activity["outages"];
   /** `undefined`: there are no other replicas. */
-  readonly board: Board | undefined;
+  readonly statusTexts: StatusTexts | undefined;
   readonly say: Say;
 }
 
@@ -22,13 +23,13 @@ export type StatusSource = ReturnType<typeof createStatus>;
 
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createStatus(options: StatusOptions) {
-  const { clock, board, process, recorder, outages, budgets } = options;
+  const { clock, statusTexts, process, recorder, outages, budgets } = options;
   function own(): Activity {
     const { counts, ...seen } = recorder.seen();
     const queues = { "queue api": budgets.api.queue(), "queue images": budgets.images.queue() };
     return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
   }
-  const collect = createCollect(own, board, clock.now);
+  const collect = createCollect(own, statusTexts, clock.now);
   const sentences = () => sentencesOf(factsOf(options, merge("alone", [own()]), "15m"));
   /** Reads the status of all processes. It never rejects. */
   const read = async (span: Span) => {
