@@ -18,12 +18,6 @@ export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter"
   readonly current: () => Config;
 }
 
-/** A question, as far as the budgets are concerned. */
-interface Asked {
-  readonly query: { readonly resource: Resource };
-  readonly canonicalQuery: string;
-}
-
 /** The longest time from the permit of a call until the call is sent. A call that takes longer needs a new permit. */
 const DEPARTURE_MS = 2_000;
 
@@ -53,8 +47,8 @@ export class Budgets {
   readonly left = (resource: Resource): number =>
     Math.min(...this[originOf(resource)].windows().map(({ remaining, limit }) => remaining / limit));
 
-  /** Whether the gateway sends no calls now, because the upstream asked for a pause or does not respond. */
-  readonly isCoolingOff = ({ query: { resource }, canonicalQuery: query }: Asked): boolean =>
+  /** Whether no call for a canonical query is sent now, because the upstream asked for a pause or does not respond. */
+  readonly isCoolingOff = (resource: Resource, query: string): boolean =>
     this[originOf(resource)].circuits.stopOf({ resource, query, cause: "miss" }) !== undefined;
 
   /** Predicts the wait of an app's request, and the problem if it would be refused. Spends nothing. */

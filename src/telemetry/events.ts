@@ -14,7 +14,7 @@ export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
 
 const CACHE_OPERATIONS = ["get", "set", "remove", "purge", "purges", "claim", "release", "renew"] as const;
-const BUDGET_OPERATIONS = ["take", "settle", "look", "join", "ledger"] as const;
+const BUDGET_OPERATIONS = ["take", "settle", "look", "ledger"] as const;
 /** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
 export const STORE_OPERATIONS = [...CACHE_OPERATIONS, ...BUDGET_OPERATIONS, "status"] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
@@ -72,7 +72,7 @@ export type CircuitState = keyof typeof CIRCUIT_STATES;
  * - `miss`: the answer was not cached, or not fresh.
  * - `retry`: the first attempt failed.
  * - `bypass`: the answer is passed through, not cached.
- * - `refresh`: a stale or popular answer is refreshed in the background.
+ * - `refresh`: a cached answer is refreshed or checked in the background.
  * - `forced`: a caller asked for a newer answer.
  * - `warm`: the answer is on the warm list.
  */

@@ -4,7 +4,7 @@ import { setTimeout } from "node:timers/promises";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { Problem } from "../../src/errors.ts";
-import { StoreUnavailable } from "../../src/cache/store/port.ts";
+import { StoreUnavailable } from "../../src/errors.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryWith } from "../support/entries.ts";
 import { backendOf, gapsOf, replicaOf, type WatchedBackend } from "../support/redis-backend.ts";

@@ -7,7 +7,7 @@ import { zstdCompressSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { toBlob } from "../../src/cache/store/codec.ts";
 import { createSeal } from "../../src/process/seal.ts";
-import { StoreUnavailable } from "../../src/cache/store/port.ts";
+import { StoreUnavailable } from "../../src/errors.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryWith } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";

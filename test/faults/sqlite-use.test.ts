@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { StoreUnavailable } from "../../src/cache/store/port.ts";
+import { StoreUnavailable } from "../../src/errors.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";

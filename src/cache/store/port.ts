@@ -39,6 +39,3 @@ export type StoreEvent =
   | { readonly kind: "purged"; readonly purges: readonly Purge[] }
   /** Events may have been lost; later ones arrive again. */
   | { readonly kind: "gap" };
-
-/** Callers of the gateway never see this error: a lookup that fails is a miss. */
-export { StoreUnavailable } from "../../errors.ts";

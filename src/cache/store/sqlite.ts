@@ -2,6 +2,7 @@
  * The durable store: entries and purges in one SQLite file, so that a restart loses nothing. One process uses the file, so its
  * only events are past purges. The file is kept within its limit.
  */
+import { StoreUnavailable } from "../../errors.ts";
 import type { Clock } from "../../process/clock.ts";
 import { type Database, openDatabase } from "../../sqlite/database.ts";
 import { createDisk } from "../../sqlite/failing-disk.ts";
@@ -10,7 +11,7 @@ import type { CircuitState, Observer, StoreOperation, WhyNotStored } from "../..
 import { type Entry, isUsable } from "../entry.ts";
 import { createSeal } from "../../process/seal.ts";
 import { fromBlob, toBlob } from "./codec.ts";
-import { type Store, type StoreStats, StoreUnavailable } from "./port.ts";
+import type { Store, StoreStats } from "./port.ts";
 import { type Purge, purgesIn, type PurgeScope } from "./purge-marks.ts";
 
 export interface SqliteStoreOptions {

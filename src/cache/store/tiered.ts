@@ -5,12 +5,13 @@
  * After a gap in the events, each entry in memory is confirmed by one read of the store before it is served again. While
  * the store does not work, memory is used alone.
  */
+import { StoreUnavailable } from "../../errors.ts";
 import type { Bodies, Entry } from "../entry.ts";
 import type { Tier, WhyNotStored } from "../../telemetry/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
 import { type Purge, Purges, type PurgeScope } from "./purge-marks.ts";
-import { type Store, type StoreEvent, StoreUnavailable } from "./port.ts";
+import type { Store, StoreEvent } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */
 export interface Found {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { type StoreEvent, StoreUnavailable } from "../../../../src/cache/store/port.ts";
+import type { StoreEvent } from "../../../../src/cache/store/port.ts";
+import { StoreUnavailable } from "../../../../src/errors.ts";
 import type { Entry } from "../../../../src/cache/entry.ts";
 import { createMemoryStore } from "../../../../src/cache/store/memory.ts";
 import { Tiers } from "../../../../src/cache/store/tiered.ts";
