@@ -56,6 +56,11 @@ export class Problem extends Error {
   }
 }
 
+/** Whether the gateway refused to call the upstream. That cost no budget. */
+export function wasRefusedHere({ code, details }: Problem): boolean {
+  return BUDGET_SPENT.has(code) || details.refusedHere === true;
+}
+
 /** `Content-Type` of every `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 

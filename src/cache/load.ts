@@ -6,7 +6,7 @@
  * withdrawn, its leader died, it was refused because of another app's limits, or its answer was purged
  * before this caller's request. The caller then joins the next flight, or starts it.
  */
-import { Problem } from "../errors.ts";
+import { Problem, wasRefusedHere } from "../errors.ts";
 import type { Context } from "../context.ts";
 import type { Cause, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
@@ -19,7 +19,7 @@ import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./recent-failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
 import type { Lifetimes } from "./lifetimes/learned-lifetimes.ts";
-import { isFailureOfUpstream, wasRefusedHere } from "./serve-or-fetch.ts";
+import { isFailureOfUpstream } from "./serve-or-fetch.ts";
 import { nextEntry } from "./next-entry.ts";
 import type { Tiers } from "./store/tiered.ts";
 

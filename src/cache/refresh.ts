@@ -2,7 +2,9 @@
  * Refreshes cached answers in the background. Refreshes queue behind callers' requests and never use the reserve of
  * the budget. A refresh that gets no permit soon is given up.
  */
-import { Problem } from "../errors.ts";
+import { LRUCache } from "lru-cache";
+
+import { Problem, wasRefusedHere } from "../errors.ts";
 import type { Context } from "../context.ts";
 import type { Entry } from "./entry.ts";
 import type { Priority, RefreshEnd } from "../telemetry/events.ts";
@@ -10,7 +12,6 @@ import type { Question } from "../query/request.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Failures } from "./recent-failures.ts";
 import type { Load } from "./load.ts";
-import { wasRefusedHere } from "./serve-or-fetch.ts";
 
 /** Why an answer is refreshed: a request found it stale or about to expire, or it is on the warm list. */
 type RefreshCause = "refresh" | "warm";
@@ -28,12 +29,14 @@ const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "
 const QUEUE_DEADLINE_MS = 2_000;
 /** After a refresh for an app was refused, no other one is tried for this app during this time. */
 const HOLD_OFF_MS = 1_000;
+/** Callers can invent the ids of apps. */
+const MOST_HELD_OFF = 1_000;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRefresh({ load, failures, clock, observer }: RefreshOptions) {
   const inFlight = new Set<string>();
   /** By cause, origin and app: when a refresh is tried again after one got no permit. Monotonic. */
-  const heldOffUntil = new Map<string, number>();
+  const heldOffUntil = new LRUCache<string, number>({ max: MOST_HELD_OFF });
   // No caller can hang up.
   const gone = new AbortController().signal;
 

@@ -3,7 +3,7 @@
  * state of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/internals/cache-policy.md shows them as a table,
  * and the tests read that table.
  */
-import { BUDGET_SPENT, Problem } from "../errors.ts";
+import { Problem, wasRefusedHere } from "../errors.ts";
 import type { CallerDirectives, GatewayRequest, Question } from "../query/request.ts";
 import type { Entry } from "./entry.ts";
 import type { Found } from "./store/tiered.ts";
@@ -161,11 +161,6 @@ function isYoungEnough(entry: Entry, { noCache, maxAgeMs }: CallerDirectives, no
  */
 function allowsStale(problem: Problem): boolean {
   return wasRefusedHere(problem) || isFailureOfUpstream(problem) || problem.code === "deadline-exceeded";
-}
-
-/** Whether the gateway refused to call the upstream. That cost no budget. */
-export function wasRefusedHere({ code, details }: Problem): boolean {
-  return BUDGET_SPENT.has(code) || details.refusedHere === true;
 }
 
 /**

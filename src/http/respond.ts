@@ -6,7 +6,7 @@ import type { Answer } from "../cache/cache.ts";
 import type { Encode } from "../cache/encoder.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { Context } from "../context.ts";
-import { BUDGET_SPENT, Problem } from "../errors.ts";
+import { BUDGET_SPENT, Problem, wasRefusedHere } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { ContentCoding } from "../content-codings.ts";
 import { originOf, type OriginName } from "../interface/resources.ts";
@@ -174,7 +174,6 @@ function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: En
 /** @returns the outcome of a request that ended with this problem, for logs and metrics */
 function outcomeOf(problem: Problem): Outcome {
   if (problem.code === "upstream-rejected" || problem.code === "not-found") return "miss";
-  if (problem.details.refusedHere === true) return "refused";
-  if (problem.code === "temporary-reduced-capacity" || problem.code === "not-in-cache") return "refused";
-  return problem.status < 500 ? "refused" : "failed";
+  const isRefused = wasRefusedHere(problem) || problem.code === "not-in-cache" || problem.status < 500;
+  return isRefused ? "refused" : "failed";
 }
