@@ -167,7 +167,15 @@ export type CurrentOutage = Pick<Outage, "what" | "cause" | "meanwhile"> & { rea
 
 /** Why a request needed no upstream call of its own. */
 export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "refused"] as const;
-export type Saving = (typeof SAVINGS)[number];
+type Saving = (typeof SAVINGS)[number];
+
+/** Why a request needed no call; `undefined`: it needed a call, got no answer, or asked for a page of the gateway. */
+export function savingOf({ saved, outcome, problem, resource }: RequestRecord): Saving | undefined {
+  if (saved !== undefined) return saved;
+  if (problem === "invalid-query") return "refused";
+  if (resource === "none") return undefined;
+  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
+}
 
 /** The results of a reload of the settings. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;

@@ -95,15 +95,6 @@ function startAtZero(record: RecordValue): void {
   for (const result of events.RELOAD_RESULTS) record("gateway_config_reloads_total", { result }, 0);
 }
 
-/** Why a request needed no call; `undefined`: it needed a call, got no answer, or asked for a page of the gateway. */
-export function savingOf(request: events.RequestRecord): events.Saving | undefined {
-  const { saved, outcome, problem, resource } = request;
-  if (saved !== undefined) return saved;
-  if (problem === "invalid-query") return "refused";
-  if (resource === "none") return undefined;
-  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
-}
-
 /** Counts equal requests together until the next scrape, because the library's counters would cost a hit more. */
 function createRequestCounts(record: RecordValue) {
   /** By app. The other labels have few values, so the counts of an app are a list. */
@@ -133,7 +124,7 @@ function createRequestCounts(record: RecordValue) {
           const { resource, outcome, status, problem, tier } = request;
           record("gateway_requests_total", { app, resource, outcome, status }, times);
           if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
-          const cause = savingOf(request);
+          const cause = events.savingOf(request);
           if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
           if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
         }

@@ -22,7 +22,7 @@ export interface RecentProblem {
 }
 
 const MOST_PROBLEMS = 500;
-const HOUR_MS = 60 * 60_000;
+export const HOUR_MS = 60 * 60_000;
 /** If a problem has not occurred for this long, its next occurrence starts a new episode, with a new `firstAt`. */
 const GAP_MS = 10 * 60_000;
 /** As `GAP_MS`, if the API has answered in between. */

@@ -4,28 +4,24 @@
  */
 import { BUDGET_SPENT, PROBLEM_CODES } from "../../errors.ts";
 import { originOf } from "../../interface/resources.ts";
-import type { RequestRecord, UpstreamCallRecord } from "../../telemetry/events.ts";
+import { type RequestRecord, savingOf, type UpstreamCallRecord } from "../../telemetry/events.ts";
 import { createCounters, type Kind } from "./counters.ts";
-import { createProblems } from "./recent-problems.ts";
+import { createProblems, HOUR_MS } from "./recent-problems.ts";
 
 /** A request that was not a hit, and when it ended. */
 export type Miss = RequestRecord & { readonly at: number };
 
 export type Recorder = ReturnType<typeof createRecorder>;
 
-const HOUR_MS = 60 * 60_000;
 /** The most requests that are remembered because they were not hits, of all queries together. */
 const MOST_MISSES = 2_000;
 /** The most requests that are shown of one query. */
 const MOST_SHOWN = 50;
 const MOST_SLOW = 10;
 
-/**
- * @param now epoch milliseconds
- * @param savingOf returns why a request needed no upstream call of its own
- */
+/** @param now epoch milliseconds */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createRecorder(now: () => number, savingOf: (record: RequestRecord) => string | undefined) {
+export function createRecorder(now: () => number) {
   const { add, read: counted } = createCounters(now);
   const problems = createProblems(now);
   const misses: Miss[] = [];

@@ -5,7 +5,6 @@ import { type Activity, createCollect, merge } from "../../../src/admin/status/a
 import { createCounters, SPANS } from "../../../src/admin/status/counters.ts";
 import { createRecorder } from "../../../src/admin/status/recorder.ts";
 import { emptyInMs, upstreamOf } from "../../../src/admin/status/facts.ts";
-import { savingOf } from "../../../src/telemetry/metrics.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createOutages } from "../../../src/telemetry/outage-log.ts";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
@@ -18,7 +17,7 @@ const MINUTE = 60_000;
 
 function record() {
   const clock = createFakeClock(NOON);
-  const recorder = createRecorder(clock.now, savingOf);
+  const recorder = createRecorder(clock.now);
   const log = createLogger({ level: "silent", secrets: [], destination: { write: () => undefined } });
   const outages = createOutages(log, clock.now, recorder.warn);
   return {
