@@ -30,7 +30,7 @@ import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import type { StoreStats } from "./cache/store/port.ts";
 import { Warm } from "./cache/warm.ts";
-import { readWarmItems, type WarmItem } from "./cache/warm-list.ts";
+import { readWarmItems } from "./cache/warm-list.ts";
 import { settingWarnings } from "./config/combinations.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import { type CallersApp, createCallersApp } from "./http/callers-routes.ts";
@@ -55,7 +55,6 @@ import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate } from "./process/tls.ts";
 import { OTHER_APP } from "./telemetry/events.ts";
-import { savingOf } from "./telemetry/metrics.ts";
 import { reportUsage } from "./usage/report.ts";
 import { createUpstream, type Upstream } from "./upstream/upstream.ts";
 
@@ -67,7 +66,7 @@ const LAST_TRACES_MS = 1_000;
 /** @throws {ConfigError} if the warm list has mistakes, or the data directory cannot be used */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createGateway(options: GatewayOptions) {
-  const recorder = createRecorder(options.clock.now, savingOf);
+  const recorder = createRecorder(options.clock.now);
   const context = createContext(options, recorder);
   const { settings, clock, metrics, tracing } = context;
   const parts = createParts(context, recorder);
@@ -118,7 +117,8 @@ type Parts = ReturnType<typeof createParts>;
 
 function createParts(context: Context, recorder: Recorder) {
   const { config, settings, apps, keys, clock, random, metrics, observer } = context;
-  const items = warmItemsOf(context);
+  const { items, problems } = readWarmItems(context.source.first.settings);
+  if (problems.length > 0) throw new ConfigError(problems);
   const stores = openStores(context);
   const budgets = new Budgets({
     limiterOf: stores.limiterOf,
@@ -161,13 +161,6 @@ function createParts(context: Context, recorder: Recorder) {
     observer,
   });
   return { ...stages, stores, budgets, warm, recorder, passThrough: upstream.passThrough };
-}
-
-/** @throws {ConfigError} if the warm list has mistakes */
-function warmItemsOf({ source }: Context): readonly WarmItem[] {
-  const { items, problems } = readWarmItems(source.first.settings);
-  if (problems.length > 0) throw new ConfigError(problems);
-  return items;
 }
 
 /** The stages between the callers' requests and the upstream, and what they share with the other parts. */
