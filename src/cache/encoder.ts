@@ -21,9 +21,7 @@ export function isCompressible(entry: Entry): boolean {
 /** Brotli's default quality, 11, takes seconds for a large body; 5 is within a few percent of its size. */
 const BROTLI_QUALITY = 5;
 
-type Transcode = (body: Buffer) => Promise<Buffer>;
-
-const COMPRESS: Record<ContentCoding, Transcode> = {
+const COMPRESS: Record<ContentCoding, (body: Buffer) => Promise<Buffer>> = {
   identity: async (body) => body,
   gzip: promisify(gzip),
   br: (body) =>

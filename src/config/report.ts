@@ -2,8 +2,8 @@
  * Messages about settings: one line for each mistake, or the source of each setting.
  */
 import { settingWarnings } from "./combinations.ts";
-import type { Config } from "./config.ts";
 import { type Environment, SECRET_VARIABLES } from "./env.ts";
+import type { ExaminedConfig } from "./load.ts";
 import { SETTINGS } from "./settings.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
 import { formatPath, type Mistake, type SettingPath, type SettingSources } from "./sources.ts";
@@ -25,14 +25,8 @@ export function maskSecrets(line: string, env: Environment): string {
     .reduce((masked, secret) => masked.replaceAll(secret, SECRET_TEXT), line);
 }
 
-interface Reported {
-  readonly sources: SettingSources;
-  /** Absent if there are problems. */
-  readonly usable: { readonly config: Config; readonly env: Environment } | undefined;
-}
-
 /** @returns what `config:check` prints for valid settings: one line for each setting that is not at its default */
-export function report({ sources, usable }: Reported): string[] {
+export function report({ sources, usable }: ExaminedConfig): string[] {
   const given = SECRET_VARIABLES.filter((name) => usable?.env[name]);
   return [
     "configuration is valid",

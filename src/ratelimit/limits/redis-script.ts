@@ -95,15 +95,6 @@ export interface Heard extends Reply {
   readonly at: number;
 }
 
-/** A slot, as operators see it. */
-export interface ReplicaSlot {
-  readonly slot: number;
-  /** The process; empty if it has not returned since Redis lost data. */
-  readonly holder: string;
-  /** When the slot is free if it is not renewed. */
-  readonly freeInMs: number;
-}
-
 /** A part of the script's state. */
 interface StoredState {
   readonly time: number;
@@ -140,8 +131,11 @@ export class RedisPurse implements LedgerStream {
   readonly ledger: LedgerStream["ledger"] = (start, end) =>
     readStream(this.#run, `${this.#prefix}ledger`, start, end);
 
-  /** The slots that are not free. */
-  readonly slots = async (): Promise<readonly ReplicaSlot[]> => {
+  /**
+   * The slots that are not free, for operators. `holder`: the process; empty if it has not returned since Redis lost data.
+   * `freeInMs`: the time until the slot is free if it is not renewed.
+   */
+  readonly slots = async (): Promise<readonly object[]> => {
     const { time, slots } = await this.#state();
     return slots.flatMap(({ holder, renewedAt = time, holdMs = 0 }, index) =>
       holder === undefined
