@@ -40,9 +40,12 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
     at: [
       "src/cache/store/**",
       "src/cache/recent-failures.ts",
+      "src/cache/refresh.ts",
       "src/pages/page-by-page.ts",
       "src/query/known-targets.ts",
+      "src/ratelimit/apps.ts",
       "src/ratelimit/circuits/circuits.ts",
+      "src/singleflight/replica-leases.ts",
       "src/usage/redis-ledger.ts",
     ],
   },

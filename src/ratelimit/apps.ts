@@ -10,6 +10,8 @@
  * - At most `labels` apps have a metric label of their own: the listed apps with the largest weights, then the first
  *   unlisted ids. An id keeps its label.
  */
+import { LRUCache } from "lru-cache";
+
 import type { Config } from "../config/config.ts";
 import { memoize } from "../process/memoize.ts";
 import { OTHER_APP } from "../telemetry/events.ts";
@@ -44,7 +46,7 @@ export class Apps {
   readonly #seenAt = new Map<string, number>();
   #labelled = new Set<string>();
   /** The `User-Agent` with which each app was seen first; empty if it sent none. */
-  readonly #userAgents = new Map<string, string>();
+  readonly #userAgents = new LRUCache<string, string>({ max: MOST_USER_AGENTS });
 
   constructor(config: AppsConfig) {
     this.#config = config;
@@ -58,13 +60,11 @@ export class Apps {
   identify(appId: Header, userAgent: string | undefined, now: number): string {
     const app = this.#admit(namedIn(appId, userAgent), now);
     if (!this.#userAgents.has(app)) this.#userAgents.set(app, (userAgent ?? "").slice(0, LONGEST_USER_AGENT));
-    if (this.#userAgents.size > MOST_USER_AGENTS)
-      this.#userAgents.delete(this.#userAgents.keys().next().value ?? "");
     return app;
   }
 
   /** The `User-Agent` with which this process saw an app first. */
-  readonly userAgentOf = (app: string): string | null => this.#userAgents.get(app) || null;
+  readonly userAgentOf = (app: string): string | null => this.#userAgents.peek(app) || null;
 
   readonly isListed = (app: string): boolean => this.#listed.has(app);
 

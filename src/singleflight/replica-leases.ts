@@ -8,6 +8,8 @@
  *
  * The commands are not one atomic step. If a lease expires between two of them, two replicas may fetch the same key.
  */
+import { LRUCache } from "lru-cache";
+
 import { Problem } from "../errors.ts";
 import { every, pause } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
@@ -35,12 +37,13 @@ export type Claim =
 
 /** How many flights of other replicas are known at once. A follower of an older one waits for the end of its lease. */
 const MOST_FLIGHTS = 1_000;
+const newEnds = () => new LRUCache<string, PromiseWithResolvers<Failure>>({ max: MOST_FLIGHTS });
 
 export class ReplicaLeases {
   readonly #redis: RedisService;
   readonly #newHolder: () => string;
-  /** The ends of the latest flights of other replicas, by holder, the oldest first. A new map after messages were lost. */
-  #ends = new Map<string, PromiseWithResolvers<Failure>>();
+  /** The ends of the latest flights of other replicas, by holder. A new map after messages were lost. */
+  #ends = newEnds();
   /** The claims that this replica holds. */
   readonly #held = new Set<string>();
   readonly #stopRenewing: () => void;
@@ -72,14 +75,13 @@ export class ReplicaLeases {
   #endOf(holder: string): PromiseWithResolvers<Failure> {
     const end = this.#ends.get(holder) ?? Promise.withResolvers<Failure>();
     this.#ends.set(holder, end);
-    if (this.#ends.size > MOST_FLIGHTS) this.#ends.delete(this.#ends.keys().next().value ?? "");
     return end;
   }
 
   /** Ends all waits, because messages may be lost. */
   #lost(): void {
     for (const { resolve } of this.#ends.values()) resolve(undefined);
-    this.#ends = new Map();
+    this.#ends = newEnds();
   }
 
   /**
