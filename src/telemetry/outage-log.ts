@@ -7,8 +7,6 @@ import type { Logger } from "./log.ts";
 
 /** An outage that returns within this time is the same outage. On a full disk, a short write may succeed in between. */
 const SAME_MS = 60_000;
-/** The names of circuit outages begin with this (src/ratelimit/circuits/outage-of-circuit.ts). */
-const UPSTREAM = "upstream ";
 
 /** @param warn receives a sentence about each outage that begins */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
@@ -47,10 +45,10 @@ export function createOutages(log: Logger, now: () => number, warn: (text: strin
         else if (outcome === "stale" || outcome === "updating") outage.servedStale++;
       }
     },
-    /** The outages that have not ended, except for those of the upstream, which the budgets know. */
+    /** The outages that have not ended, except for those of resources: the circuits of the budgets show them. */
     current: (): CurrentOutage[] =>
       [...active.values()]
-        .map(({ what, cause, meanwhile, since }) => ({ what, cause, meanwhile, since }))
-        .filter(({ what }) => !what.startsWith(UPSTREAM)),
+        .filter(({ resources = [] }) => resources.length === 0)
+        .map(({ what, cause, meanwhile, since }) => ({ what, cause, meanwhile, since })),
   };
 }
