@@ -36,7 +36,8 @@ export function createCuttable(
     let page = pages.get(query);
     if (page?.key !== key || page.limit !== limit) {
       const { offset } = query;
-      const [search, blocks] = [searchKey(query, format), blocksOf(query, format)];
+      const search = searchKey(query, format);
+      const blocks = blocksOf(query, format);
       page = { query, key, search, limit, offset, blocks, keptAs: undefined };
       pages.set(query, page);
     }

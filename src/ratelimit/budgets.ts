@@ -30,7 +30,8 @@ export class Budgets {
     this.#options = options;
     const create = (origin: OriginName): Budget => {
       const config = budgetConfigOf(origin, options.current());
-      const [limiter, shared] = [options.limiterOf(origin, config), options.circuitsOf(origin)];
+      const limiter = options.limiterOf(origin, config);
+      const shared = options.circuitsOf(origin);
       return new Budget({ ...options, origin, limiter, shared }, config);
     };
     this.api = create("api");

@@ -70,7 +70,10 @@ function startCall(
 ) {
   const { upstream, keys, clock, observer } = options;
   const { request, query, canonicalQuery } = question;
-  const [startedAt, begunAt, cached] = [clock.monotonic(), clock.precise(), validators?.()];
+  const cached = validators?.();
+  const startedAt = clock.monotonic();
+  /** The same instant with fractions of a millisecond. */
+  const begunAt = clock.precise();
   const about = { resource: query.resource, query: canonicalQuery, cause };
   const span = request.trace?.begin("upstream call", about);
   const key = keys.current();

@@ -69,8 +69,11 @@ function measureOne(
   const highs = limitOf.map((one) => one ?? Number.POSITIVE_INFINITY);
   const lowest = Math.min(...highs);
   /** The window has the calls from `first` to before `next`. */
-  let [first, next, maximum, kept] = [0, 0, 0, true];
+  let first = 0;
+  let next = 0;
+  let maximum = 0;
   let reachedAt: number | undefined;
+  let kept = true;
 
   function count(call: number | undefined, by: number): void {
     const index = (call ?? 0) % MOST_LIMITS;
@@ -82,7 +85,10 @@ function measureOne(
     while (instantIn(sorted[next]) <= instant) count(sorted[next++], 1);
     while (first < next && instantIn(sorted[first]) <= instant - windowMs) count(sorted[first++], -1);
     const held = next - first;
-    if (held > maximum) [maximum, reachedAt] = [held, instant];
+    if (held > maximum) {
+      maximum = held;
+      reachedAt = instant;
+    }
     if (kept && held > lowest) kept = highs.some((high, index) => (counts[index] ?? 0) > 0 && held <= high);
   }
 

@@ -11,11 +11,10 @@ export type Checks = ReturnType<typeof createChecks>;
 
 /** The calls for checks, as a part of the other calls. */
 const CHECKS_PER_CALL = 0.01;
-/**
- * The two kinds take turns, when this many calls are allowed: a check makes three calls at most. With a call more, the same kind
- * is due again, so that neither waits for ever.
- */
-const [CALLS_IN_TURN, CALLS_OUT_OF_TURN] = [3, 4];
+/** The two kinds take turns. The other kind is due when this many calls are allowed: a check makes three calls at most. */
+const CALLS_IN_TURN = 3;
+/** With a call more, the same kind is due again, so that neither waits for ever. */
+const CALLS_OUT_OF_TURN = 4;
 /** Answers are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;
 

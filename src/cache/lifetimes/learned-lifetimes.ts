@@ -30,8 +30,10 @@ export type LearnedAbout = NonNullable<ReturnType<Lifetimes["about"]>>;
 
 /** Learned lifetimes are at most this many times shorter or longer than the one in the settings. */
 const SPAN = 3;
-/** How many of the latest answers the estimates use, and about how many of the latest checks the measured share uses. */
-const [LATEST_ANSWERS, LATEST_CHECKS] = [500, 300];
+/** The estimates use this many of the latest answers. */
+const LATEST_ANSWERS = 500;
+/** The measured share uses about this many of the latest checks. */
+const LATEST_CHECKS = 300;
 
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createLifetimes(mode: () => "learned" | "fixed") {
@@ -98,9 +100,13 @@ function whyOf(
 }
 
 /** No rate may be 0: not if nothing has changed for a long time, nor for an answer that only the warm list fetches. */
-const [LEAST_CHANGES, LEAST_REQUESTS] = [0.01, 0.01];
-/** The least and the greatest weight of the prior, in changes, and about how many of the latest answers it uses. */
-const [LEAST_WEIGHT, MOST_WEIGHT, LATEST_PRIOR] = [0.5, 1_000, 3_000];
+const LEAST_CHANGES = 0.01;
+const LEAST_REQUESTS = 0.01;
+/** The bounds of the weight of the prior, in changes. */
+const LEAST_WEIGHT = 0.5;
+const MOST_WEIGHT = 1_000;
+/** The prior uses about this many of the latest answers. */
+const LATEST_PRIOR = 3_000;
 /** Each observation of an answer multiplies the earlier ones by this factor, so about the latest 200 fetches count. */
 const MEMORY = 0.995;
 
@@ -146,8 +152,10 @@ function createRates() {
   return { perMs, learn };
 }
 
-/** The price of a call at the start, in out-of-date answers, and the least: a call that saves less is not worth it. */
-const [FIRST_PRICE, LEAST_PRICE] = [0.2, 0.01];
+/** The price of a call at the start, in out-of-date answers. */
+const FIRST_PRICE = 0.2;
+/** A call that saves less is not worth it. */
+const LEAST_PRICE = 0.01;
 /** The steps of the price's logarithm: 1 at the start, then smaller ones. */
 const SMALLEST_STEP = 0.02;
 
@@ -173,8 +181,10 @@ interface Stored {
   readonly fixedMs: number;
 }
 
-/** The search for `callsForHalf` shortens the lifetimes by this factor in each step, down to this part of them. */
-const [SHORTER, SHORTEST] = [0.95, 0.01];
+/** The search for `callsForHalf` shortens the lifetimes by this factor in each step. */
+const SHORTER = 0.95;
+/** The search ends at this part of the lifetimes. */
+const SHORTEST = 0.01;
 
 /**
  * The expected share of fresh answers from the cache that are out of date, now and with fixed lifetimes; and how many times as

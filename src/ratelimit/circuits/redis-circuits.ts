@@ -44,7 +44,8 @@ export function createRedisCircuits(redis: RedisService, namespace: string, orig
 
   return {
     publish: (scope: CircuitScope, circuit: OpenCircuit | undefined): void => {
-      const [key, text] = [keyOf(scope), redis.bus.textOf({ kind: "circuit", origin, scope, circuit })];
+      const key = keyOf(scope);
+      const text = redis.bus.textOf({ kind: "circuit", origin, scope, circuit });
       const published = redis.run("settle", key, async (client) => {
         if (circuit === undefined) await client.del(key);
         else await client.set(key, text, "PX", Math.max(1, Math.ceil(circuit.until)) + FORGET_MS);

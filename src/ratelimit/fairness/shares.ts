@@ -263,7 +263,8 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
   const secondsTo = (at: number): number => Math.max(1, Math.ceil((at - now) / 1000));
   const shares = windows.map((shared): ShareOfWindow => {
     const { name, windowMs, remaining, freeAt } = shared.window;
-    const [share, used] = [shared.of(app), shared.usedBy(app)];
+    const share = shared.of(app);
+    const used = shared.usedBy(app);
     const left = remaining - shared.leave({ app, priority: "interactive", isDue: false }, now);
     // In a long window, an app may use more than its share.
     const most = used + Math.min(left, remaining - shared.leftToOthersOf(app));
@@ -276,14 +277,17 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
       resetSeconds: secondsTo(freeAt[0] ?? now + windowMs),
     };
   });
-  const [today, limit] = [state.today.get(app), apps.perDayOf(app)];
+  const today = state.today.get(app);
+  const limit = apps.perDayOf(app);
   if (today === undefined || limit === null) return shares;
-  const [remaining, resetSeconds] = [Math.max(0, limit - today.spent), secondsTo(today.nextFreeAt)];
+  const remaining = Math.max(0, limit - today.spent);
+  const resetSeconds = secondsTo(today.nextFreeAt);
   return [...shares, { name: "per-day", limit, windowSeconds: DAY_MS / 1000, remaining, resetSeconds }];
 }
 
 /** When an app's `perDay` allows its next call. */
 export function dayFreeAt(app: string, { state, apps, now }: Facts): number {
-  const [today, perDay] = [state.today.get(app), apps.perDayOf(app)];
+  const today = state.today.get(app);
+  const perDay = apps.perDayOf(app);
   return today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
 }
