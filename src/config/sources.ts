@@ -2,6 +2,7 @@
  * Merges the sources of settings (defaults, a file, the environment), and finds the source of each setting.
  */
 import { DURATION_PATTERN } from "./settings/units.ts";
+import type { SettingsFile } from "./yaml-file.ts";
 
 /** The place of a setting: keys of mappings and positions in lists. */
 export type SettingPath = readonly (string | number)[];
@@ -42,14 +43,6 @@ export function leavesOf(value: unknown, path: readonly string[] = []): [readonl
   const ids = items.map((item) => valueAt(item, ["id"]));
   if (items.length === 0 || ids.includes(undefined)) return [[path, value]];
   return items.flatMap((item, index) => leavesOf(item, [...path, String(ids[index])]));
-}
-
-/** A file of settings. */
-interface SettingsFile {
-  readonly name: string;
-  readonly settings: Readonly<Record<string, unknown>>;
-  /** @returns the line of a setting, from 1; `undefined` if it is not in this file */
-  readonly lineOf: (setting: SettingPath) => number | undefined;
 }
 
 /** A setting as a source sets it. */

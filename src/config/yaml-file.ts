@@ -2,6 +2,8 @@ import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 
 import { isMapping, type SettingPath } from "./sources.ts";
 
+export type SettingsFile = ReturnType<typeof readSettingsFile>;
+
 /**
  * Reads and parses a YAML file of settings. Never throws: `problems` lists what is wrong, and then there are no settings.
  * @param role what names the file, for messages
@@ -37,6 +39,7 @@ export function readSettingsFile(path: string, role: string, readFile: (path: st
     settings: isMapping(settings) ? settings : {},
     /** Why the file cannot be read, one line for each problem. */
     problems,
+    /** @returns the line of a setting, from 1; `undefined` if it is not in this file */
     lineOf(setting: SettingPath): number | undefined {
       const parent = document.getIn(setting.slice(0, -1), true);
       const pair = isMap(parent)

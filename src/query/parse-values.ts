@@ -1,5 +1,5 @@
 /**
- * Reads one parameter value by its documented shape, and returns its canonical form (interface, sections 4.1 to 4.3).
+ * Reads one parameter value by its documented shape (interface/parameters.ts has them), and returns its canonical form.
  *
  * Numbers are handled as text, because floating point would change large ones.
  */

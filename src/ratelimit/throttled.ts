@@ -4,6 +4,7 @@
 import type { Problem } from "../errors.ts";
 import type { Priority, Cause, UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Resource } from "../interface/resources.ts";
+import type { Permit } from "./limiter.ts";
 
 /** A call that may be charged to this app. */
 export interface AppCall {
@@ -59,10 +60,7 @@ export interface SendEnd {
 }
 
 /** What a call needs to know about its permit. */
-export interface SendPermit {
-  /** The latest instant to send the call, by the monotonic clock. A later call would arrive after its permit has expired. */
-  readonly sendBy?: number | undefined;
-}
+export type SendPermit = Pick<Permit, "sendBy">;
 
 /** Sends a call with its permit, and reports how it ended. Only the first report counts. */
 export type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;

@@ -1,5 +1,6 @@
 /**
- * Asks the upstream: one call, and one more if the verdict allows a retry. The retry has a new permit and a new signature.
+ * Asks the upstream: one call, and one more if the verdict allows a retry (verdict.ts says after which answers). The retry has a
+ * new permit and a new signature.
  */
 import { Problem } from "../errors.ts";
 import { pause } from "../process/clock.ts";
