@@ -34,15 +34,15 @@ export interface HttpServerOptions extends Pick<Context, "clock" | "observer"> {
   /** Paths that are served even when all connections are taken. */
   readonly healthChecks?: readonly string[];
   /** Ignores request content. A request with content is then the last one on its connection. */
-  readonly ignoreContent?: true;
+  readonly ignoreContent?: boolean;
 }
 
-/** What is known of a connection after its first request. */
+/** What is known of a connection after its latest request. */
 interface Connection {
-  /** The response to the latest request. Responses to pipelined requests wait for each other. */
-  latest: ServerResponse;
+  /** The response to it. Responses to pipelined requests wait for each other. */
+  readonly latest: ServerResponse;
   /** Later requests on this connection get no answer. */
-  isLast: boolean;
+  readonly isLast: boolean;
 }
 
 type Connections = WeakMap<Duplex, Connection>;
@@ -97,7 +97,7 @@ function tlsWith({ cert, key }: CertificatePair): SecureContextOptions {
 function createListener(
   server: HttpServer,
   connections: Connections,
-  { limits, serve, healthChecks = [], ignoreContent, clock, random, observer }: HttpServerOptions,
+  { limits, serve, healthChecks = [], ignoreContent = false, clock, random, observer }: HttpServerOptions,
 ): HttpServerOptions["serve"] {
   const { warn } = observer;
   const onFull = atMostEvery(WARN_EVERY_MS, clock.now, (times) =>
@@ -123,19 +123,15 @@ function createListener(
 
   return (message, response) => {
     const { socket } = message;
-    let connection = connections.get(socket);
+    const known = connections.get(socket);
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
-    if (connection?.isLast) return;
-    const isTooMany = connection === undefined && isOneTooMany(socket);
-    if (connection === undefined)
-      connections.set(socket, (connection = { latest: response, isLast: isTooMany }));
-    connection.latest = response;
+    if (known?.isLast) return;
+    const isTooMany = known === undefined && isOneTooMany(socket);
     // The connection of an encoded URL, which is no `Socket`, has no other requests.
-    connection.isLast ||=
-      !(socket instanceof Socket) ||
-      offersUpgrade(message) ||
-      (ignoreContent === true && hasContent(message));
-    if (connection.isLast) response.shouldKeepAlive = false;
+    const isAlone = !(socket instanceof Socket);
+    const isLast = isTooMany || isAlone || offersUpgrade(message) || (ignoreContent && hasContent(message));
+    connections.set(socket, { latest: response, isLast });
+    if (isLast) response.shouldKeepAlive = false;
     if (isTooMany && !healthChecks.includes(message.url ?? "")) refuse(response, limits, random.requestId());
     else handle(message, response);
   };
