@@ -9,12 +9,12 @@
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
-import type { Priority } from "../telemetry/events.ts";
+import { type Priority, urgencyOf } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission } from "./admission.ts";
 import type { Circuits } from "./circuits/circuits.ts";
 import { earliest } from "./fairness/forecast.ts";
-import { isBefore, type Rank, rankOf, urgencyOf } from "./fairness/order.ts";
+import { isBefore, type Rank, rankOf } from "./fairness/order.ts";
 import type { WaitingCall } from "./fairness/promises.ts";
 import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";

@@ -9,7 +9,7 @@
  * joins a background refresh, or the flight of an app without budget, does not wait longer because of that.
  */
 import { Problem } from "../errors.ts";
-import { PRIORITIES, type Priority } from "../telemetry/events.ts";
+import { type Priority, urgencyOf } from "../telemetry/events.ts";
 import type { RefuseLate, Waiting } from "../ratelimit/throttled.ts";
 import type { GatewayRequest } from "../query/request.ts";
 import type { Clock } from "../process/clock.ts";
@@ -112,7 +112,7 @@ class Flight<T> implements Waiting {
   join(waiter: Waiter): void {
     const { app, priority } = waiter;
     const ofApp = this.#waiters.get(app);
-    const isMoreUrgent = PRIORITIES.indexOf(priority) < PRIORITIES.indexOf(this.#priority);
+    const isMoreUrgent = urgencyOf(priority) < urgencyOf(this.#priority);
     if (isMoreUrgent) this.#priority = priority;
     this.#waiters.set(app, (ofApp ?? new Set()).add(waiter));
     if (isMoreUrgent || ofApp === undefined) this.#notify();

@@ -56,6 +56,11 @@ export type PageSaving = "folded" | "past_end";
 export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
+/** The smaller the number, the more urgent. */
+export function urgencyOf(priority: Priority): number {
+  return PRIORITIES.indexOf(priority);
+}
+
 /** The id for all requests without an app id, and for all ids beyond 100 unlisted ones. */
 export const OTHER_APP = "other";
 

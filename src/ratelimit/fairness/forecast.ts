@@ -2,8 +2,8 @@
  * When a call is likely to get its permit: the calls that go before it by the fair order, and the instants at which permits
  * become free. Pure. docs/fairness.md explains the rules.
  */
+import { urgencyOf } from "../../telemetry/events.ts";
 import type { AppCall } from "../throttled.ts";
-import { urgencyOf } from "./order.ts";
 import { dayFreeAt, type PlannedCall, ROUNDING, type Situation } from "./shares.ts";
 
 /** A call that waits, or that a caller was told to come back for. */

@@ -3,7 +3,7 @@
  * longest overdue before the others. Then the part of its share that the app has used decides. Pure. docs/fairness.md explains
  * the rules.
  */
-import { PRIORITIES, type Priority } from "../../telemetry/events.ts";
+import { urgencyOf } from "../../telemetry/events.ts";
 import type { AppCall } from "../throttled.ts";
 import type { Situation } from "./shares.ts";
 
@@ -14,11 +14,6 @@ export type Rank = readonly number[];
 export function rankOf({ app, priority }: AppCall, dueAt: number, { now, turns }: Situation): Rank {
   const overdue = dueAt <= now ? dueAt : Number.POSITIVE_INFINITY;
   return [urgencyOf(priority), overdue, ...turns.usedParts(app)];
-}
-
-/** The smaller the number, the more urgent. */
-export function urgencyOf(priority: Priority): number {
-  return PRIORITIES.indexOf(priority);
 }
 
 export function isBefore(rank: Rank, other: Rank): boolean {
