@@ -28,7 +28,8 @@ export async function packBlock(body: Buffer, { starts, ends, inside }: BlockInd
     const options = { pledgedSrcSize: part.length, chunkSize: FRAME_BYTES / 4 };
     const frame = zstdCompressSync(part, options);
     frames.push(frame);
-    framesAt.push((zstdBytes += frame.length));
+    zstdBytes += frame.length;
+    framesAt.push(zstdBytes);
   }
   const head = body.subarray(0, starts[0] ?? inside.start);
   const tail = body.subarray(ends.at(-1) ?? inside.end);

@@ -40,8 +40,8 @@ export function createCounters(now: () => number) {
   /** @param at now, in epoch milliseconds */
   function add(at: number, name: string, count: string, by = 1): void {
     const groups = lastHour.at(at);
-    let group = groups.get(name);
-    if (group === undefined) groups.set(name, (group = new Map()));
+    const group: Group = groups.get(name) ?? new Map();
+    groups.set(name, group);
     increase(group, count, by);
     if (group.size > MOST_NAMES) for (const [rare] of ranked(group).slice(MOST_NAMES / 2)) group.delete(rare);
     if (name !== "requests" && name !== "calls") return;
