@@ -4,13 +4,12 @@
 import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
 import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
-import { circuitLabel, scopesOf } from "./circuits/outage-of-circuit.ts";
 import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { keptMs } from "./limits/purse-in-memory.ts";
 import { refusalOf } from "./refusals.ts";
 import type { Readings } from "../telemetry/metric-table.ts";
-import { CIRCUIT_STATES, PRIORITIES } from "../telemetry/events.ts";
+import { CIRCUIT_STATES, circuitLabel, PRIORITIES, scopesOf } from "../telemetry/events.ts";
 
 export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter" | "shared"> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;

@@ -3,7 +3,7 @@
  * these. A set that is a metric's label must stay closed, so it is declared here.
  */
 import type { ProblemCode } from "../errors.ts";
-import type { Resource } from "../interface/resources.ts";
+import { type OriginName, type Resource, resourcesOf } from "../interface/resources.ts";
 import type { IncomingMessage } from "node:http";
 
 /** Why a usable answer was not stored. */
@@ -71,6 +71,19 @@ export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 /** The states of a circuit breaker, with their values in metrics. `half-open`: one call tests whether the service is back. */
 export const CIRCUIT_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
 export type CircuitState = keyof typeof CIRCUIT_STATES;
+
+/** The part of an address of the upstream that a circuit stops: all of it, or one resource. */
+export type CircuitScope = "origin" | Resource;
+
+/** The scopes of an address: each may have a circuit. */
+export function scopesOf(origin: OriginName): CircuitScope[] {
+  return ["origin", ...resourcesOf(origin)];
+}
+
+/** The name of a circuit, such as `api/all`; the closed set of the metric label `circuit`. */
+export function circuitLabel(origin: OriginName, scope: CircuitScope): string {
+  return `${origin}/${scope === "origin" ? "all" : scope}`;
+}
 
 /**
  * Why an upstream call was made; the closed set of the metric label `cause`.

@@ -3,7 +3,7 @@
  * become label values: at most `metrics.apps` of them.
  */
 import { PROBLEM_CODES } from "../errors.ts";
-import { ORIGINS, RESOURCES, resourcesOf } from "../interface/resources.ts";
+import { ORIGINS, RESOURCES } from "../interface/resources.ts";
 import * as events from "./events.ts";
 
 export type Label<N extends string = string> = ReturnType<typeof label<N>>;
@@ -14,7 +14,7 @@ function label<const N extends string>(name: N, values: readonly string[], meani
 }
 
 const CIRCUITS = ORIGINS.flatMap((origin) =>
-  ["all", ...resourcesOf(origin)].map((scope) => `${origin}/${scope}`),
+  events.scopesOf(origin).map((scope) => events.circuitLabel(origin, scope)),
 );
 const SAVING_MEANING =
   "`collapsed`: the request joined another request's call; `folded`: cut from a stored block; " +

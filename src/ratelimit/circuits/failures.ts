@@ -1,9 +1,7 @@
 /** Decides which ends of calls are failures, and when calls open a circuit. */
 import { refusesKey, type Resource } from "../../interface/resources.ts";
+import type { CircuitScope } from "../../telemetry/events.ts";
 import type { SendEnd } from "../throttled.ts";
-
-/** The part of the upstream that a circuit stops. */
-export type CircuitScope = "origin" | Resource;
 
 /** What opens circuits, which part each stops, and what an operator reads. */
 export const CAUSES = {

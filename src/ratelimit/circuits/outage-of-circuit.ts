@@ -1,7 +1,7 @@
 /** Describes an open circuit as an outage of the upstream. */
 import { type OriginName, resourcesOf } from "../../interface/resources.ts";
-import type { Outage } from "../../telemetry/events.ts";
-import { CAUSES, type CircuitCause, type CircuitScope } from "./failures.ts";
+import { circuitLabel, type CircuitScope, type Outage } from "../../telemetry/events.ts";
+import { CAUSES, type CircuitCause } from "./failures.ts";
 
 const MEANWHILE =
   "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 502 or 503. From time to time one call " +
@@ -26,13 +26,4 @@ export function outageOf(
 /** As in the label of `gateway_circuit_state`. */
 export function outageName(origin: OriginName, scope: CircuitScope): string {
   return `upstream ${circuitLabel(origin, scope)}`;
-}
-
-export function circuitLabel(origin: OriginName, scope: CircuitScope): string {
-  return `${origin}/${scope === "origin" ? "all" : scope}`;
-}
-
-/** The scopes of an origin: each may have a circuit. */
-export function scopesOf(origin: OriginName): CircuitScope[] {
-  return ["origin", ...resourcesOf(origin)];
 }

@@ -8,8 +8,7 @@ import type { OriginName } from "../../interface/resources.ts";
 import type { Message, MessageOf } from "../../redis/messages.ts";
 import type { RedisClient } from "../../redis/connect.ts";
 import type { RedisService } from "../../redis/redis.ts";
-import type { CircuitScope } from "./failures.ts";
-import { scopesOf } from "./outage-of-circuit.ts";
+import { type CircuitScope, scopesOf } from "../../telemetry/events.ts";
 
 /** A circuit that is not closed. Shared ones have instants that count from the message. */
 export type OpenCircuit = Readonly<NonNullable<MessageOf<"circuit">["circuit"]>>;
