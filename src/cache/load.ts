@@ -14,7 +14,7 @@ import type { AskUpstream } from "../upstream/retry.ts";
 import type { Flights, Waiter } from "../singleflight/callers-flights.ts";
 import type { FlightResult, LeadOrFollow } from "../singleflight/replica-leader.ts";
 import type { Question } from "../query/request.ts";
-import type { Waiting } from "../ratelimit/throttled.ts";
+import type { Waiting } from "../ratelimit/call-facts.ts";
 import type { Checks } from "./lifetimes/checks.ts";
 import type { Failures } from "./recent-failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";

@@ -8,7 +8,7 @@ import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fair
 import { NO_CALLS, type Permit, type WindowState } from "./limiter.ts";
 import type { PartOptions } from "./origin-budget.ts";
 import { type Expectation, refusalOf, retryAfterSeconds } from "./refusals.ts";
-import { type AppCall, chargesOf, type UpstreamRequest } from "./throttled.ts";
+import { type AppCall, chargesOf, type UpstreamRequest } from "./call-facts.ts";
 
 interface AdmissionOptions extends PartOptions {
   readonly circuits: Circuits;

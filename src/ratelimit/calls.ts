@@ -19,7 +19,7 @@ import type { WaitingCall } from "./fairness/promises.ts";
 import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
 import type { PartOptions } from "./origin-budget.ts";
-import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./throttled.ts";
+import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./call-facts.ts";
 
 type CallsOptions = PartOptions & { readonly circuits: Circuits };
 

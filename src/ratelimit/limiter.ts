@@ -15,7 +15,7 @@
  * Instants are milliseconds of the monotonic clock (`Clock.monotonic`) of this process; durations are milliseconds.
  */
 import type { Cause, Priority } from "../telemetry/events.ts";
-import type { SendEnd } from "./throttled.ts";
+import type { SendEnd } from "./call-facts.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { RateWindow } from "../usage/rate-window.ts";
 

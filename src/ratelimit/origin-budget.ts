@@ -11,7 +11,7 @@ import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import { type ShareOfWindow, sharesOf } from "./fairness/shares.ts";
 import type { Limiter, LimiterConfig, WindowState } from "./limiter.ts";
 import { retryAfterSeconds } from "./refusals.ts";
-import type { Throttled } from "./throttled.ts";
+import type { Throttled } from "./call-facts.ts";
 
 /** The settings of an origin's budget. A `Retry-After` of the upstream that is longer than `maxCoolOffMs` is cut to it. */
 export type BudgetConfig = LimiterConfig &

@@ -10,7 +10,7 @@
  */
 import { Problem } from "../errors.ts";
 import { type Priority, urgencyOf } from "../telemetry/events.ts";
-import type { RefuseLate, Waiting } from "../ratelimit/throttled.ts";
+import type { RefuseLate, Waiting } from "../ratelimit/call-facts.ts";
 import type { GatewayRequest } from "../query/request.ts";
 import type { Clock } from "../process/clock.ts";
 

@@ -9,7 +9,7 @@ import type { Resource } from "../interface/resources.ts";
 import { upstreamTarget } from "../query/canonical.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { Question } from "../query/request.ts";
-import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/throttled.ts";
+import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/call-facts.ts";
 import { conditionHeaders, type Validators } from "./caching-headers.ts";
 import type { Agent } from "./connections.ts";
 import { type RawAnswer, UpstreamFault } from "./send.ts";

@@ -13,7 +13,7 @@ import type { Resource } from "../interface/resources.ts";
 import { memoize } from "../process/memoize.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { GatewayRequest, Question } from "../query/request.ts";
-import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
+import type { SendPermit, Waiting } from "../ratelimit/call-facts.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { validatorsIn } from "./caching-headers.ts";
 import { type Call, type CallOptions, type Origin, whenPermitted } from "./call.ts";

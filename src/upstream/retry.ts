@@ -5,7 +5,7 @@
 import { Problem } from "../errors.ts";
 import { pause } from "../process/clock.ts";
 import type { Question } from "../query/request.ts";
-import type { SendPermit, Waiting } from "../ratelimit/throttled.ts";
+import type { SendPermit, Waiting } from "../ratelimit/call-facts.ts";
 import { type Call, type CallOptions, type Wanted, whenPermitted } from "./call.ts";
 import { fetchAnswer, UpstreamFault } from "./send.ts";
 import type { Fetched, Verdict } from "./verdict.ts";

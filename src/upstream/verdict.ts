@@ -25,7 +25,7 @@ import { httpDateMs, secondsIn } from "../http-fields.ts";
 import { type ListPage, readEnvelope } from "../interface/envelope.ts";
 import { refusesKey, type Resource } from "../interface/resources.ts";
 import type { AnyQuery } from "../query/query.ts";
-import type { SendEnd } from "../ratelimit/throttled.ts";
+import type { SendEnd } from "../ratelimit/call-facts.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import { type CachingHeaders, cachingHeadersIn, type Validators, validatorsIn } from "./caching-headers.ts";
 import { explanationIn } from "./explanation.ts";

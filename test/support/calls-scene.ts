@@ -5,7 +5,7 @@ import { Apps, type ListedApp } from "../../src/ratelimit/apps.ts";
 import { Budget, type BudgetConfig } from "../../src/ratelimit/origin-budget.ts";
 import type { SharedCircuits } from "../../src/ratelimit/circuits/redis-circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
-import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/throttled.ts";
+import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/call-facts.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "./fake-clock.ts";
 import { createFakeLimiters, type Limiters } from "./limiters.ts";
 import { SILENT } from "./silent-observer.ts";

@@ -7,7 +7,7 @@ import type { Limiter, LimiterConfig, Permit, PermitRequest } from "../../src/ra
 import { SingleProcessLimiter } from "../../src/ratelimit/limits/single-process-limiter.ts";
 import { RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
 import { SharedLimiter } from "../../src/ratelimit/limits/shared-purse.ts";
-import type { SendEnd } from "../../src/ratelimit/throttled.ts";
+import type { SendEnd } from "../../src/ratelimit/call-facts.ts";
 import { createCommandTimeout } from "../../src/redis/command-timeout.ts";
 import type { RunOnRedis } from "../../src/redis/redis.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";

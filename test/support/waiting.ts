@@ -1,5 +1,5 @@
 import type { Priority } from "../../src/telemetry/events.ts";
-import type { Waiting } from "../../src/ratelimit/throttled.ts";
+import type { Waiting } from "../../src/ratelimit/call-facts.ts";
 
 /** The waiters of an upstream call: by default without a deadline, with a fixed priority and no further waiters. */
 export function waitingOf({

@@ -14,7 +14,7 @@ import { LRUCache } from "lru-cache";
 
 import { atMostEvery } from "../../process/clock.ts";
 import type { PartOptions } from "../origin-budget.ts";
-import type { SendEnd, UpstreamRequest } from "../throttled.ts";
+import type { SendEnd, UpstreamRequest } from "../call-facts.ts";
 import type { CircuitScope } from "../../telemetry/events.ts";
 import { CAUSES, type CircuitCause, kindOf, LastCalls } from "./failures.ts";
 import { outageName, outageOf } from "./outage-of-circuit.ts";

@@ -1,7 +1,7 @@
 /** Decides which ends of calls are failures, and when calls open a circuit. */
 import { refusesKey, type Resource } from "../../interface/resources.ts";
 import type { CircuitScope } from "../../telemetry/events.ts";
-import type { SendEnd } from "../throttled.ts";
+import type { SendEnd } from "../call-facts.ts";
 
 /** What opens circuits, which part each stops, and what an operator reads. */
 export const CAUSES = {

@@ -3,7 +3,7 @@
  * become free. Pure. docs/fairness.md explains the rules.
  */
 import { urgencyOf } from "../../telemetry/events.ts";
-import type { AppCall } from "../throttled.ts";
+import type { AppCall } from "../call-facts.ts";
 import { dayFreeAt, type PlannedCall, ROUNDING, type Situation } from "./shares.ts";
 
 /** A call that waits, or that a caller was told to come back for. */

@@ -4,7 +4,7 @@
  * the rules.
  */
 import { urgencyOf } from "../../telemetry/events.ts";
-import type { AppCall } from "../throttled.ts";
+import type { AppCall } from "../call-facts.ts";
 import type { Situation } from "./shares.ts";
 
 /** The place of a call in the order. The first number that differs decides: the call with the smaller number goes first. */

@@ -3,7 +3,7 @@ import { memoize } from "../../process/memoize.ts";
 import type { Apps } from "../apps.ts";
 import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
 import { indexAfter } from "../limits/window-log.ts";
-import type { AppCall } from "../throttled.ts";
+import type { AppCall } from "../call-facts.ts";
 
 interface Facts {
   readonly state: LimiterState;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import type { SharedCircuits } from "../../../src/ratelimit/circuits/redis-circuits.ts";
 import type { LimiterState } from "../../../src/ratelimit/limiter.ts";
-import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/throttled.ts";
+import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/call-facts.ts";
 import { createFakeLimiters } from "../../support/limiters.ts";
 import { waitingOf } from "../../support/waiting.ts";
 import { ANSWERED, createScene, fakeTime, MINUTE, type Scene, SECOND } from "../../support/calls-scene.ts";

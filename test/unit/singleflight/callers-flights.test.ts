@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 import { createFlights } from "../../../src/singleflight/callers-flights.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Waiting } from "../../../src/ratelimit/throttled.ts";
+import type { Waiting } from "../../../src/ratelimit/call-facts.ts";
 import { PRIORITIES, type Priority } from "../../../src/telemetry/events.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
 

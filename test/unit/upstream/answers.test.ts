@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/upstream/verdict.ts";
-import type { SendEnd, Throttled } from "../../../src/ratelimit/throttled.ts";
+import type { SendEnd, Throttled } from "../../../src/ratelimit/call-facts.ts";
 import { type AskedOf, askedOf, attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
 
 const UPSTREAM = "http://upstream.test";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { RefuseLate, Throttled } from "../../../src/ratelimit/throttled.ts";
+import type { RefuseLate, Throttled } from "../../../src/ratelimit/call-facts.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, NO_DEADLINE, rawUpstream } from "./support.ts";
 

@@ -13,7 +13,7 @@ import { Secret } from "../../../src/config/secrets/secret.ts";
 import type { Query } from "../../../src/query/query.ts";
 import type { Question } from "../../../src/query/request.ts";
 import type { Observer, UpstreamCallRecord } from "../../../src/telemetry/events.ts";
-import type { Throttled, Waiting } from "../../../src/ratelimit/throttled.ts";
+import type { Throttled, Waiting } from "../../../src/ratelimit/call-facts.ts";
 import type { Clock } from "../../../src/process/clock.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { systemRandom } from "../../../src/process/random.ts";
