@@ -27,4 +27,7 @@ it("a refresh without a permit pauses the refreshes of its app for a second, and
   expect(await loadsAfter("web")).toBe(3);
   await clock.advance(1);
   expect(await loadsAfter("web")).toBe(4);
+  // Callers can invent ids, so only the latest 1,000 apps are remembered.
+  for (let app = 0; app < 1_000; app++) await loadsAfter(`app-${app}`);
+  expect(await loadsAfter("web")).toBe(1_005);
 });
