@@ -148,11 +148,14 @@ export class Pages {
     block: Block,
   ): Promise<BlockIndex | undefined> {
     const index = await this.#pageEntries.indexOf(entry, block.query);
-    const isUseless = typeof index === "string" || (isImplied(query) && index.echoesLimit);
-    const why = typeof index === "string" ? index : isUseless ? "the limit is echoed" : stored;
-    if (isUseless || why === "upstream-no-store" || why === "too-large")
-      this.#pageByPage.add(search, query.resource, String(why));
-    return isUseless ? undefined : index;
+    const fetchOneByOne = (why: string): undefined => {
+      this.#pageByPage.add(search, query.resource, why);
+    };
+    if (typeof index === "string") return fetchOneByOne(index);
+    if (isImplied(query) && index.echoesLimit) return fetchOneByOne("the limit is echoed");
+    // This page can be cut. For each further page, the block would be fetched again.
+    if (stored === "upstream-no-store" || stored === "too-large") fetchOneByOne(stored);
+    return index;
   }
 }
 
