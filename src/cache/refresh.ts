@@ -7,14 +7,11 @@ import { LRUCache } from "lru-cache";
 import { Problem, wasRefusedHere } from "../errors.ts";
 import type { Context } from "../context.ts";
 import type { Entry } from "./entry.ts";
-import type { Priority, RefreshEnd } from "../telemetry/events.ts";
+import type { RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/request.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Failures } from "./recent-failures.ts";
 import type { Load } from "./load.ts";
-
-/** Why an answer is refreshed: a request found it stale or about to expire, or it is on the warm list. */
-type RefreshCause = "refresh" | "warm";
 
 export type Refresh = ReturnType<typeof createRefresh>;
 
@@ -23,7 +20,8 @@ export interface RefreshOptions extends Pick<Context, "clock" | "observer"> {
   readonly failures: Pick<Failures, "recent">;
 }
 
-const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "prefetch" };
+/** The priority by the cause: a request found the answer stale or about to expire, or it is on the warm list. */
+const PRIORITIES = { refresh: "refresh", warm: "prefetch" } as const;
 
 /** The longest time that a refresh is queued. Meanwhile it occupies the flight that a caller may need. */
 const QUEUE_DEADLINE_MS = 2_000;
@@ -44,7 +42,7 @@ export function createRefresh({ load, failures, clock, observer }: RefreshOption
   return async function refresh(
     question: Question,
     cached: Entry | undefined,
-    cause: RefreshCause,
+    cause: keyof typeof PRIORITIES,
   ): Promise<RefreshEnd> {
     const { key, query, request } = question;
     const { app } = request;

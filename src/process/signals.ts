@@ -6,13 +6,12 @@ import { constants } from "node:os";
 import { type Clock, every } from "./clock.ts";
 
 const STOP_SIGNALS = ["SIGTERM", "SIGINT"] as const;
-type StopSignal = (typeof STOP_SIGNALS)[number];
 
 /**
  * Calls back at the first SIGTERM or SIGINT. A second one ends the process immediately, with the exit code that shells use:
  * 128 plus the number of the signal.
  */
-export function onStopSignal(stop: (signal: StopSignal) => void): void {
+export function onStopSignal(stop: (signal: (typeof STOP_SIGNALS)[number]) => void): void {
   let isStopping = false;
   for (const signal of STOP_SIGNALS) {
     process.on(signal, () => {
