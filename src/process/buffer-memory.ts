@@ -8,7 +8,5 @@ const MOST_EXTRA_BYTES = 64;
  */
 export function inOwnMemory(bytes: Buffer): Buffer {
   if (bytes.buffer.byteLength - bytes.length <= MOST_EXTRA_BYTES) return bytes;
-  const copy = Buffer.allocUnsafeSlow(bytes.length);
-  bytes.copy(copy);
-  return copy;
+  return Buffer.from(new Uint8Array(bytes).buffer);
 }

@@ -84,7 +84,10 @@ export function exchange<T>(
     const { reason } = until;
     fail(reason instanceof UpstreamFault ? reason : new UpstreamFault("given-up", "the caller hung up"));
   }
-  outgoing.on("error", (error) => fail(faultOf(error, outgoing.reusedSocket)));
+  outgoing.on("error", (error) => {
+    // After its head, the answer itself reports that it was cut off.
+    if (answer === undefined) fail(faultOf(error, outgoing.reusedSocket));
+  });
   outgoing.on("upgrade", (_response, socket) => {
     // Without this, Node would close the connection without an event, and the request would wait for a timeout.
     socket.destroy();

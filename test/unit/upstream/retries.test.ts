@@ -18,9 +18,10 @@ it("a connection that the upstream has closed is replaced once: a reset of the n
   expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
 });
 
-it("a 429 whose body is cut off is still a 429", async () => {
+it.each(["end", "resetAndDestroy"] as const)("a 429 whose body is cut off stays one: %s", async (end) => {
   const head = "HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 99\r\n\r\n";
-  const { attempt } = attempting({ baseUrl: await rawUpstream((socket) => socket.end(`${head}slow`)) });
+  const baseUrl = await rawUpstream((socket) => socket.write(`${head}slow`, () => socket[end]()));
+  const { attempt } = attempting({ baseUrl });
   await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ details: { retryAfterSeconds: 7 } });
 });
 
