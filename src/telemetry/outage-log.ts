@@ -36,10 +36,8 @@ export function createOutages(log: Logger, now: () => number, warn: (text: strin
       log.info({ what, since: new Date(since).toISOString(), forMs, refused, servedStale }, "Outage over");
     },
     request: ({ outcome, resource, status }: RequestRecord): void => {
-      if (active.size === 0) return;
       for (const outage of active.values()) {
-        const { resources } = outage;
-        if (resources !== undefined && (resource === "none" || !resources.includes(resource))) continue;
+        if (outage.resources?.every((one) => one !== resource)) continue;
         // Other errors are mistakes of the caller.
         if (status === 429 || status >= 500) outage.refused++;
         else if (outcome === "stale" || outcome === "updating") outage.servedStale++;

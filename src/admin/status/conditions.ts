@@ -35,6 +35,12 @@ function isOfApi({ what }: Harm, why: string | undefined): boolean {
   return isOfWhy && (what.startsWith("upstream-") || what === "deadline-exceeded");
 }
 
+/** @returns whether the API has answered a call for the same resource since an app got this error or stale answer */
+function isAnswered(upstream: Facts["upstream"], { what, resource, lastAt }: Harm): boolean {
+  if (resource === "none" || !what.startsWith("upstream-")) return false;
+  return (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
+}
+
 /** @returns whether a fault of Redis that began at `since` causes this harm. `quota-exceeded` from before it has another cause. */
 const isOfRedis = (harm: Harm, since: number): boolean =>
   isOfBudget(harm) && (harm.what !== "quota-exceeded" || harm.lastAt >= since);
@@ -63,7 +69,10 @@ function failing({ budget, at, upstream, explain }: Situation, why?: string): Ca
     const names = resources.map((one) => (one === "sold" ? "sold records" : one));
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
-    const hurt = explain((harm) => isOfThese(harm) && isOfApi(harm, why), since);
+    // Even while most calls fail, some are answered.
+    const isOver = (harm: Harm): boolean =>
+      isAnswered(upstream, harm) && (why === undefined || harm.lastAt < since);
+    const hurt = explain((harm) => isOfThese(harm) && isOfApi(harm, why) && !isOver(harm), since);
     const values = {
       api: origin === "images" ? "the image server" : api,
       next: next > at ? `The next try is in ${soon(next - at)}.` : "The next call is a try.",
@@ -205,12 +214,9 @@ function dataLost({ problems, budget, outages: all, at, explain }: Situation): C
 
 /** Errors of the last minute that no other row explains. Errors whose cause is over do not count. */
 function unexplained({ upstream, budget, explain }: Situation): Case[] {
-  const isOver = ({ what, resource, lastAt }: Harm): boolean =>
-    resource !== "none" &&
-    (what === "budget-unavailable"
-      ? budget[originOf(resource)].mode === "shared"
-      : what.startsWith("upstream-") && (upstream[resource]?.lastAnswerAt ?? 0) > lastAt);
-  const left = explain((harm) => isError(harm) && !isOver(harm));
+  const isBudgetBack = ({ what, resource }: Harm): boolean =>
+    what === "budget-unavailable" && resource !== "none" && budget[originOf(resource)].mode === "shared";
+  const left = explain((harm) => isError(harm) && !isBudgetBack(harm) && !isAnswered(upstream, harm));
   return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
     const title = code === undefined ? "Error" : new Problem(code).message;
@@ -261,9 +267,7 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   outage: (now) => outages(now, (what) => !KNOWN_OUTAGES.test(what)),
   "budget-empty": budgetEmpty,
   "budget-ends": (now) =>
-    now.mode === "observe"
-      ? []
-      : windowsIn(now).filter(({ emptyInMs, remaining }) => emptyInMs !== null && remaining >= 1),
+    windowsIn(now).filter((one) => now.mode === "enforce" && one.emptyInMs !== null && one.remaining >= 1),
   queue,
   "data-lost": dataLost,
   "too-many-processes": ({ processes, replicas }) =>

@@ -63,7 +63,11 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       problems: [harmWith("other", { status: 200, what: "upstream-error" })],
     },
   "No app is hurt so far, but since 22:38:41 UTC the latest calls to the API for sold records failed (status 500). Wait a minute: the gateway goes on trying, and pauses if it lasts.":
-    { upstream: { sold: { ...failed, lastFailure: "status 500" } } },
+    {
+      // It has answered since web got an error.
+      upstream: { sold: { ...failed, lastFailure: "status 500", lastAnswerAt: SINCE } },
+      problems: [harmWith("web", { resource: "sold", lastAt: SINCE - 50_000 })],
+    },
   "No app is hurt so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.":
     { outages: [outage("the ledger on disk", "database or disk is full")] },
   "No app is hurt so far, but more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.":
@@ -148,10 +152,8 @@ it.each([
   const web = harmWith("web", { what: id === "api-failing" ? "upstream-unavailable" : "budget-unavailable" });
   const hog = harmWith("hog", { ...spent, status: 429 });
   const problems = [web, hog, harmWith("ios", { ...spent, status: 200 })];
-  const found = sentencesOf(factsWith({ ...fault, problems })).map(
-    (one) => `${one.id}: ${one.text.slice(0, 43)}`,
-  );
-  expect(found).toEqual([
+  const found = sentencesOf(factsWith({ ...fault, problems }));
+  expect(found.map((one) => `${one.id}: ${one.text.slice(0, 43)}`)).toEqual([
     expect.stringContaining(id),
     "share-spent: hog gets 429 since 22:38:41 UTC: its share ",
   ]);
@@ -197,16 +199,13 @@ it("an alert about the same cause uses the same words", () => {
 it("the log has a line when a sentence becomes true, and one a minute after it was true for the last time", async () => {
   const clock = createFakeClock(AT);
   const lines: unknown[][] = [];
-  const good = { id: "all-well", level: "good", text: "" } as const;
-  let now: readonly Sentence[] = [];
-  const { start, stop } = createSentenceLog(
-    clock,
-    (...line) => lines.push(line),
-    () => now.map((sentence) => ({ ...sentence, key: sentence.id })),
-  );
+  const good = { id: "all-well", key: "all-well", level: "good", text: "" } as const;
+  let now: readonly (Sentence & { key: string })[] = [];
+  const say = (...line: unknown[]): unknown => lines.push(line);
+  const { start, stop } = createSentenceLog(clock, say, () => now);
   start();
   for (const text of ["Requests wait 1 s.", "Requests wait 2 s."]) {
-    now = [{ id: "queue", level: "warn", text }, good];
+    now = [{ id: "queue", key: "queue", level: "warn", text }, good];
     await clock.advance(10_000);
   }
   now = [];
