@@ -5,7 +5,7 @@
 import type { CurrentOutage, Outage, RequestRecord } from "./events.ts";
 import type { Logger } from "./log.ts";
 
-/** An outage that returns within this time is the same outage. On a full disk, a short write may succeed in between. */
+/** An outage of the disk that returns within this time is the same: on a full disk, a short write may succeed in between. */
 const SAME_MS = 60_000;
 
 /** @param warn receives a sentence about each outage that begins */
@@ -19,7 +19,7 @@ export function createOutages(log: Logger, now: () => number, warn: (text: strin
     outOfOrder: (outage: Outage): void => {
       const { what, cause, meanwhile } = outage;
       if (active.has(what)) return;
-      const before = ended.get(what);
+      const before = what.endsWith(" on disk") ? ended.get(what) : undefined;
       const since = before && now() - before.endedAt < SAME_MS ? before.since : now();
       active.set(what, { ...outage, since, refused: 0, servedStale: 0 });
       log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Outage began");

@@ -102,27 +102,30 @@ describe("the recorder", () => {
     expect(upstream().sold).toMatchObject({ lastFailure: "status 429", failed: 3 });
   });
 
-  it("says since when, without what was over: an outage that returns within a minute has not ended", async () => {
+  it("says since when; an outage of the disk that returns within a minute has not ended", async () => {
     const { clock, request, call, outages, activity } = record();
-    const began = { what: "the ledger on disk", cause: "full", meanwhile: "" };
-    const firstAt = (): unknown => activity().problems.find(({ from }) => from === "caller")?.firstAt;
-    const fail = (): void =>
+    const names = ["the ledger on disk", "Redis"];
+    function fail(): void {
       request({ outcome: "failed", status: 502, problem: "upstream-error", app: "web", resource: "sold" });
+      for (const what of names) outages.outOfOrder({ what, cause: "", meanwhile: "" });
+    }
+    const end = (): void => names.forEach(outages.backInOrder);
+    function beginnings(): (number | undefined)[] {
+      const { outages: current, problems } = activity();
+      return [problems.find(({ from }) => from === "caller")?.firstAt, ...current.map(({ since }) => since)];
+    }
     fail();
-    outages.outOfOrder(began);
-    outages.backInOrder(began.what);
+    end();
     await clock.advance(MINUTE - 1);
     fail();
-    outages.outOfOrder(began);
-    expect([firstAt(), activity().outages[0]?.since]).toEqual([NOON, NOON]);
+    expect(beginnings()).toEqual([NOON, NOON, NOON + MINUTE - 1]);
     await clock.advance(1);
     call();
-    outages.backInOrder(began.what);
+    end();
     await clock.advance(MINUTE);
     fail();
-    outages.outOfOrder(began);
     const again = NOON + 2 * MINUTE;
-    expect([firstAt(), activity().outages[0]?.since]).toEqual([again, again]);
+    expect(beginnings()).toEqual([again, again, again]);
   });
 });
 
