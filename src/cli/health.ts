@@ -7,12 +7,13 @@ import { CommandFailure } from "./exit.ts";
 const TIMEOUT_MS = 3_000;
 
 /**
- * @param given the URL to ask; by default `/readyz` of the gateway that runs with the same settings as this process
+ * @param given the URL to ask, without a path its `/readyz`; by default that of the gateway with the same settings as this process
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {
-  const { base, trust } = given === undefined ? ownGateway(env) : { base: "", trust: {} };
-  const url = given ?? `${base}/readyz`;
+  const { base, trust } = given === undefined ? ownGateway(env) : { base: given, trust: {} };
+  // `/` is the status page, which is also there while the gateway is not ready.
+  const url = base.replace(/^(\w+:\/\/[^/?]+)\/?$/, "$1/readyz");
   const status = await statusOf(url, { ...trust, timeout: TIMEOUT_MS }).catch(({ message }: Error) => {
     throw new CommandFailure(`${url}: ${message}`);
   });

@@ -40,12 +40,12 @@ describe("health-check", () => {
     expect(check.output).toContain("http://[::1]:1/readyz: ");
   });
 
-  it("fails if the answer breaks off", async () => {
+  it("asks /readyz of an address without a path, and fails if the answer breaks off", async () => {
     const server = createServer((_, response) => {
       response.writeHead(200, { "content-length": 9 }).write("half", () => response.destroy());
     });
     const url = `http://127.0.0.1:${await serve(server)}`;
-    expect(await command(["health-check", url])).toEqual({ code: 1, output: `${url}: aborted\n` });
+    expect(await command(["health-check", url])).toEqual({ code: 1, output: `${url}/readyz: aborted\n` });
   });
 
   it("connects to the given address without any settings", async () => {
