@@ -71,6 +71,7 @@ class Shares {
   readonly #headroom: number;
   /** Calls of all unlisted ids. */
   readonly #usedByIds: number;
+  #needsOfAll: Record<"need" | "met", number> | undefined;
 
   constructor(facts: Facts, window: WindowState) {
     const { asked, apps } = facts;
@@ -195,19 +196,20 @@ class Shares {
 
   /** What the other apps are likely to need, and have not used. @param left the part of the used calls that still counts */
   leftToOthersOf(app: string, left = 1): number {
-    const { need, met } = this.#needBeside(app);
-    return Math.max(0, Math.ceil(need - met * left - ROUNDING));
+    // The sum of all is computed once, because there may be thousands of apps.
+    const all = (this.#needsOfAll ??= this.#needsOf([...this.#active]));
+    const own = this.#needsOf(this.#active.has(app) ? [app] : []);
+    return Math.max(0, Math.ceil(all.need - own.need - (all.met - own.met) * left - ROUNDING));
   }
 
-  /** What the other apps are likely to need, and what they have of it. */
-  readonly #needBeside = memoize((app) => {
-    const others = [...this.#active].filter((other) => other !== app);
-    const needs = others.map((other) => [this.#needOf(other), this.usedBy(other)] as const);
+  /** What apps are likely to need, and what they have of it. */
+  #needsOf(apps: readonly string[]): Record<"need" | "met", number> {
+    const needs = apps.map((app) => [this.#needOf(app), this.usedBy(app)] as const);
     return {
       need: needs.reduce((sum, [need]) => sum + need, 0),
       met: needs.reduce((sum, [need, used]) => sum + Math.min(need, used), 0),
     };
-  });
+  }
 
   #needOf(app: string): number {
     const share = this.of(app);

@@ -18,12 +18,7 @@ describe("a request counts as", () => {
     ["the id it sends", "crawler-7", "curl/8.1", "crawler-7"],
     ["the first product of its User-Agent", undefined, "curl/8.1 (linux)", "curl"],
     ["the first product, where the id is empty", " ", "curl/8.1", "curl"],
-    [
-      "`browser`, where it is one",
-      undefined,
-      "Mozilla/5.0 (X11; Linux) Gecko/20100101 Firefox/140.0",
-      "browser",
-    ],
+    ["`browser`, where it is one", undefined, "Mozilla/5.0 (X11) Firefox/140.0", "browser"],
     ["`other`, where it has no name", undefined, undefined, "other"],
     ["`other`, where its User-Agent has no product", undefined, "(none)", "other"],
     ["a safe id, where it sends an unsafe one", 'a b"\n<ü>', undefined, "a-b-----"],
