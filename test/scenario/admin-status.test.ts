@@ -35,6 +35,7 @@ it("GET /status shows requests, apps, budget and circuits with their start, and 
   gateway.sandbox.faults.add({ status: 503, retryAfter: "60" });
   await gateway.get("/sold/1", { headers: { "user-agent": "feed/2.1" } });
   const status = await statusOf(gateway, "?span=1h");
+  const web = { app: "web", isListed: true, cached: 2, fetched: 1, mistakes: 1 };
   expect(status).toMatchObject({
     scope: "alone",
     mode: "enforce",
@@ -47,15 +48,7 @@ it("GET /status shows requests, apps, budget and circuits with their start, and 
     upstream: { areas: { calls: 1, failed: 0 }, sold: { failed: 1, lastFailure: "status 503" } },
     apps: [
       { app: "feed", failed: 1, failures: { "upstream-unavailable": 1 }, userAgent: "feed/2.1" },
-      {
-        app: "web",
-        isListed: true,
-        cached: 2,
-        fetched: 1,
-        mistakes: 1,
-        spent: { "1h": 1 },
-        shares: [{ name: "1h" }],
-      },
+      { ...web, spent: { "1h": 1 }, shares: [{ name: "1h" }] },
     ],
   });
   const lastStepAt = (now: number): number => Math.floor(now / status.series.stepMs) - 1;
@@ -103,6 +96,19 @@ it("/budget shows for each app what is left in each window, and when more is fre
   }
 });
 
+it("says that apps get errors from one process, although the API answers the others", async () => {
+  const [first, second] = await startTwo({
+    redis: await redisForTest(),
+    settings: "redis: { timeout: 10s }",
+  });
+  // The call and its retry.
+  first.sandbox.faults.add({ status: 500, times: 2 });
+  await second.get("/areas?q=Sickla");
+  await first.get("/areas?q=Nacka");
+  const shown = async (): Promise<unknown> => (await statusOf(first)).sentences[0]?.text;
+  await expect.poll(shown).toMatch(/^unidentified apps get 502 since /);
+});
+
 it("with Redis, GET /status shows all processes as long as they run, and says that it shows one process while Redis is down", async () => {
   const redis = await redisForTest();
   const [first, second] = await startTwo({ redis, settings: "redis: {}" });
@@ -119,16 +125,9 @@ it("with Redis, GET /status shows all processes as long as they run, and says th
     mostShown = Math.max(mostShown, status.processes.length);
     return status;
   };
-  for (const gateway of [first, second]) {
-    await expect
-      .poll(() => noted(gateway))
-      .toMatchObject({
-        scope: "all",
-        processes: [{}, {}],
-        asked: [{ query: "areas?q=Nacka", count: 2 }],
-        requests: { cached: 1, fetched: 1 },
-      });
-  }
+  const counts = { asked: [{ query: "areas?q=Nacka", count: 2 }], requests: { cached: 1, fetched: 1 } };
+  const both = { scope: "all", processes: [{}, {}], ...counts };
+  for (const gateway of [first, second]) await expect.poll(() => noted(gateway)).toMatchObject(both);
   expect(mostShown).toBe(2);
   await second.stop();
   await expect.poll(() => statusOf(first)).toMatchObject({ scope: "all", processes: [{}] });

@@ -42,6 +42,7 @@ export function harmWith(app: string, fields: Partial<RecentProblem> = {}): Rece
     count: 1,
     firstAt: AT - 79_000,
     lastAt: AT - 1_000,
+    isAnswered: false,
     ...fields,
   };
 }

@@ -35,11 +35,8 @@ function isOfApi({ what }: Harm, why: string | undefined): boolean {
   return isOfWhy && (what.startsWith("upstream-") || what === "deadline-exceeded");
 }
 
-/** @returns whether the API has answered a call for the same resource since an app got this error or stale answer */
-function isAnswered(upstream: Facts["upstream"], { what, resource, lastAt }: Harm): boolean {
-  if (resource === "none" || !what.startsWith("upstream-")) return false;
-  return (upstream[resource]?.lastAnswerAt ?? 0) > lastAt;
-}
+/** @returns whether a failing API caused this harm, and has answered since */
+const isAnswered = (harm: Harm): boolean => harm.isAnswered && harm.what.startsWith("upstream-");
 
 /** @returns whether a fault of Redis that began at `since` causes this harm. `quota-exceeded` from before it has another cause. */
 const isOfRedis = (harm: Harm, since: number): boolean =>
@@ -70,8 +67,7 @@ function failing({ budget, at, upstream, explain }: Situation, why?: string): Ca
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
     // Even while most calls fail, some are answered.
-    const isOver = (harm: Harm): boolean =>
-      isAnswered(upstream, harm) && (why === undefined || harm.lastAt < since);
+    const isOver = (harm: Harm): boolean => isAnswered(harm) && (why === undefined || harm.lastAt < since);
     const hurt = explain((harm) => isOfThese(harm) && isOfApi(harm, why) && !isOver(harm), since);
     const values = {
       api: origin === "images" ? "the image server" : api,
@@ -213,10 +209,10 @@ function dataLost({ problems, budget, outages: all, at, explain }: Situation): C
 }
 
 /** Errors of the last minute that no other row explains. Errors whose cause is over do not count. */
-function unexplained({ upstream, budget, explain }: Situation): Case[] {
+function unexplained({ budget, explain }: Situation): Case[] {
   const isBudgetBack = ({ what, resource }: Harm): boolean =>
     what === "budget-unavailable" && resource !== "none" && budget[originOf(resource)].mode === "shared";
-  const left = explain((harm) => isError(harm) && !isBudgetBack(harm) && !isAnswered(upstream, harm));
+  const left = explain((harm) => isError(harm) && !isBudgetBack(harm) && !isAnswered(harm));
   return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
     const title = code === undefined ? "Error" : new Problem(code).message;

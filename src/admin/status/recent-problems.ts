@@ -19,6 +19,8 @@ export interface RecentProblem {
   readonly count: number;
   readonly firstAt: number;
   readonly lastAt: number;
+  /** Whether the API has answered the same process for this resource since. */
+  readonly isAnswered: boolean;
 }
 
 const MOST_PROBLEMS = 500;
@@ -29,7 +31,7 @@ const GAP_MS = 10 * 60_000;
 const ANSWERED_GAP_MS = 30_000;
 
 /** What tells a problem from another one. */
-type Kind = Omit<RecentProblem, "query" | "count" | "firstAt" | "lastAt">;
+type Kind = Omit<RecentProblem, "query" | "count" | "firstAt" | "lastAt" | "isAnswered">;
 const NOTHING = { ended: null, app: null, resource: null, status: null };
 
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
@@ -39,10 +41,10 @@ export function createProblems(now: () => number) {
   /** When the API answered a call for each resource. */
   const answeredAt = new Map<string, number>();
 
-  function isSameEpisode({ lastAt, resource }: RecentProblem): boolean {
-    const hasAnswered = (answeredAt.get(resource ?? "") ?? 0) > lastAt;
-    return now() - lastAt < (hasAnswered ? ANSWERED_GAP_MS : GAP_MS);
-  }
+  const isAnswered = ({ lastAt, resource }: RecentProblem): boolean =>
+    (answeredAt.get(resource ?? "") ?? 0) > lastAt;
+  const isSameEpisode = (problem: RecentProblem): boolean =>
+    now() - problem.lastAt < (isAnswered(problem) ? ANSWERED_GAP_MS : GAP_MS);
 
   /** @param query an example of a query with this problem */
   function add(given: Partial<Kind> & Pick<Kind, "from" | "what">, query: string | null = null): void {
@@ -53,13 +55,16 @@ export function createProblems(now: () => number) {
     const { count, firstAt } = before && isSameEpisode(before) ? before : { count: 0, firstAt: at };
     problems.delete(key);
     if (problems.size >= MOST_PROBLEMS) problems.delete(problems.keys().next().value ?? "");
-    problems.set(key, { ...kind, query, count: count + 1, firstAt, lastAt: at });
+    problems.set(key, { ...kind, query, count: count + 1, firstAt, lastAt: at, isAnswered: false });
   }
   /** The API has answered a call for this resource. */
   const answered = (resource: Resource) => void answeredAt.set(resource, now());
   /** The problems of the last hour, the latest first, and when the API answered last. */
   const read = () => ({
-    problems: [...problems.values()].filter(({ lastAt }) => now() - lastAt < HOUR_MS).toReversed(),
+    problems: [...problems.values()]
+      .filter(({ lastAt }) => now() - lastAt < HOUR_MS)
+      .map((problem) => ({ ...problem, isAnswered: isAnswered(problem) }))
+      .toReversed(),
     answeredAt: Object.fromEntries(answeredAt),
   });
   return { add, answered, read };
@@ -77,6 +82,6 @@ export function mergeProblems(problems: readonly RecentProblem[]): RecentProblem
     if (latest === undefined) return [];
     const count = earlier.reduce((sum, one) => sum + one.count, latest.count);
     const firstAt = Math.min(latest.firstAt, ...earlier.map((one) => one.firstAt));
-    return [{ ...latest, count, firstAt }];
+    return [{ ...latest, count, firstAt, isAnswered: [latest, ...earlier].every((one) => one.isAnswered) }];
   });
 }

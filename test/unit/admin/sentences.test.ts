@@ -64,9 +64,8 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
     },
   "No app is hurt so far, but since 22:38:41 UTC the latest calls to the API for sold records failed (status 500). Wait a minute: the gateway goes on trying, and pauses if it lasts.":
     {
-      // It has answered since web got an error.
-      upstream: { sold: { ...failed, lastFailure: "status 500", lastAnswerAt: SINCE } },
-      problems: [harmWith("web", { resource: "sold", lastAt: SINCE - 50_000 })],
+      upstream: { sold: { ...failed, lastFailure: "status 500" } },
+      problems: [harmWith("web", { resource: "sold", lastAt: SINCE - 50_000, isAnswered: true })],
     },
   "No app is hurt so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.":
     { outages: [outage("the ledger on disk", "database or disk is full")] },
