@@ -51,7 +51,9 @@ export function showTable(table, columns, items, empty) {
 
 /** Shows objects as rows, with a column for each member. The name of a member determines the format of its values. */
 export function showRows(table, items, empty) {
-  const columns = Object.keys(items[0] ?? {}).map((name) => [
+  // `isAnswered` is for the sentences.
+  const names = Object.keys(items[0] ?? {}).filter((name) => name !== "isAnswered");
+  const columns = names.map((name) => [
     titleOf(name),
     ({ [name]: value }) => {
       const text = valueText(name, value);
