@@ -24,8 +24,6 @@ interface End extends LedgerCompletion, Pick<Permit, "id" | "slot"> {
 
 /** Reports in one command, so that no command takes long. */
 const MOST_REPORTED = 500;
-/** For calls without a slot, which only `budget.mode: observe` sends. */
-const NO_SLOT = 0;
 
 /** @returns an age that is certainly not too high on any clock */
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
@@ -56,7 +54,8 @@ export class OwnPurse extends PurseInMemory {
 
   /** @returns the number of the slot that pays */
   spend(call: Omit<OwnCall, "slot">): number {
-    const slot = this.#number ?? NO_SLOT;
+    // Only `budget.mode: observe` sends calls without a slot.
+    const slot = this.#number ?? 0;
     this.log.enter(call.id, call.latest);
     this.#calls.push({ ...call, slot });
     return slot;

@@ -39,7 +39,8 @@ local function sizes()
 end
 -- Longer by what the clocks may differ.
 local function span(ms) return ms * (1 + request.drift) + state.slackMs end
-local function count(key, ms) return redis.call('ZCOUNT', key, '(' .. int(now - span(ms)), '+inf') end
+local function since(key, at) return redis.call('ZCOUNT', key, '(' .. int(at), '+inf') end
+local function count(key, ms) return since(key, now - span(ms)) end
 
 -- A debt is a number of calls that count in one window, and of which no instants are known.
 local function owed(ms)
@@ -147,7 +148,7 @@ local function adoptOldBudget()
   if not text then return false end
   local oldTime = clock + cjson.decode(text).offset
   for _, w in ipairs(windows) do
-    owe(w.windowMs, owed(w.windowMs) + redis.call('ZCOUNT', OLD_SENDS, '(' .. int(oldTime - w.windowMs), '+inf'))
+    owe(w.windowMs, owed(w.windowMs) + since(OLD_SENDS, oldTime - w.windowMs))
   end
   redis.call('DEL', OLD_STATE, OLD_SENDS)
   state.openAt = math.max(state.openAt, now + request.joinMs)
@@ -291,7 +292,8 @@ local function work(reply)
   for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs) end
   for i, w in ipairs(windows) do
     local name = int(w.windowMs)
-    reply.windows[name] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), count(OWN, w.windowMs) }
+    -- An own purse counts without the slack. It may pay again while its earlier call still counts for the script.
+    reply.windows[name] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), since(OWN, now - w.windowMs) }
     state.counts[name] = { 0, math.max(sharedLimit(w), state.counts[name] and state.counts[name][2] or 0) }
   end
   for name, known in pairs(state.counts) do known[1] = spent(tonumber(name)) end
@@ -309,9 +311,8 @@ local me = state.processes[request.process]
 local reply = { results = {}, windows = {}, closedMs = request.joinMs }
 if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joinsAt - request.time end
 if isWorking then work(reply) end
-state.seq, state.time = state.seq + 1, now
+state.seq, state.time, state.sizes = state.seq + 1, now, sizes()
 me.seq, me.number, me.at = state.seq, request.number, now
-state.sizes = sizes()
 redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
 reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
 reply.joinedBy, reply.purses, reply.counts, reply.slackMs = me.joinedBy, state.purses, state.counts, state.slackMs
