@@ -9,6 +9,7 @@
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
+import { atMostEvery } from "../process/clock.ts";
 import { type Priority, urgencyOf } from "../telemetry/events.ts";
 import { queryHash } from "../usage/ledger-line.ts";
 import { Admission } from "./admission.ts";
@@ -66,10 +67,13 @@ export class Calls {
   #blockedUntil = 0;
   /** Before this instant, no call that waits can go. */
   #nextAt = Number.POSITIVE_INFINITY;
+  /** Jobs may start more often, for example when other replicas have news. */
+  readonly #look: () => void;
 
   constructor(options: CallsOptions) {
     this.#options = options;
     this.#now = options.clock.monotonic;
+    this.#look = atMostEvery(LOOK_EVERY_MS, this.#now, () => this.#refuseHopeless());
     this.admission = new Admission({ ...options, waiting: this.#waiting, inFlight: this.#inFlight });
     this.configure();
     options.limiter.onChange(() => this.#askAgain());
@@ -218,6 +222,7 @@ export class Calls {
     queueMicrotask(() => {
       this.#isStarting = false;
       if (this.#closedBecause !== undefined) return;
+      this.#look();
       this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
       if (!this.#hasJob && !this.#isBlocked() && this.#waiting.size > 0) {
         this.#hasJob = true;
@@ -236,10 +241,7 @@ export class Calls {
     this.#cancelNext();
     if (this.#waiting.size === 0) return;
     const delayMs = Math.min(LOOK_EVERY_MS, Math.max(1, Math.ceil(this.#nextAt - this.#now())));
-    this.#cancelNext = this.#options.clock.after(delayMs, () => {
-      this.#refuseHopeless();
-      this.#startJob();
-    });
+    this.#cancelNext = this.#options.clock.after(delayMs, () => this.#startJob());
   }
 
   /** Refuses calls whose wait has become too long: Redis is away, or the forecast of a call did not come true. */
