@@ -34,7 +34,7 @@ it("no minute has more than 60 calls", { timeout: (MINUTES + 3) * 60_000 }, asyn
   };
   const takeDataOf = async (source: RedisServer, target: RedisServer): Promise<void> => {
     await target.command("REPLICAOF", "127.0.0.1", source.port);
-    await lasting(2_000);
+    await expect.poll(async () => String(await target.command("ROLE"))).toContain("connected");
     await target.command("REPLICAOF", "NO", "ONE");
   };
   const faults: Readonly<Record<string, () => unknown>> = {
