@@ -43,6 +43,9 @@ interface Head extends PlannedCall {
 /** Permits may be free earlier than expected, so calls that wait are looked at in this interval. */
 const LOOK_EVERY_MS = 500;
 
+/** Bottleneck takes some milliseconds to start a job. A call that departs within this time has not waited. */
+const AT_ONCE_MS = 100;
+
 const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
   internal: "no caller waits any more",
@@ -187,8 +190,7 @@ export class Calls {
   }
 
   #withdrawLate(entry: Entry, app: string): void {
-    const priority = entry.request.waiting.priority();
-    entry.late = this.admission.late(entry.request, { app, priority });
+    entry.late = this.admission.late(entry.request, { app, priority: entry.request.waiting.priority() });
     this.admission.waited(true);
     this.#withdraw(entry, entry.late);
   }
@@ -272,7 +274,7 @@ export class Calls {
     const refused = new Set<string>();
     for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
       const { entry, app } = next;
-      const hasWaited = this.#now() > entry.enteredAt;
+      const hasWaited = this.#now() - entry.enteredAt > AT_ONCE_MS;
       if (!this.admission.hasTime(entry.request, hasWaited)) {
         this.#withdrawLate(entry, app);
         continue;

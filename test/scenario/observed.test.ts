@@ -17,9 +17,8 @@ it("a request id is used if it is safe", async () => {
     ['quo"te', false],
     ["", false],
   ] as const) {
-    const used = String(
-      (await gateway.get(PATH, { headers: { "x-request-id": id } })).headers["x-request-id"],
-    );
+    const { headers } = await gateway.get(PATH, { headers: { "x-request-id": id } });
+    const used = String(headers["x-request-id"]);
     expect([id, used === id]).toEqual([id, taken]);
     await expect.poll(() => gateway.log.join(""), { message: id }).toContain(`"${used}"`);
   }

@@ -32,8 +32,3 @@ it("a number of any length is kept, unless it has an upper bound", () => {
   expect(understood(`/areas?lat=0&lng=0&limit=${digits}`)).toBe("refused: limit");
   expect(understood(`/sold?minRooms=${digits}`)).toBe(`sold?minRooms=${digits}&offset=0`);
 });
-
-it("a value given twice is refused once, with both values", () => {
-  const faults = [{ parameter: "minRooms", value: "3 and 3.01", expected: expect.stringMatching(/twice/) }];
-  expect(parsedTarget("/sold?minRooms=3&minRooms=3.01")).toMatchObject({ faults });
-});

@@ -100,6 +100,16 @@ it("a call that is refused because its time is up leaves its place to the next o
   expect([first.hasStarted(), second.hasStarted()]).toEqual([false, true]);
 });
 
+it("sends a call at once although answers usually take longer than its caller waits: they may be faster now", async () => {
+  const { call, clock } = createScene({ spacingMs: 25 });
+  for (let n = 0; n < 50; n++) call("app", { query: `q${n}` }).answer({ durationMs: 5 * SECOND });
+  await clock.advance(2 * SECOND);
+  const waiting = waitingOf({ deadlineAt: clock.now() + SECOND });
+  const calls = ["a", "b"].map((query) => call("app", { query }, waiting));
+  await clock.advance(50);
+  expect(calls.map(({ hasStarted }) => hasStarted())).toEqual([true, true]);
+});
+
 it.each([
   { name: "spacingMs apart", limit: 1_000, windowMs: MINUTE, apartMs: 25 },
   { name: "closer if the shortest window could not be used", limit: 100, windowMs: SECOND, apartMs: 5 },
