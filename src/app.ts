@@ -115,6 +115,7 @@ export function createGateway(options: GatewayOptions) {
 /** The parts that answer requests, in the order in which they are created. */
 type Parts = ReturnType<typeof createParts>;
 
+/** @throws {ConfigError} if the warm list has mistakes */
 function createParts(context: Context, recorder: Recorder) {
   const { config, settings, apps, keys, clock, random, metrics, observer } = context;
   const { items, problems } = readWarmItems(context.source.first.settings);

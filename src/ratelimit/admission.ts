@@ -91,7 +91,7 @@ export class Admission {
     const { forMs, mayWait } = expected;
     // A caller that was told to come back is let in if that is possible at all.
     const factor = takenAt === undefined ? this.#factor : 1;
-    const isLate = forMs > 0 && forMs * factor + SLOW * this.#latencyMs > this.leftMs(request);
+    const isLate = forMs > 0 && forMs * factor + SLOW * this.#answerMs(request) > this.leftMs(request);
     const at = takenAt ?? this.#now() + forMs;
     if (mayWait !== false && !isLate) return at;
     // It cannot keep its place, so it gets a new one behind those that were promised since.
@@ -103,8 +103,8 @@ export class Admission {
   late(request: UpstreamRequest, caller: AppCall): Problem {
     const { apps, observer, fraction, config, waiting } = this.#options;
     const { app, priority } = caller;
-    // Refreshes and prefetches have no caller that notices, and the caller of a retry gets the first attempt's error.
-    if ((priority === "interactive" || priority === "background") && request.cause !== "retry")
+    // The caller of a retry gets the first attempt's error.
+    if (hasCaller(priority) && request.cause !== "retry")
       observer.refused(apps.labelOf(app), "deadline", true);
     // In observe mode no window delays a call. It usually waits because too many calls are in flight.
     const why: Expectation =
@@ -119,7 +119,12 @@ export class Admission {
   /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */
   hasTime(request: UpstreamRequest, hasWaited: boolean): boolean {
     const left = this.leftMs(request);
-    return left > 0 && (!hasWaited || left >= this.#latencyMs);
+    return left > 0 && (!hasWaited || left >= this.#answerMs(request));
+  }
+
+  /** How long a caller usually waits for the answer after the permit. */
+  #answerMs({ waiting }: UpstreamRequest): number {
+    return hasCaller(waiting.priority()) ? this.#latencyMs : 0;
   }
 
   /** Whether a call gets its permit too late even if it goes before all others. */
@@ -205,5 +210,9 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   const window = { name: "in flight", windowMs: 0, spanMs: 0, limit, spent, remaining: limit - spent, byApp };
   return { ...NO_CALLS, ...window };
 }
+
+/** Whether a caller waits for the answer. None waits for those of refreshes and prefetches. */
+const hasCaller = (priority: AppCall["priority"]): boolean =>
+  priority === "interactive" || priority === "background";
 
 const isAway = ({ mode }: Situation["state"]): boolean => mode === "degraded" || mode === "joining";

@@ -110,6 +110,16 @@ it("sends a call at once although answers usually take longer than its caller wa
   expect(calls.map(({ hasStarted }) => hasStarted())).toEqual([true, true]);
 });
 
+it("a refresh waits for its permit until its deadline, however long answers take: no caller waits for its answer", async () => {
+  const { ask, call, clock } = createScene({ windows: [{ limit: 5, windowMs: 10 * SECOND }] });
+  for (let n = 0; n < 4; n++) await ask({ query: `q${n}` }, { durationMs: 5 * SECOND });
+  await clock.advance(9 * SECOND);
+  const waiting = { deadlineAt: clock.now() + 2 * SECOND, priority: "refresh" } as const;
+  const refresh = call("app", { cause: "refresh", query: "old" }, waitingOf(waiting));
+  await clock.advance(2 * SECOND);
+  expect(refresh.hasStarted()).toBe(true);
+});
+
 it.each([
   { name: "spacingMs apart", limit: 1_000, windowMs: MINUTE, apartMs: 25 },
   { name: "closer if the shortest window could not be used", limit: 100, windowMs: SECOND, apartMs: 5 },

@@ -47,10 +47,7 @@ it.each<[Failure, string | undefined, unknown]>([
   [undefined, "theirs", { value: "theirs", isFollowed: true }],
   [undefined, undefined, undefined],
   [FAILURE, undefined, FAILURE],
-])(
-  "a replica that follows a flight that ended with the failure %j, where %s is stored, gets %j",
-  async (failure, stored, result) => {
-    const claim: Claim = { kind: "follower", ended: Promise.resolve(failure) };
-    expect(await run({ claim, look: async () => stored })).toEqual(result);
-  },
-);
+])("a follower of a flight that ended with %j, with %s stored, gets %j", async (failure, stored, result) => {
+  const claim: Claim = { kind: "follower", ended: Promise.resolve(failure) };
+  expect(await run({ claim, look: async () => stored })).toEqual(result);
+});
