@@ -11,7 +11,7 @@ import {
 } from "../interface/resources.ts";
 import { nearest } from "../interface/intended-name.ts";
 import type { ImageTarget, RecordTarget, StreamedTarget } from "./query.ts";
-import { encode } from "./wire.ts";
+import { decoded, encode } from "./wire.ts";
 
 /** The target of a path. Ids and sizes are still as the caller wrote them. */
 export type KnownRoute =
@@ -118,16 +118,10 @@ function segmentsOf(path: string): string[] {
  *   segment is malformed, is `.` or `..`, or contains an encoded slash
  */
 export function normalisedPath(path: string): string | undefined {
-  if (!path.isWellFormed()) return undefined;
   const encoded: string[] = [];
   for (const segment of segmentsOf(path)) {
-    let text: string;
-    try {
-      text = decodeURIComponent(segment);
-    } catch {
-      return undefined;
-    }
-    if (text === "." || text === ".." || /[/\\]/.test(text)) return undefined;
+    const text = decoded(segment);
+    if (text === undefined || text === "." || text === ".." || /[/\\]/.test(text)) return undefined;
     encoded.push(encode(text));
   }
   return `/${encoded.join("/")}`;

@@ -17,17 +17,17 @@ export function splitTarget(target: string): { path: string; search: string } {
 }
 
 /**
- * Decodes one name or value.
+ * Percent-decodes a text.
  * @returns `undefined` if the percent-encoding is malformed or not UTF-8, or if the text contains half a surrogate pair,
  *   which could not be encoded again
  */
-function decode(text: string): string | undefined {
+export function decoded(text: string): string | undefined {
   if (!text.isWellFormed()) return undefined;
-  if (!/[%+]/.test(text)) return text;
+  if (!text.includes("%")) return text;
   // An exception costs more than this search.
   if (/%(?![0-9a-f]{2})/i.test(text)) return undefined;
   try {
-    return decodeURIComponent(text.replaceAll("+", " "));
+    return decodeURIComponent(text);
   } catch {
     return undefined;
   }
@@ -44,9 +44,9 @@ export function readPairs(search: string): { pairs: readonly Pair[]; undecodable
   for (const part of search.replace(/^[?&]+/, "").split("&")) {
     const equals = part.indexOf("=");
     const rawName = equals === -1 ? part : part.slice(0, equals);
-    const name = decode(rawName)?.trim();
+    const name = decoded(rawName.replaceAll("+", " "))?.trim();
     const rawValue = equals === -1 ? "" : part.slice(equals + 1);
-    const value = decode(rawValue);
+    const value = decoded(rawValue.replaceAll("+", " "));
     if (name === "") continue;
     if (name === undefined || value === undefined) undecodable.push([name ?? rawName, value ?? rawValue]);
     else pairs.push([name, value]);

@@ -158,6 +158,10 @@ describe("the status page", () => {
     expect(tried).toBe("The next call tries api/all.");
     expect((await gateway.get("/areas?q=tried")).status).toBe(200);
 
+    const headers = "-H 'X-App-Id: feed' -H 'Accept: application/vnd.propertyservice-v2+json'";
+    await page.fill("#url", `curl -s ${headers} "${gateway.url}/areas/?q=Nacka"`);
+    await page.press("#url", "Enter");
+    await shows(page, ".facts", /\{v2:areas\?q=Nacka\}.*the app feed /);
     await page.fill("#url", "/areas?limit=many");
     await page.press("#url", "Enter");
     await shows(page, "#explanation .bad", /The query is invalid[^]*limit/);

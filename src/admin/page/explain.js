@@ -18,17 +18,26 @@ byId("folded").addEventListener("click", (event) => {
   void explain();
 });
 
+/** Reads a URL, or the `curl` line of a caller, whose headers may name the app and the format. */
+function readPasted(text) {
+  // With -G, other options have parts of the URL.
+  if (!/^curl\s(?!.*\s(?:-G|--get)\s)/s.test(text)) return { url: text };
+  const [url] = /[^\s'"]*\/(?:listings|sold|areas|cache)\b[^\s'"]*/.exec(text) ?? [text];
+  const [, app] = /x-app-id:\s*([^\s'"]+)/i.exec(text) ?? [];
+  return { url, app, format: text.includes("-v2+json") ? "v2" : "json" };
+}
+
 async function explain() {
-  const url = byId("url").value.trim();
-  const about = new URLSearchParams({ url });
-  const app = byId("app").value.trim();
+  const pasted = readPasted(byId("url").value.trim());
+  const { url, app = byId("app").value.trim(), format = "json" } = pasted;
+  const about = new URLSearchParams({ url, format });
   try {
     const [entry, quote, history] = await Promise.all([
       ask(`cache/entry?${about}`),
       ask(`quote?${about}${app && `&app=${encodeURIComponent(app)}`}`),
       ask(`cache/history?${about}`),
     ]);
-    const onclick = () => purge({ url }, url).then(explain);
+    const onclick = () => purge({ url, format }, url).then(explain);
     const button = h("button", { type: "button", onclick }, "Purge this answer…");
     byId("explanation").replaceChildren(factsOf(entry, quote), button, historyOf(history));
   } catch ({ message }) {

@@ -76,21 +76,18 @@ it.each(TABLE.split(/\n\n+/).flatMap(caseOf))("$name", ({ env, files, problems, 
     expect([path, valueAt(config, path.split("."))]).toEqual([path, JSON.parse(json)]);
 });
 
-it.each(REMOVED)(
-  "$path is refused with what to do instead, in the file and in the environment",
-  (removed) => {
-    const { path, env, instead } = removed;
-    const keys = path.split(".");
-    const yaml = `{ ${keys.join(": { ")}: 1 ${"}".repeat(keys.length)}`;
-    expect(problemsOf({ ...MINIMAL, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml })).toEqual([
-      `gateway.yaml:1: ${path}: this setting no longer exists. ${instead}`,
-    ]);
-    if (env === undefined) return;
-    expect(problemsOf({ ...MINIMAL, [env]: "1" })).toEqual([
-      `environment variable ${env}: this setting no longer exists. ${instead}`,
-    ]);
-  },
-);
+it.each(REMOVED)("$path is refused with what to do instead, in file and environment", (removed) => {
+  const { path, env, instead } = removed;
+  const keys = path.split(".");
+  const yaml = `{ ${keys.join(": { ")}: 1 ${"}".repeat(keys.length)}`;
+  expect(problemsOf({ ...MINIMAL, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml })).toEqual([
+    `gateway.yaml:1: ${path}: this setting no longer exists. ${instead}`,
+  ]);
+  if (env === undefined) return;
+  expect(problemsOf({ ...MINIMAL, [env]: "1" })).toEqual([
+    `environment variable ${env}: this setting no longer exists. ${instead}`,
+  ]);
+});
 
 it.each(["from-file", "from-file\n", "from-file\r\n"])("the file %j holds the private key", (content) => {
   const { UPSTREAM_PRIVATE_KEY: _, ...rest } = MINIMAL;

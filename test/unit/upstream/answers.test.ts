@@ -246,12 +246,9 @@ it.each<[string, string, string | Buffer, number | string]>([
   ["that names no length", "gzip", named(0), "bad-encoding"],
   ["unknown", "br", PAGE, "bad-encoding"],
   ["twice", "gzip, gzip", gzipSync(whole), "bad-encoding"],
-])(
-  "a body in a content coding %s (%s) is decoded, or refused without a retry",
-  async (_name, coding, body, status) => {
-    const answer = { status: 200, body, headers: { "content-encoding": coding } };
-    const { result, watcher } = await asked([answer, answer]);
-    expect(inBrief(result)).toBe(status === 200 ? "the body" : UNUSABLE);
-    expect(watcher.calls.map((call) => call.status)).toEqual([status]);
-  },
-);
+])("a body in a coding %s (%s) is decoded, or refused without retry", async (_name, coding, body, status) => {
+  const answer = { status: 200, body, headers: { "content-encoding": coding } };
+  const { result, watcher } = await asked([answer, answer]);
+  expect(inBrief(result)).toBe(status === 200 ? "the body" : UNUSABLE);
+  expect(watcher.calls.map((call) => call.status)).toEqual([status]);
+});
