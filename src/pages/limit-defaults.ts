@@ -49,9 +49,8 @@ export class LimitDefaults {
     if (keys.size < SAMPLES) keys.add(key);
     this.#learned.set(name, { limit, keys, confirmedAt: this.#now() });
     const isNew = keys.size >= SAMPLES && (known?.keys.size ?? 0) < SAMPLES;
-    const samples = keys.size;
     if (isNew || (known !== undefined && !agrees))
-      this.#info("Learned which limit the upstream applies.", { query: name, limit, samples });
+      this.#info("Learned which limit the upstream applies.", { query: name, limit, samples: keys.size });
   }
 }
 
@@ -72,6 +71,5 @@ function appliedLimit(body: Buffer, query: PagedQuery): number | "no evidence" |
   const index = indexBlock(body, { ...query, limit: undefined });
   // If the upstream echoes the limit, the gateway cannot know what it echoes for a query without one.
   if (typeof index === "string" || index.echoesLimit) return undefined;
-  const isCutShort = index.totalCount > query.offset + index.limit;
-  return isCutShort ? index.limit : "no evidence";
+  return index.totalCount > query.offset + index.limit ? index.limit : "no evidence";
 }

@@ -37,7 +37,8 @@ export function createAccessLog(
 
   function request(record: RequestRecord, caller?: CallerFacts): void {
     if (!isWanted(record.status >= 400, record.outcome === "hit")) return;
-    const { id, app, method, resource, query, status, outcome, tier, problem, bytes, saved } = record;
+    const { id, app, method, resource, query, status, bytes } = record;
+    const { outcome, tier, forwarded, detail, problem, saved } = record;
     const headers = caller?.headers ?? {};
     // Undefined fields are omitted.
     line({
@@ -49,6 +50,8 @@ export function createAccessLog(
       status,
       outcome,
       tier,
+      forwarded,
+      detail,
       problem,
       durationMs: rounded(record.durationMs),
       bytes,

@@ -28,8 +28,7 @@ function readPasted(text) {
 }
 
 async function explain() {
-  const pasted = readPasted(byId("url").value.trim());
-  const { url, app = byId("app").value.trim(), format = "json" } = pasted;
+  const { url, app = byId("app").value.trim(), format = "json" } = readPasted(byId("url").value.trim());
   const about = new URLSearchParams({ url, format });
   try {
     const [entry, quote, history] = await Promise.all([
