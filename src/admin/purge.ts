@@ -54,8 +54,8 @@ export function purgeEndpoint(options: PurgeOptions): Endpoint {
     const blocks = asked === undefined ? [] : options.pages.blockKeysOf(asked, format);
     let epoch = 0;
     for (const each of [...blocks.map(keyScope), scope]) ({ epoch } = await options.purge(each, hard));
-    const how = hard ? "They are never served again." : "They are stale until they are refreshed.";
-    return { purged: scope, hard, epoch, says: `Purged ${scopeText(scope)}. ${how}` };
+    const how = hard ? "never served again" : "stale until they are refreshed";
+    return { purged: scope, hard, epoch, says: `Purged ${scopeText(scope)}. Purged answers are ${how}.` };
   });
 }
 

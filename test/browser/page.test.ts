@@ -145,7 +145,7 @@ describe("the status page", () => {
     await page.check("#hard");
     expect(await press(page, "Purge…")).toEqual([
       expect.stringMatching(/^Purge all answers of areas\? .*never served again/),
-      "Purged all answers of areas. They are never served again.",
+      "Purged all answers of areas. Purged answers are never served again.",
     ]);
     expect(await page.isChecked("#hard")).toBe(false);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=miss");

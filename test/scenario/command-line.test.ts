@@ -97,7 +97,7 @@ describe("commands that ask the admin port", () => {
     const gateway = await startGateway({ settings: 'warm: [{ url: "/areas?q=Nacka", every: 1h }]' });
     const warm = expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m);
     expect(await tell(gateway, "warm", "--wait", "--timeout", "20")).toEqual({ code: 0, output: warm });
-    const purged = /^Purged the answer \S+areas\?q=Nacka\}\. They are never served again\.$/m;
+    const purged = /^Purged the answer \S+areas\?q=Nacka\}\. Purged answers are never served again\.$/m;
     const purge = await tell(gateway, "purge", "/areas?q=Nacka", "--hard");
     expect(purge).toEqual({ code: 0, output: expect.stringMatching(purged) });
     const explained = await tell(gateway, "explain", "/areas?q=Nacka", "--json");
