@@ -92,13 +92,13 @@ function createReader(database: Database, begunAt: number, now: () => number): L
   const selectSince = database.prepare("SELECT at FROM ledger_since");
   const selectPiece = database.prepare(
     `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
-     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
+     WHERE at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
   );
   return {
     async *read(from, to) {
       let after = { at: from, number: Number.NEGATIVE_INFINITY };
       for (;;) {
-        const rows = readable(() => selectPiece.all({ from, to, ...after }));
+        const rows = readable(() => selectPiece.all({ to, ...after }));
         const last = rows.at(-1);
         if (last === undefined) return;
         after = { at: Number(last["at"]), number: Number(last["number"]) };

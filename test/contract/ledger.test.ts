@@ -1,4 +1,6 @@
 /** The ledger in memory and in a file: random operations beside a plain list, ages over restarts, and its bounds. */
+import { readFileSync } from "node:fs";
+
 import { describe, expect, it } from "vitest";
 
 import { StoreUnavailable } from "../../src/errors.ts";
@@ -133,6 +135,21 @@ describe("the ledger in a file", () => {
     ledger.enter(ledgerEntry({ at: clock.now() }));
     expect([levels, level()]).toEqual([[2], 1]);
     await close();
+  });
+
+  it("is read in pieces that begin where the last one ended, not at the beginning of the period", async () => {
+    const { database } = openSqliteStore(temporaryDirectory());
+    const bounds = { retentionMs: DAY_MS, maxRecords: 10, clock: createFakeClock() };
+    const ledger = createSqliteLedger(database, bounds);
+    // With few pages in memory, the system counts what SQLite reads.
+    database.exec(`PRAGMA cache_size = 10;
+      WITH RECURSIVE lines (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM lines LIMIT 40000)
+      INSERT INTO ledger (id, origin, at, app, resource, cause, query, limits, boot, up)
+      SELECT n, 'api', n, 'web', 'listings', 'miss', '', '', '', 0 FROM lines`);
+    const bytesRead = (): number => Number(/^rchar: (\d+)/.exec(readFileSync("/proc/self/io", "utf8"))?.[1]);
+    const before = bytesRead();
+    expect(await linesOf(ledger)).toHaveLength(40_000);
+    expect(bytesRead() - before).toBeLessThan(5_000_000);
   });
 
   it("drops lines older than the retention, and says since when it is complete, over restarts", async () => {

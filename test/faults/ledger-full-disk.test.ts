@@ -105,14 +105,13 @@ describe("the ledger on a full disk", () => {
     const from = clock.now();
     const first = start(disk.directory, clock);
     const store = first.backend;
-    const { database } = store;
     for (let each = 0; each < 40; each++) {
       const picture = entryWith(Buffer.alloc(8_000, each), clock.now(), { contentType: "image/jpeg" });
       // The disk may be full before the last one.
       await store.set(keyOf(`picture/${each}`), picture).catch(() => undefined);
     }
     const cached = store.stats()?.entries ?? 0;
-    disk.fill(database);
+    disk.fill(store.database);
     for (let each = 0; each < 1_000; each++) {
       first.send();
       await clock.advance(10);

@@ -58,8 +58,7 @@ describe("the size limit", () => {
   });
 
   it("is kept by dropping first expired entries, then those stored longest ago", async () => {
-    const { backend, clock, picture } = setup(1_000_000);
-    const store = backend;
+    const { backend: store, clock, picture } = setup(1_000_000);
     await store.set(keyOf("cold"), picture(10_000));
     for (let index = 0; index < 40; index++) {
       await store.set(keyOf(`brief/${index}`), picture(10_000, { keepUntil: clock.now() + 60_000 }));
@@ -86,8 +85,7 @@ describe("the size limit", () => {
   });
 
   it("evicts nothing for an entry that is older than the stored one", async () => {
-    const { backend, clock, picture } = setup(1_000_000);
-    const store = backend;
+    const { backend: store, clock, picture } = setup(1_000_000);
     for (let index = 0; store.stats()?.evictions === 0; index++)
       await store.set(keyOf(`${index}`), picture(10_000));
     await clock.advance(1_000);
@@ -119,13 +117,11 @@ describe("the size limit", () => {
 
 it("a full disk refuses writes, still serves reads, and is logged once", async () => {
   const states: string[] = [];
-  const { backend, clock, warnings, picture } = setup(undefined, states);
-  const store = backend;
-  const { database } = store;
+  const { backend: store, clock, warnings, picture } = setup(undefined, states);
   await store.set(keyOf("sold/1"), picture(50_000));
-  const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
+  const pages = Number(store.database.prepare("PRAGMA page_count").get()?.["page_count"]);
   // SQLite then reports the same error as for a full disk.
-  database.exec(`PRAGMA max_page_count = ${pages}`);
+  store.database.exec(`PRAGMA max_page_count = ${pages}`);
   for (let round = 0; round < 5; round++) {
     await expect(store.set(keyOf("sold/2"), picture(500_000))).rejects.toThrow(StoreUnavailable);
     expect(await store.get(keyOf("sold/1"))).toBeDefined();
@@ -133,7 +129,7 @@ it("a full disk refuses writes, still serves reads, and is logged once", async (
   }
   expect(warnings).toEqual([expect.stringMatching(/out of order: the cache on disk: .*full/)]);
 
-  database.exec("PRAGMA max_page_count = 1000000");
+  store.database.exec("PRAGMA max_page_count = 1000000");
   expect(await store.set(keyOf("sold/2"), picture(500_000))).toBe(true);
   expect(await store.get(keyOf("sold/2"))).toBeDefined();
   expect(warnings).toHaveLength(2);
@@ -142,13 +138,12 @@ it("a full disk refuses writes, still serves reads, and is logged once", async (
 });
 
 it("a file that is damaged while the process runs gives correct answers, misses or an outage, and is refused at the next start", async () => {
-  const { backend, clock, warnings, file, picture } = setup();
-  const store = backend;
+  const { backend: store, clock, warnings, file, picture } = setup();
   for (let index = 0; index < 300; index++) {
     const body = Buffer.alloc(10_000, index);
     await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
   }
-  backend.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
+  store.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
   const random = createRandom(1);
   const descriptor = openSync(file, "r+");
   for (let at = 4096 * 3; at < statSync(file).size; at += random.between(4096, 40_960))
@@ -173,7 +168,7 @@ it("a file that is damaged while the process runs gives correct answers, misses 
   await store.set(keyOf("new"), picture(1_000)).catch((error: unknown) => {
     expect(error).toBeInstanceOf(StoreUnavailable);
   });
-  await backend.close();
+  await store.close();
   expect(() => openSqliteStore(join(file, ".."), { warnings, clock })).toThrow(/damaged|cannot be read/);
 });
 
