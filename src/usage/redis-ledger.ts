@@ -79,7 +79,7 @@ async function* linesOf(
 ): AsyncIterable<LedgerLine[]> {
   const waiting = new Map<string, LedgerLine>();
   const ended = new LRUCache<string, true>({ max: MOST_ENDED });
-  for await (const entries of stream.ledger(String(from), String(to + LATEST_MS))) {
+  for await (const entries of stream.ledger(String(Math.max(0, from)), String(to + LATEST_MS))) {
     const lines: LedgerLine[] = [];
     for (const { fields } of entries) {
       const line = lineOf(origin, fields);
