@@ -90,7 +90,7 @@ const SAMPLED = {
 
   // The stores
   gateway_cache_entries: metric("Cached answers.", L.tier),
-  gateway_cache_bytes: metric("Bytes of cached answers.", L.tier),
+  gateway_cache_bytes: metric("Bytes of cached answers. Those of sqlite include the ledger.", L.tier),
   gateway_cache_evictions_total: metric("Answers evicted to make room.", L.tier),
   gateway_ledger_durable: metric("Whether a call is in the ledger before it is sent: 1 yes, 0 no.", L.store),
   gateway_redis_may_evict_budget: metric("Whether Redis may evict the budget: 1 yes, 0 no, absent: unknown."),

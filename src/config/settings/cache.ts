@@ -7,7 +7,7 @@ import { setting } from "./setting.ts";
 export const cache = z.strictObject({
   /** The most memory for stored answers. The least recently used are evicted first. */
   maxBytes: setting(shape.size, { default: "256MiB" }),
-  /** The most disk space for stored answers. It applies with dataDir only. */
+  /** The most disk space for stored answers and the ledger together. It applies with dataDir only. */
   maxDiskBytes: setting(shape.size, { default: "1GiB" }),
   /** How long an answer stays fresh. */
   ttlMs: shape.perKind(1, {
