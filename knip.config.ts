@@ -12,8 +12,8 @@ const config: KnipConfig = {
   // pino loads it by its name.
   ignoreDependencies: ["pino-pretty"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted. Every Linux has
-  // `script`.
-  ignoreBinaries: ["script", "redis-cli", "mount", "umount", "nginx"],
+  // `script` and `mkfifo`.
+  ignoreBinaries: ["script", "mkfifo", "redis-cli", "mount", "umount", "nginx"],
 };
 
 export default config;

@@ -9,7 +9,9 @@ process.on("SIGUSR1", () => {});
 
 // Node's own listener would print warnings as plain text among the JSON lines of the log. Once the program has loaded, the
 // gateway logs warnings itself. Warnings before that only concern Node's experimental features.
-if (["gateway", "start"].includes(process.argv[2])) process.removeAllListeners("warning");
+// A SIGHUP would end the process. The gateway reads its settings again at one, and before it has read them, there is nothing to do.
+if (["gateway", "start"].includes(process.argv[2]))
+  process.removeAllListeners("warning").on("SIGHUP", () => {});
 
 const OLDEST_NODE = 24;
 

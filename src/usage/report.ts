@@ -33,8 +33,6 @@ type SendCounts = Record<(typeof SEND_COUNTS)[number], number>;
 /** The upstream calls of a period. A `Date` becomes ISO 8601 in JSON. */
 export type UsageReport = Awaited<ReturnType<typeof reportUsage>>;
 
-const HOUR_MS = 3_600_000;
-
 /** Reads a period of the ledger. Rejects with `StoreUnavailable` if it cannot be read. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export async function reportUsage(options: UsageOptions) {
@@ -128,7 +126,7 @@ function noCounts(): SendCounts {
 
 function keyOf(line: LedgerLine, instant: number, by: UsageGrouping): string {
   if (by !== "hour") return line[by];
-  return `${new Date(Math.floor(instant / HOUR_MS) * HOUR_MS).toISOString().slice(0, 16)}Z`;
+  return `${new Date(instant).toISOString().slice(0, 13)}:00Z`;
 }
 
 function classOf({ completion }: LedgerLine): keyof SendCounts {

@@ -139,8 +139,7 @@ describe("the ledger in a file", () => {
 
   it("is read in pieces that begin where the last one ended, not at the beginning of the period", async () => {
     const { database } = openSqliteStore(temporaryDirectory());
-    const bounds = { retentionMs: DAY_MS, maxRecords: 10, clock: createFakeClock() };
-    const ledger = createSqliteLedger(database, bounds);
+    const ledger = createSqliteLedger(database, { retentionMs: 1, maxRecords: 1, clock: createFakeClock() });
     // With few pages in memory, the system counts what SQLite reads.
     database.exec(`PRAGMA cache_size = 10;
       WITH RECURSIVE lines (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM lines LIMIT 40000)

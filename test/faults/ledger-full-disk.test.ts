@@ -104,20 +104,19 @@ describe("the ledger on a full disk", () => {
     const clock = createFakeClock();
     const from = clock.now();
     const first = start(disk.directory, clock);
-    const store = first.backend;
     for (let each = 0; each < 40; each++) {
       const picture = entryWith(Buffer.alloc(8_000, each), clock.now(), { contentType: "image/jpeg" });
       // The disk may be full before the last one.
-      await store.set(keyOf(`picture/${each}`), picture).catch(() => undefined);
+      await first.backend.set(keyOf(`picture/${each}`), picture).catch(() => undefined);
     }
-    const cached = store.stats()?.entries ?? 0;
-    disk.fill(store.database);
+    const cached = first.backend.stats()?.entries ?? 0;
+    disk.fill(first.backend.database);
     for (let each = 0; each < 1_000; each++) {
       first.send();
       await clock.advance(10);
     }
     expect(first.ledger.unrecorded?.()).toBeUndefined();
-    expect(store.stats()?.entries).toBeLessThan(cached);
+    expect(first.backend.stats()?.entries).toBeLessThan(cached);
     await first.stop();
     const second = start(disk.directory, clock);
     expect(second.counted(from)).toHaveLength(1_000);

@@ -132,8 +132,7 @@ it("a full disk refuses writes, still serves reads, and is logged once", async (
   store.database.exec("PRAGMA max_page_count = 1000000");
   expect(await store.set(keyOf("sold/2"), picture(500_000))).toBe(true);
   expect(await store.get(keyOf("sold/2"))).toBeDefined();
-  expect(warnings).toHaveLength(2);
-  expect(warnings[1]).toBe("back in order: the cache on disk");
+  expect(warnings.slice(1)).toEqual(["back in order: the cache on disk"]);
   expect(states).toEqual(["open", "closed"]);
 });
 

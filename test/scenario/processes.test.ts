@@ -1,13 +1,29 @@
+import { execFileSync } from "node:child_process";
+import { open, rename } from "node:fs/promises";
+
 import { describe, expect, it } from "vitest";
 
 import { ask, post } from "../support/ask.ts";
 import { command } from "../support/command.ts";
+import { fileWith, temporaryDirectory } from "../support/files.ts";
 import { listening, startFleet } from "../support/fleet.ts";
-import { clientOf } from "../support/gateway.ts";
+import { clientOf, gatewayEnv } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
 import { run, runInTerminal, runScript } from "../support/process.ts";
 
 describe("the gateway's process", () => {
+  it("is not ended by a SIGHUP before it has read its settings", async () => {
+    const file = `${temporaryDirectory()}/settings.yaml`;
+    execFileSync("mkfifo", [file]);
+    const gateway = run(["start"], { ...gatewayEnv(), CONFIG_FILE: file });
+    // A pipe opens at both ends at once: when the gateway reads it.
+    const pipe = await open(file, "w");
+    void gateway.kill("SIGHUP");
+    await rename(fileWith(""), file);
+    await pipe.close();
+    await gateway.says(/property-gateway listens/);
+  });
+
   /** Node opens its inspector on SIGUSR1 unless it runs with --disable-sigusr1. Anyone on the machine could use it. */
   it.each([
     ["npm start", (env: Readonly<Record<string, string>>) => runScript("start", env)],
