@@ -66,7 +66,7 @@ function openAlone(context: Context) {
   const { config, clock, random, observer } = context;
   const { dataDir } = config;
   const warn = (): void => observer.warn(LEDGER_FULL, {});
-  const onOverflow = atMostEvery(Number.POSITIVE_INFINITY, clock.monotonic, warn);
+  const onOverflow = atMostEvery(clock.monotonic, warn, Number.POSITIVE_INFINITY);
   const bounds = { ...config.ledger, clock, onOverflow };
   const store =
     dataDir === null
@@ -109,7 +109,6 @@ const LEDGER_FULL =
   "ledger.retention. Reports of that time count too few calls.";
 
 const UNREADABLE = "Redis has values that are not from this gateway or belong to another private key.";
-const WARN_EVERY_MS = 60_000;
 
 function openShared(redis: NonNullable<Config["redis"]>, context: Context, failures: Failures) {
   const { config, clock, random, observer, settings } = context;
@@ -130,7 +129,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
   settings.onChange("redis", () => void service.renew());
   const eviction = watchEvictionPolicy(service);
   const warn = (times: number): void => observer.warn(UNREADABLE, { times });
-  const onUnreadable = atMostEvery(WARN_EVERY_MS, clock.monotonic, warn);
+  const onUnreadable = atMostEvery(clock.monotonic, warn);
   const store = new RedisStore(service, config.cache.retentionMs, onUnreadable);
   const claims = new ReplicaLeases(service, random.unique16, (key, problem) => {
     if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());

@@ -13,14 +13,13 @@ import { bearerToken, digestOf, isToken } from "../http/token.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 
-const WARN_EVERY_MS = 60_000;
 /** RFC 7617. */
 const BASIC = /^Basic +([A-Za-z0-9+/]+=*)$/i;
 const CHALLENGES = 'Basic realm="property-gateway", charset="UTF-8", Bearer realm="property-gateway"';
 
 /** Refuses requests without the present token. */
 export function guardByToken(token: () => string, now: Clock["now"], warn: Observer["warn"]): RequestHandler {
-  const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
+  const warnOfWrongToken = atMostEvery(now, (times) =>
     warn("The admin port refused requests with a wrong token.", { times }),
   );
   return ({ headers: { authorization } }, _response, next) => {

@@ -41,6 +41,8 @@ export class Arrival {
   known: KnownTarget | undefined;
   /** The answer, if it is in memory. */
   cached: Answer | undefined;
+  /** The problem for which the gateway cut its response. */
+  cutFor: Problem | undefined;
   #gone: AbortController | undefined;
 
   constructor(message: IncomingMessage, response: ServerResponse, options: ArrivalOptions) {
@@ -120,14 +122,15 @@ export class Arrivals {
       this.#open.delete(arrival);
       if (!response.writableFinished) {
         arrival.hangUp();
-        record.outcome = "abandoned";
+        record.outcome = arrival.cutFor ? "failed" : "abandoned";
       }
       this.#end(arrival);
     });
   }
 
-  #end({ message, response, record, startedAt, trace }: Arrival): void {
-    record.status = record.outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode;
+  #end({ message, response, record, startedAt, trace, cutFor }: Arrival): void {
+    record.status =
+      cutFor?.status ?? (record.outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode);
     record.durationMs = this.#options.clock.precise() - startedAt;
     trace?.end(record);
     this.#options.observer.request(record, message);

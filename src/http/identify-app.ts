@@ -16,14 +16,12 @@ import { bearerToken, digestOf, isToken } from "./token.ts";
 
 export type Identify = ReturnType<typeof createIdentify>;
 
-const WARN_EVERY_MS = 60_000;
-
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createIdentify(context: Context) {
   const { apps, clock, config, keys, metrics, observer, settings } = context;
   const message = "Requests name an app without its token. They count as the app other.";
   const warningOf = memoize((app) =>
-    atMostEvery(WARN_EVERY_MS, clock.now, (times) => observer.warn(message, { app, times })),
+    atMostEvery(clock.now, (times) => observer.warn(message, { app, times })),
   );
   const listedIn = memoize(byId, 1);
   /** App ids are in labels and reports, so a secret that a caller sent by mistake is no app id. */

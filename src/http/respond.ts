@@ -64,7 +64,7 @@ export class Respond {
     const { entry } = answer;
     const coding = this.#codingOf(question, entry);
     const unchanged = isUnchanged(question.request, entry, now);
-    const body = unchanged ? NOTHING : entry.bodies[coding];
+    const body = unchanged ? Buffer.alloc(0) : entry.bodies[coding];
     if (body === undefined) return false;
     this.#send(arrival, question, answer, { now, coding, isUnchanged: unchanged }, body);
     return true;
@@ -79,7 +79,13 @@ export class Respond {
         record.outcome = "bypass";
         response.writeHead(200, this.#withCallerHead(headOfStream(question, headers), arrival));
       },
-      passed: (bytes) => void (record.bytes += bytes),
+      // Node itself omits the body of a response to HEAD.
+      passed: (bytes) => void (record.bytes += record.method === "HEAD" ? 0 : bytes),
+      cut: (problem) => {
+        // After the end of the response, its record has been counted.
+        if (!response.destroyed) [arrival.cutFor, record.problem] = [problem, problem.code];
+        response.destroy();
+      },
     };
   }
 
@@ -146,8 +152,6 @@ export class Respond {
     return head;
   }
 }
-
-const NOTHING = Buffer.alloc(0);
 
 /** Notes for logs and metrics how a request was answered. */
 function noteAnswer(record: Arrival["record"], answer: Answer, now: number): void {

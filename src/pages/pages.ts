@@ -73,8 +73,7 @@ export class Pages {
   /** The question whose answer would be used now: that of the block, or the question itself. */
   readonly sourceOf = async (asked: ParsedQuery, format: Format): Promise<ParsedQuery> => {
     const page = this.#cuttable(asked, format);
-    const block = page && (await this.#choose(page));
-    return block ?? asked;
+    return (page && (await this.#choose(page))) ?? asked;
   };
 
   /** Keys of all blocks from which a question's answer may have been cut. */

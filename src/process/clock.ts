@@ -76,15 +76,15 @@ export function every(clock: Pick<Clock, "after">, intervalMs: number, callback:
 }
 
 /**
- * Limits how often an event is reported.
+ * Limits how often an event is reported, by default to once a minute.
  * @param now milliseconds by any clock
  * @param report gets the number of events since the last report, this one included
  * @returns the function to call at each event
  */
 export function atMostEvery(
-  intervalMs: number,
   now: Clock["now"],
   report: (times: number) => void,
+  intervalMs = 60_000,
 ): () => void {
   let dueAt = -Infinity;
   let times = 0;

@@ -76,7 +76,7 @@ export class Calls {
   constructor(options: CallsOptions) {
     this.#options = options;
     this.#now = options.clock.monotonic;
-    this.#look = atMostEvery(LOOK_EVERY_MS, this.#now, () => this.#refuseHopeless());
+    this.#look = atMostEvery(this.#now, () => this.#refuseHopeless(), LOOK_EVERY_MS);
     this.admission = new Admission({ ...options, waiting: this.#waiting, inFlight: this.#inFlight });
     this.configure();
     options.limiter.onChange(() => this.#askAgain());

@@ -118,7 +118,7 @@ function startCall(
       return verdict;
     },
     /** The call has ended without a whole answer. Throws errors that are no `UpstreamFault`. @param bytes how many arrived */
-    failed(error: unknown, bytes = 0): Verdict {
+    failed(error: unknown, bytes = 0): ReturnType<typeof judgeFault> {
       if (!(error instanceof UpstreamFault)) throw error;
       const verdict = judgeFault(error);
       over(error.kind, bytes, verdict);

@@ -9,6 +9,7 @@ import type { ClientRequest, IncomingMessage, ServerResponse, IncomingHttpHeader
 
 import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
+import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import { memoize } from "../process/memoize.ts";
 import type { AnyQuery } from "../query/query.ts";
@@ -25,8 +26,10 @@ export interface StreamSink {
   readonly response: ServerResponse;
   /** Begins the response with these headers about its content. */
   readonly start: (headers: Readonly<Record<string, string>>) => void;
-  /** Reports the bytes of the body. */
+  /** Reports bytes of the body. */
   readonly passed: (bytes: number) => void;
+  /** Closes the connection, because the begun response cannot be completed. */
+  readonly cut: (problem: Problem) => void;
 }
 
 export type PassThrough = ReturnType<typeof createPassThrough>;
@@ -145,8 +148,9 @@ async function pass(outgoing: Promise<ClientRequest>, passing: Passing, options:
       return await collect(answer, headAt, upstream.maxBodyBytes, onChunk);
     }).finally(stopTotal);
   } catch (error) {
-    if (sink.response.headersSent) sink.response.destroy();
-    throw call.failed(error, passing.bytes).problem;
+    const { problem } = call.failed(error, passing.bytes);
+    if (sink.response.headersSent) sink.cut(problem);
+    throw problem;
   }
   if (refused !== undefined) throw call.answered(refused).problem;
   call.over(200, passing.bytes);
@@ -192,6 +196,7 @@ async function stream(
     // The response keeps what the caller has not read yet. So a slow caller does not slow down the upstream. The response ends
     // when the body has arrived. From then on, the limits for unread responses apply.
     response.write(passed);
+    sink.passed(passed.length);
   }
   // The stream also ends if the last chunk of the body is missing.
   if (!answer.complete) throw new UpstreamFault("cut-body");
@@ -202,7 +207,7 @@ async function stream(
     if (problem !== undefined) throw new UpstreamFault("malformed", problem.message);
     begin(held);
   }
-  if (question.request.method !== "HEAD") sink.passed(passing.bytes);
+  sink.passed(held.length);
   response.end(held);
 }
 

@@ -49,7 +49,6 @@ type Connections = WeakMap<Duplex, Connection>;
 
 /** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
-const WARN_EVERY_MS = 60_000;
 
 /** @returns the server, not yet listening */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
@@ -100,7 +99,7 @@ function createListener(
   { limits, serve, healthChecks = [], ignoreContent = false, clock, random, observer }: HttpServerOptions,
 ): HttpServerOptions["serve"] {
   const { warn } = observer;
-  const onFull = atMostEvery(WARN_EVERY_MS, clock.now, (times) =>
+  const onFull = atMostEvery(clock.now, (times) =>
     warn(
       "All connections are taken (server.maxConnections). " +
         "Connections without a complete request are closed, and further connections are refused.",

@@ -50,7 +50,6 @@ const RETRIES = 0.1;
 /** Most retries that are saved for later. */
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
-const LOG_EVERY_MS = 60_000;
 
 export class Circuits {
   /**
@@ -77,7 +76,7 @@ export class Circuits {
     this.#options = options;
     this.#now = options.clock.monotonic;
     this.#refusedKey = options.keyVersion();
-    this.#logRefused = atMostEvery(LOG_EVERY_MS, this.#now, () => {
+    this.#logRefused = atMostEvery(this.#now, () => {
       options.observer.warn(CREDENTIALS_REFUSED, this.#unlogged);
       this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
     });
