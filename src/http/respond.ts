@@ -153,11 +153,15 @@ export class Respond {
   }
 }
 
+/** The problems that are stored as answers. */
+const PROBLEMS = { 400: "upstream-rejected", 404: "not-found" } as const;
+
 /** Notes for logs and metrics how a request was answered. */
 function noteAnswer(record: Arrival["record"], answer: Answer, now: number): void {
   record.outcome = answer.outcome;
   record.tier = answer.tier;
   record.saved = answer.saved;
+  if (answer.entry.status !== 200) record.problem = PROBLEMS[answer.entry.status];
   if (answer.outcome !== "hit") {
     record.forwarded = answer.forwarded;
     record.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
