@@ -47,9 +47,10 @@ function createTracing({ observer, redact }: TracingOptions, exporter: SpanExpor
 
   /** Attributes that no standard defines begin with `gateway.`. OpenTelemetry omits undefined ones. */
   function named(values: SpanValues): SpanValues {
-    const { query } = values;
-    const shown = typeof query === "string" ? { ...values, query: redact(query) } : values;
-    return Object.fromEntries(Object.entries(shown).map(([name, value]) => [`gateway.${name}`, value]));
+    const shown = (value: SpanValues[string]) => (typeof value === "string" ? redact(value) : value);
+    return Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [`gateway.${name}`, shown(value)]),
+    );
   }
 
   return {

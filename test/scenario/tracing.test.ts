@@ -58,7 +58,10 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     for (const [target, headers] of [
       [path, { "x-app-id": "web" }],
       [path, {}],
-      [`${path}&key=${CALLER.privateKey}`, { "cache-control": "no-store" }],
+      [
+        `${path}&key=${CALLER.privateKey}`,
+        { "cache-control": "no-store", "x-request-id": CALLER.privateKey },
+      ],
     ] as const)
       await replica.get(target, { headers: { traceparent: TRACEPARENT, ...headers } });
     await expect.poll(() => spansIn(collector.exports)).toHaveLength(9);
