@@ -153,8 +153,11 @@ function windowOverview({ name, limit, windowMs, remaining, freeAt, ...state }: 
       const at = freeAt[calls - 1];
       return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
     }),
-    /** Calls that count now, by app, the app with most calls first. */
-    byApp: Object.fromEntries(byApp),
+    /**
+     * Calls that count now, by app, the app with most calls first. It has no prototype, because an app may be called
+     * `constructor`.
+     */
+    byApp: Object.assign<Record<string, number>, object>(Object.create(null), Object.fromEntries(byApp)),
     /** The calls that only other processes can make. */
     heldBack: Math.max(0, limit - spent - remaining),
   };
