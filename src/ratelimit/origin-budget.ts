@@ -135,13 +135,14 @@ function viewOf(calls: Calls, now: number) {
 
 /**
  * A window for operators. While Redis is away, `spent` of a window's state counts only the calls of this replica's own purse.
- * `byApp` also has the calls before that, so the larger number is shown.
+ * `byApp` also has the calls before that, so the larger number is shown. But `byApp` counts a call a little longer than its
+ * window, so it does not show that the limit is exceeded.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function windowOverview({ name, limit, windowMs, remaining, freeAt, ...state }: WindowState, now: number) {
   const byApp = [...state.byApp].filter(([, sent]) => sent > 0).toSorted(([, a], [, b]) => b - a);
   const named = byApp.reduce((sum, [, sent]) => sum + sent, 0);
-  const spent = Math.max(state.spent, named);
+  const spent = Math.max(state.spent, Math.min(named, limit));
   return {
     name,
     limit,

@@ -59,10 +59,7 @@ const headers: readonly (readonly [name: string, scan: Scan])[] = [
   ["Host", (text) => refused(() => checkHead(headWith(text, "/"), HEAD_LIMITS))],
   ["the host in a URL", (text) => refused(() => checkHead(headWith("x", `http://${text}/`), HEAD_LIMITS))],
   ["a raw URL", (text) => withEncodedUrl(refusedByParser(`GET /å${text} HTTP/1.1\r\n\r\n`))],
-  [
-    "headers behind a raw URL",
-    (text) => withEncodedUrl(refusedByParser(`GET /å HTTP/1.1\r\n${text}\r\n\r\n`)),
-  ],
+  ["headers of a raw URL", (text) => withEncodedUrl(refusedByParser(`GET /å HTTP/1.1\r\n${text}\r\n\r\n`))],
   ["Authorization of an app", (text) => bearerToken(`Bearer ${text}`)],
   ["X-Forwarded-For", (text) => clientAddress({ headers: { "x-forwarded-for": text }, socket: PROXY })],
   ["traceparent", (text) => traceparentIn({ traceparent: text })],
@@ -96,11 +93,7 @@ const scans: readonly (readonly [name: string, size: number, scan: Scan])[] = [
     const scan: Scan = (text) => parsedTarget((start + text).slice(0, URL_CHARACTERS), { unknown: "reject" });
     return [start, URL_CHARACTERS, scan] as const;
   }),
-  [
-    "an explanation of the upstream",
-    BODY_CHARACTERS,
-    (text) => explanationIn(Buffer.from(text), CONFIDENTIAL),
-  ],
+  ["an upstream's explanation", BODY_CHARACTERS, (text) => explanationIn(Buffer.from(text), CONFIDENTIAL)],
   ["ids in a body", BODY_CHARACTERS, (text) => readEnvelope({ sold: [{ serviceId: text }] }, "sold", text)],
 ];
 

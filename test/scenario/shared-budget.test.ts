@@ -26,6 +26,14 @@ describe("two gateways on one Redis", () => {
     expect(first.sandbox.requests()).toHaveLength(4);
   });
 
+  it("show no more calls than the limit while Redis still counts those that an own purse has back", async () => {
+    const [first] = await startSharing({ BUDGET: "40/1s" }, "");
+    for (let question = 0; question < 46; question++)
+      await expect.poll(async () => (await first.get(`/areas?q=${question}`)).status).toBe(200);
+    await expect.poll(async () => (await first.shows("/usage")).totals.sends).toBe(46);
+    expect((await first.budget()).windows[0]?.spent).toBeLessThanOrEqual(40);
+  });
+
   it("refuse an app that has used up its share at once, and still serve others", async () => {
     const settings = "apps: [{ id: web, weight: 2 }, { id: batch }]";
     const [first, second] = await startSharing({ BUDGET: "16/1h" }, settings);
