@@ -72,6 +72,7 @@ export function createContext(
     },
   };
   const settings = createLiveSettings({ ...observer, ...source, clock });
+  const redact = createRedact(keys.known);
   return {
     ...options,
     /** The private keys. The settings contain only the first one. */
@@ -85,7 +86,8 @@ export function createContext(
     metrics,
     observer,
     outages,
-    tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
+    redact,
+    tracing: options.createTracing?.({ observer, redact }),
     /** The calling apps, listed in the settings or not. */
     apps,
   };

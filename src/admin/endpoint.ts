@@ -45,8 +45,11 @@ export function post<Body extends z.ZodType>(
 
 const readJson = express.json({ limit: "16kb", type: () => true });
 
-/** Adds endpoints to the server. Other methods at their paths get 405 (RFC 9110, section 15.5.6). */
-export function mount(app: Express, endpoints: readonly Endpoint[]): void {
+/**
+ * Adds endpoints to the server. Other methods at their paths get 405 (RFC 9110, section 15.5.6).
+ * @param redact removes secrets, which a caller may have written into a query
+ */
+export function mount(app: Express, redact: (text: string) => string, endpoints: readonly Endpoint[]): void {
   for (const { method, path, answer } of endpoints) {
     const route = app.route(path);
     const handle: RequestHandler = async (request, response) => {
@@ -54,7 +57,7 @@ export function mount(app: Express, endpoints: readonly Endpoint[]): void {
       if (response.headersSent) return;
       const indent = indentFor(request);
       const text = JSON.stringify(json, undefined, indent) + (indent > 0 ? "\n" : "");
-      response.vary("Accept").type("application/json").send(text);
+      response.vary("Accept").type("application/json").send(redact(text));
     };
     // Express answers HEAD as GET.
     if (method === "GET") route.get(handle);

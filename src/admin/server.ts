@@ -27,6 +27,7 @@ export interface AdminOptions extends ServerOptions, ExplainOptions, PurgeOption
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
   readonly readiness: () => { readonly isReady: boolean; readonly says: string };
+  readonly redact: (text: string) => string;
   readonly status: StatusSource["read"];
   /** The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer. */
   readonly replicas: () => Promise<readonly object[]>;
@@ -48,7 +49,7 @@ const LONGEST_URL_BYTES = 25 * 1024;
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
-  const { clock, observer, random, readiness, renderMetrics, token } = options;
+  const { clock, observer, random, readiness, redact, renderMetrics, token } = options;
   const limits = { ...options.limits, maxUrlBytes: LONGEST_URL_BYTES };
   const app = express();
   app.disable("x-powered-by");
@@ -58,7 +59,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     next();
   });
   app.use(refuseForeignPages);
-  mount(app, [
+  mount(app, redact, [
     get("/livez", {}, (_query, _request, response) => response.type("text/plain").send("alive\n")),
     get("/readyz", {}, (_query, _request, response) => {
       const { isReady, says } = readiness();
@@ -67,7 +68,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     }),
   ]);
   if (token === null) app.use(refuseForeignHosts);
-  mount(app, [
+  mount(app, redact, [
     get("/metrics", {}, async (_query, _request, response) => {
       const { contentType, text } = await renderMetrics();
       response.type(contentType).send(text);
@@ -75,7 +76,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   ]);
   if (token !== null) app.use(guardByToken(token, clock.now, observer.warn));
   const endpoints = endpointsFor(options);
-  mount(app, [...pageEndpoints(), ...endpoints]);
+  mount(app, redact, [...pageEndpoints(), ...endpoints]);
   const known = endpoints.map(({ method, path }) => `${method} ${path}`).join(", ");
   app.use(() => {
     throw new Problem("unknown-path", {

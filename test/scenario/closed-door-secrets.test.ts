@@ -1,6 +1,6 @@
 /**
  * The callers' port treats a guess at one of the gateway's secrets like any other text: callers get their own text back,
- * so that a response never shows whether the guess is right. Neither the log nor the metrics show a true secret.
+ * so that a response never shows whether the guess is right. Log, metrics and status show no true secret.
  */
 
 import { describe, expect, it } from "vitest";
@@ -39,10 +39,9 @@ const PLACES = `
   .trim()
   .split(/\s+/);
 
-const HEADERS = (
-  "X-App-Id X-Request-Id Authorization Cookie User-Agent Referer If-None-Match Prefer Accept Accept-Encoding " +
-  "X-Request-Deadline-Ms"
-).split(" ");
+const HEADERS =
+  `X-App-Id X-Request-Id Authorization Cookie User-Agent Referer If-None-Match Prefer Accept Accept-Encoding
+  X-Request-Deadline-Ms`.split(/\s+/);
 
 describe.each([
   ["private key", CALLER.privateKey],
@@ -50,9 +49,10 @@ describe.each([
 ])("a guess at the %s", (_secret, secret) => {
   async function expectNowhere(gateway: TestGateway): Promise<void> {
     const headers = { authorization: `Bearer ${TOKEN}` };
-    const { text: metrics } = await ask(`${gateway.adminUrl}/metrics`, { headers });
-    for (const spelling of [secret, encodeURIComponent(secret)])
-      expect([metrics, ...gateway.log].join("")).not.toContain(spelling);
+    const told = async (path: string): Promise<string> =>
+      (await ask(gateway.adminUrl + path, { headers })).text;
+    const all = [await told("/metrics"), await told("/status"), ...gateway.log].join("");
+    for (const spelling of [secret, encodeURIComponent(secret)]) expect(all).not.toContain(spelling);
   }
 
   it.each(["reject", "forward"])(

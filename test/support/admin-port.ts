@@ -15,6 +15,7 @@ export async function startAdminPort(options: Partial<AdminOptions>): Promise<st
   const server = createAdminServer({
     usage: unasked,
     status: unasked,
+    redact: String,
     purge: unasked,
     replicas: async () => [],
     warm: () => [],
