@@ -4,7 +4,7 @@ import { clockText, listed, many } from "../page/format.js";
 import type { RecentProblem } from "./recent-problems.ts";
 import type { AppStatus } from "./facts.ts";
 
-/** Errors or stale answers that an app got for one reason, from `firstAt` on. Status 200: stale answers. */
+/** Errors or stale answers that an app got for one reason, from `firstAt` on. */
 export type Harm = RecentProblem & {
   readonly app: string;
   readonly resource: NonNullable<RecentProblem["resource"]>;
@@ -22,8 +22,9 @@ export function harmsIn(problems: readonly RecentProblem[], at: number): Harm[] 
     .filter((problem): problem is Harm => problem.from === "caller");
 }
 
-export function isError({ status }: Harm): boolean {
-  return status >= 400;
+/** A stale 404 is no error. */
+export function isError({ ended, status }: Harm): boolean {
+  return ended !== "stale" && status >= 400;
 }
 
 /** @returns what the apps get, such as `502 or 503`, and since when. Stale answers count if there are no errors. */
