@@ -110,7 +110,7 @@ function endpointsFor(options: AdminOptions): Endpoint[] {
     usageEndpoint(options.usage, clock.now),
     purgeEndpoint(options),
     post("/config/reload", z.unknown(), () => changesIn(reload())),
-    backupEndpoint(options.withCopy),
+    backupEndpoint(options.withCopy, options.limits.writeTimeoutMs),
     post("/circuits/try", z.unknown(), () => {
       const tried = budgets.tryCircuits();
       const says = tried.length === 0 ? "No circuit is open." : `The next call tries ${tried.join(", ")}.`;

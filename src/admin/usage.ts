@@ -22,9 +22,8 @@ export function usageEndpoint(usage: Usage, now: () => number): Endpoint {
     const to = given.to === undefined ? now() : instantIn("to", given.to, now());
     const from = given.from === undefined ? to - DAY_MS : instantIn("from", given.from, now());
     if (from >= to) throw mistake("The parameter from must be before to.");
-    const wanted = format ?? request.accepts(["json", "csv"]);
     const report = await usage({ from, to, by });
-    if (wanted !== "csv") return report;
+    if ((format ?? request.accepts(["json", "csv"])) !== "csv") return report;
     return response.vary("Accept").type("text/csv; charset=utf-8; header=present").send(csvOf(report));
   });
 }

@@ -1,6 +1,7 @@
 /** A copy of the SQLite file of a running gateway, and what a gateway makes of it. */
 import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
 
 import { expect, it } from "vitest";
@@ -66,8 +67,12 @@ it("a copy that is not finished is removed when the process stops, or at the nex
   database.close();
   const files = ["", "-journal"].map((suffix) => `${directory}/unfinished-backup.sqlite${suffix}`);
   for (const file of files) writeFileSync(file, "");
-  const gateway = await startGateway({ env: { DATA_DIR: directory } });
+  const settings = "server: { writeTimeout: 300ms }";
+  const gateway = await startGateway({ env: { DATA_DIR: directory }, settings });
   expect(files.filter(existsSync)).toEqual([]);
+  // A client that reads nothing does not keep the next one waiting.
+  connect(gateway.adminPort, "127.0.0.1").unref().write("POST /backup HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  expect((await gateway.admin("/backup", "")).status).toBe(200);
   const broken = expect(gateway.admin("/backup", "")).rejects.toThrow();
   await expect.poll(() => files.filter(existsSync), { interval: 1 }).toEqual(files);
   await gateway.stop();
