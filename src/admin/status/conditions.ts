@@ -153,17 +153,17 @@ function windowsIn({ budget }: Facts) {
 }
 
 /**
- * Requests were refused in the last minute, because a window was spent. If every window has at least half
- * of its calls left, too many calls were in flight.
+ * Requests were refused in the last minute, because a window was spent. If every window has at least half of its calls left, or
+ * windows refuse nothing (`observe`), too many calls were in flight.
  */
-function budgetSpent(now: Situation, hasCalls: boolean): Case[] {
+function budgetSpent(now: Situation, isInFlight: boolean): Case[] {
   return ORIGINS.flatMap((origin) => {
     // If several windows are spent: the one whose next call is free last.
     const [tightest] = windowsIn(now)
       .filter((window) => window.origin === origin)
       .sort((a, b) => b.waitMs - a.waitMs || a.remaining / a.limit - b.remaining / b.limit);
     const isHalfLeft = tightest !== undefined && tightest.remaining >= tightest.limit / 2;
-    if (isHalfLeft !== hasCalls) return [];
+    if ((isHalfLeft || now.mode === "observe") !== isInFlight) return [];
     const isCaused = ({ what, resource }: Harm): boolean =>
       what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images");
     const hurt = now.explain(isCaused);

@@ -37,7 +37,7 @@ bad | data-lost | {hurt} Redis has lost data, so each process spends only its ow
 bad | joining | {hurt} this process waits to join the shared budget. | It takes some seconds after a start. If it lasts, check Redis and REPLICAS.
 bad | day-spent | {hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}. | Raise perDay if more should be possible.
 bad | share-spent | {hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others} | Raise the weight, or ask the owners to spread their searches.
-bad | calls-in-flight | {hurt} calls wait too long for others to end, although the {budget} has calls left ({remaining} of {limit} in {window}). | If the API is not slower than usual, raise budget.concurrency.
+bad | calls-in-flight | {hurt} calls wait too long for others to end, not for the {budget} ({spent} of {limit} calls spent in {window}). | If the API is not slower than usual, raise budget.concurrency.
 bad | budget-spent | {hurt} the {budget} of {window} is not enough ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
 bad | errors | {hurt} "{title}" ({problem}). | docs/runbook.md says more under GatewayErrors.
 warn | answers-not-stored | {hurt} new answers are kept in memory only, not on the disk ({cause}). | Make room in DATA_DIR, or repair the disk.

@@ -25,6 +25,7 @@ const apiWith = (fields: Parameters<typeof originWith>[0]): Facts["budget"] => (
 });
 const outage = (what: string, cause: string, since = SINCE) => ({ what, cause, meanwhile: "", since });
 const SPENT = { ...WINDOW, spent: 60, remaining: 0 };
+const REDUCED = harmWith("web", { what: "temporary-reduced-capacity" });
 const SOON = { ...SPENT, comesBack: [{ calls: 1, inMs: 2_000 }] };
 const failed = { calls: 1, failed: 1, meanMs: 9, lastAnswerAt: null, lastFailureAt: AT, failingSince: SINCE };
 
@@ -104,13 +105,10 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
   "web gets 503 since 22:38:41 UTC: the budget of 1d is not enough (996 of 1,000 calls spent, 4 kept for other processes). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
     {
       budget: apiWith({ windows: [SOON, { ...SPENT, name: "1d", limit: 1_000, spent: 996, heldBack: 4 }] }),
-      problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
+      problems: [REDUCED],
     },
-  "web gets 503 since 22:38:41 UTC: calls wait too long for others to end, although the budget has calls left (50 of 60 in 1m). If the API is not slower than usual, raise budget.concurrency.":
-    {
-      budget: apiWith({ windows: [WINDOW] }),
-      problems: [harmWith("web", { what: "temporary-reduced-capacity" })],
-    },
+  "web gets 503 since 22:38:41 UTC: calls wait too long for others to end, not for the budget (10 of 60 calls spent in 1m). If the API is not slower than usual, raise budget.concurrency.":
+    { budget: apiWith({ windows: [WINDOW] }), problems: [REDUCED] },
   "No app is refused so far, but the budget of 1m has no call left (60 of 60 calls spent). The next call is free in 12 s. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
     { budget: apiWith({ windows: [SPENT] }) },
   "All apps will run out of calls in about 45 min at this rate: 50 of 60 are left in the budget of 1m. `usage` shows which app spends it: set its perDay, or agree on more calls and raise BUDGET.":
@@ -156,6 +154,11 @@ it.each([
     expect.stringContaining(id),
     "share-spent: hog gets 429 since 22:38:41 UTC: its share ",
   ]);
+});
+
+it("with budget.mode: observe, callers that are refused waited for other calls to end, not for the budget", () => {
+  const facts = factsWith({ mode: "observe", budget: apiWith({ windows: [SPENT] }), problems: [REDUCED] });
+  expect(sentencesOf(facts)[0]).toMatchObject({ id: "calls-in-flight" });
 });
 
 it("the worst three come first: those that hurt apps, then other problems, then warnings", () => {
