@@ -4,7 +4,7 @@ import { setTimeout as lasting } from "node:timers/promises";
 import { expect, it } from "vitest";
 
 import { expectKept } from "../support/arrivals.ts";
-import { crowd, startFleet } from "../support/fleet.ts";
+import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { expectShared, startTwo } from "../support/gateway.ts";
 import { redisForTest } from "../support/redis.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
@@ -33,6 +33,25 @@ it("no limit is exceeded when replicas are killed, frozen and restarted", { time
   running.push(frozen);
   await fleet.arrive(2 * LIMIT);
   expectKept(fleet.arrivals(), { limit: LIMIT, windowMs: 1_000 });
+});
+
+it("one busy replica beside two idle ones uses all but their own purses, also after a kill and a restart", async () => {
+  const redis = await redisForTest();
+  const [idle] = await startTwo({ redis, env: LONG });
+  const fleet = await startFleet(LONG, { redis, beside: idle });
+  const start = async (): Promise<Replica> => {
+    const replica = await fleet.start();
+    await expectShared(replica);
+    return replica;
+  };
+  let busy = await start();
+  const callers = crowd(() => [busy], 1);
+  await expect.poll(callers.answered).toBeGreaterThan(9);
+  void busy.kill("SIGKILL");
+  busy = await start();
+  // The idle replicas keep one permit each. The killed one may have had one unused permit.
+  await fleet.sandbox.waitForRequests(LIMIT - 3);
+  expect(fleet.arrivals().length).toBeLessThanOrEqual(LIMIT);
 });
 
 it.each(["restarts with all its data", "fails over to a current replica"])(

@@ -152,9 +152,13 @@ function windowsIn({ budget }: Facts) {
   );
 }
 
+/** If windows were spent, half of their calls are seldom free again so soon. */
+const STILL_IN_FLIGHT_MS = 10_000;
+
 /**
  * Requests were refused in the last minute, because a window was spent. If every window has at least half of its calls left, or
- * windows refuse nothing (`observe`), too many calls were in flight.
+ * windows refuse nothing (`observe`), too many calls were in flight: now, or a moment ago. Of an earlier refusal, nobody knows
+ * which it was, and it is over.
  */
 function budgetSpent(now: Situation, isInFlight: boolean): Case[] {
   return ORIGINS.flatMap((origin) => {
@@ -167,7 +171,9 @@ function budgetSpent(now: Situation, isInFlight: boolean): Case[] {
     const isCaused = ({ what, resource }: Harm): boolean =>
       what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images");
     const hurt = now.explain(isCaused);
-    return hurt.length === 0 ? [] : [{ ...tightest, key: origin, hurt }];
+    const lastAt = Math.max(...hurt.map((harm) => harm.lastAt));
+    const isOver = isInFlight && now.at - lastAt > STILL_IN_FLIGHT_MS;
+    return hurt.length === 0 || isOver ? [] : [{ ...tightest, key: origin, hurt }];
   });
 }
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { ANSWERED, createScene, fakeTime, MINUTE, SECOND } from "../../support/calls-scene.ts";
-import { createPurseLimiters, REQUEST } from "../../support/limiters.ts";
+import { createPurseLimiters } from "../../support/limiters.ts";
 import { createStageData, LUA, stageForFile } from "../../support/redis-stage.ts";
 import { waitingOf } from "../../support/waiting.ts";
 import { playScenes, playScenesWithRedis } from "./play.ts";
@@ -27,23 +27,4 @@ it("the permit of a caller that does not come back is free for callers of other 
   expect(await isAnswered(here, "gone")).toBe(false);
   await clock.advance(MINUTE + 4 * SECOND);
   for (const query of ["q4", "q5"]) expect([query, await isAnswered(there, query)]).toEqual([query, true]);
-});
-
-it("no more calls count than the limit allows when an own purse pays again", async () => {
-  const data = createStageData(redis(), "again:", LUA);
-  const clock = fakeTime(data.settled);
-  const windows = [{ limit: 20, windowMs: MINUTE }];
-  const limiter = createPurseLimiters({ windows, clock }, 1, data).join();
-  await clock.advance(3 * SECOND);
-  // The own purse has two calls.
-  for (const calls of [20, 2]) {
-    const asked = Array.from({ length: calls }, () => limiter.acquire(REQUEST));
-    await clock.advance(0.3 * SECOND);
-    for (const acquired of await Promise.all(asked)) {
-      if (acquired.kind !== "permit") throw new Error("no permit");
-      limiter.complete(acquired.permit, { status: 200, durationMs: 0, arrivedAfterMs: 0 });
-    }
-    expect(limiter.state().windows[0]?.spent).toBe(20);
-    await clock.advance(MINUTE + 0.1 * SECOND);
-  }
 });

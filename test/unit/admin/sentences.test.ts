@@ -161,6 +161,11 @@ it("with budget.mode: observe, callers that are refused waited for other calls t
   expect(sentencesOf(facts)[0]).toMatchObject({ id: "calls-in-flight" });
 });
 
+it("calls in flight do not explain requests that a burst was refused before the window became free again", () => {
+  const burst = { ...REDUCED, lastAt: AT - 30_000 };
+  expect(sentencesOf(factsWith({ problems: [burst] })).map(({ id }) => id)).toEqual(["all-well"]);
+});
+
 it("the worst three come first: those that hurt apps, then other problems, then warnings", () => {
   const facts = factsWith({
     mode: "observe",
