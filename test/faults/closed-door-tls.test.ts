@@ -78,8 +78,7 @@ describe("the upstream over TLS, for an answer, a thumbnail and a stream,", () =
   const trusted = (): Record<string, string> => ({ UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert) });
 
   it("is asked if the authority in UPSTREAM_CA_FILE signed its certificate", async () => {
-    const both = { UPSTREAM_CA_FILE: fileWith(STRANGER.cert + AUTHORITY.cert) };
-    await expectAsked(AUTHORITY.issue(), both);
+    await expectAsked(AUTHORITY.issue(), { UPSTREAM_CA_FILE: fileWith(STRANGER.cert + AUTHORITY.cert) });
   });
 
   it("gets nothing if the authority of its certificate is not in the settings", async () => {

@@ -96,8 +96,7 @@ it("when a gateway is killed that fetches one answer and refreshes another, the 
   // The claims of the killed gateway must expire first. Until the new call has ended, all callers get the old answer.
   await expect
     .poll(async () => {
-      const replies = await Promise.all(both.map(({ get }) => get(PATH)));
-      for (const reply of replies) expectStale(reply, stale);
+      for (const reply of await Promise.all(both.map(({ get }) => get(PATH)))) expectStale(reply, stale);
       return sandbox.requests().filter(({ path }) => path === "/listings").length;
     })
     .toBe(2);

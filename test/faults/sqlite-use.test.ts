@@ -139,8 +139,7 @@ it("a full disk refuses writes, still serves reads, and is logged once", async (
 it("a file that is damaged while the process runs gives correct answers, misses or an outage, and is refused at the next start", async () => {
   const { backend: store, clock, warnings, file, picture } = setup();
   for (let index = 0; index < 300; index++) {
-    const body = Buffer.alloc(10_000, index);
-    await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
+    await store.set(keyOf(`sold/${index}`), entryWith(Buffer.alloc(10_000, index), clock.now(), PICTURE));
   }
   store.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
   const random = createRandom(1);

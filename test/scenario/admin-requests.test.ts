@@ -72,8 +72,7 @@ function kindOf(reply: Reply, method: string): string {
 
 describe.each(sectionsOf(TABLE))("$title", ({ title, rows }) => {
   it("plays", async () => {
-    const hasToken = title.startsWith("A token");
-    const gateway = await startGateway({ env: hasToken ? { ADMIN_TOKEN: TOKEN } : {} });
+    const gateway = await startGateway({ env: title.startsWith("A token") ? { ADMIN_TOKEN: TOKEN } : {} });
     await gateway.get("/areas?q=Nacka");
     for (const [written, wanted] of rows) {
       const [kind = "", detail = ""] = wanted.split(" | ");

@@ -84,8 +84,7 @@ describe("commands that ask the admin port", () => {
     expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
     const budget = await tell(gateway, "budget");
     expect(budget.output).toMatch(/^1m +60 +1 min +2 +58 +calls 1, in \d+ s +other 2/m);
-    const asJson = await tell(gateway, "budget", "--json");
-    expect(JSON.parse(asJson.output)).toMatchObject({ mode: "enforce" });
+    expect(JSON.parse((await tell(gateway, "budget", "--json")).output)).toMatchObject({ mode: "enforce" });
     const status = await tell(gateway, "status");
     expect(status.output).toMatch(/^GOOD: All is well:/);
     expect(status.output).toMatch(/^other +is answered +- +1 +0 +2 +0 +0 +0 +0 +- +1m 2/m);

@@ -20,8 +20,7 @@ const inFull = (text: string): string =>
 
 /** The clock does not move, so the remaining lifetime is the whole one. */
 function start(clock = createSteppingClock()): Promise<TestGateway> {
-  const settings = "upstream: { retryDelay: 1ms }";
-  return startGateway({ settings, clock, env: EXACT_PAGES });
+  return startGateway({ settings: "upstream: { retryDelay: 1ms }", clock, env: EXACT_PAGES });
 }
 
 /** `PUT /sold [accept: x/y]`, by GET unless it says another method. */
