@@ -64,7 +64,7 @@ export class Respond {
     const { entry } = answer;
     const coding = this.#codingOf(question, entry);
     const unchanged = isUnchanged(question.request, entry, now);
-    const body = unchanged ? Buffer.alloc(0) : entry.bodies[coding];
+    const body = unchanged ? NOTHING : entry.bodies[coding];
     if (body === undefined) return false;
     this.#send(arrival, question, answer, { now, coding, isUnchanged: unchanged }, body);
     return true;
@@ -152,6 +152,8 @@ export class Respond {
     return head;
   }
 }
+
+const NOTHING = Buffer.alloc(0);
 
 /** The problems that are stored as answers. */
 const PROBLEMS = { 400: "upstream-rejected", 404: "not-found" } as const;
