@@ -7,7 +7,7 @@
  * | no answer in time; connection refused or lost             | an outage: the breaker opens                |
  * | LOADING, READONLY, CLUSTERDOWN, NOAUTH, WRONGPASS …       | the same: this server cannot be used now    |
  * | OOM, MISCONF, NOREPLICAS                                  | this write is refused; reads still work     |
- * | anything else, e.g. WRONGTYPE, BUSY                       | this command fails; others are not affected |
+ * | anything else, e.g. WRONGTYPE, BUSY, NOPERM               | this command fails; others are not affected |
  *
  * The first fault opens the breaker and releases every waiting caller. While it is open, every command is refused at once,
  * and Redis is probed at intervals, so no caller waits for a probe.
@@ -58,7 +58,7 @@ export interface RedisServiceOptions extends BusOptions {
 }
 
 /** Error replies that mean an outage of the server or of the Cluster. */
-const OUTAGE = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM)\b/;
+const OUTAGE = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)\b/;
 
 const REDIS = "Redis";
 const MEANWHILE =

@@ -269,10 +269,8 @@ it("while replicas of version 0.2 write, nothing is granted; then their calls co
 it("a limiter reports an outage of its own when Redis refuses only its script, and reports its end", async () => {
   const server = await redisForTest();
   const { command } = server;
-  const [outage, end] = [
-    "the shared budget (api) is out of order",
-    "the shared budget (api) is back in order",
-  ];
+  const outage = "the shared budget (api) is out of order";
+  const end = "the shared budget (api) is back in order";
   const { limiter, reports } = join(server);
   const sinceOutage = (): string[] => reports.slice(Math.max(0, reports.indexOf(outage)));
   await isShared(limiter);

@@ -192,7 +192,7 @@ describe("Redis", () => {
     expect(backend.infos).toEqual(["Redis"]);
   });
 
-  it("out of memory: nothing is stored, everything else works", async () => {
+  it("out of memory, or without the right to a command: that is refused, everything else works", async () => {
     const server = await redisForTest();
     const store = backendOf(server.settings);
     const other = cacheKey("json", "listings?areaId=77&offset=0");
@@ -204,10 +204,12 @@ describe("Redis", () => {
     await expect(store.purge({ kind: "all" }, false)).rejects.toBeInstanceOf(StoreUnavailable);
     await store.remove(KEY);
     expect(await store.get(KEY)).toBeUndefined();
-    expect(store.states).toEqual([]);
     expect(store.warnings).toEqual([expect.stringMatching(/: OOM [^:]*'maxmemory'\.$/)]);
     await server.command("CONFIG", "SET", "maxmemory", "0");
+    await server.command("ACL", "SETUSER", "default", "-unlink");
+    await expect(store.remove(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
     expect(await store.set(other, entryOf("new"))).toBe(true);
+    expect(store.states).toEqual([]);
   });
 
   it("slow only because this process was busy: no fault", async () => {
