@@ -62,8 +62,7 @@ const OUTAGE = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)\b/
 
 const REDIS = "Redis";
 const MEANWHILE =
-  "This replica serves callers from its memory. It makes calls to the API only within its own part of the budget, and " +
-  "refuses all others. Replicas do not share calls.";
+  "This replica has only its memory and, unless budget.mode is observe, its own part of the budget, if it has one.";
 
 /** It starts to connect at once, and does not throw if the server is down. The constructor throws if the URL is malformed. */
 export class RedisService extends EventEmitter<RedisEvents> {

@@ -59,25 +59,18 @@ it("GET /status shows requests, apps, budget and circuits with their start, and 
   expect(circuit?.since).toBeGreaterThanOrEqual(before - 1_000);
   expect(circuit?.since).toBeLessThanOrEqual(Date.now() + 1_000);
   expect(circuit?.until).toBeGreaterThan(before + 50_000);
-  expect(status.sentences).toMatchObject([
-    {
-      id: "api-unavailable",
-      level: "bad",
-      text: expect.stringMatching(
-        /^feed gets 503 since [\d:]{8} UTC: the API for sold records answers 503 and asks for a pause\. The next try is in /,
-      ),
-    },
-  ]);
+  const text = expect.stringMatching(
+    /^feed gets 503 since [\d:]{8} UTC: the API for sold records answers 503 /,
+  );
+  expect(status.sentences).toMatchObject([{ id: "api-unavailable", level: "bad", text }]);
   expect(status.problems.map(({ what }) => what)).toEqual(
     expect.arrayContaining(["upstream-unavailable", "sold: status 503"]),
   );
 });
 
 it("/budget shows for each app what is left in each window, and when more is free", async () => {
-  const gateway = await startGateway({
-    env: { BUDGET: "10/1m" },
-    settings: "apps: [{ id: web, perDay: 100 }, { id: idle }]",
-  });
+  const settings = "apps: [{ id: web, perDay: 100 }, { id: idle }]";
+  const gateway = await startGateway({ env: { BUDGET: "10/1m" }, settings });
   await gateway.get("/areas?q=a", { headers: { "x-app-id": "web" } });
   await gateway.get("/areas?q=b", { headers: { "x-app-id": "stranger" } });
   const { api } = await gateway.shows("/budget");
@@ -97,10 +90,8 @@ it("/budget shows for each app what is left in each window, and when more is fre
 });
 
 it("says that apps get errors from one process, although the API answers the others", async () => {
-  const [first, second] = await startTwo({
-    redis: await redisForTest(),
-    settings: "redis: { timeout: 10s }",
-  });
+  const redis = await redisForTest();
+  const [first, second] = await startTwo({ redis, settings: "redis: { timeout: 10s }" });
   // The call and its retry.
   first.sandbox.faults.add({ status: 500, times: 2 });
   await second.get("/areas?q=Sickla");

@@ -19,7 +19,8 @@ export const WINDOW: Window = {
 };
 
 export function originWith(fields: Partial<Origin> = {}): Origin {
-  return { mode: "alone", windows: [WINDOW], predictedWaitMs: 0, waitsFor: null, circuits: [], ...fields };
+  const idle = { predictedWaitMs: 0, waitsFor: null, circuits: [] };
+  return { mode: "alone", hasSlot: true, windows: [WINDOW], ...idle, ...fields };
 }
 
 export const NO_REQUESTS = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };

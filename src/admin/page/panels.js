@@ -119,7 +119,7 @@ const MODES = {
   alone: "one process, no Redis",
   shared: "shared by all replicas",
   joining: "waiting for Redis",
-  degraded: "only this process's own part can be spent",
+  degraded: "only this process's own part is counted",
 };
 
 function showBudget({ budget: { api, images } }) {
@@ -139,10 +139,9 @@ function windowOf(title, { limit, spent, remaining, heldBack, comesBack, emptyIn
   ];
   const ariaLabel = `${count(spent)} of ${count(limit)} spent`;
   const left = `${count(remaining)} of ${count(limit)} left`;
-  const className = remaining < 1 ? "bad" : "";
   return h(
     "div.window",
-    h("p", h("b", title), ": ", h("span", { className }, left)),
+    h("p", h("b", title), ": ", h("span", { className: remaining < 1 ? "bad" : "" }, left)),
     h("meter", { optimum: 0, max: limit, low: limit * 0.9, value: spent, ariaLabel }),
     h("p.note", notes.filter(Boolean).join(" · ")),
   );

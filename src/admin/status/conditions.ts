@@ -1,6 +1,6 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { originOf, ORIGINS, type Resource, resourcesOf } from "../../interface/resources.ts";
+import { originOf, type OriginName, ORIGINS, type Resource, resourcesOf } from "../../interface/resources.ts";
 import { clockText, count, duration, listed, many, percent, soon } from "../page/format.js";
 import { type Facts, requestsOf, sum } from "./facts.ts";
 import { type Harm, isError } from "./hurt-apps.ts";
@@ -127,9 +127,8 @@ function shareSpent({ apps, harms, at, explain }: Situation): Case[] {
   return [{ hurt, values: { part: percent(part), others } }];
 }
 
-function isBudgetHarming(harms: readonly Harm[], at: number): boolean {
-  return harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
-}
+const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
+  harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
 
 /** @returns each window of both budgets as a case */
 function windowsIn({ budget }: Facts) {
@@ -152,6 +151,12 @@ function windowsIn({ budget }: Facts) {
   );
 }
 
+/** @returns the harm of requests that the budget of an origin refused */
+function refusedBy(origin: OriginName, { explain }: Situation): readonly Harm[] {
+  const isOfOrigin = ({ resource }: Harm): boolean => (resource === "images") === (origin === "images");
+  return explain((harm) => harm.what === "temporary-reduced-capacity" && isOfOrigin(harm));
+}
+
 /** If windows were spent, half of their calls are seldom free again so soon. */
 const STILL_IN_FLIGHT_MS = 10_000;
 
@@ -168,11 +173,8 @@ function budgetSpent(now: Situation, isInFlight: boolean): Case[] {
       .sort((a, b) => b.waitMs - a.waitMs || a.remaining / a.limit - b.remaining / b.limit);
     const isHalfLeft = tightest !== undefined && tightest.remaining >= tightest.limit / 2;
     if ((isHalfLeft || now.mode === "observe") !== isInFlight) return [];
-    const isCaused = ({ what, resource }: Harm): boolean =>
-      what === "temporary-reduced-capacity" && (resource === "images") === (origin === "images");
-    const hurt = now.explain(isCaused);
-    const lastAt = Math.max(...hurt.map((harm) => harm.lastAt));
-    const isOver = isInFlight && now.at - lastAt > STILL_IN_FLIGHT_MS;
+    const hurt = refusedBy(origin, now);
+    const isOver = isInFlight && hurt.every(({ lastAt }) => now.at - lastAt > STILL_IN_FLIGHT_MS);
     return hurt.length === 0 || isOver ? [] : [{ ...tightest, key: origin, hurt }];
   });
 }
@@ -199,9 +201,8 @@ function queue({ queue: waiting, budget, outages: all }: Situation): Case[] {
   const isOfOneApp = waitsFor === "share" || waitsFor === "per-day";
   const isCaused = isOfOneApp || circuits.length > 0 || all.length > 0;
   if (calls === 0 || predictedWaitMs < LEAST_WAIT_MS || isCaused) return [];
-  return [
-    { values: { wait: duration(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") } },
-  ];
+  const values = { wait: duration(predictedWaitMs), why: waitText(waitsFor), calls: many(calls, "call") };
+  return [{ values }];
 }
 
 /** The sentence ends after this time at the latest. The shared budget usually works again after the shortest window. */
@@ -235,9 +236,7 @@ const WAITS: Readonly<Record<string, string>> = {
 };
 
 /** @param why the reason of a wait for a permit */
-export function waitText(why: string | null): string {
-  return WAITS[why ?? ""] ?? why ?? "a call";
-}
+export const waitText = (why: string | null): string => WAITS[why ?? ""] ?? why ?? "a call";
 
 const LEDGER = "the ledger on disk";
 
@@ -250,7 +249,10 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   "api-failing": (now) => failing(now, "failing"),
   "calls-failed": (now) => failing(now),
   "calls-not-recorded": (now) => outages(now, (what) => what === LEDGER),
-  "budget-exceeded": (now) => windowsIn(now).filter(({ isExceeded }) => isExceeded),
+  "budget-exceeded": (now) =>
+    windowsIn(now)
+      .filter(({ isExceeded }) => isExceeded)
+      .map((one) => ({ ...one, hurt: now.mode === "observe" ? [] : refusedBy(one.origin, now) })),
   "redis-away": (now) => outages(now, (what) => what === "Redis", isOfRedis),
   // Redis usually refuses the commands of both budgets. One sentence is enough.
   "redis-refuses": (now) =>

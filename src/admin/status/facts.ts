@@ -153,6 +153,7 @@ function originStatus({ circuits, ...budget }: Overview, calls: readonly number[
   const counted = circuits.length > 0 ? [] : calls;
   return {
     mode: budget.mode,
+    hasSlot: budget.hasSlot,
     /** `emptyInMs`: the time until nothing is left at the present rate; `null`: something is always left, or not known. */
     windows: budget.windows.map((window) => {
       const { name, limit, spent, remaining, heldBack, comesBack } = window;

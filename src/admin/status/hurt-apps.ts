@@ -40,7 +40,7 @@ export function worstOf(hurt: readonly Harm[]) {
 /** @returns for example `web and ios get 502 since 22:38:41 UTC:` */
 export function hurtText(hurt: readonly Harm[], since: number | undefined, now: number): string {
   if (hurt.length === 0)
-    return `No app is hurt so far, but${since === undefined ? "" : ` since ${clockText(since, now)}`}`;
+    return `No app is hurt by this so far, but${since === undefined ? "" : ` since ${clockText(since, now)}`}`;
   const { worst, what, since: firstAt } = worstOf(hurt);
   const counts = new Map<string, number>();
   for (const { app, count } of worst) counts.set(app, (counts.get(app) ?? 0) + count);
@@ -75,5 +75,5 @@ export function withHarm(apps: readonly AppStatus[], harms: readonly Harm[]) {
 function calmState({ cached, stale, fetched, mistakes, refused, failed }: Omit<AppStatus, "app">): string {
   if (cached + stale + fetched > 0) return "is answered";
   if (refused + failed > 0) return "got no answer";
-  return mistakes > 0 ? "sends mistakes only" : "sends nothing";
+  return mistakes > 0 ? "sends mistakes only" : "no request counted";
 }

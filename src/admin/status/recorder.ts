@@ -97,8 +97,7 @@ function kindOf({ outcome, problem, status }: RequestRecord): Kind {
   if (problem !== undefined && BUDGET_SPENT.has(problem)) return "refused";
   if (status >= 500 && problem !== "not-in-cache") return "failed";
   // A record that does not exist is an answer.
-  if (status >= 400 && status !== 404) return "mistakes";
-  if (outcome === "refused" || outcome === "failed") return "mistakes";
+  if ((status >= 400 && status !== 404) || outcome === "refused" || outcome === "failed") return "mistakes";
   if (outcome === "stale") return "stale";
   return outcome === "miss" || outcome === "bypass" ? "fetched" : "cached";
 }

@@ -31,9 +31,9 @@ bad | api-failing | {hurt} most calls to {api} fail{failure}. {next} | ${ASK_OWN
 bad | calls-failed | {hurt} the latest calls to {api} failed{failure}. | Wait a minute: the gateway goes on trying, and pauses if it lasts.
 bad | calls-not-recorded | {hurt} calls are counted in memory only, not on the disk ({cause}). | Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.
 bad | budget-exceeded | {hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}). | If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.
-bad | redis-away | {hurt} Redis does not answer ({cause}), so this process spends only its own part of the budget. | Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.
-bad | redis-refuses | {hurt} Redis refuses the commands of {what} ({cause}). | Check Redis' memory, and the access rules of its user.
-bad | data-lost | {hurt} Redis has lost data, so each process spends only its own part of the budget for the shortest window. | It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.
+bad | redis-away | {hurt} Redis does not answer ({cause}), so this process {sends}. | Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.
+bad | redis-refuses | {hurt} Redis refuses the commands of the shared budget ({cause}). | Check Redis' memory, and the access rules of its user.
+bad | data-lost | {hurt} Redis has lost data. For the shortest window, this process {sends}. | It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.
 bad | joining | {hurt} this process waits to join the shared budget. | It takes some seconds after a start. If it lasts, check Redis and REPLICAS.
 bad | day-spent | {hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}. | Raise perDay if more should be possible.
 bad | share-spent | {hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others} | Raise the weight, or ask the owners to spread their searches.
@@ -49,7 +49,7 @@ warn | too-many-processes | {processes} processes share a budget for {replicas} 
 warn | versions-differ | The processes run different versions: {versions}. | Finish the rollout.
 warn | one-process | These are the numbers of one process: Redis did not answer the status page. | If it lasts, check Redis.
 warn | observed | The budget is only observed (budget.mode): it refuses no request. | Set budget.mode: enforce when the trial is over.
-good | nothing-yet | No app has sent a request since {from}. | \`doctor --call\` tries the key with one call.
+good | nothing-yet | No request has ended since {from}. | \`doctor --call\` tries the key with one call.
 good | not-called | All is well: the cache answers. The property API has not been called yet. |
 good | all-well | All is well: the property API answers, and the budget has room. |
 `;
@@ -69,6 +69,12 @@ export function shownOf(found: readonly Found[]): readonly Sentence[] {
   return found.slice(0, MOST).map(({ id, level, text }) => ({ id, level, text }));
 }
 
+/** @returns which calls the process sends while only its own purse may pay */
+function sentCalls({ mode, budget: { api } }: Facts): string {
+  if (mode === "observe") return "sends all calls";
+  return api.hasSlot === true ? "spends only its own part of the budget" : "sends no calls";
+}
+
 /** @returns all of them, the worst first; if there are only good ones, the first of these */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function sentencesOf(facts: Facts) {
@@ -76,16 +82,16 @@ export function sentencesOf(facts: Facts) {
   const harms = harmsIn(facts.problems, at);
   let unexplained: readonly Harm[] = harms;
   function explain(isCaused: (harm: Harm) => boolean, since = at): readonly Harm[] {
-    const isOf = (harm: Harm): boolean => isCaused(harm) && harm.lastAt > since - RECENT_MS;
-    const { own = [], others = [] } = Object.groupBy(unexplained, (harm) => (isOf(harm) ? "own" : "others"));
-    unexplained = others;
+    const own = unexplained.filter((harm) => isCaused(harm) && harm.lastAt > since - RECENT_MS);
+    unexplained = unexplained.filter((harm) => !own.includes(harm));
     return own;
   }
   const situation = { ...facts, harms, explain };
+  const sends = sentCalls(facts);
   const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
     when(situation).map(({ key = "", since, hurt = [], values = {} }) => {
       const whose = new Set(worstOf(hurt).worst.map(({ app }) => app)).size === 1 ? "its" : "their";
-      const given: Readonly<Record<string, string>> = { ...values, whose, hurt: hurtText(hurt, since, at) };
+      const given: Record<string, string> = { ...values, whose, sends, hurt: hurtText(hurt, since, at) };
       const sentence = says.replaceAll(/\{(\w+)\}/g, (_, name: string) => given[name] ?? "");
       // The key distinguishes the sentence from all others, also from those of the same row.
       return { id, key: `${id} ${key}`, level, hurt, text: `${sentence} ${todo}`.trim() };

@@ -86,7 +86,7 @@ const AWAY_MS = 1_000;
 /** A process that stops waits at most this long until Redis has confirmed that its slot is free. */
 const LEAVE_MS = 3_000;
 const MEANWHILE =
-  "This replica makes calls to the API within its own purse of the budget, and refuses the rest. Answers are still shared.";
+  "Unless budget.mode is observe, this replica makes calls to the API within its own purse of the budget, and refuses the rest.";
 
 const OLD_VERSION =
   "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.";

@@ -26,6 +26,7 @@ const apiWith = (fields: Parameters<typeof originWith>[0]): Facts["budget"] => (
 const outage = (what: string, cause: string, since = SINCE) => ({ what, cause, meanwhile: "", since });
 const SPENT = { ...WINDOW, spent: 60, remaining: 0 };
 const REDUCED = harmWith("web", { what: "temporary-reduced-capacity" });
+const LOST = harmWith("web", { from: "gateway", what: "Redis has lost data.", lastAt: AT - 9_000 });
 const SOON = { ...SPENT, comesBack: [{ calls: 1, inMs: 2_000 }] };
 const failed = { calls: 1, failed: 1, meanMs: 9, lastAnswerAt: null, lastFailureAt: AT, failingSince: SINCE };
 
@@ -63,15 +64,15 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       budget: apiWith({ circuits: [circuit("failing")] }),
       problems: [harmWith("other", { status: 200, what: "upstream-error" })],
     },
-  "No app is hurt so far, but since 22:38:41 UTC the latest calls to the API for sold records failed (status 500). Wait a minute: the gateway goes on trying, and pauses if it lasts.":
+  "No app is hurt by this so far, but since 22:38:41 UTC the latest calls to the API for sold records failed (status 500). Wait a minute: the gateway goes on trying, and pauses if it lasts.":
     {
       upstream: { sold: { ...failed, lastFailure: "status 500" } },
       problems: [harmWith("web", { resource: "sold", lastAt: SINCE - 50_000, isAnswered: true })],
     },
-  "No app is hurt so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.":
+  "No app is hurt by this so far, but since 22:38:41 UTC calls are counted in memory only, not on the disk (database or disk is full). Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.":
     { outages: [outage("the ledger on disk", "database or disk is full")] },
-  "No app is hurt so far, but more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.":
-    { budget: apiWith({ windows: [{ ...SPENT, limit: 20, spent: 40 }] }) },
+  "web gets 503 since 22:38:41 UTC: more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.":
+    { budget: apiWith({ windows: [{ ...SPENT, limit: 20, spent: 40 }] }), problems: [REDUCED] },
   "web gets 503 since 22:38:41 UTC: Redis does not answer (connect ECONNREFUSED 127.0.0.1:6379), so this process spends only its own part of the budget. Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.":
     {
       outages: [outage("Redis", "connect ECONNREFUSED 127.0.0.1:6379")],
@@ -79,12 +80,9 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       budget: apiWith({ mode: "degraded", windows: [{ ...WINDOW, spent: 16, heldBack: 44, remaining: 0 }] }),
       scope: "cut-off",
     },
-  "web gets 503 since 22:38:41 UTC: Redis has lost data, so each process spends only its own part of the budget for the shortest window. It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.":
+  "web gets 503 since 22:38:41 UTC: Redis has lost data. For the shortest window, this process spends only its own part of the budget. It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.":
     {
-      problems: [
-        harmWith("web", { what: "budget-unavailable" }),
-        { ...harmWith("web"), from: "gateway", what: "Redis has lost data.", lastAt: AT - 9_000 },
-      ],
+      problems: [harmWith("web", { what: "budget-unavailable" }), LOST],
       budget: apiWith({ mode: "degraded", windows: [{ ...SPENT, heldBack: 44 }] }),
     },
   "hog gets 429 since 22:38:41 UTC: its share of the budget is spent (70 % of the requests in the last hour refused). No other app is refused. Raise the weight, or ask the owners to spread their searches.":
@@ -121,7 +119,7 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
   },
   "2 processes share a budget for 1 (REPLICAS): some have no part of their own while Redis is away. Raise REPLICAS, or wait until the old processes of a rollout have ended.":
     { processes: [...factsWith().processes, ...factsWith().processes], replicas: 1, scope: "all" },
-  "No app has sent a request since 21:40:00 UTC. `doctor --call` tries the key with one call.": {
+  "No request has ended since 21:40:00 UTC. `doctor --call` tries the key with one call.": {
     requests: NO_REQUESTS,
     upstream: {},
   },
@@ -154,6 +152,15 @@ it.each([
     expect.stringContaining(id),
     "share-spent: hog gets 429 since 22:38:41 UTC: its share ",
   ]);
+});
+
+it.each([
+  ["enforce", false, "sends no calls"],
+  ["observe", true, "sends all calls"],
+] as const)("with budget.mode %s, and a slot: %s, a process without Redis %s", (mode, hasSlot, sends) => {
+  const budget = apiWith({ mode: "degraded", hasSlot });
+  for (const fault of [{ outages: [outage("Redis", "")] }, { problems: [LOST] }])
+    expect(sentencesOf(factsWith({ mode, budget, ...fault }))[0]?.text).toContain(`this process ${sends}`);
 });
 
 it("calls in flight explain refusals in observe mode, but not a burst before the window became free again", () => {
