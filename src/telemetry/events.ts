@@ -107,7 +107,7 @@ export interface UpstreamCallRecord {
   readonly status: number | UpstreamFaultKind;
   readonly durationMs: number;
   readonly bytes: number;
-  /** Why it failed, for the log only. It never contains a signed URL. */
+  /** Why it failed, for the log and the status page. It never contains a signed URL. */
   readonly note?: string;
 }
 

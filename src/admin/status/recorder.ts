@@ -44,14 +44,14 @@ export function createRecorder(now: () => number) {
     if (kind === "failed") add(at, `failures ${app}`, why);
   }
 
-  function upstreamCall({ resource, status, durationMs, query }: UpstreamCallRecord): void {
+  function upstreamCall({ resource, status, durationMs, query, note }: UpstreamCallRecord): void {
     const calls = `calls ${resource}`;
     const at = now();
     add(at, "calls", originOf(resource));
     add(at, calls, "calls");
     // It says nothing about the API.
     if (status === "given-up") return add(at, calls, "givenUp");
-    const failure = failureOf(status);
+    const failure = failureOf(status, note);
     if (failure === null) {
       add(at, calls, "answeredMs", durationMs);
       return problems.answered(resource);
@@ -103,7 +103,8 @@ function kindOf({ outcome, problem, status }: RequestRecord): Kind {
 }
 
 /** @returns `null` if the upstream answered the query. A 404 is an answer; a rejection of the credentials is not. */
-function failureOf(status: UpstreamCallRecord["status"]): string | null {
-  if (typeof status !== "number") return status;
+function failureOf(status: UpstreamCallRecord["status"], note: string | undefined): string | null {
+  // The note says whether the name, the connection or the certificate is the cause.
+  if (typeof status !== "number") return (status === "unreachable" ? note : undefined) ?? status;
   return status < 500 && ![401, 403, 429].includes(status) ? null : `status ${status}`;
 }

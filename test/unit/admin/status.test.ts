@@ -92,10 +92,11 @@ describe("the recorder", () => {
     await clock.advance(1_000);
     call({ status: 503 });
     await clock.advance(1_000);
-    call({ status: "reset" });
+    call({ status: "unreachable", note: "unreachable: ENOTFOUND" });
     call({ status: "given-up" });
     const at = { lastAnswerAt: NOON, lastFailureAt: NOON + 2_000, failingSince: NOON + 1_000 };
-    expect(upstream().sold).toEqual({ ...at, lastFailure: "reset", calls: 4, failed: 2, meanMs: 100 });
+    const lastFailure = "unreachable: ENOTFOUND";
+    expect(upstream().sold).toEqual({ ...at, lastFailure, calls: 4, failed: 2, meanMs: 100 });
     call({ status: 404 });
     expect(upstream().sold).toMatchObject({ failingSince: null });
     call({ status: 429 });
