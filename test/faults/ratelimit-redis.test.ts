@@ -277,6 +277,8 @@ it("a limiter reports an outage of its own when Redis refuses only its script, a
   // The value of the state key is no JSON. So Redis refuses the script and answers all other commands.
   const state = `${PREFIX}purses`;
   await command("SET", state, "no JSON");
+  const late = join(server);
+  await expect.poll(() => late.reports).toContain(outage);
   await expect.poll(() => reports).toContain(outage);
   expect(sinceOutage()).not.toContain(end);
   // Its own purse is not affected.

@@ -58,10 +58,8 @@ describe("an outage", () => {
     expect(await gateway.logged('"Outage over"')).toMatchObject({ level: "info", what: "Redis" });
     await gateway.logged("The ledger has lost lines");
     const warnings = gateway.log.filter((line) => line.includes('"level":"warn"') && line.includes("Redis"));
-    expect(warnings).toEqual([
-      expect.stringContaining("Outage began"),
-      expect.stringContaining("The ledger has lost lines"),
-    ]);
+    const said = warnings.map((line) => /Outage began|The ledger has lost lines/.exec(line)?.[0]);
+    expect(said).toEqual(["Outage began", "The ledger has lost lines"]);
   });
 });
 

@@ -85,8 +85,7 @@ const RETRY_MS = 100;
 const AWAY_MS = 1_000;
 /** A process that stops waits at most this long until Redis has confirmed that its slot is free. */
 const LEAVE_MS = 3_000;
-const MEANWHILE =
-  "Unless budget.mode is observe, this replica makes calls to the API within its own purse of the budget, and refuses the rest.";
+const MEANWHILE = "Unless budget.mode is observe, only this replica's own purse pays for its calls.";
 
 const OLD_VERSION =
   "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.";
@@ -470,8 +469,9 @@ export class SharedLimiter implements Limiter {
   #failed(error: unknown): undefined {
     const wasReachable = this.#isReachable;
     // An outage of Redis has its own line in the log. The first failure may be the beginning of one, so it is not reported.
-    const isOfRedis = error instanceof StoreUnavailable && !(error instanceof RedisRefusal);
-    if (!wasReachable && this.#last !== undefined && !isOfRedis) {
+    const isRefusal = error instanceof RedisRefusal;
+    const isLate = this.#last !== undefined && !(error instanceof StoreUnavailable);
+    if (!wasReachable && (isRefusal || isLate)) {
       const cause = error instanceof Error ? error.message : String(error);
       this.#options.outOfOrder({ what: this.#outage(), cause, meanwhile: MEANWHILE });
     }
