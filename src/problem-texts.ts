@@ -37,7 +37,7 @@ export const KINDS = {
   "restart-needed": [409, "Some settings cannot change while the process runs", "admin"],
   // The gateway's own limits.
   "quota-exceeded": [429, "This app has spent its share of the calls to the property service"],
-  "temporary-reduced-capacity": [503, "The agreed number of calls to the property service is spent for now"],
+  "temporary-reduced-capacity": [503, "No further call to the property service is permitted for now"],
   "budget-unavailable": [503, "The gateway cannot reach the store of the shared budget"],
   "shutting-down": [503, "This gateway process is stopping"],
   "deadline-exceeded": [504, "No answer before this request's deadline"],

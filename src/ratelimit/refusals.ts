@@ -27,11 +27,10 @@ const CODES = {
 } as const;
 
 const PER_DAY = "This app has spent its calls to the property service for any 24 hours (perDay).";
-const IN_FLIGHT =
-  "The call was still in the queue at the request's deadline. Nothing was sent to the property service.";
+const IN_FLIGHT = "The call did not leave the queue in time. Nothing was sent to the property service.";
 
 /**
- * If only the calls in flight hold a call back (`forMs` is 0), the caller's deadline has passed in the queue.
+ * If only the calls in flight hold a call back (`forMs` is 0), the caller's deadline has passed in the queue, or soon will.
  * @param app whose share or `perDay` may be used up
  * @param fraction from 0 up to 1: jitter
  */
