@@ -1,6 +1,7 @@
 /** Whether a call may wait for its permit, and which problem a refused caller gets. docs/fairness.md explains the rules. */
 import { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
+import type { Priority } from "../telemetry/events.ts";
 import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { earliest, isHeldBack, type Queued } from "./fairness/forecast.ts";
 import { Promises, type WaitingCall } from "./fairness/promises.ts";
@@ -74,11 +75,16 @@ export class Admission {
     return situationOf(facts, windowOf(inFlight, concurrency));
   }
 
-  /** How long a new call would wait, and for what. In observe mode no window delays a call. */
-  expect(charge: AppCall, resource: Resource): Expectation {
-    const expected = this.#expect({ resource, query: "", cause: "miss" }, [charge], false);
-    const isObserved = expected.why !== "cool-off" && this.#options.config().mode === "observe";
-    return isObserved ? { forMs: 0, why: expected.why } : expected;
+  /**
+   * How long a new call of an app would wait, and for what. In observe mode no window delays a call.
+   * @param leftMs until its deadline
+   */
+  expect(app: string, resource: Resource, leftMs = Number.POSITIVE_INFINITY): Expectation {
+    const { apps, config } = this.#options;
+    const priority = apps.priorityOf(app);
+    const expected = this.#expect({ resource, query: "", cause: "miss" }, [{ app, priority }], false);
+    if (expected.why !== "cool-off" && config().mode === "observe") return { forMs: 0, why: expected.why };
+    return this.#isTooLate(expected.forMs, priority, leftMs) ? { ...expected, mayWait: false } : expected;
   }
 
   /**
@@ -91,12 +97,20 @@ export class Admission {
     const { forMs, mayWait } = expected;
     // A caller that was told to come back is let in if that is possible at all.
     const factor = takenAt === undefined ? this.#factor : 1;
-    const isLate = forMs > 0 && forMs * factor + SLOW * this.#answerMs(request) > this.leftMs(request);
+    const isLate = this.#isTooLate(forMs, request.waiting.priority(), this.leftMs(request), factor);
     const at = takenAt ?? this.#now() + forMs;
     if (mayWait !== false && !isLate) return at;
     // It cannot keep its place, so it gets a new one behind those that were promised since.
     if (takenAt !== undefined) return this.plan(request);
     return this.#refuse(request, expected) ?? at;
+  }
+
+  /**
+   * Whether an answer is likely to come too late.
+   * @param forMs how long the call waits @param leftMs until the deadline
+   */
+  #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = this.#factor): boolean {
+    return forMs > 0 && forMs * factor + SLOW * this.#answerMs(priority) > leftMs;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
@@ -119,12 +133,12 @@ export class Admission {
   /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */
   hasTime(request: UpstreamRequest, hasWaited: boolean): boolean {
     const left = this.leftMs(request);
-    return left > 0 && (!hasWaited || left >= this.#answerMs(request));
+    return left > 0 && (!hasWaited || left >= this.#answerMs(request.waiting.priority()));
   }
 
   /** How long a caller usually waits for the answer after the permit. */
-  #answerMs({ waiting }: UpstreamRequest): number {
-    return hasCaller(waiting.priority()) ? this.#latencyMs : 0;
+  #answerMs(priority: Priority): number {
+    return hasCaller(priority) ? this.#latencyMs : 0;
   }
 
   /** Whether a call gets its permit too late even if it goes before all others. */
@@ -212,7 +226,6 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
 }
 
 /** Whether a caller waits for the answer. None waits for those of refreshes and prefetches. */
-const hasCaller = (priority: AppCall["priority"]): boolean =>
-  priority === "interactive" || priority === "background";
+const hasCaller = (priority: Priority): boolean => priority === "interactive" || priority === "background";
 
 const isAway = ({ mode }: Situation["state"]): boolean => mode === "degraded" || mode === "joining";

@@ -14,9 +14,9 @@ import { LRUCache } from "lru-cache";
 
 import type { Config } from "../config/config.ts";
 import { memoize } from "../process/memoize.ts";
-import { OTHER_APP } from "../telemetry/events.ts";
+import { OTHER_APP, type Priority } from "../telemetry/events.ts";
 
-export type ListedApp = Pick<Config["apps"][number], "id" | "weight" | "perDay">;
+export type ListedApp = Pick<Config["apps"][number], "id" | "weight" | "perDay"> & { priority?: Priority };
 
 /** The settings of apps. */
 export interface AppsConfig {
@@ -77,6 +77,8 @@ export class Apps {
 
   readonly weightOf = (app: string): number =>
     this.#listed.get(app)?.weight ?? this.#config.unlistedApps.weight;
+
+  readonly priorityOf = (app: string): Priority => this.#listed.get(app)?.priority ?? "interactive";
 
   /** The part of a long window that all unlisted ids together may use, if apps are listed. */
   readonly unlistedShare = (): number => this.#config.unlistedApps.share;

@@ -54,11 +54,9 @@ export class Budgets {
   /** Predicts the wait of an app's request, and the problem if it would be refused. Spends nothing. */
   // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
   readonly expect = (app: string, resource: Resource) => {
-    const { budget, apps } = this.#options.current();
-    const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
-    const expectation = this[originOf(resource)].calls.admission.expect({ app, priority }, resource);
-    const isRefused = expectation.mayWait === false || expectation.forMs > budget.maxWaitMs;
-    return { ...expectation, refusal: isRefused ? refusalOf(expectation, app, 0) : undefined };
+    const { maxWaitMs } = this.#options.current().budget;
+    const expected = this[originOf(resource)].calls.admission.expect(app, resource, maxWaitMs);
+    return { ...expected, refusal: expected.mayWait === false ? refusalOf(expected, app, 0) : undefined };
   };
 
   /** The next call is a probe of every open circuit. @returns the labels of the circuits that were open */

@@ -99,7 +99,7 @@ export class Budget {
     const { origin, clock } = this.#options;
     const { mode, hasSlot, windows } = this.limiter.state();
     const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = this.calls.admission.expect({ app: OTHER_APP, priority: "interactive" }, resource);
+    const { forMs, why } = this.calls.admission.expect(OTHER_APP, resource);
     return {
       mode,
       hasSlot,
