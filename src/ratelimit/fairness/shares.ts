@@ -9,7 +9,7 @@ interface Facts {
   readonly state: LimiterState;
   /** How many calls each app has asked for in the last minute, refused ones included; the older ones count less. */
   readonly asked: ReadonlyMap<string, number>;
-  readonly apps: Pick<Apps, "weightOf" | "isListed" | "listed" | "perDayOf" | "unlistedShare">;
+  readonly apps: Pick<Apps, "weightOf" | "isListed" | "listed" | "perDayOf" | "unlistedShare" | "priorityOf">;
   /** Part of each window that only interactive calls may use. */
   readonly reserve: number;
   /** Monotonic milliseconds. */
@@ -267,7 +267,7 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
     const { name, windowMs, remaining, freeAt } = shared.window;
     const share = shared.of(app);
     const used = shared.usedBy(app);
-    const left = remaining - shared.leave({ app, priority: "interactive", isDue: false }, now);
+    const left = remaining - shared.leave({ app, priority: apps.priorityOf(app), isDue: false }, now);
     // In a long window, an app may use more than its share.
     const most = used + Math.min(left, remaining - shared.leftToOthersOf(app));
     const limit = shared.isLong ? Math.max(share, most) : share;
