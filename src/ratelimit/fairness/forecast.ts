@@ -77,13 +77,13 @@ export function isHeldBack(situation: Situation, call: PlannedCall, queued: read
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queued: readonly Queued[]) {
   const urgent = queued.filter(({ priority }) => urgencyOf(priority) < urgencyOf(call.priority));
-  const equal = Map.groupBy(
-    queued.filter(({ priority }) => priority === call.priority),
-    ({ app }) => app,
-  );
+  const equallyUrgent = queued.filter(({ priority }) => priority === call.priority);
+  const appOf = ({ app }: Queued): string => app;
+  const [urgentOf, equal] = [Map.groupBy(urgent, appOf), Map.groupBy(equallyUrgent, appOf)];
   const others = [...new Set([...asked.keys(), ...equal.keys()])].filter((app) => app !== call.app);
   const rivals = others.map((app) => ({
     isListed: apps.isListed(app),
+    urgent: urgentOf.get(app),
     queued: equal.get(app),
     asked: asked.get(app) ?? 0,
     share: turns.of(app),
@@ -103,9 +103,9 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     /** The likely calls of other apps, each until it has used this part of its share. */
     const before = (part: number, others: typeof rivals): number => {
       let sum = 0;
-      for (const { queued, asked, share, used } of others) {
-        // Other apps go on asking.
-        const likely = Math.max(dueOf(queued), asked * minutes);
+      for (const { urgent, queued, asked, share, used } of others) {
+        // Other apps go on asking. Their urgent calls count anyway.
+        const likely = Math.max(dueOf(queued), asked * minutes - dueOf(urgent));
         sum += within(likely, Math.floor(part * share - used + ROUNDING) + 1);
       }
       return sum;
