@@ -47,6 +47,7 @@ describe("the limiter of a process without Redis", () => {
     await permit(limiter);
     await permit(limiter);
     limiter.release(await permit(limiter));
+    expect(limiter.state().windows[0]).toMatchObject({ spent: 2 });
     await clock.advance(10);
     const next = create("two");
     await permit(next);
