@@ -15,6 +15,7 @@ import { command } from "../support/command.ts";
 import { fileWith } from "../support/files.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { serve } from "../support/serve.ts";
+import { createLeapingClock } from "../support/stepping-clock.ts";
 import { startTlsFront } from "../support/tls-front.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 
@@ -148,12 +149,18 @@ describe("an HTTP proxy", () => {
     expect(proxy.asked).toHaveLength(1);
   });
 
-  it("that does not answer leaves no request, streamed or not, without an answer, and holds no permit", async () => {
-    const env = { ...gatewayEnv(`https://${UPSTREAM_HOST}`), HTTPS_PROXY: "http://127.0.0.1:9" };
-    const gateway = await startGateway({ env });
-    for (const headers of [{}, { "cache-control": "no-store" }])
-      expect(problemCode(await gateway.get("/areas?q=a", { headers }))).toBe("upstream-unreachable");
-    expect(await gateway.metric("gateway_calls_in_flight")).toBe(0);
+  it("that is down or silent leaves no request, streamed or not, without an answer, and holds no permit", async () => {
+    const silent = await serve(net.createServer());
+    for (const [port, problem] of [
+      [9, "upstream-unreachable"],
+      [silent, "upstream-timeout"],
+    ] as const) {
+      const env = { ...gatewayEnv(`https://${UPSTREAM_HOST}`), HTTPS_PROXY: `http://127.0.0.1:${port}` };
+      const gateway = await startGateway({ env, settings: "upstream: { connectTimeout: 300ms }" });
+      for (const headers of [{}, { "cache-control": "no-store" }])
+        expect(problemCode(await gateway.get("/areas?q=a", { headers }))).toBe(problem);
+      expect(await gateway.metric("gateway_calls_in_flight")).toBe(0);
+    }
   });
 });
 
@@ -161,7 +168,8 @@ it("an app with a token is counted only with its token; its token and that of th
   const tokenFile = fileWith("the-token-of-web\n");
   const apps = [{ id: "web", tokenFile }, { id: "open" }];
   const settings = JSON.stringify({ apps, admin: { tokenFile }, log: { access: "on" } });
-  const gateway = await startGateway({ settings });
+  const clock = createLeapingClock();
+  const gateway = await startGateway({ settings, clock });
   let requests = 0;
   const countsAs = async (appId: string, token?: string): Promise<string> => {
     const id = `request-${++requests}`;
@@ -174,8 +182,11 @@ it("an app with a token is counted only with its token; its token and that of th
   expect(await countsAs("web", "a-guess")).toBe("other");
   expect(await countsAs("web")).toBe("other");
   expect(await countsAs("open", "whatever")).toBe("open");
-  await gateway.logged("Requests name an app without its token.");
-  expect(await gateway.metric('gateway_app_tokens_refused_total{app="web"}')).toBe(2);
+  clock.leap(60_000);
+  expect(await countsAs("web")).toBe("other");
+  for (const times of [1, 2])
+    await gateway.logged("Requests name an app without its token.", `"times":${times}`);
+  expect(await gateway.metric('gateway_app_tokens_refused_total{app="web"}')).toBe(3);
 
   writeFileSync(tokenFile, "another-token-of-web\n");
   await gateway.logged("The new content is in use.");
