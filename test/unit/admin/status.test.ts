@@ -155,6 +155,12 @@ describe("the counters", () => {
     at = NOON + 20 * MINUTE;
     for (const later of [at, at + 5_000]) add((at = later), "requests", "cached");
     expect(counted()[0]?.slice(-2)).toEqual([6, 1]);
+    // The oldest five minutes are dropped as a whole.
+    const inLastHour = [59, 60].map((minute) => {
+      at = NOON + minute * MINUTE;
+      return read().counts["requests"]?.["cached"];
+    });
+    expect(inLastHour).toEqual([1_502, 1_202]);
     at = NOON - MINUTE;
     expect(counted()).toEqual([[], [], []]);
   });
