@@ -223,6 +223,8 @@ it("from the change to observe on, no call waits for a permit", async () => {
   expect([limiters.sends.length, observed?.hasStarted()]).toEqual([2, true]);
   // Only the caller before the change was told to come back, so only one permit is kept.
   expect(second?.calls.admission.promises.queued()).toHaveLength(1);
+  await clock.advance(25 * 60 * MINUTE);
+  expect(second?.calls.admission.promises.queued()).toEqual([]);
 });
 
 it.each([
