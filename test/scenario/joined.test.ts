@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { cacheStatus, type Reply } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { startGateway, startShared, type TestGateway } from "../support/gateway.ts";
-import { redisForTest } from "../support/redis.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
 
 /** The upstream may be slow: only the wait in the queue passes. */
 const SETTINGS = `upstream:
@@ -113,35 +112,6 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     const retries = 'gateway_budget_spent_total{app="quiet",cause="retry"}';
     expect([await spentBy(gateway, "quiet"), await gateway.metric(retries)]).toEqual([2, 1]);
     expect(await spentBy(gateway, "hog")).toBe(18);
-  });
-});
-
-it("with a shared budget, the app whose turn is first pays, and the ledger shows that", async () => {
-  const gateway = await startShared({
-    redis: await redisForTest(),
-    settings: SETTINGS,
-    env: { BUDGET: "22/1h", BUDGET_MAX_WAIT: "3h" },
-  });
-  const get = (app: string, path: string): Promise<Reply> =>
-    gateway.get(path, { headers: { "x-app-id": app } });
-  const budget = (): Promise<unknown> => gateway.shows("/budget");
-  const spent = await haveHadTurns({ gateway });
-  const asked = get("hog", "/areas?q=a");
-  await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });
-  const reply = await get("quiet", "/areas?q=a");
-  expect([reply.status, (await asked).status]).toEqual([200, 200]);
-  expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([spent, 2]);
-  await expect
-    .poll(() => ledgerOf(gateway))
-    .toMatchObject({
-      rows: [
-        { app: "hog", sends: spent, "2xx": spent },
-        { app: "quiet", sends: 2, "2xx": 2 },
-        { app: "third", sends: 1, "2xx": 1 },
-      ],
-    });
-  await expect.poll(budget).toMatchObject({
-    api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: spent, quiet: 2, third: 1 } }] },
   });
 });
 

@@ -136,6 +136,7 @@ describe("two gateways on one Redis", () => {
     };
     await expect.poll(() => usage(first)).toMatchObject(expected);
     expect(await usage(second)).toMatchObject(expected);
+    await expect.poll(async () => (await second.budget()).windows[0]?.byApp).toEqual({ web: 3, batch: 1 });
 
     const third = await startShared({
       redis: redis(),
