@@ -44,6 +44,7 @@ describe("a private key in a file", () => {
     gateway.sandbox.setCaller({ privateKey: NEW_KEY });
     expect((await gateway.get("/areas?q=new")).status).toBe(200);
     expect(gateway.sandbox.requests()).toHaveLength(2);
+    expect(gateway.log.join("")).not.toContain("The API takes");
     // If a caller sends one of the keys by mistake, the gateway does not send it upstream.
     expect((await gateway.get(`/areas?key=${NEW_KEY}&token=${CALLER.privateKey}`)).status).toBe(200);
     for (const key of [NEW_KEY, CALLER.privateKey])
