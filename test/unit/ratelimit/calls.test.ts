@@ -5,6 +5,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
+import { Problem } from "../../../src/errors.ts";
 import type { Limiter, News } from "../../../src/ratelimit/limiter.ts";
 import { ANSWERED, createScene, fakeTime, listedWith, MINUTE, SECOND } from "../../support/calls-scene.ts";
 import { mostWithin } from "../../support/arrivals.ts";
@@ -244,6 +245,12 @@ it.each([
   const next = call("app", { query: "next" }, waiting);
   await clock.advance(withinMs);
   expect([limiters.sends.length, next.hasStarted()]).toEqual([2, true]);
+});
+
+it("after the stop, a call is refused at once with the reason", async () => {
+  const { calls, ask } = createScene();
+  await calls.stop(new Problem("shutting-down"));
+  expect(await ask()).toMatchObject({ code: "shutting-down" });
 });
 
 it("looks twice a second at calls that wait, also if many calls may be in flight", async () => {
