@@ -118,7 +118,9 @@ describe("a flight", () => {
   });
 
   it("is not followed any longer by a replica without waiters", async () => {
-    const [one, other] = await replicas();
+    // No time passes there, so no lease ends.
+    const clock = createFakeClock(Date.now());
+    const [one, other] = [await replica(), await replicaOf(redis().settings, { clock, ...NEVER })];
     await leader(one);
     const waiters = new AbortController();
     const claims = [await other.claims.claim(KEY, waiters.signal)];
