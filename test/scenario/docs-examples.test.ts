@@ -98,6 +98,8 @@ it("commands of npm exist, those of the command line with their options", async 
     expect([line, code]).toEqual([line, 0]);
     for (const option of options.filter((word) => word.startsWith("--"))) expect(output).toContain(option);
   }
+  const [, ...defaults] = /caller id `([^`]+)`, key `([^`]+)`, service/.exec(texts) ?? ["", "missing"];
+  for (const value of defaults) expect((await command(["sandbox", "--help"])).output).toContain(`"${value}"`);
 });
 
 it("settings are valid", () => {
