@@ -51,8 +51,6 @@ async function queued(gateway: TestGateway, calls: number): Promise<void> {
 const spentBy = ({ metric }: TestGateway, app: string): Promise<number> =>
   metric(`gateway_budget_spent_total{app="${app}",cause="miss"}`);
 
-const ledgerOf = ({ shows }: TestGateway): Promise<unknown> => shows("/usage?from=-1h&by=app");
-
 describe("a quiet app that asks for an answer that a greedy app waits for", () => {
   it("is answered at once and pays for the call, and the greedy app gets the same answer", async () => {
     const { gateway, clock, get } = await startWithHog();
@@ -74,7 +72,7 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([20, 2]);
     expect(gateway.sandbox.requests()).toHaveLength(23);
     await clock.advance(1);
-    expect(await ledgerOf(gateway)).toMatchObject({
+    expect(await gateway.shows("/usage?from=-1h&by=app")).toMatchObject({
       rows: [
         { app: "hog", sends: 20 },
         { app: "quiet", sends: 2 },
