@@ -12,9 +12,7 @@ export type Kind = Resource | "records";
 /** The settings under `cache` in config/default.yaml, and its constants; times in milliseconds. */
 export type CacheRules = Omit<Config["cache"], "maxBytes" | "maxDiskBytes">;
 
-export function kindOf(query: Query): Kind {
-  return query.kind === "record" ? "records" : query.resource;
-}
+export const kindOf = (query: Query): Kind => (query.kind === "record" ? "records" : query.resource);
 
 /** The lifetime of an answer from the settings, in milliseconds. */
 export function ttlMs(rules: CacheRules, query: Query, status: Entry["status"]): number {
@@ -22,9 +20,7 @@ export function ttlMs(rules: CacheRules, query: Query, status: Entry["status"]):
 }
 
 /** The age of an answer, in milliseconds (RFC 9111, section 4.2.3). */
-export function ageMs({ bornAt }: Entry, now: number): number {
-  return Math.max(0, now - bornAt);
-}
+export const ageMs = ({ bornAt }: Entry, now: number): number => Math.max(0, now - bornAt);
 
 /**
  * Whether an entry may be served at all. The current limit of the age counts, because an entry may be from before a restart

@@ -172,9 +172,7 @@ function isPurged(tiers: Tiers, key: string, entry: Entry): boolean {
   return tiers.judge(key, entry, "memory")?.isPurged !== false;
 }
 
-function isBackground(cause: Cause): boolean {
-  return cause === "refresh" || cause === "warm";
-}
+const isBackground = (cause: Cause): boolean => cause === "refresh" || cause === "warm";
 
 /** Marks the refusal of background work, because it does not apply to waiting callers. */
 function asBackground(error: unknown): unknown {

@@ -14,9 +14,7 @@ const RECORDED = RULES.flatMap(({ record }) => record ?? []);
 const RATE_INTERVAL = "10s";
 
 /** Names of metrics in an expression or a variable's definition. */
-function namesIn(text: string): string[] {
-  return text.match(/\b(?:(?:gateway|process)_\w+|\w+:[\w:]+)/g) ?? [];
-}
+const namesIn = (text: string): string[] => text.match(/\b(?:(?:gateway|process)_\w+|\w+:[\w:]+)/g) ?? [];
 
 describe("the dashboard", () => {
   it("and the rules ask only for metrics that there are", () => {

@@ -24,9 +24,7 @@ const redis = redisForFile();
 const replica = (options?: Parameters<typeof replicaOf>[1]): Promise<WatchedBackend> =>
   replicaOf(redis().settings, options);
 
-function sealed(envelope: object): string {
-  return SEAL.seal("a message", JSON.stringify(envelope));
-}
+const sealed = (envelope: object): string => SEAL.seal("a message", JSON.stringify(envelope));
 
 function purgesIn(events: readonly StoreEvent[]): Purge[] {
   return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));

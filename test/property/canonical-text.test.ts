@@ -69,9 +69,7 @@ function queryOf(asked: string, given: Understanding = options): AnyQuery {
 }
 
 /** Where to ask for what a canonical text says. */
-function targetOf(text: string): string {
-  return `/${text.replace(/^images\/([^?]+)/, "cache/primary_$1.jpg")}`;
-}
+const targetOf = (text: string): string => `/${text.replace(/^images\/([^?]+)/, "cache/primary_$1.jpg")}`;
 
 it("canonical text and the upstream request parse back to the same query; it is its own canonical text", () => {
   const recordPaths = fc.constantFrom(RECORD_PATH, "/v1/{serviceId}/of/{resource}");

@@ -11,9 +11,7 @@ import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
 const TOKEN = "t0ken-that.nobody_may~ever.see+==";
 
 /** A guess of the same form. */
-function wrong(secret: string): string {
-  return secret.replace("nobody", "somebo");
-}
+const wrong = (secret: string): string => secret.replace("nobody", "somebo");
 
 function start(settings = ""): Promise<TestGateway> {
   const all = `upstream: { passThrough: ["/areas/*"] }\nlog: { level: trace }\n${settings}`;

@@ -16,9 +16,7 @@ const CHECKS =
 const LONGEST_MS = 600_000;
 
 /** A gateway with a large budget: refusals would hide other answers. */
-function start(): Promise<TestGateway> {
-  return startGateway({ env: { BUDGET: "1000000/1m" } });
-}
+const start = (): Promise<TestGateway> => startGateway({ env: { BUDGET: "1000000/1m" } });
 
 /** @returns the exit code and the report of a run that generates requests for every operation of a document */
 async function tried(document: string, ...options: string[]): Promise<[unknown, string]> {

@@ -273,9 +273,7 @@ function send(stage: Stage, line: string, signal?: AbortSignal): Promise<Reply> 
   return stage.gateway.get(path, { ...request, ...(signal && { signal }) });
 }
 
-function nameIn(line: string): string | undefined {
-  return / as=(\w+)/.exec(line.split(" -> ")[0] ?? "")?.[1];
-}
+const nameIn = (line: string): string | undefined => / as=(\w+)/.exec(line.split(" -> ")[0] ?? "")?.[1];
 
 function check(stage: Stage, line: string, reply: Reply): void {
   expect([line, told(stage, line, reply)]).toEqual([line, wanted(stage, line)]);

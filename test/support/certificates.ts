@@ -88,9 +88,7 @@ function distinguishedName(name: string): Buffer {
   return sequence(tagged(0x31, sequence(objectId(COMMON_NAME), text(name))));
 }
 
-function extension(id: string, value: Buffer): Buffer {
-  return sequence(objectId(id), tagged(0x04, value));
-}
+const extension = (id: string, value: Buffer): Buffer => sequence(objectId(id), tagged(0x04, value));
 
 function generalName(host: string): Buffer {
   const numbers = host.split(".").map(Number);

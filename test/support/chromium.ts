@@ -8,9 +8,7 @@ import { expect } from "vitest";
 /** `test/run.ts` finds or installs it. */
 const CHROMIUM = "chromium";
 
-export function startChromium(): Promise<Browser> {
-  return chromium.launch({ executablePath: pathOf(CHROMIUM) });
-}
+export const startChromium = (): Promise<Browser> => chromium.launch({ executablePath: pathOf(CHROMIUM) });
 
 function pathOf(command: string): string {
   const folder = (process.env["PATH"] ?? "").split(":").find((path) => existsSync(`${path}/${command}`));

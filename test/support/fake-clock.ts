@@ -97,20 +97,15 @@ export type Counter = ReturnType<typeof createCounter>;
 /** Counts by key. A test can wait until a key has a count. */
 export function createCounter() {
   const counts = new Map<number, number>();
-  const awaited = new Set<{ key: number; times: number; resolve: () => void }>();
+  let changed = Promise.withResolvers<void>();
   return {
     add: (key: number): void => {
-      const count = (counts.get(key) ?? 0) + 1;
-      counts.set(key, count);
-      for (const waiter of awaited) {
-        if (waiter.key === key && count >= waiter.times) waiter.resolve();
-      }
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+      changed.resolve();
+      changed = Promise.withResolvers();
     },
-    reached: (key: number, times: number): Promise<void> => {
-      return new Promise((resolve) => {
-        if ((counts.get(key) ?? 0) >= times) resolve();
-        else awaited.add({ key, times, resolve });
-      });
+    reached: async (key: number, times: number): Promise<void> => {
+      while ((counts.get(key) ?? 0) < times) await changed.promise;
     },
   };
 }

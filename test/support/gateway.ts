@@ -212,24 +212,21 @@ function countArrivals(): Counter {
 function createLogKeeper() {
   /** Every line logged so far. */
   const log: string[] = [];
-  const awaited = new Set<(line: string) => void>();
+  let changed = Promise.withResolvers<void>();
   return {
     log,
     write: (line: string): void => {
       log.push(line);
-      for (const tell of awaited) tell(line);
+      changed.resolve();
+      changed = Promise.withResolvers();
     },
     /** Resolves with a line, written or still to come, that has these texts in it. */
-    logged: (...texts: string[]): Promise<Anything> => {
-      const { promise, resolve } = Promise.withResolvers<Anything>();
-      const look = (line: string): void => {
-        if (!texts.every((text) => line.includes(text))) return;
-        awaited.delete(look);
-        resolve(JSON.parse(line));
-      };
-      awaited.add(look);
-      log.forEach(look);
-      return promise;
+    logged: async (...texts: string[]): Promise<Anything> => {
+      for (let at = 0; ; at++) {
+        while (at >= log.length) await changed.promise;
+        const line = log[at] ?? "";
+        if (texts.every((text) => line.includes(text))) return JSON.parse(line);
+      }
     },
   };
 }

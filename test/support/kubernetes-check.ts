@@ -56,9 +56,7 @@ function describe({ kind, metadata }: Manifest, { instancePath, message, params 
   return `${kind} ${metadata.name}: ${instancePath}: ${message} ${JSON.stringify(params)}`;
 }
 
-export function isCustom(manifest: Manifest): boolean {
-  return manifest.apiVersion in MODELS;
-}
+export const isCustom = (manifest: Manifest): boolean => manifest.apiVersion in MODELS;
 
 /**
  * Custom resources, against their types. The compiler sees every unknown field and wrong type; the package's validators
@@ -104,6 +102,4 @@ async function formFaults(manifests: readonly Manifest[]): Promise<string[]> {
   return faults;
 }
 
-function moduleOf({ apiVersion, kind }: Manifest): string {
-  return `${MODELS[apiVersion]}/${apiVersion}/${kind}`;
-}
+const moduleOf = ({ apiVersion, kind }: Manifest): string => `${MODELS[apiVersion]}/${apiVersion}/${kind}`;

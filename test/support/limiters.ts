@@ -2,7 +2,7 @@
  * Limiters on a fake clock, shared by as many replicas as a test wants, and a record of the calls that they let go. Without
  * Redis, all replicas have one limiter, and a call counts from its permit.
  */
-import type { Clock } from "../../src/process/clock.ts";
+import { type Clock, pause } from "../../src/process/clock.ts";
 import type { Limiter, LimiterConfig, Permit, PermitRequest } from "../../src/ratelimit/limiter.ts";
 import { SingleProcessLimiter } from "../../src/ratelimit/limits/single-process-limiter.ts";
 import { RedisPurse } from "../../src/ratelimit/limits/redis-script.ts";
@@ -36,9 +36,7 @@ export function createFakeLimiters({ windows, perDay, clock }: LimitersOptions) 
     process: "p1",
   });
   const listeners: (() => void)[] = [];
-  limiter.onChange(() => {
-    for (const listener of listeners) listener();
-  });
+  limiter.onChange(() => listeners.forEach((listener) => listener()));
   const { recorded, ...record } = createRecord(clock);
   const shared: Limiter = {
     ...limiter,
@@ -64,9 +62,9 @@ export function createPurseLimiters(
   function join(): Limiter {
     const timeout = createCommandTimeout(null);
     const sent = async <T>(command: () => Promise<T>): Promise<T> => {
-      await passed(clock, TO_REDIS_MS);
+      await pause(clock, TO_REDIS_MS);
       const reply = await command();
-      await passed(clock, TO_REDIS_MS);
+      await pause(clock, TO_REDIS_MS);
       timeout.replied(2 * TO_REDIS_MS);
       return reply;
     };
@@ -97,10 +95,6 @@ export function createPurseLimiters(
   return { ...record, join };
 }
 
-/** Resolves after this time. */
-const passed = (clock: Clock, ms: number): Promise<void> =>
-  new Promise((resolve) => void clock.after(ms, resolve));
-
 const configOf = (
   windows: LimitersOptions["windows"],
   arrivalMs: number,
@@ -120,8 +114,8 @@ function createRecord(clock: Clock) {
       ...limiter,
       async acquire(request) {
         const acquired = await limiter.acquire(request);
-        if (acquired.kind === "permit")
-          sends.push({ id: acquired.permit.id, at: clock.monotonic(), request });
+        const at = clock.monotonic();
+        if (acquired.kind === "permit") sends.push({ id: acquired.permit.id, at, request });
         return acquired;
       },
       complete(permit: Permit, end) {

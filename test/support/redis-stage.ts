@@ -10,10 +10,7 @@ import { beforeAll } from "vitest";
 import { promisesSettled } from "./fake-clock.ts";
 import { startRedis } from "./redis.ts";
 
-export const LUA = readFileSync(
-  new URL("../../src/ratelimit/limits/shared-purse.lua", import.meta.url),
-  "utf8",
-);
+export const LUA = readFileSync("src/ratelimit/limits/shared-purse.lua", "utf8");
 
 export type RedisStage = Awaited<ReturnType<typeof startStage>>;
 

@@ -165,6 +165,4 @@ function epochOf(id: string): number {
   return Number(ms) * 1_000 + Number(nth);
 }
 
-function idOf(epoch: number): string {
-  return `${Math.floor(epoch / 1_000)}-${epoch % 1_000}`;
-}
+const idOf = (epoch: number): string => `${Math.floor(epoch / 1_000)}-${epoch % 1_000}`;

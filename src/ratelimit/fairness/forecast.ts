@@ -122,6 +122,4 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
   };
 }
 
-function within(most: number, calls: number): number {
-  return Math.max(0, Math.min(most, calls));
-}
+const within = (most: number, calls: number): number => Math.max(0, Math.min(most, calls));

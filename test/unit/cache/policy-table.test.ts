@@ -63,9 +63,10 @@ function changeRequest(of: Case, changes: Partial<Asked["request"]>): void {
   of.asked = { ...of.asked, request: { ...of.asked.request, ...changes } };
 }
 
-function trying(failed: Problem | undefined): (of: Case) => void {
-  return (of) => (of.failed = failed);
-}
+const trying =
+  (failed: Problem | undefined): ((of: Case) => void) =>
+  (of) =>
+    (of.failed = failed);
 
 /** The words of the first three columns. Ages in seconds; an answer expires when it is 100 s old. */
 const WORDS: Record<string, (of: Case) => void> = {

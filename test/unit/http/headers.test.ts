@@ -44,9 +44,7 @@ const READERS: Readonly<Record<string, Read>> = {
   "A date, read at 2095-01-01T00:00:00Z": (text) => instantOf(text, "2095-01-01T00:00:00Z"),
 };
 
-function readerOf(title: string): Read {
-  return READERS[title] ?? expect.unreachable(`no reader for ${title}`);
-}
+const readerOf = (title: string): Read => READERS[title] ?? expect.unreachable(`no reader for ${title}`);
 
 function headersIn(text = ""): Record<string, string> {
   const pairs = text.split(" & ").map((header) => /^([a-z-]+): (.*)$/.exec(header) ?? []);

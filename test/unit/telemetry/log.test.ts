@@ -13,9 +13,7 @@ function written(use: (log: Logger) => void, secrets: readonly string[] = [KEY],
   return lines;
 }
 
-function parsed(lines: readonly string[]): unknown[] {
-  return lines.map((line) => JSON.parse(line) as unknown);
-}
+const parsed = (lines: readonly string[]): unknown[] => lines.map((line) => JSON.parse(line) as unknown);
 
 describe("a secret", () => {
   it.each<[string, (log: Logger) => void]>([

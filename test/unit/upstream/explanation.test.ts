@@ -5,9 +5,7 @@ import { explanationIn } from "../../../src/upstream/explanation.ts";
 const HASH = "0123456789abcdef0123456789ABCDEF01234567";
 const CONFIDENTIAL = ["api.upstream.example", "acme ab", "K3y-of-old", "bcdefghijklmnop7", HASH];
 
-function shown(body: string): string | undefined {
-  return explanationIn(Buffer.from(body), CONFIDENTIAL);
-}
+const shown = (body: string): string | undefined => explanationIn(Buffer.from(body), CONFIDENTIAL);
 
 describe("an explanation of the upstream", () => {
   it.each([

@@ -6,9 +6,7 @@ import { cacheKey } from "../../../../src/query/key.ts";
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 const ENTRY = { purgeEpoch: 10, tags: ["area:76", "record:4711"] };
 
-function purge(epoch: number, scope: PurgeScope, hard = false): Purge {
-  return { epoch, scope, hard };
-}
+const purge = (epoch: number, scope: PurgeScope, hard = false): Purge => ({ epoch, scope, hard });
 
 describe("a purge", () => {
   it("that is soft takes nothing from a hard one before it", () => {

@@ -13,9 +13,7 @@ import { createFakeClock } from "../../../support/fake-clock.ts";
 const clock = createFakeClock(1_000_000);
 const KEY = cacheKey("json", "sold/4711");
 
-function entryStoredAt(now: number, text = `stored at ${now}`): Entry {
-  return entryWith(text, now);
-}
+const entryStoredAt = (now: number, text = `stored at ${now}`): Entry => entryWith(text, now);
 
 /** @param room most bytes in each tier */
 function setup(room: { readonly memory?: number; readonly behind?: number } = {}) {
