@@ -9,7 +9,6 @@ import type { Context } from "../context.ts";
 import type { Entry } from "./entry.ts";
 import type { RefreshEnd } from "../telemetry/events.ts";
 import type { Question } from "../query/request.ts";
-import { originOf } from "../interface/resources.ts";
 import type { Failures } from "./recent-failures.ts";
 import type { Load } from "./load.ts";
 
@@ -25,7 +24,10 @@ const PRIORITIES = { refresh: "refresh", warm: "prefetch" } as const;
 
 /** The longest time that a refresh is queued. Meanwhile it occupies the flight that a caller may need. */
 const QUEUE_DEADLINE_MS = 2_000;
-/** After a refresh for an app was refused, no other one is tried for this app during this time. */
+/**
+ * After a refresh for an app was refused, no other one of the same resource is tried for this app during this time. The circuit of
+ * a resource stops no other one.
+ */
 const HOLD_OFF_MS = 1_000;
 /** Callers can invent the ids of apps. */
 const MOST_HELD_OFF = 1_000;
@@ -33,7 +35,7 @@ const MOST_HELD_OFF = 1_000;
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createRefresh({ load, failures, clock, observer }: RefreshOptions) {
   const inFlight = new Set<string>();
-  /** By cause, origin and app: when a refresh is tried again after one got no permit. Monotonic. */
+  /** By cause, resource and app: when a refresh is tried again after one got no permit. Monotonic. */
   const heldOffUntil = new LRUCache<string, number>({ max: MOST_HELD_OFF });
   // No caller can hang up.
   const gone = new AbortController().signal;
@@ -46,7 +48,7 @@ export function createRefresh({ load, failures, clock, observer }: RefreshOption
   ): Promise<RefreshEnd> {
     const { key, query, request } = question;
     const { app } = request;
-    const group = `${cause} ${originOf(query.resource)} ${app}`;
+    const group = `${cause} ${query.resource} ${app}`;
     const now = clock.monotonic();
     if (inFlight.has(key)) return "skipped";
     // It failed a moment ago, here or in another replica. No caller waits, so it can wait for its next try.
