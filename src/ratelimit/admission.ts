@@ -30,9 +30,9 @@ const SLOW = 2;
 /**
  * Other calls may come and go before a call that waits. So waits are expected to be longer than forecast by a factor: it grows
  * with each call that is refused late, and shrinks with each one that gets its permit. The two steps make one or two of a
- * hundred calls late.
+ * hundred calls late. It also shrinks with time, because with a large factor perhaps no call waits.
  */
-const FACTOR = { least: 1.2, most: 3, afterLate: 0.3, afterPermit: 0.001 };
+const FACTOR = { least: 1.2, most: 3, afterLate: 0.3, afterPermit: 0.001, forgottenMs: 600_000 };
 
 export class Admission {
   readonly promises: Promises;
@@ -40,7 +40,7 @@ export class Admission {
   readonly #now: () => number;
   #awaySince = Number.POSITIVE_INFINITY;
   #latencyMs = 0;
-  #factor = FACTOR.least;
+  #factor = { last: FACTOR.least, at: 0 };
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -55,8 +55,13 @@ export class Admission {
 
   /** Learns how a call stopped waiting. */
   waited(isLate: boolean): void {
-    const next = this.#factor + (isLate ? FACTOR.afterLate : -FACTOR.afterPermit);
-    this.#factor = Math.min(FACTOR.most, Math.max(FACTOR.least, next));
+    const next = this.#factorNow() + (isLate ? FACTOR.afterLate : -FACTOR.afterPermit);
+    this.#factor = { last: Math.min(FACTOR.most, Math.max(FACTOR.least, next)), at: this.#now() };
+  }
+
+  #factorNow(): number {
+    const { last, at } = this.#factor;
+    return FACTOR.least + (last - FACTOR.least) * Math.exp((at - this.#now()) / FACTOR.forgottenMs);
   }
 
   isRedisAway(): boolean {
@@ -96,7 +101,7 @@ export class Admission {
     const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
     const { forMs, mayWait } = expected;
     // A caller that was told to come back is let in if that is possible at all.
-    const factor = takenAt === undefined ? this.#factor : 1;
+    const factor = takenAt === undefined ? this.#factorNow() : 1;
     const isLate = this.#isTooLate(forMs, request.waiting.priority(), this.leftMs(request), factor);
     const at = takenAt ?? this.#now() + forMs;
     if (mayWait !== false && !isLate) return at;
@@ -109,7 +114,7 @@ export class Admission {
    * Whether an answer is likely to come too late.
    * @param forMs how long the call waits @param leftMs until the deadline
    */
-  #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = this.#factor): boolean {
+  #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = this.#factorNow()): boolean {
     return forMs > 0 && forMs * factor + SLOW * this.#answerMs(priority) > leftMs;
   }
 

@@ -154,6 +154,22 @@ it("a caller that waited in vain for the end of other calls comes back when thos
   expect(await calls[2]?.result).toMatchObject({ details: { retryAfterSeconds: 30 } });
 });
 
+it("forgets in time that calls got their permits later than forecast, although none waits meanwhile", async () => {
+  const { call, clock } = createScene({ concurrency: 1, windows: LIMITS.slice(0, 1) });
+  const callFor = (ms: number, query: string) =>
+    call("app", { query }, waitingOf({ deadlineAt: clock.now() + ms }));
+  const slow = callFor(SECOND, "slow");
+  for (const query of ["a", "b", "c", "d"]) callFor(3 * SECOND, query);
+  await clock.advance(4 * SECOND);
+  slow.answer();
+  await clock.advance(60 * MINUTE);
+  for (const query of ["e", "f", "g", "h", "i"]) callFor(SECOND, query).answer();
+  await clock.advance(5 * SECOND);
+  const next = callFor(10 * SECOND, "next");
+  await clock.advance(6 * SECOND);
+  expect(next.hasStarted()).toBe(true);
+});
+
 it("apps that wait for the end of other calls take turns by weight", async () => {
   const listed = listedWith({ a: 4, b: 2, c: 1 });
   const scene = createScene({ listed, concurrency: 1 });
