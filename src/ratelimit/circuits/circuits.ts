@@ -43,6 +43,8 @@ const PROBE_MS = 30_000;
 const PROBE_ANSWERED_MS = 1_000;
 /** A circuit whose probe has failed lets the other open circuits go first, if their resources are asked for. */
 const OTHERS_FIRST = 1.05;
+/** Nobody has asked for the resource of a circuit that has been due for so long. */
+const DUE_MS = 400;
 /** The other replicas let the one that opened a circuit send the probe. */
 const OTHERS_LATER_MS = 500;
 /** Retries are at most this part of all calls, apart from those with new credentials. */
@@ -172,7 +174,9 @@ export class Circuits {
     const now = this.#now();
     for (const [scope, circuit] of this.#atIntervals()) {
       if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
-      const next = now + probeIntervalMs(circuit, now, this.#options.config().windows);
+      // Half of the time is left to calls that are rare. Otherwise hardly any of them would be a probe.
+      const part = circuit.until < now - DUE_MS ? 0.5 : 1;
+      const next = now + part * probeIntervalMs(circuit, now, this.#options.config().windows);
       if (isBack) this.#halfOpen(scope);
       else this.#change(scope, { until: Math.max(circuit.until, next) });
     }

@@ -1,8 +1,9 @@
 /** Circuits through the dispatcher: the upstream fails, asks for a pause, or refuses the credentials. */
 import { describe, expect, it } from "vitest";
 
+import { Problem } from "../../../src/errors.ts";
 import type { SharedCircuits } from "../../../src/ratelimit/circuits/redis-circuits.ts";
-import type { LimiterState } from "../../../src/ratelimit/limiter.ts";
+import type { Limiter } from "../../../src/ratelimit/limiter.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/call-facts.ts";
 import { createFakeLimiters } from "../../support/limiters.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -138,6 +139,26 @@ describe("an outage", () => {
     60_000,
   );
 
+  it("of one resource refuses no caller of another one that comes back as told", async () => {
+    const { ask, clock } = createScene();
+    /** Five calls to listings a second fail. */
+    const pass = async (seconds: number): Promise<void> => {
+      for (let n = 0; n < 5 * seconds; n++) {
+        await ask({}, FAILED);
+        await clock.advance(SECOND / 5);
+      }
+    };
+    for (let second = 0; second < 30; second++) {
+      await ask({ resource: "sold" }, FAILED);
+      await pass(1);
+    }
+    await pass(24);
+    const refused = await ask({ resource: "sold" });
+    const { retryAfterSeconds = 0 } = refused instanceof Problem ? refused.details : {};
+    await pass(retryAfterSeconds);
+    expect([retryAfterSeconds > 0, await ask({ resource: "sold" })]).toEqual([true, ANSWERED]);
+  });
+
   it("allows a tenth of all calls to be retries", async () => {
     const scene = createScene();
     let retried = 0;
@@ -215,10 +236,7 @@ describe("while many calls wait for the end of others, few are planned again", (
     const limiters = createFakeLimiters({ windows: [{ limit: 1_000, windowMs: MINUTE }], clock });
     const limiter = limiters.join();
     let plans = 0;
-    const state = (): LimiterState => {
-      plans++;
-      return limiter.state();
-    };
+    const state: Limiter["state"] = () => (plans++, limiter.state());
     const scene = createScene({ clock, limiters: { ...limiters, join: () => ({ ...limiter, state }) } });
     const start = () => Array.from({ length: 100 }, (_, n) => scene.call("app", { query: `q${n}` }));
     return { scene, start, plans: () => plans };
