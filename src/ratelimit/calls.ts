@@ -225,6 +225,8 @@ export class Calls {
       this.#isStarting = false;
       if (this.#closedBecause !== undefined) return;
       this.#look();
+      // A job may wait for its start. The next one then starts later by one more spacing.
+      followClock(this.#bottleneck, 2 * this.#options.config().spacingMs);
       this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
       if (!this.#hasJob && !this.#isBlocked() && this.#waiting.size > 0) {
         this.#hasJob = true;
@@ -367,6 +369,16 @@ export class Calls {
       this.#inFlight.delete(permit);
     }
   }
+}
+
+/**
+ * Bottleneck spaces the starts by the time of day. If that was set back, it would start no job until the time is as late as before.
+ * @param mostMs the next start is never further away
+ */
+function followClock(bottleneck: Bottleneck, mostMs: number): void {
+  const store: { readonly _nextRequest: number } = Reflect.get(bottleneck, "_store");
+  const { _nextRequest: nextAt } = store;
+  Reflect.set(store, "_nextRequest", Math.min(nextAt, Date.now() + mostMs));
 }
 
 const nameOf = ({ app, priority }: AppCall): string => `${priority} ${app}`;

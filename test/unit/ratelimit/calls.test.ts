@@ -111,6 +111,16 @@ it("sends a call at once although answers usually take longer than its caller wa
   expect(calls.map(({ hasStarted }) => hasStarted())).toEqual([true, true]);
 });
 
+it("calls go on when the time of day is set back by an hour, also one that waits for the end of another", async () => {
+  const { call, clock } = createScene({ spacingMs: 25, concurrency: 1 });
+  const calls = ["first", "second", "third"].map((query) => call("app", { query }));
+  await clock.advance(0);
+  Object.assign(Date, { now: () => clock.now() - 60 * MINUTE });
+  for (const { answer } of calls) answer();
+  await clock.advance(100);
+  expect(calls.map(({ hasStarted }) => hasStarted())).toEqual([true, true, true]);
+});
+
 it("a refresh waits for its permit until its deadline, however long answers take: no caller waits for its answer", async () => {
   const { ask, call, clock } = createScene({ windows: [{ limit: 5, windowMs: 10 * SECOND }] });
   for (let n = 0; n < 4; n++) await ask({ query: `q${n}` }, { durationMs: 5 * SECOND });
