@@ -248,15 +248,16 @@ export class Calls {
     this.#cancelNext = this.#options.clock.after(delayMs, () => this.#startJob());
   }
 
-  /** Refuses calls whose wait has become too long: Redis is away, or the forecast of a call did not come true. */
+  /** Refuses calls whose wait has become too long: Redis is away, a probe takes long, or the forecast of a call did not come true. */
   #refuseHopeless(): void {
-    if (this.#isObserving()) return;
-    const isAway = this.admission.isRedisAway();
+    const isEnforced = !this.#isObserving();
+    const isAway = isEnforced && this.admission.isRedisAway();
     for (const entry of this.#waiting) {
       const isOverdue = entry.dueAt < this.#now() - LOOK_EVERY_MS;
-      const isLate = !isAway && isOverdue && this.admission.isHopeless(entry.request);
+      const isLate = isEnforced && !isAway && isOverdue && this.admission.isHopeless(entry.request);
+      const isStopped = this.#options.circuits.stopOf(entry.request)?.mayWait === false;
       if (isLate) this.admission.waited(true);
-      if (isAway || isLate) this.#refuse(entry);
+      if (isAway || isLate || isStopped) this.#refuse(entry);
     }
   }
 

@@ -54,7 +54,9 @@ export async function findLeftovers({ directory }: TestRun): Promise<string[]> {
 /** Running processes of a test run. Only Linux shows them; elsewhere the list is empty. */
 function processesOf(directory: string): { readonly pid: number; readonly command: string }[] {
   const mark = `${MARK}=${directory}`;
-  return pids().flatMap((pid) => {
+  const names = existsSync("/proc") ? readdirSync("/proc") : [];
+  const pids = names.filter((name) => /^\d+$/.test(name)).map(Number);
+  return pids.flatMap((pid) => {
     try {
       // Redis overwrites its environment, so its working directory is used, deleted or not.
       const isMarked = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(mark);
@@ -66,9 +68,4 @@ function processesOf(directory: string): { readonly pid: number; readonly comman
       return []; // It has ended meanwhile, or belongs to somebody else.
     }
   });
-}
-
-function pids(): number[] {
-  const names = existsSync("/proc") ? readdirSync("/proc") : [];
-  return names.filter((name) => /^\d+$/.test(name)).map(Number);
 }

@@ -77,12 +77,11 @@ function zipf(count: number): (random: TestRandom) => number {
 const WALKS = 0.25;
 const LONGEST_WALK = 30;
 
+type WorkloadOptions = Record<"seed" | "requests" | "searches", number> &
+  Record<"areaIds", readonly number[]>;
+
 /** @param options `searches`: how many different searches there are */
-export function createWorkload(
-  options: Readonly<Record<"seed" | "requests" | "searches", number>> & {
-    readonly areaIds: readonly number[];
-  },
-): WorkloadRequest[] {
+export function createWorkload(options: WorkloadOptions): WorkloadRequest[] {
   const { seed, requests, searches, areaIds } = options;
   const random = createRandom(seed);
   const known = Array.from({ length: searches }, () => search(random, areaIds));

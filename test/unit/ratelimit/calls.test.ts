@@ -197,14 +197,7 @@ it.each([
   { what: "no more than its perDay to it", windowMs: DAY, weights: EQUAL, perDay: 4, got: [0, 76, 4] },
   { what: "as much as it used to an unlisted app", windowMs: DAY, weights: {}, used: 10, got: [10, 60, 10] },
   // A tenth of a short window is free for any app.
-  {
-    what: "nothing if its perDay is spent",
-    windowMs: MINUTE,
-    weights: EQUAL,
-    perDay: 4,
-    used: 20,
-    got: [4, 68, 0],
-  },
+  { what: "nothing beyond perDay", windowMs: MINUTE, weights: EQUAL, perDay: 4, used: 20, got: [4, 68, 0] },
 ])("an app leaves $what", async ({ weights, perDay = null, used = 0, windowMs, got }) => {
   const listed = listedWith(weights).map((app) => ({ ...app, perDay: app.id === "web" ? perDay : null }));
   const scene = createScene({ listed, windows: [{ limit: 80, windowMs }] });

@@ -181,6 +181,18 @@ it("a probe that ends without an answer is given back to all its circuits: the n
   expect(await askAll(scene, 2, {}, { resource: "areas", waiting })).toEqual([ANSWERED, ANSWERED]);
 });
 
+it.each(["enforce", "observe"] as const)(
+  "with budget.mode %s, no call waits long for a slow probe",
+  async (mode) => {
+    const scene = createScene({ mode });
+    await askAll(scene, 4, FAILED);
+    await scene.clock.advance(2 * SECOND);
+    for (const query of ["probe", "second"]) scene.call("app", { query });
+    await scene.clock.advance(2 * SECOND);
+    expect([scene.calls.inFlight(), scene.refused]).toEqual([1, ["other: cool-off"]]);
+  },
+);
+
 describe("refused credentials", () => {
   it("stop nothing when only one question is refused, however often", async () => {
     const scene = createScene();
