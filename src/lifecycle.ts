@@ -51,6 +51,10 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
   let isStopping = false;
   let readyAnywayAt = Number.POSITIVE_INFINITY;
 
+  /** Whether this replica has never joined a budget, so that it cannot send calls. A replica that has joined stays ready. */
+  const isJoining = (): boolean =>
+    ORIGINS.some((origin) => budgets[origin].limiter.state().mode === "joining");
+
   /** Waits for requests in flight, and for upstream calls without a caller, because the cache and the ledger need them. */
   async function drain(drainMs: number): Promise<void> {
     const endsAt = clock.monotonic() + drainMs;
@@ -96,14 +100,9 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
       if (isStopping) return { isReady: false, says: "stopping" };
       if (callers === undefined) return { isReady: false, says: "starting" };
       const mayBeReady = clock.monotonic() > readyAnywayAt;
-      return mayBeReady || !isJoining(budgets) ? READY : { isReady: false, says: NOT_JOINED };
+      return mayBeReady || !isJoining() ? READY : { isReady: false, says: NOT_JOINED };
     },
   };
-}
-
-/** Whether this replica has never joined a budget, so that it cannot send calls. A replica that has joined stays ready. */
-function isJoining(budgets: Budgets): boolean {
-  return ORIGINS.some((origin) => budgets[origin].limiter.state().mode === "joining");
 }
 
 /** Refuses all waiting calls. @returns the problem that their callers get */

@@ -129,5 +129,7 @@ function watchForEnd(log: Logger, isFromNpm: boolean) {
 async function exit(log: Logger, code: number): Promise<never> {
   systemClock.after(FLUSH_MS, () => process.exit(code));
   await new Promise((resolve) => log.flush(resolve));
+  // If a write was under way, the lines after it still wait.
+  await new Promise((resolve) => log.flush(resolve));
   process.exit(code);
 }

@@ -45,9 +45,8 @@ export function createAdmit({ service, maxWaitMs, identify, parse, knownTargets 
     const { method, headers } = arrival.message;
     record.resource = route.resource;
 
-    if (method !== "GET" && method !== "HEAD") {
+    if (method !== "GET" && method !== "HEAD")
       throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
-    }
     const format = (route.resource === "images" ? imageFormat : jsonFormat)(headers.accept ?? "");
     if (format === undefined) throw new Problem("not-acceptable");
     const { waitMs, preferenceApplied } = deadlineOf(headers, maxWaitMs());

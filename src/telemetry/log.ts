@@ -78,7 +78,11 @@ function standardOutput(): DestinationStream {
     // pino's types know texts only.
     const bytes: { write(line: unknown): boolean } = output;
     const write = bytes.write.bind(output);
-    return Object.assign(output, { write: (line: string) => write(Buffer.from(line)) });
+    return Object.assign(output, {
+      write: (line: string) => write(Buffer.from(line)),
+      // pino calls it at fatal errors and at the end of the process. It would wait for a reader that reads nothing for ever.
+      flushSync: () => undefined,
+    });
   }
   const options = { translateTime: "HH:MM:ss.l", singleLine: true, ignore: "pid,hostname" };
   return pino.transport({ target: "pino-pretty", options });

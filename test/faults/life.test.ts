@@ -195,8 +195,7 @@ it.each([
       origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
       error: { type: "Error", stack: expect.stringContaining("at ") },
     });
-    for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
+    for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"])
       expect(replica.output()).not.toContain(secret);
-    }
   },
 );

@@ -51,12 +51,9 @@ export function createMember(name: string, env: Readonly<Record<string, string>>
       [port = 0, adminPort = 0] = await freePorts(2);
       running = start(["start"], { ...env, PORT: String(port), ADMIN_PORT: String(adminPort) });
       const { child, output } = running;
-      const isReady = (): Promise<boolean> =>
-        ask(`${admin()}/readyz`, { signal: AbortSignal.timeout(2_000) }).then(
-          ({ status }) => status === 200,
-          () => false,
-        );
-      while (!(await isReady())) {
+      const readyz = () =>
+        ask(`${admin()}/readyz`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
+      while ((await readyz())?.status !== 200) {
         if (child.exitCode !== null) throw new Error(`${name} does not start:\n${output()}`);
         await lasting(50);
       }

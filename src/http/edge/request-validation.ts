@@ -31,17 +31,15 @@ const AROUND_HEADER_BYTES = 4;
  */
 export function checkHead(message: Head, limits: HeadLimits, target = message.url ?? "/"): void {
   const { headers, httpVersion, rawHeaders } = message;
-  if (target.length > limits.maxUrlBytes) {
+  if (target.length > limits.maxUrlBytes)
     throw new Problem("uri-too-long", { detail: `URLs may be at most ${limits.maxUrlBytes} bytes long.` });
-  }
   // Node's parser also accepts HTTP/0.9 and version 2.0.
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
     throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
   checkHost(message, checkSizeAndCountHosts(rawHeaders, limits), target);
   const framing = headers["transfer-encoding"];
-  if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
+  if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0"))
     throw malformed("This Transfer-Encoding is not supported.");
-  }
   if (headers.expect !== undefined)
     throw new Problem("expectation-failed", { detail: "There is an Expect header." });
 }
