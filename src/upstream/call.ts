@@ -120,6 +120,9 @@ function startCall(
     /** The call has ended without a whole answer. Throws errors that are no `UpstreamFault`. @param bytes how many arrived */
     failed(error: unknown, bytes = 0): ReturnType<typeof judgeFault> {
       if (!(error instanceof UpstreamFault)) throw error;
+      // Idle connections may lead to the same silent server, new ones to another server.
+      if (error.kind === "header-timeout")
+        for (const idle of Object.values(origin.agent.freeSockets).flat()) idle?.destroy();
       const verdict = judgeFault(error);
       over(error.kind, bytes, verdict);
       return verdict;

@@ -84,12 +84,11 @@ it("the checks see wrong types and unknown fields", async () => {
   const [container] = deployment.spec.template.spec.containers;
   container.livenessProb = container.livenessProbe;
   container.ports[0].containerPort = "8080";
-  for (const check of CHECKS) {
+  for (const check of CHECKS)
     expect(check(deployment)).toEqual([
       expect.stringMatching(/must NOT have additional .*livenessProb"/),
       expect.stringMatching(/containerPort: must be integer/),
     ]);
-  }
   const monitor = structuredClone(find(render(valuesOf("full")), "ServiceMonitor"));
   monitor.spec.endpoints[0].scrapeTimeout = "5 s";
   expect((await customFaults([monitor])).join()).toMatch(/scrapeTimeout must match pattern/);

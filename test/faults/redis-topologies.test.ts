@@ -85,9 +85,8 @@ describe("a Cluster", () => {
     const gapsBefore = gapsOf(backend);
     await cluster.servers[2]?.kill();
     const attempts = await Promise.allSettled(KEYS.map((key) => store.get(key)));
-    for (const attempt of attempts) {
+    for (const attempt of attempts)
       if (attempt.status === "rejected") expect(attempt.reason).toBeInstanceOf(StoreUnavailable);
-    }
     await expect.poll(() => states).toContain("open");
     // It subscribes at another node by itself.
     await expect.poll(() => gapsOf(backend)).toBeGreaterThan(gapsBefore);

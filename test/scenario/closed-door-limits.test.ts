@@ -227,9 +227,8 @@ describe("silent connections up to the limit", () => {
       await expect
         .poll(() => exchangeRaw(portIn(gateway), LAST).then(answersIn), { interval: 10 })
         .toEqual(["404 unknown-path"]);
-      for (let round = 0; round < 20; round++) {
+      for (let round = 0; round < 20; round++)
         expect(answersIn(await exchangeRaw(portIn(gateway), LAST))).toEqual(["404 unknown-path"]);
-      }
     },
   );
 });

@@ -99,15 +99,22 @@ describe("every upstream request", () => {
     expect(JSON.stringify(seen)).not.toMatch(/caller(?!Id)(?!&time)/);
   });
 
-  it("uses one kept connection if possible, and at most budget.concurrency", async () => {
-    const upstream = await startUpstream();
-    const gateway = await startGateway({ env: { ...upstream.env, BUDGET_CONCURRENCY: "3" } });
-    for (let n = 0; n < 6; n++) {
+  it("uses one kept connection if possible, at most budget.concurrency, and none of them after a call without an answer", async () => {
+    const held: { end(body: string): unknown }[] = [];
+    const upstream = await startUpstream((response, number) => {
+      held.push(response);
+      if (![7, 8, 37].includes(number)) for (const one of held.splice(0)) one.end(NO_AREAS);
+    });
+    const env = { ...upstream.env, BUDGET_CONCURRENCY: "3" };
+    const gateway = await startGateway({ env, settings: "upstream: { headerTimeout: 2s }" });
+    for (let n = 0; n < 6; n++)
       expect((await gateway.get(`/areas?q=${n}`, n % 2 === 0 ? {} : { headers: NO_STORE })).status).toBe(200);
-    }
     expect([upstream.seen.length, upstream.connections()]).toEqual([6, 1]);
     await Promise.all(Array.from({ length: 30 }, (_, n) => gateway.get(`/areas?q=many-${n}`)));
-    expect(upstream.connections()).toBeLessThanOrEqual(3);
+    expect(upstream.connections()).toBe(3);
+    expect((await gateway.get("/areas?q=silent")).status).toBe(504);
+    expect((await gateway.get("/areas?q=next")).status).toBe(200);
+    expect(upstream.connections()).toBe(4);
   });
 });
 

@@ -105,9 +105,8 @@ export function containerEnvironment(
       const directory = join(root, name);
       mkdirSync(directory);
       const volume = spec.volumes.find((each: Anything) => each.name === name);
-      for (const [file, text] of Object.entries(filesOf(volume, manifests, secrets))) {
+      for (const [file, text] of Object.entries(filesOf(volume, manifests, secrets)))
         writeFileSync(join(directory, file), text);
-      }
       return [mountPath, directory];
     },
   );

@@ -123,9 +123,8 @@ export async function startRedisCluster(options: () => Promise<string[]> = async
     stdio: ["ignore", "ignore", "inherit"],
   });
   await once(creation, "exit");
-  for (const { command } of servers) {
+  for (const { command } of servers)
     await until(async () => String(await command("CLUSTER", "INFO")).includes("cluster_state:ok"));
-  }
   const nodes = servers.map(({ port }) => ({ host: "127.0.0.1", port }));
   const settings: RedisAt = { url: `redis://127.0.0.1:${nodes[0]?.port}`, mode: "cluster", nodes };
   return {
