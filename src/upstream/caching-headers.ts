@@ -12,16 +12,16 @@ export type CachingHeaders = Readonly<ReturnType<typeof cachingHeadersIn>>;
 /**
  * Reads the caching headers of an answer.
  * @param headers as Node gives them, names in lower case
- * @param delayMs the time from the request to the head of the answer, which counts as age (section 4.2.3)
+ * @param tookMs the time from the request to the end of the answer, which counts as age (section 4.2.3)
  * @param now epoch milliseconds
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function cachingHeadersIn(headers: IncomingHttpHeaders, delayMs: number, now: number) {
+export function cachingHeadersIn(headers: IncomingHttpHeaders, tookMs: number, now: number) {
   const { vary = "", "cache-control": cacheControl = "" } = headers;
   const directives = elementsOf(cacheControl);
   // If Age is a list, its first member counts (section 5.1).
   const [age] = (headers.age ?? "").split(",");
-  const ageMs = (secondsIn(age?.trim()) ?? 0) + Math.max(0, delayMs);
+  const ageMs = (secondsIn(age?.trim()) ?? 0) + tookMs;
   const lifetimeMs = lifetimeIn(directives, headers, now);
   // With any of these, a shared cache must not serve the answer stale (sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
   const isNeverStale = ["must-revalidate", "proxy-revalidate", "s-maxage", "no-cache"].some((name) =>

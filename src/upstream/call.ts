@@ -98,8 +98,10 @@ function startCall(
     observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
   }
 
-  const judge = (answer: RawAnswer): Verdict =>
-    judgeCall(answer, { query, cached, signature, signedWith, sentAt: startedAt }, options);
+  function judge(answer: RawAnswer): Verdict {
+    const tookMs = clock.monotonic() - startedAt;
+    return judgeCall(answer, { query, cached, signature, signedWith, tookMs }, options);
+  }
 
   return {
     origin,
@@ -134,7 +136,7 @@ const TELL_THE_OWNER =
   "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.";
 
 /** What is known of a call when its answer is judged. */
-interface Answered extends Pick<Asked, "query" | "cached" | "signature" | "sentAt"> {
+interface Answered extends Pick<Asked, "query" | "cached" | "signature" | "tookMs"> {
   /** The private key, if the call was signed. */
   readonly signedWith: string | undefined;
 }

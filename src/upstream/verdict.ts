@@ -76,8 +76,8 @@ export interface Asked {
   readonly maxCoolOffMs: number;
   /** An answer whose age is greater is not used. Milliseconds. */
   readonly maxAgeEverMs: number;
-  /** When it was sent, by the monotonic clock. */
-  readonly sentAt: number;
+  /** The time from the request to the end of the answer, which counts as age. */
+  readonly tookMs: number;
   /** Epoch milliseconds. */
   readonly now: number;
 }
@@ -151,10 +151,10 @@ const DEFAULT_RETRY_AFTER_MS = 5_000;
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
 /** What the headers of an answer say about caching it. */
-function headOf({ headers, headAt }: RawAnswer, { sentAt, now, query }: Asked) {
+function headOf({ headers }: RawAnswer, { tookMs, now, query }: Asked) {
   // A CDN may keep a thumbnail for weeks, so its `Age` does not count.
   const kept = query.resource === "images" ? { ...headers, age: undefined } : headers;
-  return { validators: validatorsIn(headers, now), caching: cachingHeadersIn(kept, headAt - sentAt, now) };
+  return { validators: validatorsIn(headers, now), caching: cachingHeadersIn(kept, tookMs, now) };
 }
 
 /** The entity tag of a 304 must be the one in the condition (RFC 9111, section 4.3.4). */
