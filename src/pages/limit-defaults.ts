@@ -19,6 +19,8 @@ interface Learned {
   readonly confirmedAt: number;
 }
 
+const GIVEN_UP: Learned = { limit: Number.NaN, keys: new Set(), confirmedAt: 0 };
+
 export class LimitDefaults {
   readonly #now: () => number;
   readonly #info: Observer["info"];
@@ -37,12 +39,15 @@ export class LimitDefaults {
     return this.#now() - known.confirmedAt < TRUSTED_FOR_MS ? known.limit : undefined;
   }
 
+  /** The upstream repeats a limit that it is given. So it is not known what an answer to this query would repeat. */
+  readonly giveUp = (query: PagedQuery): undefined => void this.#learned.set(nameOf(query), GIVEN_UP);
+
   /** Learns from an answer that was just fetched for exactly this query. */
   learn(query: PagedQuery, key: string, body: Buffer): void {
     const name = nameOf(query);
     const known = this.#learned.get(name);
     const limit = appliedLimit(body, query);
-    if (limit === "no evidence") return;
+    if (known === GIVEN_UP || limit === "no evidence") return;
     if (limit === undefined) return void this.#learned.delete(name);
     const agrees = known?.limit === limit;
     const keys = new Set(agrees ? known.keys : []);

@@ -123,9 +123,8 @@ export class Pages {
       const own = blockAround(page) && page.blocks.at(-1);
       return await (own ? this.#answerPage(question, page, own) : this.#askExactly(question));
     }
-    const isWanted = (): boolean => !request.gone().aborted;
     const mayKeep = stored !== "upstream-no-store";
-    const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, isWanted);
+    const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, () => !request.gone().aborted);
     if (stored === true) this.#pageEntries.pack(block.key, entry, index);
     this.#verify(question, page, block, entry);
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
@@ -147,14 +146,13 @@ export class Pages {
     block: Block,
   ): Promise<BlockIndex | undefined> {
     const index = await this.#pageEntries.indexOf(entry, block.query);
-    const fetchOneByOne = (why: string): undefined => {
-      this.#pageByPage.add(search, query.resource, why);
-    };
-    if (typeof index === "string") return fetchOneByOne(index);
-    if (isImplied(query) && index.echoesLimit) return fetchOneByOne("the limit is echoed");
-    // This page can be cut. For each further page, the block would be fetched again.
-    if (stored === "upstream-no-store" || stored === "too-large") fetchOneByOne(stored);
-    return index;
+    if (typeof index !== "string" && isImplied(query) && index.echoesLimit)
+      return this.#defaults.giveUp(query);
+    // A page can be cut from a block that is not stored. But for each further page, the block would be fetched again.
+    const notStored = stored === "upstream-no-store" || stored === "too-large" ? stored : undefined;
+    const why = typeof index === "string" ? index : notStored;
+    if (why !== undefined) this.#pageByPage.add(search, query.resource, why);
+    return typeof index === "string" ? undefined : index;
   }
 }
 
