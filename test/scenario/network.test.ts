@@ -150,11 +150,8 @@ describe("an HTTP proxy", () => {
   });
 
   it("that is down or silent leaves no request, streamed or not, without an answer, and holds no permit", async () => {
-    const silent = await serve(net.createServer());
-    for (const [port, problem] of [
-      [9, "upstream-unreachable"],
-      [silent, "upstream-timeout"],
-    ] as const) {
+    const problems = { 9: "upstream-unreachable", [await serve(net.createServer())]: "upstream-timeout" };
+    for (const [port, problem] of Object.entries(problems)) {
       const env = { ...gatewayEnv(`https://${UPSTREAM_HOST}`), HTTPS_PROXY: `http://127.0.0.1:${port}` };
       const gateway = await startGateway({ env, settings: "upstream: { connectTimeout: 300ms }" });
       for (const headers of [{}, { "cache-control": "no-store" }])
