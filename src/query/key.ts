@@ -36,11 +36,7 @@ export function redisNamespaces(
  * @param namespace the namespace of the account and its upstream, from `redisNamespaces`
  * @returns the key in Redis for a key of this process
  */
-export function keyIn(namespace: string, key: string): string {
-  return namespace + key.slice(NAMESPACE.length);
-}
+export const keyIn = (namespace: string, key: string): string => namespace + key.slice(NAMESPACE.length);
 
 /** @returns the resource in a key that `cacheKey` made */
-export function resourceOfKey(key: string): string | undefined {
-  return /\{\w+:([a-z]+)/.exec(key)?.[1];
-}
+export const resourceOfKey = (key: string): string | undefined => /\{\w+:([a-z]+)/.exec(key)?.[1];

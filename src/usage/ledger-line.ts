@@ -100,6 +100,4 @@ export function instantOf({ at, completion }: LedgerLine): number {
 }
 
 /** @returns the hash of a canonical query that the ledger keeps. It identifies a query, but does not reveal it. */
-export function queryHash(text: string): string {
-  return hash("sha256", text, "base64url").slice(0, 16);
-}
+export const queryHash = (text: string): string => hash("sha256", text, "base64url").slice(0, 16);

@@ -50,9 +50,7 @@ function fieldsIn(flat: readonly string[]): StreamEntry["fields"] {
 }
 
 /** The app at the end of a call's id. */
-export function appIn(id: string): string {
-  return id.slice(id.lastIndexOf("@") + 1);
-}
+export const appIn = (id: string): string => id.slice(id.lastIndexOf("@") + 1);
 
 export function createRedisLedger(streamOf: (origin: OriginName) => LedgerStream): LedgerReader {
   const streams = ORIGINS.map((origin) => ({ origin, stream: streamOf(origin) }));
