@@ -35,7 +35,7 @@ export type Lifecycle = ReturnType<typeof createLifecycle>;
 const JOIN_MS = 5_000;
 const READY = { isReady: true, says: "ready" };
 const NOT_JOINED =
-  "starting: this replica has not joined the shared budget, because Redis has not let it join yet. The log says why. " +
+  "starting: this replica has not joined the shared budget, which is in Redis. The log says why. " +
   "To serve cached answers meanwhile, set server.readyWithout to redis.";
 /** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;

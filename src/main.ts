@@ -129,7 +129,7 @@ function watchForEnd(log: Logger, isFromNpm: boolean) {
 async function exit(log: Logger, code: number): Promise<never> {
   systemClock.after(FLUSH_MS, () => process.exit(code));
   await new Promise((resolve) => log.flush(resolve));
-  // If a write was under way, the lines after it still wait.
+  // A flush during a write leaves the later lines in memory. The second one writes them.
   await new Promise((resolve) => log.flush(resolve));
   process.exit(code);
 }

@@ -9,7 +9,7 @@ process.on("SIGUSR1", () => {});
 
 // Node's own listener would print warnings as plain text among the JSON lines of the log. Once the program has loaded, the
 // gateway logs warnings itself. Warnings before that only concern Node's experimental features.
-// A SIGHUP would end the process. The gateway reads its settings again at one, and before it has read them, there is nothing to do.
+// By default, SIGHUP ends a process. The running gateway reloads its settings at a SIGHUP. Until it has read them, it ignores one.
 if (["gateway", "start"].includes(process.argv[2]))
   process.removeAllListeners("warning").on("SIGHUP", () => {});
 

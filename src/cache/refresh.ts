@@ -19,14 +19,14 @@ export interface RefreshOptions extends Pick<Context, "clock" | "observer"> {
   readonly failures: Pick<Failures, "recent">;
 }
 
-/** The priority by the cause: a request found the answer stale or about to expire, or it is on the warm list. */
+/** `refresh`: a request found the answer stale or about to expire. `warm`: the answer is on the warm list. */
 const PRIORITIES = { refresh: "refresh", warm: "prefetch" } as const;
 
 /** The longest time that a refresh is queued. Meanwhile it occupies the flight that a caller may need. */
 const QUEUE_DEADLINE_MS = 2_000;
 /**
- * After a refresh for an app was refused, no other one of the same resource is tried for this app during this time. The circuit of
- * a resource stops no other one.
+ * After a refresh for an app was refused, the app's other refreshes of the same resource are not tried during this time. Those of
+ * other resources are, because an open circuit may stop only one resource.
  */
 const HOLD_OFF_MS = 1_000;
 /** Callers can invent the ids of apps. */

@@ -7,7 +7,7 @@ import { CommandFailure } from "./exit.ts";
 const TIMEOUT_MS = 3_000;
 
 /**
- * @param given the URL to ask, without a path its `/readyz`; by default that of the gateway with the same settings as this process
+ * @param given the URL to ask. If it has no path, `/readyz` is added. By default, the gateway with this process' settings is asked.
  * @throws {CommandFailure} if it does not answer with a 2xx status
  */
 export async function checkHealth(env: Environment, given: string | undefined): Promise<void> {

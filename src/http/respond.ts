@@ -82,7 +82,7 @@ export class Respond {
       // Node itself omits the body of a response to HEAD.
       passed: (bytes) => void (record.bytes += record.method === "HEAD" ? 0 : bytes),
       cut: (problem) => {
-        // After the end of the response, its record has been counted.
+        // When the response has ended, its record is already counted.
         if (!response.destroyed) [arrival.cutFor, record.problem] = [problem, problem.code];
         response.destroy();
       },

@@ -39,7 +39,7 @@ export class LimitDefaults {
     return this.#now() - known.confirmedAt < TRUSTED_FOR_MS ? known.limit : undefined;
   }
 
-  /** The upstream repeats a limit that it is given. So it is not known what an answer to this query would repeat. */
+  /** The upstream repeats a limit that it is given. So its answers do not show which limit applies without one. */
   readonly giveUp = (query: PagedQuery): undefined => void this.#learned.set(nameOf(query), GIVEN_UP);
 
   /** Learns from an answer that was just fetched for exactly this query. */

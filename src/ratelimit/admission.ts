@@ -30,7 +30,7 @@ const SLOW = 2;
 /**
  * Other calls may come and go before a call that waits. So waits are expected to be longer than forecast by a factor: it grows
  * with each call that is refused late, and shrinks with each one that gets its permit. The two steps make one or two of a
- * hundred calls late. It also shrinks with time, because with a large factor perhaps no call waits.
+ * hundred calls late. It also shrinks with time: if it is so large that no call waits, no permit can shrink it.
  */
 const FACTOR = { least: 1.2, most: 3, afterLate: 0.3, afterPermit: 0.001, forgottenMs: 600_000 };
 
@@ -230,7 +230,7 @@ function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
   return { ...NO_CALLS, ...window };
 }
 
-/** Whether a caller waits for the answer. None waits for those of refreshes and prefetches. */
+/** Whether a caller waits for the answer. No caller waits for a refresh or prefetch. */
 const hasCaller = (priority: Priority): boolean => priority === "interactive" || priority === "background";
 
 const isAway = ({ mode }: Situation["state"]): boolean => mode === "degraded" || mode === "joining";

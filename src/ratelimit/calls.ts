@@ -70,7 +70,7 @@ export class Calls {
   #blockedUntil = 0;
   /** Before this instant, no call that waits can go. */
   #nextAt = Number.POSITIVE_INFINITY;
-  /** Jobs may start more often, for example when other replicas have news. */
+  /** Limited to once per `LOOK_EVERY_MS`, because jobs may start more often, for example when other replicas have news. */
   readonly #look: () => void;
 
   constructor(options: CallsOptions) {
@@ -225,7 +225,7 @@ export class Calls {
       this.#isStarting = false;
       if (this.#closedBecause !== undefined) return;
       this.#look();
-      // A job may wait for its start. The next one then starts later by one more spacing.
+      // Two spacings: a job may still wait for its start, and the next job starts one spacing after it.
       followClock(this.#bottleneck, 2 * this.#options.config().spacingMs);
       this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
       if (!this.#hasJob && !this.#isBlocked() && this.#waiting.size > 0) {
@@ -373,8 +373,9 @@ export class Calls {
 }
 
 /**
- * Bottleneck spaces the starts by the time of day. If that was set back, it would start no job until the time is as late as before.
- * @param mostMs the next start is never further away
+ * Bottleneck spaces the starts by the time of day. If this time is set back, it starts no job until the old time is reached again.
+ * So the start that it has planned is moved closer.
+ * @param mostMs the longest time until the next start
  */
 function followClock(bottleneck: Bottleneck, mostMs: number): void {
   const store: { readonly _nextRequest: number } = Reflect.get(bottleneck, "_store");

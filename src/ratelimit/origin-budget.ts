@@ -136,7 +136,7 @@ function viewOf(calls: Calls, now: number) {
 /**
  * A window for operators. While Redis is away, `spent` of a window's state counts only the calls of this replica's own purse.
  * `byApp` also has the calls before that, so the larger number is shown. But `byApp` counts a call a little longer than its
- * window, so it does not show that the limit is exceeded.
+ * window. So its sum counts only up to the limit.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function windowOverview({ name, limit, windowMs, remaining, freeAt, ...state }: WindowState, now: number) {

@@ -62,7 +62,7 @@ const OUTAGE = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)\b/
 
 const REDIS = "Redis";
 const MEANWHILE =
-  "This replica has only its memory and, unless budget.mode is observe, its own part of the budget, if it has one.";
+  "This replica uses only its own memory. Unless budget.mode is observe, it spends at most its own part of the budget.";
 
 /** It starts to connect at once, and does not throw if the server is down. The constructor throws if the URL is malformed. */
 export class RedisService extends EventEmitter<RedisEvents> {

@@ -136,7 +136,7 @@ function beginAnew(file: string): string {
 const codeOf = (error: unknown): number => Number(Object(error)["errcode"]);
 const isOneOf = (error: unknown, ...primary: number[]): boolean => primary.includes(codeOf(error) & 0xff);
 
-/** IOERR_WRITE: among others, a disk quota is used up. */
+/** A write failed, for example because a disk quota is used up. */
 const IOERR_WRITE = 778;
 
 /** @returns whether there is no space on the disk (FULL) */

@@ -80,7 +80,7 @@ function standardOutput(): DestinationStream {
     const write = bytes.write.bind(output);
     return Object.assign(output, {
       write: (line: string) => write(Buffer.from(line)),
-      // pino calls it at fatal errors and at the end of the process. It would wait for a reader that reads nothing for ever.
+      // pino calls this at fatal errors and at the end of the process. Its own version waits for ever if nothing reads the pipe.
       flushSync: () => undefined,
     });
   }

@@ -5,7 +5,7 @@
 import type { CurrentOutage, Outage, RequestRecord } from "./events.ts";
 import type { Logger } from "./log.ts";
 
-/** An outage of the disk that returns within this time is the same: on a full disk, a short write may succeed in between. */
+/** A disk outage that returns within this time is the same one: on a full disk, a short write may succeed in between. */
 const SAME_MS = 60_000;
 
 /** @param warn receives a sentence about each outage that begins */

@@ -85,7 +85,7 @@ export function exchange<T>(
     fail(reason instanceof UpstreamFault ? reason : new UpstreamFault("given-up", "the caller hung up"));
   }
   outgoing.on("error", (error) => {
-    // After its head, the answer itself reports that it was cut off.
+    // Once the head has arrived, the answer's own stream reports that it is cut off.
     if (answer === undefined) fail(faultOf(error, outgoing.reusedSocket));
   });
   outgoing.on("upgrade", (_response, socket) => {

@@ -51,7 +51,7 @@ export function showTable(table, columns, items, empty) {
 
 /** Shows objects as rows, with a column for each member. The name of a member determines the format of its values. */
 export function showRows(table, items, empty) {
-  // `isAnswered` is for the sentences.
+  // The page has no column for `isAnswered`. Only the sentences need it.
   const names = Object.keys(items[0] ?? {}).filter((name) => name !== "isAnswered");
   const columns = names.map((name) => [
     titleOf(name),

@@ -20,7 +20,7 @@ byId("folded").addEventListener("click", (event) => {
 
 /** Reads a URL, or the `curl` line of a caller, whose headers may name the app and the format. */
 function readPasted(text) {
-  // With -G, other options have parts of the URL.
+  // With -G, other options contain parts of the URL, so the URL is not taken from such a line.
   if (!/^curl\s(?!.*\s(?:-G|--get)\s)/s.test(text)) return { url: text };
   const [url] = /[^\s'"]*\/(?:listings|sold|areas|cache)\b[^\s'"]*/.exec(text) ?? [text];
   const [, app] = /x-app-id:\s*([^\s'"]+)/i.exec(text) ?? [];

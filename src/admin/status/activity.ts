@@ -37,7 +37,7 @@ const FORM = 2;
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createCollect(own: () => Activity, others: StatusTexts | undefined, now: () => number) {
-  // A text that does not change is taken for that of a dead process. The instant changes it.
+  // Readers take a text that never changes for that of a dead process. So each text contains the time.
   others?.show(() => JSON.stringify({ at: now(), form: FORM, activity: own() }));
   return async (): Promise<Together> => {
     if (others === undefined) return merge("alone", [own()]);

@@ -66,7 +66,7 @@ function failing({ budget, at, upstream, explain }: Situation, why?: string): Ca
     const names = resources.map((one) => (one === "sold" ? "sold records" : one));
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
-    // Even while most calls fail, some are answered.
+    // While a circuit is open, single calls may be answered. That does not end the harm since it opened.
     const isOver = (harm: Harm): boolean => isAnswered(harm) && (why === undefined || harm.lastAt < since);
     const hurt = explain((harm) => isOfThese(harm) && isOfApi(harm, why) && !isOver(harm), since);
     const values = {
@@ -157,13 +157,13 @@ function refusedBy(origin: OriginName, { explain }: Situation): readonly Harm[] 
   return explain((harm) => harm.what === "temporary-reduced-capacity" && isOfOrigin(harm));
 }
 
-/** If windows were spent, half of their calls are seldom free again so soon. */
+/** After a window was spent, half of its calls are seldom free again within this time. */
 const STILL_IN_FLIGHT_MS = 10_000;
 
 /**
- * Requests were refused in the last minute, because a window was spent. If every window has at least half of its calls left, or
- * windows refuse nothing (`observe`), too many calls were in flight: now, or a moment ago. Of an earlier refusal, nobody knows
- * which it was, and it is over.
+ * Requests were refused in the last minute, usually because a window was spent. If every window has at least half of its calls
+ * left, or windows refuse nothing (`observe`), we assume that too many calls were in flight. Then only the latest refusals count:
+ * earlier ones may have had another cause.
  */
 function budgetSpent(now: Situation, isInFlight: boolean): Case[] {
   return ORIGINS.flatMap((origin) => {

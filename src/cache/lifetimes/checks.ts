@@ -13,7 +13,7 @@ export type Checks = ReturnType<typeof createChecks>;
 const CHECKS_PER_CALL = 0.01;
 /** The two kinds take turns. The other kind is due when this many calls are allowed: a check makes three calls at most. */
 const CALLS_IN_TURN = 3;
-/** With a call more, the same kind is due again, so that neither waits for ever. */
+/** With one call more, the same kind is due again. Otherwise it would wait for ever if the other kind had nothing to check. */
 const CALLS_OUT_OF_TURN = 4;
 /** Answers are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;

@@ -43,7 +43,7 @@ const PROBE_MS = 30_000;
 const PROBE_ANSWERED_MS = 1_000;
 /** A circuit whose probe has failed lets the other open circuits go first, if their resources are asked for. */
 const OTHERS_FIRST = 1.05;
-/** Nobody has asked for the resource of a circuit that has been due for so long. */
+/** If a probe has been due for longer than this, no call for the circuit's resource has come. */
 const DUE_MS = 400;
 /** The other replicas let the one that opened a circuit send the probe. */
 const OTHERS_LATER_MS = 500;
@@ -174,7 +174,7 @@ export class Circuits {
     const now = this.#now();
     for (const [scope, circuit] of this.#atIntervals()) {
       if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
-      // Half of the time is left to calls that are rare. Otherwise hardly any of them would be a probe.
+      // Leave half of the time to resources that are rarely asked for. Otherwise their calls would hardly ever become probes.
       const part = circuit.until < now - DUE_MS ? 0.5 : 1;
       const next = now + part * probeIntervalMs(circuit, now, this.#options.config().windows);
       if (isBack) this.#halfOpen(scope);

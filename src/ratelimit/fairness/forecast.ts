@@ -104,7 +104,7 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     const before = (part: number, others: typeof rivals): number => {
       let sum = 0;
       for (const { urgent, queued, asked, share, used } of others) {
-        // Other apps go on asking. Their urgent calls count anyway.
+        // Other apps keep asking. Their urgent calls are counted elsewhere, so they are subtracted here.
         const likely = Math.max(dueOf(queued), asked * minutes - dueOf(urgent));
         sum += within(likely, Math.floor(part * share - used + ROUNDING) + 1);
       }

@@ -196,7 +196,7 @@ class Shares {
 
   /** What the other apps are likely to need, and have not used. @param left the part of the used calls that still counts */
   leftToOthersOf(app: string, left = 1): number {
-    // The sum of all is computed once, because there may be thousands of apps.
+    // The sum over all apps is computed only once, because there may be thousands of them.
     const all = (this.#needsOfAll ??= this.#needsOf([...this.#active]));
     const own = this.#needsOf(this.#active.has(app) ? [app] : []);
     return Math.max(0, Math.ceil(all.need - own.need - (all.met - own.met) * left - ROUNDING));
