@@ -253,7 +253,7 @@ export class Calls {
     const isEnforced = !this.#isObserving();
     const isAway = isEnforced && this.admission.isRedisAway();
     for (const entry of this.#waiting) {
-      const isOverdue = entry.dueAt < this.#now() - LOOK_EVERY_MS;
+      const isOverdue = entry.dueAt < this.#now() - 2 * LOOK_EVERY_MS;
       const isLate = isEnforced && !isAway && isOverdue && this.admission.isHopeless(entry.request);
       const isStopped = this.#options.circuits.stopOf(entry.request)?.mayWait === false;
       if (isLate) this.admission.waited(true);

@@ -236,7 +236,7 @@ it("from the change to observe on, no call waits for a permit", async () => {
     scene.call("app", {}, waiting).answer();
     return scene;
   });
-  await clock.advance(SECOND);
+  await clock.advance(2 * SECOND);
   second?.budget.configure({ ...second.config, mode: "observe" });
   const observed = second?.call("app", { query: "observed" }, waiting);
   await clock.advance(SECOND);
