@@ -56,6 +56,9 @@ export class Problem extends Error {
   }
 }
 
+/** The problems for the statuses of the upstream that are answers. They are stored like answers. */
+export const ANSWER_PROBLEMS = { 400: "upstream-rejected", 404: "not-found" } as const;
+
 /** Whether the gateway refused to call the upstream. That cost no budget. */
 export function wasRefusedHere({ code, details }: Problem): boolean {
   return BUDGET_SPENT.has(code) || details.refusedHere === true;

@@ -123,6 +123,7 @@ export class Arrivals {
       if (!response.writableFinished) {
         arrival.hangUp();
         record.outcome = arrival.cutFor ? "failed" : "abandoned";
+        record.problem = arrival.cutFor?.code ?? record.problem;
       }
       this.#end(arrival);
     });

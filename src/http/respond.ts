@@ -6,7 +6,7 @@ import type { Answer } from "../cache/cache.ts";
 import type { Encode } from "../cache/encoder.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { Context } from "../context.ts";
-import { BUDGET_SPENT, Problem, wasRefusedHere } from "../errors.ts";
+import { ANSWER_PROBLEMS, BUDGET_SPENT, Problem, wasRefusedHere } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { ContentCoding } from "../content-codings.ts";
 import { originOf, type OriginName } from "../interface/resources.ts";
@@ -82,8 +82,8 @@ export class Respond {
       // Node itself omits the body of a response to HEAD.
       passed: (bytes) => void (record.bytes += record.method === "HEAD" ? 0 : bytes),
       cut: (problem) => {
-        // When the response has ended, its record is already counted.
-        if (!response.destroyed) [arrival.cutFor, record.problem] = [problem, problem.code];
+        // If the response is already destroyed, its caller has hung up.
+        if (!response.destroyed) arrival.cutFor = problem;
         response.destroy();
       },
     };
@@ -155,15 +155,12 @@ export class Respond {
 
 const NOTHING = Buffer.alloc(0);
 
-/** The problems that are stored as answers. */
-const PROBLEMS = { 400: "upstream-rejected", 404: "not-found" } as const;
-
 /** Notes for logs and metrics how a request was answered. */
 function noteAnswer(record: Arrival["record"], answer: Answer, now: number): void {
   record.outcome = answer.outcome;
   record.tier = answer.tier;
   record.saved = answer.saved;
-  if (answer.entry.status !== 200) record.problem = PROBLEMS[answer.entry.status];
+  if (answer.entry.status !== 200) record.problem = ANSWER_PROBLEMS[answer.entry.status];
   if (answer.outcome !== "hit") {
     record.forwarded = answer.forwarded;
     record.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);

@@ -3,7 +3,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 
 /** @returns the token in `Bearer TOKEN` (RFC 6750, section 2.1). The name of the scheme ignores case (RFC 9110, section 11.1). */
 export function bearerToken(authorization = ""): string | undefined {
-  return /^Bearer +(\S+)$/i.exec(authorization)?.[1];
+  return /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1];
 }
 
 /** @param digest of the right token */

@@ -20,7 +20,7 @@
  * | no connection                | 502 upstream-unreachable             | no           |
  * | a time limit has passed      | 504 upstream-timeout                 | no           |
  */
-import { Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
+import { ANSWER_PROBLEMS, Problem, problemBody, type ProblemCode, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { httpDateMs, secondsIn } from "../http-fields.ts";
 import { type ListPage, readEnvelope } from "../interface/envelope.ts";
 import { refusesKey, type Resource } from "../interface/resources.ts";
@@ -101,7 +101,7 @@ function judgeByStatus(answer: RawAnswer, asked: Asked): Verdict {
   if (status === 304) return judgeNotModified(answer, asked);
   const explanation = explanationIn(answer.body, [...asked.confidential, ...asked.signature]);
   if (status !== 400 && status !== 404) return judgeFailure(answer, asked, explanation);
-  const problem = new Problem(status === 400 ? "upstream-rejected" : "not-found", { detail: explanation });
+  const problem = new Problem(ANSWER_PROBLEMS[status], { detail: explanation });
   const content = { contentType: PROBLEM_CONTENT_TYPE, body: problemBody(problem), recordIds: [] };
   return { problem, fetched: { status, ...content, ...headOf(answer, asked), validators: NO_VALIDATORS } };
 }
