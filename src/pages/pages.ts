@@ -146,13 +146,15 @@ export class Pages {
     block: Block,
   ): Promise<BlockIndex | undefined> {
     const index = await this.#pageEntries.indexOf(entry, block.query);
-    if (typeof index !== "string" && isImplied(query) && index.echoesLimit)
-      return this.#defaults.giveUp(query);
+    if (typeof index === "string") {
+      this.#pageByPage.add(search, query.resource, index);
+      return undefined;
+    }
+    if (isImplied(query) && index.echoesLimit) return this.#defaults.giveUp(query);
     // A page can be cut from a block that is not stored. But for each further page, the block would be fetched again.
-    const notStored = stored === "upstream-no-store" || stored === "too-large" ? stored : undefined;
-    const why = typeof index === "string" ? index : notStored;
-    if (why !== undefined) this.#pageByPage.add(search, query.resource, why);
-    return typeof index === "string" ? undefined : index;
+    if (stored === "upstream-no-store" || stored === "too-large")
+      this.#pageByPage.add(search, query.resource, stored);
+    return index;
   }
 }
 

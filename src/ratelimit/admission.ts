@@ -112,7 +112,8 @@ export class Admission {
 
   /**
    * Whether an answer is likely to come too late.
-   * @param forMs how long the call waits @param leftMs until the deadline
+   * @param forMs how long the call waits
+   * @param leftMs until the deadline
    */
   #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = this.#factorNow()): boolean {
     return forMs > 0 && forMs * factor + SLOW * this.#answerMs(priority) > leftMs;

@@ -248,7 +248,7 @@ export class Calls {
     this.#cancelNext = this.#options.clock.after(delayMs, () => this.#startJob());
   }
 
-  /** Refuses calls whose wait has become too long: Redis is away, a probe takes long, or the forecast of a call did not come true. */
+  /** Refuses calls whose wait has become too long: Redis is away, a probe takes long, or a forecast did not come true. */
   #refuseHopeless(): void {
     const isEnforced = !this.#isObserving();
     const isAway = isEnforced && this.admission.isRedisAway();

@@ -57,9 +57,7 @@ export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] a
 export type Priority = (typeof PRIORITIES)[number];
 
 /** The smaller the number, the more urgent. */
-export function urgencyOf(priority: Priority): number {
-  return PRIORITIES.indexOf(priority);
-}
+export const urgencyOf = (priority: Priority): number => PRIORITIES.indexOf(priority);
 
 /** The id for all requests without an app id, and for all ids beyond 100 unlisted ones. */
 export const OTHER_APP = "other";

@@ -8,7 +8,8 @@
  * | half-open | a call departs, which is the probe                           | the first one is the probe                 |
  * | probing   | the probe has ended. That closes the circuit or opens it again | wait a moment for the end of the probe   |
  *
- * Each change is published to the other replicas (redis-circuits.ts), except that of refused credentials. Instants are milliseconds of the monotonic clock.
+ * Each change is published to the other replicas (redis-circuits.ts), except that of refused credentials. Instants are
+ * milliseconds of the monotonic clock.
  */
 import { LRUCache } from "lru-cache";
 

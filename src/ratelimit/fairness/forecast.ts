@@ -79,7 +79,8 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
   const urgent = queued.filter(({ priority }) => urgencyOf(priority) < urgencyOf(call.priority));
   const equallyUrgent = queued.filter(({ priority }) => priority === call.priority);
   const appOf = ({ app }: Queued): string => app;
-  const [urgentOf, equal] = [Map.groupBy(urgent, appOf), Map.groupBy(equallyUrgent, appOf)];
+  const urgentOf = Map.groupBy(urgent, appOf);
+  const equal = Map.groupBy(equallyUrgent, appOf);
   const others = [...new Set([...asked.keys(), ...equal.keys()])].filter((app) => app !== call.app);
   const rivals = others.map((app) => ({
     isListed: apps.isListed(app),
