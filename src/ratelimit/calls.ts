@@ -36,12 +36,13 @@ interface Entry extends WaitingCall {
 interface Head extends PlannedCall {
   readonly entry: Entry;
   readonly rank: Rank;
-  /** The permits that it must leave free in each window. */
-  readonly leave: readonly number[];
 }
 
 /** Permits may be free earlier than expected, so calls that wait are looked at in this interval. */
 const LOOK_EVERY_MS = 500;
+
+/** The limiter may know calls that the forecast does not know. After a refusal, it is asked again at the latest after this time. */
+const ASK_AGAIN_MS = 100;
 
 /** Bottleneck takes some milliseconds to start a job. A call that departs within this time has not waited. */
 const AT_ONCE_MS = 100;
@@ -292,11 +293,9 @@ export class Calls {
         limiter.release(acquired.permit);
         continue;
       }
-      const { reason, until } = acquired;
-      this.#nextAt = Math.min(this.#nextAt, until);
-      // Another app may have to leave less, or may have calls left today.
-      if (reason === "reserved" || reason === "per-day") refused.add(nameOf(next));
-      else this.#blockedUntil = Math.min(until, this.#now() + LOOK_EVERY_MS);
+      // Another app may have calls left today.
+      if (acquired.reason === "per-day") refused.add(nameOf(next));
+      else this.#blockedUntil = this.#now() + ASK_AGAIN_MS;
     }
     return undefined;
   }
@@ -308,7 +307,7 @@ export class Calls {
   #next(refused: ReadonlySet<string>): Head | undefined {
     if (this.#waiting.size === 0 || this.#isBlocked()) return undefined;
     const situation = this.admission.situation();
-    const { now, windows } = situation;
+    const { now } = situation;
     let first: Head | undefined;
     // Of the calls with the same name, the one that waits longest is first.
     const seen = new Set(refused);
@@ -321,8 +320,7 @@ export class Calls {
         const call = { ...charge, isDue: entry.dueAt <= now };
         if (!this.#isObserving() && !this.#mayGo(call, entry, situation)) continue;
         const rank = rankOf(charge, entry.dueAt, situation);
-        if (first === undefined || isBefore(rank, first.rank))
-          first = { ...call, entry, rank, leave: windows.map((shares) => shares.leave(call, now)) };
+        if (first === undefined || isBefore(rank, first.rank)) first = { ...call, entry, rank };
       }
     }
     return first;
@@ -341,9 +339,9 @@ export class Calls {
     return at <= now;
   }
 
-  #acquire({ app, priority, entry, leave }: Head): ReturnType<Limiter["acquire"]> {
+  #acquire({ app, priority, entry }: Head): ReturnType<Limiter["acquire"]> {
     const { resource, cause, query } = entry.request;
-    const request = { app, priority, resource, cause, query: queryHash(query), leave };
+    const request = { app, priority, resource, cause, query: queryHash(query) };
     return this.#options.limiter.acquire({ ...request, ignoresLimits: this.#isObserving() });
   }
 

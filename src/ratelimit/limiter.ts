@@ -9,7 +9,7 @@
  * | `limits/single-process-limiter.ts` | in this process                                                   |
  * | `limits/shared-purse.ts`           | in Redis, by one atomic script, and in the own purse of a replica |
  *
- * The queue (`calls.ts`) asks with the rules in `fairness/`: which app is next, and how many permits must be
+ * The queue (`calls.ts`) decides with the rules in `fairness/`: which app is next, and how many permits must be
  * left for others. These rules are approximate. They work on the counts that `state` returns.
  *
  * Instants are milliseconds of the monotonic clock (`Clock.monotonic`) of this process; durations are milliseconds.
@@ -33,12 +33,6 @@ export interface PermitRequest {
   readonly cause: Cause;
   /** Hash of the canonical query. */
   readonly query: string;
-  /**
-   * Permits that must be left in each window after this one, in the order of `LimiterConfig.windows`. Background work
-   * leaves the reserve. An app that borrows leaves what other apps are entitled to. The limiter checks this and the limit
-   * in one atomic step.
-   */
-  readonly leave: readonly number[];
   /** Permitted also beyond the limits (`budget.mode: observe`). */
   readonly ignoresLimits?: boolean;
 }
@@ -60,8 +54,6 @@ export interface Permit {
 export type LimitReason =
   /** A window is used up for all apps. */
   | "budget"
-  /** A window has permits left, but not more than `leave`. */
-  | "reserved"
   /** The app has used up its `perDay`. */
   | "per-day"
   /**
@@ -72,8 +64,8 @@ export type LimitReason =
 
 export type Acquired =
   | { readonly kind: "permit"; readonly permit: Permit }
-  /** Ask again at this instant, or when `onChange` is called. */
-  | { readonly kind: "wait"; readonly until: number; readonly reason: LimitReason };
+  /** Ask again when `state` shows a free permit, or when `onChange` is called. */
+  | { readonly kind: "wait"; readonly reason: LimitReason };
 
 /** The limits. `configure` replaces all of them. */
 export interface LimiterConfig {

@@ -182,9 +182,9 @@ describe("the ledger on a full disk", () => {
     const config = { windows: [minute, day], perDay: new Map(), arrivalMs: 1_000 };
     const limiter = new SingleProcessLimiter({ origin: "api", config, ledger, clock, process: "one" });
     const ask = { app: "web", priority: "interactive", resource: "listings", cause: "miss" } as const;
-    const acquire = () => limiter.acquire({ ...ask, query: "", leave: [] });
+    const acquire = () => limiter.acquire({ ...ask, query: "" });
     const until = clock.monotonic() + 61_000;
-    expect(await acquire()).toEqual({ kind: "wait", until, reason: "budget" });
+    expect(await acquire()).toEqual({ kind: "wait", reason: "budget" });
     const full = { spent: 3, remaining: 0, freeAt: [until, until, until] };
     expect(limiter.state().windows).toMatchObject([full, { spent: 0, remaining: 100 }]);
     await clock.advance(61_000);

@@ -15,8 +15,11 @@ import type { createStageData } from "./redis-stage.ts";
 import { SILENT } from "./silent-observer.ts";
 
 export const REQUEST: PermitRequest = {
-  ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const),
-  leave: [],
+  app: "app",
+  priority: "interactive",
+  resource: "listings",
+  cause: "miss",
+  query: "q",
 };
 
 export type Limiters = ReturnType<typeof createFakeLimiters>;

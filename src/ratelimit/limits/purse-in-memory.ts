@@ -1,19 +1,10 @@
 /**
- * A purse that one process counts alone, in memory: whether it may pay for one more call, and if not, when. A process
- * without Redis has one purse with the whole limits. A replica has the purse of its slot.
+ * A purse that one process counts alone, in memory: whether it may pay for one more call. A process without Redis has one purse with the whole limits. A replica has the purse of its slot.
  */
 import type { RateWindow } from "../../usage/rate-window.ts";
-import {
-  type Acquired,
-  DAY_MS,
-  type LimiterState,
-  type LimitReason,
-  MOST_FREE_INSTANTS,
-} from "../limiter.ts";
+import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS } from "../limiter.ts";
 import type { PurseWindow } from "./purse-sizes.ts";
 import { WindowLog } from "./window-log.ts";
-
-export type Wait = Extract<Acquired, { kind: "wait" }>;
 
 export class PurseInMemory {
   readonly log = new WindowLog();
@@ -29,28 +20,10 @@ export class PurseInMemory {
     return Math.max(0, own - this.log.spent(this.#span(windowMs), now));
   }
 
-  /**
-   * @param leave how much the purse must leave in each window after the call
-   * @returns nothing if it may pay for a call now
-   */
-  waitFor(windows: readonly PurseWindow[], leave: readonly number[], now: number): Wait | undefined {
-    let wait: Wait | undefined;
-    for (const [index, window] of windows.entries()) {
-      const left = this.left(window, now);
-      const missing = 1 + (leave[index] ?? 0) - left;
-      if (missing <= 0) continue;
-      const instants = this.log.freeInstants(this.#span(window.windowMs), now, missing);
-      // No instant is known if it must leave more than what the calls in the log can free.
-      const freeAt = instants[missing - 1] ?? now + window.windowMs;
-      wait = laterOf(wait, freeAt, left < 1 ? "budget" : "reserved");
-    }
-    return wait;
+  /** Whether it may pay for a call. */
+  hasPermit(windows: readonly PurseWindow[], now: number): boolean {
+    return windows.every((window) => this.left(window, now) > 0);
   }
-}
-
-/** @returns the later one, with the first reason */
-export function laterOf(wait: Wait | undefined, until: number, reason: LimitReason): Wait {
-  return { kind: "wait", until: Math.max(until, wait?.until ?? 0), reason: wait?.reason ?? reason };
 }
 
 /** How long calls are kept. */

@@ -57,7 +57,6 @@ export function scriptSettings(
     // The timeouts of other replicas may be longer. So their calls may count longer, and their clocks may differ more.
     unknownMs: 3 * (timeout.mostMs - timeout.ms()),
     joinMs: JOIN_MS,
-    tickMs: TICK_MS,
   };
 }
 
@@ -77,8 +76,8 @@ export interface Reply {
   readonly slot?: number;
   /** The calls of all slots, if the purse of the slot is new to this process: a slot, a blank and an id; the instant; and so on. */
   readonly inherited?: readonly string[];
-  /** One for each request for a permit. If it was not granted, a new request makes sense after `waitMs`. */
-  readonly results: readonly { isGranted?: true; reason?: LimitReason; waitMs?: number }[];
+  /** One for each request for a permit. */
+  readonly results: readonly ("granted" | LimitReason)[];
   /** By `windowMs`: what the shared purse has spent, what it has left, and what own purses have reported. */
   readonly windows: Readonly<Record<string, readonly [spent: number, left: number, own: number]>>;
   /** The shared purse grants nothing for this long. */

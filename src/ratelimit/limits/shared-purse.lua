@@ -225,27 +225,14 @@ local function settle(ended)
   redis.call('XADD', LEDGER, '*', 'k', 'e', 'i', ended.id, 's', ended.status, 'd', int(ended.durationMs), 't', int(at))
 end
 
--- How long until this many calls have left the window. A call on its way is treated as if it arrived now.
-local function freeIn(key, ms, number)
-  local call = redis.call('ZRANGEBYSCORE', key, '(' .. int(now - span(ms)), '+inf', 'WITHSCORES', 'LIMIT', int(number - 1), 1)
-  return call[2] and math.ceil(math.min(tonumber(call[2]), now) + span(ms) + 1 - now)
-end
-
--- [1] Grants a permit, or returns the reason of the refusal and the time until a new request makes sense.
-local function take(wanted, rooms, closedMs)
-  local reason, waitMs = nil, 1
-  local function refuse(why, ms) reason, waitMs = reason or why, math.max(waitMs, math.ceil(ms or request.tickMs)) end
-  if closedMs > 0 then refuse('redis-away', closedMs) end
-  for i, w in ipairs(windows) do
-    local missing = 1 + (wanted.leave[i] or 0) - rooms[i]
-    if missing > 0 then refuse(rooms[i] < 1 and 'budget' or 'reserved', freeIn(SHARED, w.windowMs, missing)) end
+-- [1] Grants a permit, or returns the reason of the refusal.
+local function take(wanted, rooms, isClosed)
+  local day, reason = request.prefix .. 'day:' .. wanted.app, isClosed and 'redis-away'
+  for i = 1, #windows do
+    if rooms[i] < 1 then reason = reason or 'budget' end
   end
-  local day = request.prefix .. 'day:' .. wanted.app
-  if wanted.perDay then
-    local over = math.max(count(day, DAY), wanted.dayAtLeast) + 1 - wanted.perDay
-    if over > 0 then refuse('per-day', freeIn(day, DAY, over)) end
-  end
-  if reason and not wanted.ignoresLimits then return { reason = reason, waitMs = waitMs } end
+  if wanted.perDay and math.max(count(day, DAY), wanted.dayAtLeast) >= wanted.perDay then reason = reason or 'per-day' end
+  if reason and not wanted.ignoresLimits then return reason end
   redis.call('ZADD', SHARED, int(now + state.countMs), wanted.id)
   if wanted.perDay then
     redis.call('ZADD', day, int(now + state.countMs), wanted.id)
@@ -254,7 +241,7 @@ local function take(wanted, rooms, closedMs)
   end
   enterInLedger(wanted.id, now, wanted)
   for i = 1, #windows do rooms[i] = rooms[i] - 1 end
-  return { isGranted = true }
+  return 'granted'
 end
 
 -- Tells what waits at other replicas, for predictions and fairness, and tidies up.
@@ -289,7 +276,7 @@ local function work(reply)
   local rooms = {}
   reply.closedMs = math.max(0, state.openAt - now)
   for i, w in ipairs(windows) do rooms[i] = room(w) end
-  for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs) end
+  for i, wanted in ipairs(request.takes) do reply.results[i] = take(wanted, rooms, reply.closedMs > 0) end
   for i, w in ipairs(windows) do
     local name = int(w.windowMs)
     -- An own purse counts without the slack. It may pay again while its earlier call still counts for the script.

@@ -9,7 +9,7 @@
  * | Rule | What                                                                                             | Where        |
  * |------|--------------------------------------------------------------------------------------------------|--------------|
  * | 1    | The script grants a permit only while fewer than S shared permits count in each window.          | lua: take    |
- * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | ownFrom      |
+ * | 2    | A replica counts its own purse alone, in memory, and spends it first.                            | acquire      |
  * | 3    | A slot has one holder. The holder stops `degradedForMs` after it sent the last confirmed renewal.| own-purse    |
  * |      | The slot is free when that time, the shortest window and the latest arrival have passed.         | lua: ownSlot |
  * | 4    | A new holder takes over what counts in the purse, and the most that was not reported.            | lua: ownSlot |
@@ -28,7 +28,6 @@ import {
   DAY_MS,
   type Limiter,
   type LimiterConfig,
-  type LimitReason,
   MOST_FREE_INSTANTS,
   type News,
   NO_CALLS,
@@ -38,7 +37,7 @@ import {
   type WindowState,
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
-import { dayOf, daysOf, keptMs, repeated } from "./purse-in-memory.ts";
+import { daysOf, keptMs, repeated } from "./purse-in-memory.ts";
 import {
   atLeast,
   DRIFT,
@@ -81,8 +80,6 @@ interface Pending {
 
 /** Time between two commands while Redis does not answer. */
 const RETRY_MS = 100;
-/** After a refusal while Redis is away, a call may ask again after this time. */
-const AWAY_MS = 1_000;
 /** A process that stops waits at most this long until Redis has confirmed that its slot is free. */
 const LEAVE_MS = 3_000;
 const MEANWHILE = "Unless budget.mode is observe, only this replica's own purse pays for its calls.";
@@ -139,9 +136,11 @@ export class SharedLimiter implements Limiter {
   // Which purse pays.
 
   readonly acquire: Limiter["acquire"] = async (request) => {
-    if (!this.#canAsk() || this.#isClosing) return this.#decideAlone(request);
-    const own = this.#askOwn(request);
-    if (own !== undefined) return own;
+    const at = this.#now();
+    if (!this.#isShared(at) || this.#isClosing) return this.#decideAlone(request);
+    // [2] But the script counts the day of an app exactly.
+    if (!this.#config.perDay.has(request.app) && this.#own.hasPermit(this.#windows, at))
+      return this.#payFromOwn(request);
     return new Promise((resolve) => {
       this.#pending.push({ permit: { id: this.#newId(request), request }, resolve });
       this.#wake();
@@ -150,26 +149,12 @@ export class SharedLimiter implements Limiter {
 
   /** Only the own purse may pay. */
   #decideAlone(request: PermitRequest): Acquired {
+    if (request.ignoresLimits === true) return this.#payFromOwn(request);
     const at = this.#now();
-    const opensAt = this.#isReachable ? this.#opensAt(at) : Number.POSITIVE_INFINITY;
-    const until = Math.min(this.#ownFrom(request, at), at + AWAY_MS, opensAt);
-    return this.#askOwn(request) ?? this.#refuse(request, Math.max(at + 1, until), "redis-away");
-  }
-
-  /** [2] @returns nothing if the shared purse must be asked */
-  #askOwn(request: PermitRequest): Acquired | undefined {
-    const at = this.#now();
-    if (this.#ownFrom(request, at) > at) return undefined;
-    const perDay = this.#config.perDay.get(request.app);
-    if (perDay === undefined) return this.#payFromOwn(request);
-    // The script counts the day of an app exactly.
-    if (this.#isReachable) return undefined;
-    const { spent, nextFreeAt } = dayOf(this.#apps, request.app, perDay, at);
-    return spent < perDay ? this.#payFromOwn(request) : this.#refuse(request, nextFreeAt, "per-day");
-  }
-
-  #refuse(request: PermitRequest, until: number, reason: LimitReason): Acquired {
-    return request.ignoresLimits === true ? this.#payFromOwn(request) : { kind: "wait", until, reason };
+    const perDay = this.#config.perDay.get(request.app) ?? Number.POSITIVE_INFINITY;
+    if (this.#apps.spent(DAY_MS, at, request.app) >= perDay) return { kind: "wait", reason: "per-day" };
+    if (!this.#own.hasPermit(this.#windows, at)) return { kind: "wait", reason: "redis-away" };
+    return this.#payFromOwn(request);
   }
 
   #payFromOwn(request: PermitRequest): Acquired {
@@ -186,19 +171,6 @@ export class SharedLimiter implements Limiter {
     return { kind: "permit", permit: { id, request, slot, sendBy } };
   }
 
-  /**
-   * When the own purse may pay for a request; `at` if it may pay now. Of the permits that the request must leave free, the own
-   * purse leaves those that the shared purse does not have. While the shared purse is closed, it leaves a part by its size.
-   */
-  #ownFrom(request: PermitRequest, at: number): number {
-    const shared = this.#isShared(at) ? this.#last?.windows : undefined;
-    const leave = request.leave.map((most, index) => {
-      const { windowMs = 0, own = 0, limit = 1 } = this.#windows[index] ?? {};
-      return shared ? Math.max(0, most - (shared[windowMs]?.[1] ?? 0)) : Math.ceil((most * own) / limit);
-    });
-    return this.#own.waitFor(this.#windows, leave, at)?.until ?? at;
-  }
-
   #newId({ app }: PermitRequest): string {
     const { process, origin } = this.#options;
     return `${process}.${origin}.${++this.#calls}@${app}`;
@@ -206,12 +178,9 @@ export class SharedLimiter implements Limiter {
 
   /** A request for a permit of the shared purse. */
   #takeOf({ id, request }: Permit, at: number): object {
-    const leftOf = (one: PurseWindow): number => this.#own.left(one, at);
     return {
       ...request,
       id,
-      // What the shared purse must keep after this permit.
-      leave: this.#windows.map((one, index) => Math.max(0, (request.leave[index] ?? 0) - leftOf(one))),
       perDay: this.#config.perDay.get(request.app),
       // The app's calls of the day that this replica knows of.
       dayAtLeast: this.#apps.spent(DAY_MS, at, request.app),
@@ -219,15 +188,11 @@ export class SharedLimiter implements Limiter {
   }
 
   /** What the script has decided. */
-  #outcome({ id, request }: Permit, result: Reply["results"][number] | undefined, at: number): Acquired {
+  #outcome({ id, request }: Permit, result: Reply["results"][number] = "redis-away", at: number): Acquired {
+    if (result !== "granted") return { kind: "wait", reason: result };
     const { arrivalMs } = this.#config;
-    if (result?.isGranted === true) {
-      this.#apps.enter(id, at + arrivalMs + this.#options.timeout.ms(), request.app);
-      return { kind: "permit", permit: { id, request, sendBy: sendByOf(at, arrivalMs) } };
-    }
-    const { reason = "redis-away", waitMs = TICK_MS } = result ?? {};
-    const until = Math.min(this.#ownFrom(request, at), at + waitMs);
-    return this.#refuse(request, Math.max(at + 1, until), reason);
+    this.#apps.enter(id, at + arrivalMs + this.#options.timeout.ms(), request.app);
+    return { kind: "permit", permit: { id, request, sendBy: sendByOf(at, arrivalMs) } };
   }
 
   readonly complete: Limiter["complete"] = (permit, { status, durationMs, arrivedAfterMs }) => {

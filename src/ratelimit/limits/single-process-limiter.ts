@@ -8,12 +8,14 @@ import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
 import { limitsText, type RateWindow } from "../../usage/rate-window.ts";
 import {
   type Acquired,
+  DAY_MS,
   type Limiter,
   type LimiterConfig,
+  type LimitReason,
   MOST_FREE_INSTANTS,
   type PermitRequest,
 } from "../limiter.ts";
-import { dayOf, daysOf, keptMs, laterOf, PurseInMemory, repeated, type Wait } from "./purse-in-memory.ts";
+import { daysOf, keptMs, PurseInMemory, repeated } from "./purse-in-memory.ts";
 import { type PurseWindow, ROUNDING_MS, sendByOf } from "./purse-sizes.ts";
 
 export interface SingleProcessLimiterOptions {
@@ -66,19 +68,18 @@ export class SingleProcessLimiter implements Limiter {
     return this.#unrecordedUntil + Math.max(Number.NEGATIVE_INFINITY, ...shortMs);
   }
 
-  readonly acquire: Limiter["acquire"] = async (request) =>
-    (request.ignoresLimits === true ? undefined : this.#refuse(request)) ?? this.#permit(request);
+  readonly acquire: Limiter["acquire"] = async (request) => {
+    const reason = request.ignoresLimits === true ? undefined : this.#refusal(request);
+    return reason === undefined ? this.#permit(request) : { kind: "wait", reason };
+  };
 
   /** @returns nothing if a permit is free */
-  #refuse({ app, leave }: PermitRequest): Wait | undefined {
+  #refusal({ app }: PermitRequest): LimitReason | undefined {
     const { windows, perDay } = this.#config;
     const now = this.#options.clock.monotonic();
-    const ofWindows = this.#purse.waitFor(windows.map(wholeOf), leave, now);
-    const wait = this.#fullUntil > now ? laterOf(ofWindows, this.#fullUntil, "budget") : ofWindows;
+    if (this.#fullUntil > now || !this.#purse.hasPermit(windows.map(wholeOf), now)) return "budget";
     const limit = perDay.get(app);
-    if (limit === undefined) return wait;
-    const { spent, nextFreeAt } = dayOf(this.#purse.log, app, limit, now);
-    return spent >= limit ? laterOf(wait, nextFreeAt, "per-day") : wait;
+    return limit !== undefined && this.#purse.log.spent(DAY_MS, now, app) >= limit ? "per-day" : undefined;
   }
 
   #permit(request: PermitRequest): Acquired {

@@ -41,7 +41,7 @@ const GREEDY: Partial<Plan> = {
 const REMOVALS: readonly Removal[] = [
   {
     without: "rule 1: the script does not check the shared purse",
-    change: ["if missing > 0 then", "if false then"],
+    change: ["if rooms[i] < 1 then", "if false then"],
     plan: { faults: [], faultyMs: 1_000, dispatchers: [5, 0, 0] },
   },
   {

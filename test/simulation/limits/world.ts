@@ -191,10 +191,9 @@ function networkTo(world: World, replica: Replica, own: Clock): RunOnRedis {
 
 /** Requests permits and sends calls, one after the other, while the replica lives. */
 async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<() => void>): Promise<void> {
-  const { plan, random } = world;
-  const request = { ...REQUEST, leave: plan.windows.map(() => 0) };
+  const { random } = world;
   while (replica.isAlive && !replica.isStopping) {
-    const acquired = await replica.limiter.acquire(request);
+    const acquired = await replica.limiter.acquire(REQUEST);
     replica.lastAnswerAt = world.clock.monotonic();
     if (acquired.kind === "permit") await send(world, replica, own, acquired.permit);
     else
@@ -204,7 +203,7 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
           resolve();
         };
         wake.add(go);
-        own.after(Math.max(random.between(1, 5), acquired.until - own.monotonic()), go);
+        own.after(random.between(5, 50), go);
       });
   }
 }
