@@ -16,9 +16,9 @@ import { LRUCache } from "lru-cache";
 import { atMostEvery } from "../../process/clock.ts";
 import type { PartOptions } from "../origin-budget.ts";
 import type { SendEnd, UpstreamRequest } from "../call-facts.ts";
-import type { CircuitScope } from "../../telemetry/events.ts";
+import { resourcesOf } from "../../interface/resources.ts";
+import { circuitLabel, type CircuitScope } from "../../telemetry/events.ts";
 import { CAUSES, type CircuitCause, kindOf, LastCalls } from "./failures.ts";
-import { outageName, outageOf } from "./outage-of-circuit.ts";
 import { probeIntervalMs } from "./probes.ts";
 import { type OpenCircuit, shifted } from "./redis-circuits.ts";
 
@@ -42,10 +42,11 @@ const SHORTEST_ASKED_MS = 1_000;
 const PROBE_MS = 30_000;
 /** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
 const PROBE_ANSWERED_MS = 1_000;
-/** A circuit whose probe has failed lets the other open circuits go first, if their resources are asked for. */
-const OTHERS_FIRST = 1.05;
-/** If a probe has been due for longer than this, no call for the circuit's resource has come. */
-const DUE_MS = 400;
+/**
+ * A circuit whose probe has failed lets other open circuits go first for one to two times this time. Their callers were told the
+ * time of the next probe in whole seconds.
+ */
+const OTHERS_FIRST_MS = 1_000;
 /** The other replicas let the one that opened a circuit send the probe. */
 const OTHERS_LATER_MS = 500;
 /** Retries are at most this part of all calls, apart from those with new credentials. */
@@ -71,8 +72,8 @@ export class Circuits {
   /** The version of the key that the upstream refused last. */
   #refusedKey: number;
   #retries = MOST_RETRIES;
-  #unlogged = { refusedCalls: 0, refusedCallers: 0 };
-  /** Logs refused credentials: immediately, then once a minute with the counts. */
+  #unlogged = 0;
+  /** Logs refused credentials: immediately, then once a minute with the count. */
   readonly #logRefused: () => void;
 
   constructor(options: PartOptions) {
@@ -80,8 +81,8 @@ export class Circuits {
     this.#now = options.clock.monotonic;
     this.#refusedKey = options.keyVersion();
     this.#logRefused = atMostEvery(this.#now, () => {
-      options.observer.warn(CREDENTIALS_REFUSED, this.#unlogged);
-      this.#unlogged = { refusedCalls: 0, refusedCallers: 0 };
+      options.observer.warn(CREDENTIALS_REFUSED, { refusedCalls: this.#unlogged });
+      this.#unlogged = 0;
     });
     options.shared?.subscribe((scope, circuit) => this.#receive(scope, circuit));
   }
@@ -116,71 +117,62 @@ export class Circuits {
    * @returns a function to call when the call has ended
    */
   begin(call: CircuitCall): (end: SendEnd) => void {
-    const now = this.#now();
     const keyVersion = this.#options.keyVersion();
     if (call.cause !== "retry") this.#retries = Math.min(MOST_RETRIES, this.#retries + RETRIES);
-    const probeOf = this.#openFor(call).map(([scope]) => scope);
-    for (const scope of probeOf)
-      this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
-    return (end) => this.#ended(call, end, this.#learnKey(call, end, keyVersion), probeOf);
+    const probed = this.#openFor(call).map(([scope]) => scope);
+    if (probed.length > 0) this.#probe(probed);
+    return (end) => this.#ended(call, end, this.#learnKey(call, end, keyVersion), probed);
+  }
+
+  /** A probe begins. It moves those of the other open circuits, so that together they cost no more than those of one circuit. */
+  #probe(probed: readonly CircuitScope[]): void {
+    const now = this.#now();
+    for (const scope of probed) this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
+    for (const [scope, circuit] of this.#atIntervals())
+      if (circuit.probedAt === undefined)
+        this.#change(scope, { until: Math.max(circuit.until, now + this.#intervalOf(circuit)) });
   }
 
   /** @param probeOf the circuits of which the call was the probe */
   #ended(call: CircuitCall, end: SendEnd, kind: Kind, probeOf: readonly CircuitScope[]): void {
-    const now = this.#now();
     const forMs = end.slowDown?.forMs;
     const probed = probeOf.filter((scope) => this.#open.has(scope));
-    const cause = this.#lastCalls.ended(call, kind, now);
-    for (const scope of probed) this.#probeEnded(scope, kind, forMs);
-    if (probed.length > 0 && kind !== "unknown") this.#shiftOthers(probed, kind === "answered");
+    const cause = this.#lastCalls.ended(call, kind, this.#now());
+    if (probed.length > 0) this.#probeEnded(probed, kind, forMs);
     const scope = cause !== undefined && CAUSES[cause].stops === "origin" ? "origin" : call.resource;
     const open = this.#open.get(scope);
     // A call that was sent before the circuit opened tells nothing new, unless the upstream names a time.
-    const isNew = forMs !== undefined || now >= (open?.until ?? 0);
+    const isNew = forMs !== undefined || this.#now() >= (open?.until ?? 0);
     const opens = cause !== undefined && isNew && (open === undefined || !probed.includes(scope));
-    if (opens) this.#openAs(scope, cause, forMs, false);
+    if (opens) this.#openAs(scope, cause, forMs);
     if (opens || probed.length > 0) this.changed();
   }
 
   /** Learns whether the upstream accepts our key. @returns how the call ended; `unknown` if an earlier key was refused */
   #learnKey({ query, resource, cause }: CircuitCall, end: SendEnd, keyVersion: number): Kind {
     const kind = kindOf(end, resource);
-    if (kind !== "credentials") {
-      // `probeWanted` cannot repeat a request that is passed through.
-      if (kind === "answered" && cause !== "bypass") this.#answered.set(query, true);
-      return kind;
-    }
+    // `probeWanted` cannot repeat a request that is passed through.
+    if (kind === "answered" && cause !== "bypass") this.#answered.set(query, true);
+    if (kind !== "credentials") return kind;
     // A refusal of the previous key says nothing about this one.
     if (keyVersion !== this.#options.keyVersion()) return "unknown";
     this.#refusedKey = keyVersion;
-    this.#unlogged.refusedCalls++;
+    this.#unlogged++;
     this.#logRefused();
     return kind;
   }
 
-  #probeEnded(scope: CircuitScope, kind: Kind, forMs: number | undefined): void {
-    const { cause = "failing" } = this.#open.get(scope) ?? {};
-    // A refusal of the credentials is an answer, so it closes a circuit that opened for another cause.
-    const isGone = kind === "answered" || (kind === "credentials" && cause !== "credentials");
-    if (isGone) this.#set(scope, undefined);
-    else if (kind === "unknown") this.#halfOpen(scope);
-    else this.#openAs(scope, cause, forMs, true);
-  }
-
-  /**
-   * Each probe moves those of the other open circuits, so that together they cost no more than those of one circuit. When one of
-   * them finds the upstream back, the others try at once.
-   */
-  #shiftOthers(probed: readonly CircuitScope[], isBack: boolean): void {
-    const now = this.#now();
-    for (const [scope, circuit] of this.#atIntervals()) {
-      if (probed.includes(scope) || circuit.probedAt !== undefined) continue;
-      // Leave half of the time to resources that are rarely asked for. Otherwise their calls would hardly ever become probes.
-      const part = circuit.until < now - DUE_MS ? 0.5 : 1;
-      const next = now + part * probeIntervalMs(circuit, now, this.#options.config().windows);
-      if (isBack) this.#halfOpen(scope);
-      else this.#change(scope, { until: Math.max(circuit.until, next) });
+  #probeEnded(probed: readonly CircuitScope[], kind: Kind, forMs: number | undefined): void {
+    for (const scope of probed) {
+      const { cause = "failing" } = this.#open.get(scope) ?? {};
+      // A refusal of the credentials is an answer, so it closes a circuit that opened for another cause.
+      const isGone = kind === "answered" || (kind === "credentials" && cause !== "credentials");
+      if (isGone) this.#set(scope, undefined);
+      else if (kind === "unknown") this.#halfOpen(scope);
+      else this.#openAs(scope, cause, forMs);
     }
+    // The upstream is back, so the other circuits try at once.
+    if (kind === "answered") for (const [scope] of this.#atIntervals()) this.#halfOpen(scope);
   }
 
   /** The open circuits that are closed by probes at intervals, not at a time that the upstream named. */
@@ -188,25 +180,26 @@ export class Circuits {
     return [...this.#open].filter(([, { isAsked, cause }]) => !isAsked && cause !== "credentials");
   }
 
-  /**
-   * @param forMs the time that the upstream named
-   * @param isProbe the call that opens it was its probe, which has failed
-   */
-  #openAs(scope: CircuitScope, cause: CircuitCause, forMs: number | undefined, isProbe: boolean): void {
+  #intervalOf(circuit: Pick<OpenCircuit, "cause" | "openedAt">): number {
+    return probeIntervalMs(circuit, this.#now(), this.#options.config().windows);
+  }
+
+  /** @param forMs the time that the upstream named */
+  #openAs(scope: CircuitScope, cause: CircuitCause, forMs: number | undefined): void {
     const { fraction, config } = this.#options;
-    const { windows, maxCoolOffMs } = config();
     const now = this.#now();
     const before = this.#open.get(scope);
+    const probedAt = before?.probedAt;
     const openedAt = before?.cause === cause ? before.openedAt : now;
-    const isAlone = this.#atIntervals().every(([other]) => other === scope);
-    const interval = probeIntervalMs({ cause, openedAt }, now, windows) * (isAlone ? 1 : OTHERS_FIRST);
+    if (forMs !== undefined) {
+      const asked = now + Math.ceil(Math.min(Math.max(forMs, SHORTEST_ASKED_MS), config().maxCoolOffMs));
+      const longest = probedAt === undefined ? Math.max(asked, before?.until ?? 0) : asked;
+      return this.#set(scope, { cause, openedAt, until: longest, isAsked: true });
+    }
     // Intervals count from the start of the probe, which may have waited long for its answer.
-    const from = (isProbe ? before?.probedAt : undefined) ?? now;
-    const next = Math.max(now, from + Math.ceil(interval * (1 + fraction() / 20)));
-    const asked = Math.min(Math.max(forMs ?? 0, SHORTEST_ASKED_MS), maxCoolOffMs);
-    const until = forMs === undefined ? next : now + Math.ceil(asked);
-    const longest = isProbe ? until : Math.max(until, before?.until ?? 0);
-    this.#set(scope, { cause, openedAt, until: longest, isAsked: forMs !== undefined });
+    const from = probedAt === undefined ? now : probedAt + OTHERS_FIRST_MS * (1 + fraction());
+    const next = Math.max(now, Math.ceil(from + this.#intervalOf({ cause, openedAt })));
+    this.#set(scope, { cause, openedAt, until: next, isAsked: false });
   }
 
   /** The next call may be a probe. */
@@ -224,8 +217,7 @@ export class Circuits {
   #receive(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
     // Perhaps only the network of the other replica is broken.
     if (circuit?.cause === "unreachable" && !this.#lastCalls.isCutOff()) return;
-    const { fraction } = this.#options;
-    const laterMs = circuit !== undefined && circuit.until > 0 ? OTHERS_LATER_MS * (1 + fraction()) : 0;
+    const laterMs = OTHERS_LATER_MS * (1 + this.#options.fraction());
     const own = circuit && shifted({ ...circuit, until: Math.max(0, circuit.until) + laterMs }, this.#now());
     this.#set(scope, own, false);
     this.changed();
@@ -237,13 +229,15 @@ export class Circuits {
    */
   #set(scope: CircuitScope, circuit: OpenCircuit | undefined, isOwn = true): void {
     const { origin, observer, shared } = this.#options;
+    const what = `upstream ${circuitLabel(origin, scope)}`;
     if (circuit === undefined) {
       this.#lastCalls.forget(scope, this.#open.get(scope)?.cause);
       this.#open.delete(scope);
-      observer.backInOrder(outageName(origin, scope));
+      observer.backInOrder(what);
     } else {
       this.#open.set(scope, circuit);
-      observer.outOfOrder(outageOf(origin, scope, circuit));
+      const resources = scope === "origin" ? resourcesOf(origin) : [scope];
+      observer.outOfOrder({ what, cause: CAUSES[circuit.cause].says, meanwhile: MEANWHILE, resources });
     }
     // Another replica may have another key.
     if (isOwn && circuit?.cause !== "credentials")
@@ -284,8 +278,6 @@ export class Circuits {
   /** A caller was refused because of a circuit. */
   refused(cause: CircuitCause): void {
     if (cause !== "credentials") return;
-    this.#unlogged.refusedCallers++;
-    this.#logRefused();
     const circuit = this.#open.get("origin");
     if (circuit === undefined || this.#now() < circuit.until || this.probeWanted()) return;
     // There is no question to repeat, so any question may be the probe.
@@ -293,5 +285,8 @@ export class Circuits {
   }
 }
 
+const MEANWHILE =
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it. After a 429 or 503, others wait if their deadline " +
+  "allows it. The rest is refused. From time to time one call tests whether the upstream is back.";
 const CREDENTIALS_REFUSED =
   "The upstream refuses our credentials. The gateway tries again from time to time. Check UPSTREAM_PRIVATE_KEY or its file, UPSTREAM_CALLER_ID and this machine's clock.";

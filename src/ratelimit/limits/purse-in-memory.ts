@@ -30,24 +30,22 @@ export class PurseInMemory {
 export const keptMs = (windows: readonly Pick<RateWindow, "windowMs">[]): number =>
   Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 
-/** The app's calls of the last day, and when it may make the next one. */
-export function dayOf(
-  log: WindowLog,
-  app: string,
-  perDay: number,
-  now: number,
-): { readonly spent: number; readonly nextFreeAt: number } {
-  const spent = log.spent(DAY_MS, now, app);
-  const missing = Math.max(1, spent + 1 - perDay);
-  return { spent, nextFreeAt: log.freeInstants(DAY_MS, now, missing, app)[missing - 1] ?? now };
-}
-
 /** `LimiterState.today` */
-export const daysOf = (
+export function daysOf(
   log: WindowLog,
   perDay: ReadonlyMap<string, number>,
   now: number,
-): LimiterState["today"] => new Map([...perDay].map(([app, limit]) => [app, dayOf(log, app, limit, now)]));
+): LimiterState["today"] {
+  const days = [...perDay].map(([app, limit]) => {
+    const spent = log.spent(DAY_MS, now, app);
+    const missing = Math.max(1, spent + 1 - limit);
+    return [
+      app,
+      { spent, nextFreeAt: log.freeInstants(DAY_MS, now, missing, app)[missing - 1] ?? now },
+    ] as const;
+  });
+  return new Map(days);
+}
 
 /** At most `MOST_FREE_INSTANTS`. */
 export const repeated = (instant: number, times: number): number[] =>
