@@ -6,7 +6,7 @@ import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/
 import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
 import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
-import { keptMs } from "./limits/purse-in-memory.ts";
+import { keptMs } from "./limits/window-log.ts";
 import { refusalOf } from "./refusals.ts";
 import type { Readings } from "../telemetry/metric-table.ts";
 import { CIRCUIT_STATES, circuitLabel, PRIORITIES, scopesOf } from "../telemetry/events.ts";

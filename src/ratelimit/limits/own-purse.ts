@@ -3,9 +3,9 @@
  */
 import type { LedgerCompletion, LedgerEntry } from "../../usage/ledger-line.ts";
 import type { Permit } from "../limiter.ts";
-import { PurseInMemory } from "./purse-in-memory.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { Heard } from "./redis-script.ts";
+import { WindowLog } from "./window-log.ts";
 
 /** A call of the own purse. Instants are by the monotonic clock. */
 interface OwnCall extends Pick<LedgerEntry, "id" | "app" | "resource" | "cause" | "query"> {
@@ -28,7 +28,8 @@ const MOST_REPORTED = 500;
 /** @returns an age that is certainly not too high on any clock */
 const ageOf = (ms: number): number => (ms > 0 ? atMost(ms) : ms);
 
-export class OwnPurse extends PurseInMemory {
+export class OwnPurse {
+  readonly log = new WindowLog();
   readonly #degradedForMs: number;
   #number: number | undefined;
   /** When the last confirmed renewal was sent. */
@@ -38,7 +39,6 @@ export class OwnPurse extends PurseInMemory {
   #ends: End[] = [];
 
   constructor(degradedForMs: number) {
-    super(atLeast);
     this.#degradedForMs = degradedForMs;
   }
 
@@ -48,8 +48,9 @@ export class OwnPurse extends PurseInMemory {
     return this.#renewedAt + atMost(this.#degradedForMs);
   }
 
-  override left(window: PurseWindow, now: number): number {
-    return now > this.rightUntil() ? 0 : super.left(window, now);
+  /** How many calls the purse can still pay for in a window. */
+  left({ windowMs, own }: PurseWindow, now: number): number {
+    return now > this.rightUntil() ? 0 : Math.max(0, own - this.log.spent(atLeast(windowMs), now));
   }
 
   /** @returns the number of the slot that pays */

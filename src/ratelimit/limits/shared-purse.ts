@@ -37,7 +37,6 @@ import {
   type WindowState,
 } from "../limiter.ts";
 import { AppCounts } from "./app-counts.ts";
-import { daysOf, keptMs, repeated } from "./purse-in-memory.ts";
 import {
   atLeast,
   DRIFT,
@@ -57,6 +56,7 @@ import {
   TICK_MS,
 } from "./redis-script.ts";
 import { OwnPurse } from "./own-purse.ts";
+import { keptMs } from "./window-log.ts";
 
 /** `outOfOrder`: Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
 export interface SharedLimiterOptions
@@ -101,8 +101,6 @@ export class SharedLimiter implements Limiter {
   /** What this replica tells the others, and what they told last. */
   #news: readonly News[] = [];
   #newsElsewhere: Told = { at: 0, news: [] };
-  /** Something must be said before the next tick. */
-  #isUrgent = false;
   /** The last reply, and the last one to a command that could change something. */
   #heard: Heard | undefined;
   #last: Heard | undefined;
@@ -139,8 +137,7 @@ export class SharedLimiter implements Limiter {
     const at = this.#now();
     if (!this.#isShared(at) || this.#isClosing) return this.#decideAlone(request);
     // [2] But the script counts the day of an app exactly.
-    if (!this.#config.perDay.has(request.app) && this.#own.hasPermit(this.#windows, at))
-      return this.#payFromOwn(request);
+    if (!this.#config.perDay.has(request.app) && this.#mayPay(at)) return this.#payFromOwn(request);
     return new Promise((resolve) => {
       this.#pending.push({ permit: { id: this.#newId(request), request }, resolve });
       this.#wake();
@@ -153,8 +150,12 @@ export class SharedLimiter implements Limiter {
     const at = this.#now();
     const perDay = this.#config.perDay.get(request.app) ?? Number.POSITIVE_INFINITY;
     if (this.#apps.spent(DAY_MS, at, request.app) >= perDay) return { kind: "wait", reason: "per-day" };
-    if (!this.#own.hasPermit(this.#windows, at)) return { kind: "wait", reason: "redis-away" };
-    return this.#payFromOwn(request);
+    return this.#mayPay(at) ? this.#payFromOwn(request) : { kind: "wait", reason: "redis-away" };
+  }
+
+  /** Whether the own purse may pay for a call. */
+  #mayPay(at: number): boolean {
+    return this.#windows.every((window) => this.#own.left(window, at) > 0);
   }
 
   #payFromOwn(request: PermitRequest): Acquired {
@@ -234,7 +235,7 @@ export class SharedLimiter implements Limiter {
       mode: this.#isShared(at) ? "shared" : this.#last === undefined ? "joining" : "degraded",
       hasSlot: this.#own.rightUntil() > at,
       windows: this.#windows.map((window) => this.#windowState(window, at)),
-      today: daysOf(this.#apps, this.#config.perDay, at),
+      today: this.#apps.days(this.#config.perDay, at),
       newsElsewhere: this.#newsElsewhere,
     };
   };
@@ -252,11 +253,11 @@ export class SharedLimiter implements Limiter {
     const [shared, left, reported] = told ?? [0, 0, own];
     const spent = shared + reported;
     const remaining = left + this.#own.left(window, at);
-    const leaves = (app?: string): number[] => this.#apps.freeInstants(spanMs, at, MOST_FREE_INSTANTS, app);
-    const known = leaves();
+    const { freeAt: known, ...facts } = this.#apps.facts(spanMs, at);
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
-    const freeAt = [...known, ...repeated(at + spanMs, spent).slice(known.length)];
-    return { ...window, spanMs, spent, remaining, freeAt, byApp: this.#apps.byApp(spanMs, at), leaves };
+    const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
+    const freeAt = [...known, ...Array.from({ length: missing }, () => at + spanMs)];
+    return { ...window, ...facts, spent, remaining, freeAt };
   }
 
   readonly announce: Limiter["announce"] = (news) => {
@@ -301,25 +302,24 @@ export class SharedLimiter implements Limiter {
   // Commands: one at a time.
 
   #say(): void {
-    this.#isUrgent = true;
+    if (this.#canAsk()) this.#tickAt = this.#now();
     this.#wake();
   }
 
   async #talk(): Promise<void> {
     while (!this.#closed.signal.aborted) {
-      if (this.#isDue() || this.#now() >= this.#tickAt)
+      if (this.#pending.length > 0 || this.#now() >= this.#tickAt)
         // It rejects if the reply cannot be understood.
         await this.#command().catch((error: unknown) => this.#failed(error));
       const sleep = new AbortController();
       // Without a reason, Node makes an error with a stack each time.
       this.#wake = () => sleep.abort("woken");
-      await pause(this.#options.clock, this.#isDue() ? 1 : this.#tickAt - this.#now(), sleep.signal);
+      await pause(
+        this.#options.clock,
+        this.#pending.length > 0 ? 1 : this.#tickAt - this.#now(),
+        sleep.signal,
+      );
     }
-  }
-
-  /** Whether something must be said or asked before the next tick. */
-  #isDue(): boolean {
-    return this.#canAsk() && (this.#isUrgent || this.#pending.length > 0);
   }
 
   async #command(): Promise<void> {
@@ -330,7 +330,6 @@ export class SharedLimiter implements Limiter {
     if (isLeaving) this.#own.stopUsing();
     const taken = this.#pending.splice(0);
     const { fields, confirm } = this.#own.report(askedAt);
-    this.#isUrgent = false;
     const request = {
       ...this.#about(askedAt),
       ...fields,
@@ -434,9 +433,8 @@ export class SharedLimiter implements Limiter {
   #failed(error: unknown): undefined {
     const wasReachable = this.#isReachable;
     // An outage of Redis has its own line in the log. The first failure may be the beginning of one, so it is not reported.
-    const isRefusal = error instanceof RedisRefusal;
-    const isLate = this.#last !== undefined && !(error instanceof StoreUnavailable);
-    if (!wasReachable && (isRefusal || isLate)) {
+    const isOutage = error instanceof StoreUnavailable && !(error instanceof RedisRefusal);
+    if (!wasReachable && !isOutage) {
       const cause = error instanceof Error ? error.message : String(error);
       this.#options.outOfOrder({ what: this.#outage(), cause, meanwhile: MEANWHILE });
     }

@@ -12,11 +12,10 @@ import {
   type Limiter,
   type LimiterConfig,
   type LimitReason,
-  MOST_FREE_INSTANTS,
   type PermitRequest,
 } from "../limiter.ts";
-import { daysOf, keptMs, PurseInMemory, repeated } from "./purse-in-memory.ts";
-import { type PurseWindow, ROUNDING_MS, sendByOf } from "./purse-sizes.ts";
+import { ROUNDING_MS, sendByOf } from "./purse-sizes.ts";
+import { keptMs, WindowLog } from "./window-log.ts";
 
 export interface SingleProcessLimiterOptions {
   readonly origin: OriginName;
@@ -27,12 +26,11 @@ export interface SingleProcessLimiterOptions {
   readonly process: string;
 }
 
-/** Longer windows count what is recorded: to close them would stop the gateway for too long. */
 const LONGEST_SHORT_WINDOW_MS = 3_600_000;
 
 export class SingleProcessLimiter implements Limiter {
   readonly #options: SingleProcessLimiterOptions;
-  readonly #purse = new PurseInMemory();
+  readonly #log = new WindowLog();
   #config: LimiterConfig;
   /** Calls that were not recorded had arrived by then. */
   #unrecordedUntil = Number.NEGATIVE_INFINITY;
@@ -56,16 +54,18 @@ export class SingleProcessLimiter implements Limiter {
       // A call without an end counts from its latest possible arrival. An instant in the future (the clock was set back)
       // counts as now.
       const arrivedAt = Math.min(completion?.arrivedAt ?? at + arrivalMs, now + arrivalMs);
-      this.#purse.log.enter(id, arrivedAt + monotonicMs + ROUNDING_MS, app);
+      this.#log.enter(id, arrivedAt + monotonicMs + ROUNDING_MS, app);
     }
     const until = ledger.unrecorded?.()?.until ?? Number.NEGATIVE_INFINITY;
     this.#unrecordedUntil = until + monotonicMs + arrivalMs;
   }
 
-  /** Until then, short windows count as full, because calls were not recorded. A reload may add a longer one. */
-  get #fullUntil(): number {
-    const shortMs = this.#config.windows.filter(isShort).map(({ windowMs }) => windowMs);
-    return this.#unrecordedUntil + Math.max(Number.NEGATIVE_INFINITY, ...shortMs);
+  /**
+   * Whether a short window counts as full, because calls in it were not recorded. Longer windows count what is recorded: to close
+   * them would stop the gateway for too long.
+   */
+  #isFull({ windowMs }: RateWindow, now: number): boolean {
+    return windowMs <= LONGEST_SHORT_WINDOW_MS && now < this.#unrecordedUntil + windowMs;
   }
 
   readonly acquire: Limiter["acquire"] = async (request) => {
@@ -77,9 +77,10 @@ export class SingleProcessLimiter implements Limiter {
   #refusal({ app }: PermitRequest): LimitReason | undefined {
     const { windows, perDay } = this.#config;
     const now = this.#options.clock.monotonic();
-    if (this.#fullUntil > now || !this.#purse.hasPermit(windows.map(wholeOf), now)) return "budget";
+    for (const window of windows)
+      if (this.#isFull(window, now) || this.#log.spent(window.windowMs, now) >= window.limit) return "budget";
     const limit = perDay.get(app);
-    return limit !== undefined && this.#purse.log.spent(DAY_MS, now, app) >= limit ? "per-day" : undefined;
+    return limit !== undefined && this.#log.spent(DAY_MS, now, app) >= limit ? "per-day" : undefined;
   }
 
   #permit(request: PermitRequest): Acquired {
@@ -90,8 +91,8 @@ export class SingleProcessLimiter implements Limiter {
     const id = `${process}.${origin}.${++this.#calls}`;
     // The ledger has the call before it departs. If the process is killed, the call counts as spent.
     ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query, limits: limitsText(windows) });
-    this.#purse.log.enter(id, now + arrivalMs, app);
-    this.#purse.log.forget(now - keptMs(windows));
+    this.#log.enter(id, now + arrivalMs, app);
+    this.#log.forget(now - keptMs(windows));
     return { kind: "permit", permit: { id, request, sendBy: sendByOf(now, arrivalMs) } };
   }
 
@@ -100,41 +101,32 @@ export class SingleProcessLimiter implements Limiter {
     // If the process is frozen between the two readings, the call counts longer here than in the ledger.
     const sinceArrivalMs = durationMs - arrivedAfterMs;
     const arrivedAt = clock.now() - sinceArrivalMs;
-    this.#purse.log.enter(id, clock.monotonic() - sinceArrivalMs, request.app);
+    this.#log.enter(id, clock.monotonic() - sinceArrivalMs, request.app);
     ledger.complete(id, { status, durationMs, arrivedAt });
     this.#changed();
   };
 
   readonly release: Limiter["release"] = ({ id }) => {
     const { clock, ledger } = this.#options;
-    this.#purse.log.drop(id);
+    this.#log.drop(id);
     ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
     this.#changed();
   };
 
   readonly state: Limiter["state"] = () => {
     const { windows, perDay } = this.#config;
-    const { log } = this.#purse;
     const now = this.#options.clock.monotonic();
     return {
       mode: "alone",
       windows: windows.map((window) => {
         const { windowMs, limit } = window;
-        const facts = {
-          ...window,
-          spanMs: windowMs,
-          byApp: log.byApp(windowMs, now),
-          leaves: (app: string): number[] => log.freeInstants(windowMs, now, MOST_FREE_INSTANTS, app),
-        };
-        if (this.#fullUntil > now && isShort(window))
-          return { ...facts, spent: limit, remaining: 0, freeAt: repeated(this.#fullUntil, limit) };
-        const spent = log.spent(windowMs, now);
-        // When more calls count than the limit permits, the first ones that leave the window free nothing.
-        const over = Math.max(0, spent - limit);
-        const freeAt = log.freeInstants(windowMs, now, over + MOST_FREE_INSTANTS).slice(over);
-        return { ...facts, spent, remaining: Math.max(0, limit - spent), freeAt };
+        const facts = this.#log.facts(windowMs, now);
+        const isFull = this.#isFull(window, now);
+        const spent = isFull ? limit : this.#log.spent(windowMs, now);
+        const freeAt = isFull ? [this.#unrecordedUntil + windowMs] : facts.freeAt;
+        return { ...window, ...facts, spent, remaining: Math.max(0, limit - spent), freeAt };
       }),
-      today: daysOf(log, perDay, now),
+      today: this.#log.days(perDay, now),
       newsElsewhere: { at: 0, news: [] },
     };
   };
@@ -152,8 +144,3 @@ export class SingleProcessLimiter implements Limiter {
 
   readonly close = async (): Promise<void> => undefined;
 }
-
-const isShort = ({ windowMs }: RateWindow): boolean => windowMs <= LONGEST_SHORT_WINDOW_MS;
-
-/** A window of which the whole limit is in one purse. */
-const wholeOf = (window: RateWindow): PurseWindow => ({ ...window, own: window.limit });

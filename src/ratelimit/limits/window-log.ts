@@ -5,6 +5,9 @@
  * is known. Instants are whole milliseconds of a clock that never goes back.
  */
 
+import type { RateWindow } from "../../usage/rate-window.ts";
+import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
+
 /** The most apps whose calls are counted one by one. */
 const MOST_APPS = 100;
 /** The largest apps are found again after this time, or when a call comes or goes. */
@@ -68,8 +71,25 @@ export class WindowLog {
     return instants.slice(first, first + most).map((at) => Math.min(at, now) + windowMs + 1);
   }
 
+  /** What a window's state says of these calls. @param spanMs how long a call counts */
+  facts(spanMs: number, now: number): Pick<WindowState, "spanMs" | "byApp" | "leaves" | "freeAt"> {
+    const leaves = (app?: string): number[] => this.freeInstants(spanMs, now, MOST_FREE_INSTANTS, app);
+    return { spanMs, byApp: this.#byApp(spanMs, now), leaves, freeAt: leaves() };
+  }
+
+  /** `LimiterState.today` */
+  days(perDay: ReadonlyMap<string, number>, now: number): LimiterState["today"] {
+    const days = [...perDay].map(([app, limit]) => {
+      const spent = this.spent(DAY_MS, now, app);
+      const missing = Math.max(1, spent + 1 - limit);
+      const nextFreeAt = this.freeInstants(DAY_MS, now, missing, app)[missing - 1] ?? now;
+      return [app, { spent, nextFreeAt }] as const;
+    });
+    return new Map(days);
+  }
+
   /** Calls that count in the window, of the largest apps. */
-  byApp(windowMs: number, now: number): ReadonlyMap<string, number> {
+  #byApp(windowMs: number, now: number): ReadonlyMap<string, number> {
     const last = this.#counted.get(windowMs);
     if (last !== undefined && now < last.at + COUNTED_FOR_MS) return last.counts;
     const all = [...this.#instants.keys()].flatMap((app) =>
@@ -98,6 +118,10 @@ export class WindowLog {
     }
   }
 }
+
+/** How long calls are kept. */
+export const keptMs = (windows: readonly Pick<RateWindow, "windowMs">[]): number =>
+  Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 
 /** @returns the index of the first instant after `instant` */
 export function indexAfter(instants: readonly number[], instant: number): number {

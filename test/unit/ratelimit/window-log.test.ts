@@ -43,5 +43,5 @@ it("forgets a day of calls at once", () => {
   const count = 500_000;
   for (let at = 0; at < count; at++) log.enter(String(at), at, "a");
   log.forget(count - 1);
-  expect([log.spent(count, count), log.byApp(count, count)]).toEqual([1, new Map([["a", 1]])]);
+  expect([log.spent(count, count), log.facts(count, count).byApp]).toEqual([1, new Map([["a", 1]])]);
 });
