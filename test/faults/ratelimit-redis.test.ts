@@ -193,7 +193,7 @@ it("a replica that dies costs its purse while it might go on, and then few calls
   await expect.poll(left).toBe(2_000 - 6);
 });
 
-it("the calls of other replicas are counted by app after Redis has lost its data, even if its clock is behind", async () => {
+it("the calls of other replicas are counted by app, also after Redis has lost its data", async () => {
   const server = await redisForTest();
   const windows = [
     { name: "1s", limit: 20, windowMs: 1_000 },
@@ -203,9 +203,7 @@ it("the calls of other replicas are counted by app after Redis has lost its data
   await isShared(one.limiter);
   await isShared(two.limiter);
   const countsOf = (): string[] => [...(one.limiter.state().windows[1]?.byApp.keys() ?? [])];
-  const now = String(Date.now());
-  const line = ["k", "s", "i", "call@before", "t", now, "r", "listings", "c", "miss", "q", "q", "l", ""];
-  await server.command("XADD", `${PREFIX}ledger`, `${Date.now() + 3_600_000}-0`, ...line);
+  expect(await take(two.limiter, { app: "before" })).toBe("permit");
   await expect.poll(countsOf).toContain("before");
   await server.command("FLUSHALL");
   await expect.poll(() => take(two.limiter, { app: "after" })).toBe("permit");

@@ -15,11 +15,6 @@ export class AppCounts extends WindowLog {
     this.#stream = stream;
   }
 
-  /** The ledger was lost. The new one may begin earlier, because Redis' clock may be behind. */
-  restart(): void {
-    this.#after = undefined;
-  }
-
   /**
    * Reads on in the ledger.
    * @param redisMs Redis' clock minus the own monotonic clock

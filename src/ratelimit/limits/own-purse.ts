@@ -1,26 +1,32 @@
 /**
  * The own purse of this replica. The replica may spend it while it holds a slot, and reports its calls to Redis.
  */
-import type { LedgerCompletion, LedgerEntry } from "../../usage/ledger-line.ts";
-import type { Permit } from "../limiter.ts";
+import type { LedgerCompletion } from "../../usage/ledger-line.ts";
+import type { Permit, PermitRequest } from "../limiter.ts";
 import { atLeast, atMost, type PurseWindow, ROUNDING_MS } from "./purse-sizes.ts";
 import type { Heard } from "./redis-script.ts";
 import { WindowLog } from "./window-log.ts";
 
-/** A call of the own purse. Instants are by the monotonic clock. */
-interface OwnCall extends Pick<LedgerEntry, "id" | "app" | "resource" | "cause" | "query"> {
-  readonly slot: number;
-  /** The app has a limit for the day. */
-  readonly hasDay: boolean;
-  readonly sentAt: number;
-  /** The latest instant at which it can arrive. It counts from there. */
-  readonly latest: number;
+/** What Redis must hear of a call. */
+interface Report {
+  readonly id: string;
+  readonly app: string;
+  /** The slot whose own purse has paid. */
+  readonly slot: number | undefined;
+  /** The instant from which the call counts, by the monotonic clock. */
+  readonly at: number;
 }
 
-/** The end of a call of either purse. `arrivedAt` is by the monotonic clock. */
-interface End extends LedgerCompletion, Pick<Permit, "id" | "slot"> {
-  readonly app: string;
+/** A call of the own purse. It counts from its latest arrival. */
+interface OwnCall extends Report, PermitRequest {
+  /** From its permit to its latest arrival. */
+  readonly arrivalMs: number;
+  /** The app has a limit for the day. */
+  readonly hasDay: boolean;
 }
+
+/** The end of a call of either purse. */
+type End = Report & Pick<LedgerCompletion, "status" | "durationMs">;
 
 /** Reports in one command, so that no command takes long. */
 const MOST_REPORTED = 500;
@@ -35,8 +41,7 @@ export class OwnPurse {
   /** When the last confirmed renewal was sent. */
   #renewedAt = Number.NEGATIVE_INFINITY;
   /** What Redis has not confirmed, in order. */
-  #calls: OwnCall[] = [];
-  #ends: End[] = [];
+  #reports: (OwnCall | End)[] = [];
 
   constructor(degradedForMs: number) {
     this.#degradedForMs = degradedForMs;
@@ -57,16 +62,16 @@ export class OwnPurse {
   spend(call: Omit<OwnCall, "slot">): number {
     // Only `budget.mode: observe` sends calls without a slot.
     const slot = this.#number ?? 0;
-    this.log.enter(call.id, call.latest);
-    this.#calls.push({ ...call, slot });
+    this.log.enter(call.id, call.at);
+    this.#reports.push({ ...call, slot });
     return slot;
   }
 
   /** A call of either purse has ended. It counts from its arrival, or not at all if it was not sent. */
-  ended({ id, slot, request: { app } }: Permit, end: LedgerCompletion): void {
-    this.#ends.push({ id, app, slot, ...end });
+  ended({ id, slot, request: { app } }: Permit, { arrivedAt: at, ...end }: LedgerCompletion): void {
+    this.#reports.push({ id, app, slot, at, ...end });
     if (end.status === "unsent") this.log.drop(id);
-    else if (this.log.has(id)) this.log.enter(id, end.arrivedAt);
+    else if (this.log.has(id)) this.log.enter(id, at);
   }
 
   /** The next command gives the slot back. It may be free from then on, also when the reply is lost. */
@@ -76,28 +81,22 @@ export class OwnPurse {
 
   /**
    * What a command reports. Call `confirm` when Redis has replied, and before the next report.
-   * @returns `fields`: `slot`, as far as this process knows; `calls`, of which `ageMs` is the time since the instant that they
-   *   count from, and `sentMs` since their permit; `unreported`, the number of calls that this command does not report; `ended`,
-   *   of which `ageMs` is the time since their arrival
+   * @returns `fields`: `slot`, as far as this process knows; `reports`, of which `ageMs` is the time since the instant that the
+   *   call counts from; `unreported`, the number of reports that wait for the next command
    */
   report(now: number): { readonly fields: object; readonly confirm: () => void } {
     // A process that gives its slot back reports all calls, because another process may hold it next.
-    const calls = this.#calls.slice(0, this.#number === undefined ? undefined : MOST_REPORTED);
-    // A call is reported before its end.
-    const ends = this.#calls.length > calls.length ? [] : this.#ends.slice(0, MOST_REPORTED);
+    const most = this.#number === undefined ? this.#reports.length : MOST_REPORTED;
+    const reports = this.#reports
+      .slice(0, most)
+      .map(({ at, ...one }) => ({ ...one, ageMs: ageOf(now - at) }));
     return {
       fields: {
         slot: now < this.rightUntil() ? this.#number : undefined,
-        calls: calls.map(({ latest, sentAt, ...call }) => {
-          return { ...call, ageMs: ageOf(now - latest), sentMs: ageOf(now - sentAt) };
-        }),
-        unreported: this.#calls.length - calls.length,
-        ended: ends.map(({ arrivedAt, ...end }) => ({ ...end, ageMs: ageOf(Math.max(0, now - arrivedAt)) })),
+        reports,
+        unreported: this.#reports.length - reports.length,
       },
-      confirm: () => {
-        this.#calls.splice(0, calls.length);
-        this.#ends.splice(0, ends.length);
-      },
+      confirm: () => void this.#reports.splice(0, reports.length),
     };
   }
 
@@ -105,8 +104,8 @@ export class OwnPurse {
    * A reply says which slot this process holds. If it holds none, another process may hold its earlier slot.
    * @param name the name of the sizes that this process wants: a slot of another size is not its own
    */
-  renewed({ slot, inherited = [], purses, time, slackMs, askedAt, at }: Heard, name: string): void {
-    this.#number = purses?.name === name ? slot : undefined;
+  renewed({ slot, inherited = [], known, time, slackMs, askedAt, at }: Heard, name: string): void {
+    this.#number = known.purses?.name === name ? slot : undefined;
     this.#renewedAt = askedAt;
     for (let index = 0; index < inherited.length; index += 2) {
       const [member = "", instant] = inherited.slice(index, index + 2);

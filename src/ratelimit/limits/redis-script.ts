@@ -60,19 +60,29 @@ export function scriptSettings(
   };
 }
 
+/** What a process knows of the script's state. */
+interface Known {
+  /** The last sequence number. */
+  readonly seq: number;
+  /** What counts in the windows of all processes. */
+  readonly counts: object;
+  /** The sizes of the own purses. */
+  readonly purses?: { readonly name: string };
+  /** The command with which this process has joined. */
+  readonly joinedBy: number;
+}
+export const FIRST_KNOWN: Known = { seq: 0, counts: {}, joinedBy: 0 };
+
 export interface Reply {
   readonly time: number;
-  readonly seq: number;
   /** Changes when data were lost. */
   readonly epoch: string;
   /** This process only watches for now. */
   readonly isWatching: boolean;
-  readonly joinedBy: number;
   /** How far the script's time may be ahead: the largest value of all replicas. */
   readonly slackMs: number;
-  /** The sizes of the own purses, and what counts in the windows of all processes, for the next request. */
-  readonly purses?: { readonly name: string };
-  readonly counts: object;
+  /** What the script wants to hear in the next request. */
+  readonly known: Known;
   readonly slot?: number;
   /** The calls of all slots, if the purse of the slot is new to this process: a slot, a blank and an id; the instant; and so on. */
   readonly inherited?: readonly string[];
@@ -99,12 +109,10 @@ interface StoredState {
   readonly time: number;
   /** The ledger is complete since this instant. */
   readonly since: number;
-  readonly epoch: string;
+  /** Data were lost since the first epoch. */
+  readonly hasLost?: true;
   readonly slots: readonly { holder?: string; renewedAt?: number; holdMs?: number }[];
 }
-
-/** The name of an epoch that began when data were lost has a number of commands after its time. The first epoch has none. */
-const HAS_LOST = /^\d+\.\d/;
 
 /** The shared purse of an origin in Redis. Its methods reject when Redis does not answer, or refuses the command. */
 export class RedisPurse implements LedgerStream {
@@ -144,14 +152,14 @@ export class RedisPurse implements LedgerStream {
   };
 
   readonly completeness: LedgerStream["completeness"] = async () => {
-    const { since, epoch } = await this.#state();
-    return { since, hasLost: HAS_LOST.test(epoch) };
+    const { since, hasLost = false } = await this.#state();
+    return { since, hasLost };
   };
 
   /** Reads the script's state and changes nothing. */
   async #state(): Promise<StoredState> {
     const state: StoredState | null = JSON.parse(await this.#play("ledger", ""));
-    return state ?? { time: 0, since: 0, epoch: "", slots: [] };
+    return state ?? { time: 0, since: 0, slots: [] };
   }
 
   async #play(operation: "take" | "ledger", request: string): Promise<string> {

@@ -17,7 +17,7 @@ local stored = redis.call('GET', STATE)
 local state = stored and cmsgpack.unpack(stored)
 if ARGV[1] == '' then return state and cjson.encode(state) end
 local request = cjson.decode(ARGV[1])
-local DAY = 86400000
+local DAY, known = 86400000, request.known
 -- [6] After an outage of Redis that takes longer, replicas that know a later time have this long to come first.
 local RETURN_MS = 1000
 -- [5] The holder of a slot that nobody has announced since data were lost.
@@ -87,31 +87,30 @@ local function room(w) return sharedLimit(w) - spent(w.windowMs) end
 local function lose(counts, ageMs, purses)
   state.purses = purses or request.purses
   for _, w in ipairs(windows) do
-    local known = counts[int(w.windowMs)] or { sharedLimit(w), 0 }
-    counts[int(w.windowMs)] = { known[1], math.max(known[2], sharedLimit(w)) }
+    local one = counts[int(w.windowMs)] or { sharedLimit(w), 0 }
+    counts[int(w.windowMs)] = { one[1], math.max(one[2], sharedLimit(w)) }
   end
   local most, granted = 0, counts[int(shortest.windowMs)][2] * (math.ceil(span(ageMs) / shortest.windowMs) + 1)
-  for name, known in pairs(counts) do
+  for name, one in pairs(counts) do
     local ms = tonumber(name)
-    known[1] = math.max(known[1] + granted, owed(ms))
-    if ms ~= shortest.windowMs then owe(ms, known[1]) end
+    one[1] = math.max(one[1] + granted, owed(ms))
+    if ms ~= shortest.windowMs then owe(ms, one[1]) end
   end
   for _, size in pairs(state.purses.own) do most = math.max(most, size) end
   for k = 1, math.max(state.purses.replicas, #state.slots) do
     state.slots[k] = { holder = UNKNOWN, renewedAt = now, holdMs = request.holdMs + request.unknownMs, most = most }
   end
   redis.call('DEL', SHARED, OWN)
-  -- The dot in the name says that data were lost (redis-script.ts).
-  state.counts, state.processes, state.epoch = counts, {}, int(now) .. '.' .. int(state.seq) .. request.process
+  state.counts, state.processes, state.epoch, state.hasLost = counts, {}, int(now) .. '.' .. int(state.seq) .. request.process, true
   -- The timeouts of the other replicas are lost, too. `unknownMs` stands for the longest possible ones.
   state.openAt, state.since = now + span(shortest.windowMs + state.countMs) + request.unknownMs, now
-  state.seq, state.clock, state.wall = math.max(state.seq, request.seen), clock, request.wall
+  state.seq, state.clock, state.wall = math.max(state.seq, known.seq), clock, request.wall
 end
 
 -- [5] A replica has seen more than Redis knows, or a key is gone.
 local function noticeLoss()
   local me = state.processes[request.process]
-  if (me and me.seq or state.seq) < request.seen then return lose(request.counts, request.countsMs, request.knownPurses) end
+  if (me and me.seq or state.seq) < known.seq then return lose(known.counts, request.knownMs, known.purses) end
   if sizes() ~= state.sizes then lose(state.counts, 0, state.purses) end
 end
 
@@ -120,7 +119,7 @@ end
 -- meanwhile, because they did not know its time. @return whether the asking process may work
 local function moveTime()
   local me = state.processes[request.process]
-  local isMember = me and me.joinedBy == request.joinedBy
+  local isMember = me and me.joinedBy == known.joinedBy
   local isAhead = isMember and request.time > now + state.slackMs
   if not isMember or (isAhead and state.workedSeq > me.seq) then
     state.processes[request.process] = { joinedBy = request.number, joinsAt = now + request.joinMs }
@@ -205,20 +204,19 @@ local function enterInLedger(id, at, call)
     'l', request.limits)
 end
 
--- [4] Calls of own purses. They belong to the slot that paid for them.
-local function report()
-  for _, call in ipairs(request.calls) do
-    local isNew = redis.call('ZADD', OWN, 'NX', int(now - call.ageMs), int(call.slot) .. ' ' .. call.id) == 1
-    if isNew then enterInLedger(call.id, now - call.sentMs, call) end
-    if isNew and call.hasDay then redis.call('ZADD', request.prefix .. 'day:' .. call.app, int(now - call.ageMs), call.id) end
-  end
+local function dayOf(app) return request.prefix .. 'day:' .. app end
+
+-- [4] A call of an own purse. It belongs to the slot that paid for it.
+local function enter(call, at)
+  if redis.call('ZADD', OWN, 'NX', int(at), int(call.slot) .. ' ' .. call.id) == 0 then return end
+  enterInLedger(call.id, at - call.arrivalMs, call)
+  if call.hasDay then redis.call('ZADD', dayOf(call.app), int(at), call.id) end
 end
 
 -- A permit counts from the latest possible arrival, and from the real one when that is known.
-local function settle(ended)
-  local at, day = now - ended.ageMs, request.prefix .. 'day:' .. ended.app
+local function settle(ended, at)
   local member = ended.slot and int(ended.slot) .. ' ' .. ended.id
-  for _, place in ipairs({ { member and OWN or SHARED, member or ended.id }, { day, ended.id } }) do
+  for _, place in ipairs({ { member and OWN or SHARED, member or ended.id }, { dayOf(ended.app), ended.id } }) do
     if ended.status == 'unsent' then redis.call('ZREM', place[1], place[2])
     else redis.call('ZADD', place[1], 'XX', 'LT', int(at), place[2]) end
   end
@@ -227,11 +225,11 @@ end
 
 -- [1] Grants a permit, or returns the reason of the refusal.
 local function take(wanted, rooms, isClosed)
-  local day, reason = request.prefix .. 'day:' .. wanted.app, isClosed and 'redis-away'
+  local day, reason = dayOf(wanted.app), isClosed and 'redis-away'
   for i = 1, #windows do
     if rooms[i] < 1 then reason = reason or 'budget' end
   end
-  if wanted.perDay and math.max(count(day, DAY), wanted.dayAtLeast) >= wanted.perDay then reason = reason or 'per-day' end
+  if wanted.perDay and count(day, DAY) >= wanted.perDay then reason = reason or 'per-day' end
   if reason and not wanted.ignoresLimits then return reason end
   redis.call('ZADD', SHARED, int(now + state.countMs), wanted.id)
   if wanted.perDay then
@@ -265,8 +263,10 @@ end
 
 local function work(reply)
   reply.isOldVersion = adoptOldBudget()
-  report()
-  for _, ended in ipairs(request.ended) do settle(ended) end
+  for _, one in ipairs(request.reports) do
+    local handle = one.status and settle or enter
+    handle(one, now - one.ageMs)
+  end
   local slot, isNew = ownSlot()
   if slot then
     local mine = state.slots[slot]
@@ -283,7 +283,7 @@ local function work(reply)
     reply.windows[name] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), since(OWN, now - w.windowMs) }
     state.counts[name] = { 0, math.max(sharedLimit(w), state.counts[name] and state.counts[name][2] or 0) }
   end
-  for name, known in pairs(state.counts) do known[1] = spent(tonumber(name)) end
+  for name, one in pairs(state.counts) do one[1] = spent(tonumber(name)) end
   redis.call('HSET', WAITING, request.process, cjson.encode({ at = now, apps = request.waiting }))
   if request.isTick then tick(reply) end
 end
@@ -296,11 +296,11 @@ noticeLoss()
 local isWorking = moveTime()
 local me = state.processes[request.process]
 local reply = { results = {}, windows = {}, closedMs = request.joinMs }
-if me.joinsAt and me.joinedBy == request.joinedBy then reply.closedMs = me.joinsAt - request.time end
+if me.joinsAt and me.joinedBy == known.joinedBy then reply.closedMs = me.joinsAt - request.time end
 if isWorking then work(reply) end
 state.seq, state.time, state.sizes = state.seq + 1, now, sizes()
 me.seq, me.number, me.at = state.seq, request.number, now
 redis.call('SET', STATE, cmsgpack.pack(state), 'PX', int(state.keepMs + request.holdMs))
-reply.time, reply.seq, reply.epoch, reply.isWatching = now, state.seq, state.epoch, not isWorking
-reply.joinedBy, reply.purses, reply.counts, reply.slackMs = me.joinedBy, state.purses, state.counts, state.slackMs
+reply.time, reply.epoch, reply.isWatching, reply.slackMs = now, state.epoch, not isWorking, state.slackMs
+reply.known = { seq = state.seq, counts = state.counts, purses = state.purses, joinedBy = me.joinedBy }
 return cjson.encode(reply)

@@ -25,7 +25,6 @@ import { type Clock, pause } from "../../process/clock.ts";
 import type { Observer } from "../../telemetry/events.ts";
 import {
   type Acquired,
-  DAY_MS,
   type Limiter,
   type LimiterConfig,
   MOST_FREE_INSTANTS,
@@ -50,6 +49,7 @@ import {
   type Heard,
   JOIN_MS,
   type RedisPurse,
+  FIRST_KNOWN,
   type Reply,
   type ScriptOptions,
   scriptSettings,
@@ -146,11 +146,8 @@ export class SharedLimiter implements Limiter {
 
   /** Only the own purse may pay. */
   #decideAlone(request: PermitRequest): Acquired {
-    if (request.ignoresLimits === true) return this.#payFromOwn(request);
-    const at = this.#now();
-    const perDay = this.#config.perDay.get(request.app) ?? Number.POSITIVE_INFINITY;
-    if (this.#apps.spent(DAY_MS, at, request.app) >= perDay) return { kind: "wait", reason: "per-day" };
-    return this.#mayPay(at) ? this.#payFromOwn(request) : { kind: "wait", reason: "redis-away" };
+    const mayPay = request.ignoresLimits === true || this.#mayPay(this.#now());
+    return mayPay ? this.#payFromOwn(request) : { kind: "wait", reason: "redis-away" };
   }
 
   /** Whether the own purse may pay for a call. */
@@ -159,13 +156,12 @@ export class SharedLimiter implements Limiter {
   }
 
   #payFromOwn(request: PermitRequest): Acquired {
-    const { app, resource, cause, query, ignoresLimits = false } = request;
+    const { app, ignoresLimits = false } = request;
     const { arrivalMs, perDay } = this.#config;
     const at = this.#now();
     const id = this.#newId(request);
     const latest = at + arrivalMs;
-    const call = { id, app, resource, cause, query, hasDay: perDay.has(app), sentAt: at, latest };
-    const slot = this.#own.spend(call);
+    const slot = this.#own.spend({ ...request, id, at: latest, arrivalMs, hasDay: perDay.has(app) });
     this.#apps.enter(id, latest, app);
     const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#own.rightUntil();
     const sendBy = Math.min(sendByOf(at, arrivalMs), rightUntil);
@@ -175,17 +171,6 @@ export class SharedLimiter implements Limiter {
   #newId({ app }: PermitRequest): string {
     const { process, origin } = this.#options;
     return `${process}.${origin}.${++this.#calls}@${app}`;
-  }
-
-  /** A request for a permit of the shared purse. */
-  #takeOf({ id, request }: Permit, at: number): object {
-    return {
-      ...request,
-      id,
-      perDay: this.#config.perDay.get(request.app),
-      // The app's calls of the day that this replica knows of.
-      dayAtLeast: this.#apps.spent(DAY_MS, at, request.app),
-    };
   }
 
   /** What the script has decided. */
@@ -338,7 +323,9 @@ export class SharedLimiter implements Limiter {
       isTick,
       // The script forgets it after a second.
       waiting: this.#news,
-      takes: taken.map(({ permit }) => this.#takeOf(permit, askedAt)),
+      takes: taken.map(({ permit: { id, request } }) => {
+        return { ...request, id, perDay: this.#config.perDay.get(request.app) };
+      }),
     };
     const reply = await this.#ask(request, askedAt).catch((error: unknown) => this.#failed(error));
     // Redis may have granted permits whose reply was lost.
@@ -361,17 +348,11 @@ export class SharedLimiter implements Limiter {
       process,
       // Numbers the commands of this process.
       number: ++this.#commands,
-      // [5] The sequence number in the last reply.
-      seen: heard?.seq ?? 0,
-      // [5] What counted in the shared purse then, and how long ago that was.
-      counts: heard?.counts ?? {},
-      countsMs: heard === undefined ? 0 : askedAt - heard.askedAt,
-      // [5] The sizes of the own purses in the last reply.
-      knownPurses: heard?.purses,
+      // [5] What the last reply said, and how long ago that was.
+      known: heard?.known ?? FIRST_KNOWN,
+      knownMs: heard === undefined ? 0 : askedAt - heard.askedAt,
       // [6] Absent before the first reply.
       time: this.#timeAt(askedAt),
-      // [6] The command with which this process has joined, as far as it knows.
-      joinedBy: heard?.joinedBy ?? 0,
       // The time of day of this machine.
       wall: clock.now(),
     };
@@ -395,7 +376,7 @@ export class SharedLimiter implements Limiter {
   }
 
   #hear(reply: Heard): Heard {
-    const { joinedBy, time, at, isWatching, closedMs, waiting } = reply;
+    const { time, at, isWatching, closedMs, waiting } = reply;
     const wasShared = this.#isShared(at);
     const before = this.#heard;
     this.#heard = reply;
@@ -403,7 +384,8 @@ export class SharedLimiter implements Limiter {
     this.#isReachable = true;
     // A process that joins again drops its earlier time, because the script no longer knows it.
     const anchor = time - at * (1 - DRIFT);
-    this.#anchor = joinedBy === before?.joinedBy ? Math.max(this.#anchor ?? anchor, anchor) : anchor;
+    this.#anchor =
+      reply.known.joinedBy === before?.known.joinedBy ? Math.max(this.#anchor ?? anchor, anchor) : anchor;
     if (!isWatching) this.#own.renewed(reply, this.#purseName());
     if (!isWatching) this.#last = reply;
     if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
@@ -418,7 +400,6 @@ export class SharedLimiter implements Limiter {
     const { origin, dataLost, warn } = this.#options;
     if (reply.isOldVersion === true && before?.isOldVersion !== true) warn(OLD_VERSION, { origin });
     if (before === undefined || before.epoch === reply.epoch) return;
-    this.#apps.restart();
     // Both origins lose their data at once. One report is enough.
     if (origin !== "api") return;
     dataLost();

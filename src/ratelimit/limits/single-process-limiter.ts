@@ -6,14 +6,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { OriginName } from "../../interface/resources.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../../usage/ledger-line.ts";
 import { limitsText, type RateWindow } from "../../usage/rate-window.ts";
-import {
-  type Acquired,
-  DAY_MS,
-  type Limiter,
-  type LimiterConfig,
-  type LimitReason,
-  type PermitRequest,
-} from "../limiter.ts";
+import { type Acquired, type Limiter, type LimiterConfig, type PermitRequest } from "../limiter.ts";
 import { ROUNDING_MS, sendByOf } from "./purse-sizes.ts";
 import { keptMs, WindowLog } from "./window-log.ts";
 
@@ -69,19 +62,12 @@ export class SingleProcessLimiter implements Limiter {
   }
 
   readonly acquire: Limiter["acquire"] = async (request) => {
-    const reason = request.ignoresLimits === true ? undefined : this.#refusal(request);
-    return reason === undefined ? this.#permit(request) : { kind: "wait", reason };
-  };
-
-  /** @returns nothing if a permit is free */
-  #refusal({ app }: PermitRequest): LimitReason | undefined {
-    const { windows, perDay } = this.#config;
     const now = this.#options.clock.monotonic();
-    for (const window of windows)
-      if (this.#isFull(window, now) || this.#log.spent(window.windowMs, now) >= window.limit) return "budget";
-    const limit = perDay.get(app);
-    return limit !== undefined && this.#log.spent(DAY_MS, now, app) >= limit ? "per-day" : undefined;
-  }
+    const isSpent = (window: RateWindow): boolean =>
+      this.#isFull(window, now) || this.#log.spent(window.windowMs, now) >= window.limit;
+    const isRefused = request.ignoresLimits !== true && this.#config.windows.some(isSpent);
+    return isRefused ? { kind: "wait", reason: "budget" } : this.#permit(request);
+  };
 
   #permit(request: PermitRequest): Acquired {
     const { clock, ledger, origin, process } = this.#options;

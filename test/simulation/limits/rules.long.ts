@@ -85,7 +85,7 @@ const REMOVALS: readonly Removal[] = [
   },
   {
     without: "rule 5: nobody notices that data were lost",
-    change: ["< request.seen then return lose(", "< 0 then return lose("],
+    change: ["< known.seq then return lose(", "< 0 then return lose("],
     plan: { faults: ["empty", "roll-back"] },
   },
   {
@@ -103,7 +103,7 @@ const REMOVALS: readonly Removal[] = [
   },
   {
     without: "rule 5: longer windows begin anew after a loss",
-    change: ["if ms ~= shortest.windowMs then owe(ms, known[1]) end", ""],
+    change: ["if ms ~= shortest.windowMs then owe(ms, one[1]) end", ""],
     plan: { faults: ["empty", "roll-back"] },
   },
   {
