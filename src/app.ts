@@ -50,7 +50,7 @@ import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
 import { createFlights } from "./singleflight/callers-flights.ts";
-import { createLeadOrFollow, type FlightResult } from "./singleflight/replica-leader.ts";
+import { createLeadOrFollow } from "./singleflight/replica-leader.ts";
 import { build } from "./telemetry/build.ts";
 import { watchEventLoop } from "./telemetry/event-loop.ts";
 import { endOfCertificate } from "./process/tls.ts";
@@ -172,7 +172,7 @@ function createAnswerStages(
   fetch: Upstream["ask"],
 ) {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
-  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
+  const flights = createFlights<LoadedEntry | undefined>(clock);
   const lifetimes = createLifetimes(() => rules().lifetimes);
   const checks = createChecks(budgets.left, (err) =>
     observer.error("A check failed. This is a bug in the gateway.", { err }),

@@ -138,16 +138,9 @@ export class Cache {
 }
 
 /** The answer of a flight. */
-function answerOf({ value, isFollowed, collapsed }: Awaited<ReturnType<Load>>, why: Forwarded): Answer {
-  const isCollapsed = collapsed || isFollowed;
-  const isHit = value.tier !== undefined && !isCollapsed;
-  return {
-    ...value,
-    outcome: isHit ? "hit" : isCollapsed ? "collapsed" : "miss",
-    tier: isHit ? value.tier : undefined,
-    forwarded: isHit ? undefined : why,
-    note: undefined,
-  };
+function answerOf({ collapsed, ...loaded }: Awaited<ReturnType<Load>>, why: Forwarded): Answer {
+  const outcome = collapsed ? "collapsed" : "miss";
+  return { ...loaded, outcome, tier: undefined, forwarded: why, note: undefined };
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Cause, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
 import type { AskUpstream } from "../upstream/retry.ts";
 import type { Flights, Waiter } from "../singleflight/callers-flights.ts";
-import type { FlightResult, LeadOrFollow } from "../singleflight/replica-leader.ts";
+import type { LeadOrFollow } from "../singleflight/replica-leader.ts";
 import type { Question } from "../query/request.ts";
 import type { Waiting } from "../ratelimit/call-facts.ts";
 import type { Checks } from "./lifetimes/checks.ts";
@@ -33,13 +33,10 @@ export interface LoadedEntry {
   readonly forwardedStatus?: number;
 }
 
-/** The result of a flight; `undefined`: the flight ended without one, and the remaining waiters try again. */
-type Result = FlightResult<LoadedEntry> | undefined;
-
 export interface LoadOptions extends Pick<Context, "clock" | "observer"> {
   readonly tiers: Tiers;
   /** Waits for the one flight of a key in this process, and starts it if there is none. */
-  readonly joinFlight: Flights<Result>["join"];
+  readonly joinFlight: Flights<LoadedEntry | undefined>["join"];
   /** Fetches a key, or waits for the replica that is fetching it. */
   readonly leadOrFollow: LeadOrFollow<LoadedEntry>;
   /** Calls the upstream; rejects with a `Problem`. */
@@ -60,8 +57,8 @@ interface LoadRequest {
   readonly waiter: Waiter;
 }
 
-/** `collapsed`: another request had started the flight. `ended`: resolves when the answer is stored. */
-type Loaded = FlightResult<LoadedEntry> & { readonly collapsed: boolean; readonly ended: Promise<void> };
+/** `collapsed`: another request, here or in another replica, has fetched it. `ended`: resolves when the answer is stored. */
+type Loaded = LoadedEntry & { readonly collapsed: boolean; readonly ended: Promise<void> };
 
 export type Load = ReturnType<typeof createLoad>;
 
@@ -73,7 +70,7 @@ export function createLoad(options: LoadOptions) {
   return async function load(request: LoadRequest): Promise<Loaded> {
     const { question, waiter } = request;
     const purgeEpoch = tiers.purgeEpoch();
-    const wasPurged = ({ value: { entry } }: Loaded): boolean =>
+    const wasPurged = ({ entry }: Loaded): boolean =>
       entry.purgeEpoch < purgeEpoch && isPurged(tiers, question.key, entry);
     for (;;) {
       const loaded = await loadOnce(options, request).catch((error: unknown) => {
@@ -93,22 +90,21 @@ export function createLoad(options: LoadOptions) {
 async function loadOnce(options: LoadOptions, request: LoadRequest): Promise<Loaded | undefined> {
   const { joinFlight, leadOrFollow, failures, clock } = options;
   const { key } = request.question;
-  const { value, ...flight } = await joinFlight(key, request.waiter, async (waiting, answer) => {
-    const give = (value: LoadedEntry): void => answer({ value, isFollowed: false });
+  const { value, collapsed, ended } = await joinFlight(key, request.waiter, async (waiting, answer) => {
     // A failed flight counts once, however many callers wait for it. A failure in another replica counts when its message comes.
     const count = (error: unknown): never => {
       if (error instanceof Problem && isFailureOfUpstream(error))
         failures.failed(key, error, clock.monotonic());
       throw error;
     };
-    const result = await leadOrFollow(key, waiting.abandoned, {
+    const loaded = await leadOrFollow(key, waiting.abandoned, {
       look: () => look(options, request),
-      fetch: () => fetchAndStore(options, request, waiting, give).catch(count),
+      fetch: () => fetchAndStore(options, request, waiting, answer).catch(count),
     });
-    if (result !== undefined) failures.succeeded(key);
-    return result;
+    if (loaded !== undefined) failures.succeeded(key);
+    return loaded;
   });
-  return value && { ...value, ...flight };
+  return value && { ...value, collapsed: collapsed || value.tier !== undefined, ended };
 }
 
 /** Looks for an answer that another flight may have stored meanwhile. */

@@ -4,13 +4,6 @@
 import { Problem } from "../errors.ts";
 import type { Failure, ReplicaLeases } from "./replica-leases.ts";
 
-/** The result of a flight, and its origin. */
-export interface FlightResult<T> {
-  readonly value: T;
-  /** Whether another replica fetched it. */
-  readonly isFollowed: boolean;
-}
-
 interface Steps<T> {
   /** Looks up the value in the store. */
   readonly look: () => Promise<T | undefined>;
@@ -31,18 +24,17 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
     key: string,
     abandoned: AbortSignal,
     { look, fetch }: Steps<T>,
-  ): Promise<FlightResult<T> | undefined> {
+  ): Promise<T | undefined> {
     const claim = await claims?.claim(key, abandoned);
     if (claim?.kind === "follower") {
       const failed = await claim.ended;
       if (failed !== undefined) throw failed;
-      const value = await look();
-      return value === undefined ? undefined : { value, isFollowed: true };
+      return await look();
     }
     let failure: Failure;
     try {
       // A lookup missed before this flight began. An earlier flight may have stored its answer in between.
-      return { value: (await look()) ?? (await fetch()), isFollowed: false };
+      return (await look()) ?? (await fetch());
     } catch (error) {
       failure = failureForAll(error);
       throw error;

@@ -6,7 +6,7 @@ import { createLifetimes } from "../../../src/cache/lifetimes/learned-lifetimes.
 import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import type { Store } from "../../../src/cache/store/port.ts";
 import { Tiers } from "../../../src/cache/store/tiered.ts";
-import { createLeadOrFollow, type FlightResult } from "../../../src/singleflight/replica-leader.ts";
+import { createLeadOrFollow } from "../../../src/singleflight/replica-leader.ts";
 import { createFlights } from "../../../src/singleflight/callers-flights.ts";
 import { Problem } from "../../../src/errors.ts";
 import { refusalOf } from "../../../src/ratelimit/refusals.ts";
@@ -32,7 +32,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: Store, else
   const clock = createFakeClock();
   const tiers = new Tiers(createMemoryStore(80_000, clock), shared, clock);
   const failures = new Failures();
-  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
+  const flights = createFlights<LoadedEntry | undefined>(clock);
   let calls = 0;
   const load = createLoad({
     tiers,
@@ -73,7 +73,7 @@ it("an answer that another replica has stored is used also before its message ar
   await tiers.keep(QUESTION.key, cached);
   shared.put(QUESTION.key, entryWith("newer", clock.now()));
   const loaded = await load({ cached, cause: "refresh" });
-  expect([loaded.value.tier, loaded.value.entry.storedAt, calls()]).toEqual(["redis", clock.now(), 0]);
+  expect([loaded.tier, loaded.entry.storedAt, calls()]).toEqual(["redis", clock.now(), 0]);
   expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
 });
 
@@ -81,7 +81,7 @@ it("a fetched answer is given to its callers before it is in the store, but afte
   const { promise: written, resolve: write } = Promise.withResolvers<true>();
   const shared = storeIn(createMemoryStore(80_000, createFakeClock()), { set: () => written });
   const { clock, tiers, load, flightsUnderWay } = setup(async () => FOUND, shared);
-  const { value } = await load();
+  const value = await load();
   expect([value.tier, value.stored, flightsUnderWay()]).toEqual([undefined, true, 1]);
   await tiers.purge({ kind: "all" }, false);
   // The time of day goes on also while promises keep this process from anything else.
@@ -89,7 +89,7 @@ it("a fetched answer is given to its callers before it is in the store, but afte
   const later = load();
   await settled();
   write(true);
-  expect((await later).value.entry.purgeEpoch).toBe(9);
+  expect((await later).entry.purgeEpoch).toBe(9);
   await settled();
   expect(flightsUnderWay()).toBe(0);
 });

@@ -26,8 +26,8 @@ function run({ claim, abandoned = new AbortController().signal, ...steps }: Step
 }
 
 it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
-  ["fetches", { fetch: async () => "new" }, { value: "new", isFollowed: false }, undefined],
-  ["finds it stored", { look: async () => "theirs" }, { value: "theirs", isFollowed: false }, undefined],
+  ["fetches", { fetch: async () => "new" }, "new", undefined],
+  ["finds it stored", { look: async () => "theirs" }, "theirs", undefined],
   ["cannot look", { look: () => Promise.reject(MISTAKE) }, MISTAKE, undefined],
   ["fails", { fetch: () => Promise.reject(FAILURE) }, FAILURE, FAILURE],
   ["has a bad key", { fetch: () => Promise.reject(BAD_KEY) }, BAD_KEY, undefined],
@@ -44,7 +44,7 @@ it.each<[string, Omit<Steps, "claim" | "abandoned">, unknown, Failure]>([
 });
 
 it.each<[Failure, string | undefined, unknown]>([
-  [undefined, "theirs", { value: "theirs", isFollowed: true }],
+  [undefined, "theirs", "theirs"],
   [undefined, undefined, undefined],
   [FAILURE, undefined, FAILURE],
 ])("a follower of a flight that ended with %j, with %s stored, gets %j", async (failure, stored, result) => {
