@@ -10,20 +10,8 @@ import { PROBLEM_CODES } from "../errors.ts";
 import { ORIGINS, RESOURCES } from "../interface/resources.ts";
 import type { Seal } from "../process/seal.ts";
 
-/** How a flight ended. An unknown end is `landed`: waiting replicas look for the answer, and claim the key again without one. */
-const flightEnd = z
-  .discriminatedUnion("kind", [
-    z.object({ kind: z.literal("landed") }),
-    // Only the public parts of the problem, and whether the gateway itself refused.
-    z.object({
-      kind: z.literal("failed"),
-      code: z.enum(PROBLEM_CODES),
-      detail: z.string().optional(),
-      retryAfterSeconds: z.number().optional(),
-      refusedHere: z.boolean().optional(),
-    }),
-  ])
-  .catch({ kind: "landed" });
+/** Why a flight failed. */
+const failed = z.object({ code: z.enum(PROBLEM_CODES), retryAfterSeconds: z.number().optional() });
 
 /** A circuit that is not closed. Its instants count from the message, because replicas have different clocks. */
 const circuit = z.object({
@@ -42,7 +30,12 @@ const message = z.discriminatedUnion("kind", [
   /** The stream of purges has a new one (cache/store/redis.ts). */
   z.object({ kind: z.literal("purged") }),
   /** The holder of a claim has released it. */
-  z.object({ kind: z.literal("flight-ended"), key: z.string(), holder: z.string(), end: flightEnd }),
+  z.object({
+    kind: z.literal("flight-ended"),
+    key: z.string(),
+    holder: z.string(),
+    failed: failed.optional(),
+  }),
   /** A circuit opened, was probed, or closed, which is without `circuit`. */
   z.object({
     kind: z.literal("circuit"),

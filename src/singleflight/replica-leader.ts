@@ -1,7 +1,7 @@
 /**
  * Request coalescing among replicas: one of the replicas that need a key fetches it, and the others wait.
  */
-import { Problem } from "../errors.ts";
+import { Problem, wasRefusedHere } from "../errors.ts";
 import type { Failure, ReplicaLeases } from "./replica-leases.ts";
 
 interface Steps<T> {
@@ -45,12 +45,11 @@ export function createLeadOrFollow<T>(claims: Pick<ReplicaLeases, "claim"> | und
 }
 
 /**
- * What the upstream did concerns all replicas, and so does an open circuit. Other refusals concern only this replica's callers:
- * others have other shares, priorities and deadlines, and only this replica is stopping. Others may also have another private key
- * or a better network.
+ * What the upstream did concerns all replicas. A refusal concerns only this replica's callers: others have other shares,
+ * priorities and deadlines. Others may also have another private key or a better network.
  */
 function failureForAll(error: unknown): Failure {
-  if (!(error instanceof Problem) || error.details.ofBackground === true) return undefined;
+  if (!(error instanceof Problem) || wasRefusedHere(error)) return undefined;
   const isOwn = error.code === "upstream-authentication-failed" || error.code === "upstream-unreachable";
   return error.code.startsWith("upstream-") && !isOwn ? error : undefined;
 }

@@ -14,7 +14,6 @@ import { Problem } from "../errors.ts";
 import { every, pause } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
 import type { RedisService } from "../redis/redis.ts";
-import type { MessageOf } from "../redis/messages.ts";
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 1_000;
@@ -59,8 +58,9 @@ export class ReplicaLeases {
   ) {
     this.#redis = redis;
     this.#newHolder = newHolder;
-    redis.bus.on("flight-ended", ({ key, holder, end }) => {
-      const failure = failureIn(end);
+    redis.bus.on("flight-ended", ({ key, holder, failed }) => {
+      const details = { ...failed, internal: "the flight of another replica failed" };
+      const failure = failed && new Problem(failed.code, details);
       this.#endOf(holder).resolve(failure);
       if (failure !== undefined) onFailed(key, failure);
     });
@@ -115,7 +115,9 @@ export class ReplicaLeases {
     this.#held.add(claim);
     const release = async (failure: Failure): Promise<void> => {
       this.#held.delete(claim);
-      const text = redis.bus.textOf({ kind: "flight-ended", key, holder, end: endWith(failure) });
+      // Only the public parts of the problem.
+      const failed = failure && { code: failure.code, retryAfterSeconds: failure.details.retryAfterSeconds };
+      const text = redis.bus.textOf({ kind: "flight-ended", key, holder, failed });
       const released = redis.run("release", claim, async (client) => {
         if ((await client.get(claim)) !== holder) return;
         await Promise.all([client.del(claim), client.publish(redis.bus.channel, text)]);
@@ -141,20 +143,4 @@ export class ReplicaLeases {
     this.#stopRenewing();
     this.#lost();
   }
-}
-
-type SentEnd = MessageOf<"flight-ended">["end"];
-
-/** @returns the end with only the public parts of a problem, and whether the gateway itself refused */
-function endWith(failure: Failure): SentEnd {
-  if (failure === undefined) return { kind: "landed" };
-  const { code, details } = failure;
-  const { detail, retryAfterSeconds, refusedHere } = details;
-  return { kind: "failed", code, detail, retryAfterSeconds, refusedHere };
-}
-
-function failureIn(end: SentEnd): Failure {
-  if (end.kind !== "failed") return undefined;
-  const { kind: _, code, ...details } = end;
-  return new Problem(code, { ...details, internal: "the flight of another replica failed" });
 }
