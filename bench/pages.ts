@@ -36,7 +36,6 @@ export async function benchCutting(forMs: number): Promise<void> {
     keepInMemory: ignore,
     transcode,
     isCompressible,
-    observer: { error: ignore },
   });
   let nth = 0;
   const page = (key: string): Page => ({ key, limit: 25, offset: (nth += 25) % 475 });

@@ -5,7 +5,7 @@
  * that costs a call is better than a wrong one.
  */
 import { MAX_LIMIT, PARAMETERS } from "../interface/parameters.ts";
-import { eachItem, eachMember, type Range, skipSpace, textAt, Unreadable } from "./json-ranges.ts";
+import { eachElement, eachMember, type Range, skipSpace, textAt, Unreadable } from "./json-ranges.ts";
 
 /** The resources whose pages are cut from blocks: those whose searches have an offset. */
 export type PagedResource = "listings" | "sold";
@@ -53,7 +53,8 @@ export function indexBlock(body: Buffer, { resource, offset, ...asked }: Asked) 
       ...echo,
     ];
     const fits = numbers.every(({ what, at }) => integerIn(body, at) === expected[what]);
-    if (!fits || records.ids.length !== count) throw new Unreadable("the numbers of the envelope do not fit");
+    if (!fits || records.starts.length !== count)
+      throw new Unreadable("the numbers of the envelope do not fit");
     return {
       offset,
       limit,
@@ -96,41 +97,18 @@ const ENVELOPE_FIELDS = new Set([...NUMBERS, "searchParams"]);
 function readRecords(body: Buffer, { start, end }: Range) {
   const starts: number[] = [];
   const ends: number[] = [];
-  const ids: string[] = [];
-  let hasOneIdEach = true;
-  const arrayEnd = eachItem("[]", body, start, (at) => {
-    const end = readIds(body, at, ids);
-    starts.push(at);
-    ends.push(end);
-    hasOneIdEach &&= ids.length === starts.length;
-    return end;
+  const arrayEnd = eachElement(body, start, (record) => {
+    starts.push(record.start);
+    ends.push(record.end);
   });
   if (arrayEnd !== end) throw new Unreadable();
-  if (!hasOneIdEach) throw new Unreadable("a record has no id, or several");
-  if (new Set(ids).size !== ids.length) throw new Unreadable("two records have the same id");
   return {
     /** Where each record begins and ends. */
     starts: Uint32Array.from(starts),
     ends: Uint32Array.from(ends),
-    ids,
     /** Between the brackets of the array. */
     inside: { start: start + 1, end: end - 1 },
   };
-}
-
-const ID_FIELD = "serviceId";
-
-/**
- * Adds the ids of a record to a list.
- * @returns where the record ends
- */
-function readIds(body: Buffer, at: number, ids: string[]): number {
-  return eachMember(body, at, (name, value) => {
-    // Compare the length first: decoding the names of thousands of members would take most of the time.
-    if (name.end - name.start !== ID_FIELD.length || textAt(body, name) !== ID_FIELD) return;
-    const id = /^(?:\d+|"[^"\\]+")$/.exec(textAt(body, value))?.[0];
-    if (id !== undefined) ids.push(id.replaceAll('"', ""));
-  });
 }
 
 /** Finds the limit and offset that `searchParams` repeats. All other members must be documented parameters. */

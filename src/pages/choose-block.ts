@@ -58,9 +58,9 @@ export async function chooseBlock(
   pageEntries: Pick<PageEntries, "indexOf">,
 ): Promise<Block | undefined> {
   /** The index of a cached block. It may be out of date, so it is only a hint. */
-  async function hint({ query, key }: Block): Promise<BlockIndex | undefined> {
-    const entry = await peek(key);
-    const index = entry?.status === 200 ? await pageEntries.indexOf(entry, query) : undefined;
+  async function hint(block: Block): Promise<BlockIndex | undefined> {
+    const entry = await peek(block.key);
+    const index = entry?.status === 200 ? await pageEntries.indexOf(entry, block) : undefined;
     return typeof index === "string" ? undefined : index;
   }
 

@@ -13,7 +13,7 @@ export interface Bytes {
   readonly copy: (target: Buffer, targetStart: number, start: number, end: number) => number;
 }
 
-/** A page as the upstream would have sent it, and the ids of its records. */
+/** A page as the upstream would have sent it, and which records of the block it has. */
 export type CutPage = ReturnType<typeof cutPage>;
 
 /**
@@ -23,14 +23,14 @@ export type CutPage = ReturnType<typeof cutPage>;
  */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function cutPage(body: Bytes, index: BlockIndex, page: Stretch) {
-  const from = Math.min(Math.max(0, page.offset - index.offset), index.ids.length);
-  const to = Math.min(from + page.limit, index.ids.length);
+  const from = Math.min(Math.max(0, page.offset - index.offset), index.starts.length);
+  const to = Math.min(from + page.limit, index.starts.length);
   const numbers = { limit: page.limit, offset: page.offset, count: to - from };
   const patches = [
     ...index.numbers.map((number) => numberPatch(number, numbers)),
     recordsPatch(index, from, to),
   ];
-  return { body: patched(body, patches), ids: index.ids.slice(from, to) };
+  return { body: patched(body, patches), from, to };
 }
 
 /** Whether a block determines a page: it contains all records of the page, or shows that the page is empty. */

@@ -100,13 +100,22 @@ export function eachMember(bytes: Buffer, at: number, visit: (name: Range, value
   });
 }
 
+/** Visits the elements of an array. @param at the position of the opening bracket. @returns its end */
+export function eachElement(bytes: Buffer, at: number, visit: (element: Range) => void): number {
+  return eachItem("[]", bytes, at, (start) => {
+    const end = endOfValue(bytes, start);
+    visit({ start, end });
+    return end;
+  });
+}
+
 /**
- * Visits the items between brackets: the elements of an array.
+ * Visits the items between brackets.
  * @param at the position of the opening bracket
  * @param endOf called with the start of each item; returns its end
  * @returns the position after the closing bracket
  */
-export function eachItem(
+function eachItem(
   brackets: "[]" | "{}",
   bytes: Buffer,
   at: number,

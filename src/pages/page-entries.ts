@@ -12,7 +12,6 @@ import type { Answer } from "../cache/cache.ts";
 import type { Bodies, Entry } from "../cache/entry.ts";
 import type { MemoryStore } from "../cache/store/memory.ts";
 import type { ContentCoding } from "../content-codings.ts";
-import type { Observer } from "../telemetry/events.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut-page.ts";
 import { bytesIn, packBlock } from "./packed-block.ts";
@@ -25,7 +24,6 @@ export interface CutterOptions {
   readonly keepInMemory: (key: string, entry: Entry, next: () => Bodies) => void;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
-  readonly observer: Pick<Observer, "error">;
 }
 
 /** A question for a page. */
@@ -43,17 +41,21 @@ export class PageEntries {
   readonly #indexes = new WeakMap<Entry["tags"], BlockIndex | Unfit>();
   // One at a time, because cutting is synchronous.
   readonly #cuts = createJobs<Entry>(1);
-  readonly #packing = new Set<string>();
 
   constructor(options: CutterOptions) {
     this.#options = options;
   }
 
-  /** The index of a block, or why no page can be cut from it. */
-  async indexOf(block: Entry, asked: Block["query"]): Promise<BlockIndex | Unfit> {
+  /** The index of a block, or why no page can be cut from it. From then on, memory keeps the block packed. */
+  async indexOf(block: Entry, { key, query }: Pick<Block, "key" | "query">): Promise<BlockIndex | Unfit> {
+    const { transcode, isCompressible, keepInMemory } = this.#options;
     const known = this.#indexes.get(block.tags);
     if (known !== undefined) return known;
-    const index = indexBlock(await this.#options.transcode(block, "identity"), asked);
+    const body = await transcode(block, "identity");
+    const found = indexBlock(body, query);
+    const index = typeof found === "string" || hasIds(block, found) ? found : NO_IDS;
+    if (typeof index !== "string" && isCompressible(block) && !this.#indexes.has(block.tags))
+      void packBlock(body, index).then((packed) => keepInMemory(key, block, () => ({ packed })));
     this.#indexes.set(block.tags, index);
     return index;
   }
@@ -96,24 +98,17 @@ export class PageEntries {
     if (mayKeep && entry !== remembered) memory.put(keptAs, entry);
     return { entry, keptAs, isNew: remembered === undefined };
   }
-
-  /** Packs a block in memory, in the background. */
-  pack(key: string, block: Entry, index: BlockIndex): void {
-    const { isCompressible, observer } = this.#options;
-    if (block.bodies.packed !== undefined || this.#packing.has(key) || !isCompressible(block)) return;
-    this.#packing.add(key);
-    this.#packNow(key, block, index)
-      .catch((error: unknown) => observer.error("A block could not be compressed.", { key, err: error }))
-      .finally(() => this.#packing.delete(key));
-  }
-
-  async #packNow(key: string, block: Entry, index: BlockIndex): Promise<void> {
-    const packed = await packBlock(await this.#options.transcode(block, "identity"), index);
-    this.#options.keepInMemory(key, block, () => ({ packed }));
-  }
 }
 
-function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: BlockIndex): Entry {
+const NO_IDS = "a record has no id, or two records have the same id";
+
+/** The tags of a block are those of its records, in their order, and then those of its areas. */
+function hasIds({ tags }: Entry, { starts }: BlockIndex): boolean {
+  const ofRecords = tags.slice(0, starts.length);
+  return new Set(ofRecords).size === starts.length && ofRecords.every((tag) => tag.startsWith("record:"));
+}
+
+function pageEntry({ body, from, to }: CutPage, page: Page, block: Entry, index: BlockIndex): Entry {
   return {
     ...block,
     bodies: { identity: body },
@@ -121,8 +116,8 @@ function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: Bloc
     etag: entityTagOf(body),
     // The upstream's validators describe the block, not the page.
     validators: { etag: undefined, lastModified: undefined },
-    page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
-    tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
+    page: { totalCount: index.totalCount, count: to - from, limit: page.limit },
+    tags: [...block.tags.slice(from, to), ...block.tags.slice(index.starts.length)],
   };
 }
 

@@ -125,7 +125,6 @@ export class Pages {
     }
     const mayKeep = stored !== "upstream-no-store";
     const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, () => !request.gone().aborted);
-    if (stored === true) this.#pageEntries.pack(block.key, entry, index);
     this.#verify(question, page, block, entry);
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
     const isSaved = cut.isNew && forwarded === undefined;
@@ -145,7 +144,7 @@ export class Pages {
     { search, query }: CuttablePage,
     block: Block,
   ): Promise<BlockIndex | undefined> {
-    const index = await this.#pageEntries.indexOf(entry, block.query);
+    const index = await this.#pageEntries.indexOf(entry, block);
     if (typeof index === "string") {
       this.#pageByPage.add(search, query.resource, index);
       return undefined;

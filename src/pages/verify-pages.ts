@@ -37,7 +37,7 @@ export function createVerify(
     const { search, query } = page;
     if (!checks.isDue("page", query.resource)) return;
     const isSame = async (from: Entry, own: Entry): Promise<boolean> => {
-      const index = await pageEntries.indexOf(from, source.query);
+      const index = await pageEntries.indexOf(from, source);
       if (typeof index === "string" || !holdsPage(index, page)) return false;
       return (await pageEntries.cut(from, index, page)).body.equals(await transcode(own, "identity"));
     };

@@ -103,7 +103,7 @@ const how = fc.record({
 });
 
 describe("a page that is cut from its block", () => {
-  it("is exactly what the sandbox sends for that page, and has the ids of its records", () => {
+  it("is exactly what the sandbox sends for that page", () => {
     fc.assert(
       fc.property(
         cutting,
@@ -116,8 +116,8 @@ describe("a page that is cut from its block", () => {
           expect(holdsPage(index, page)).toBe(true);
           const cut = cutPage(body, index, page);
           expect(cut.body.toString()).toBe(sandboxSends(asked, page, spelling).toString());
-          const parsed: Record<string, { serviceId: number }[]> = JSON.parse(cut.body.toString());
-          expect(cut.ids).toEqual(parsed[asked.resource]?.map(({ serviceId }) => String(serviceId)));
+          const parsed: Record<string, unknown[]> = JSON.parse(cut.body.toString());
+          expect(parsed[asked.resource]).toHaveLength(cut.to - cut.from);
         },
       ),
       { numRuns: 80 },

@@ -48,20 +48,11 @@ describe("an unusable block", () => {
     ["no limit", { limit: undefined }, MISSING],
     ["no offset", { offset: undefined }, MISSING],
     ["the records of something else", { listings: undefined, sold: [] }, UNKNOWN],
-    ["one id twice", { listings: [{ serviceId: 1 }, { serviceId: 1 }] }, "two records have the same id"],
-    ["a record without an id", { listings: [{ serviceId: 1 }, {}] }, "a record has no id, or several"],
-    ["a record that is none", { listings: [{ serviceId: 1 }, 2] }, "malformed"],
     ["an echo of something that may depend on the page", { searchParams: { page: 2 } }, ECHO],
     ["an echo of another page", { searchParams: { limit: 35 } }, NUMBERS],
     ["an echo that is a text", { searchParams: "areaId=76" }, "malformed"],
   ])("has %s", (_, changes, unfit) => {
     expect(indexBlock(body(changes), BLOCK)).toBe(unfit);
-  });
-
-  it("has a record with two ids, and one with none", () => {
-    const text = body({ listings: ["two", "none"] }).toString();
-    const strange = text.replace('"two"', '{"serviceId":1,"serviceId":2}').replace('"none"', "{}");
-    expect(indexBlock(Buffer.from(strange), BLOCK)).toBe("a record has no id, or several");
   });
 
   it.each(["", "[]", "null", '{"count":', '{"count":}', `${body().toString()}x`])("is %j", (text) => {

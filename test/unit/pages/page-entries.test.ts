@@ -1,4 +1,4 @@
-/** When a page has been cut from a block, memory keeps the block packed. Later pages are cut from the packed block. */
+/** When a block has been indexed, memory keeps it packed. Later pages are cut from the packed block. */
 import type * as zlib from "node:zlib";
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
@@ -55,12 +55,11 @@ beforeEach(() => {
     keepInMemory: (key, entry, next) => void memory.put(key, { ...entry, bodies: next() }),
     transcode: spiedTranscode,
     isCompressible,
-    observer: { error: expect.unreachable },
   });
 });
 
 async function indexOf(block: Entry): Promise<BlockIndex> {
-  const index = await pageEntries.indexOf(block, QUERY);
+  const index = await pageEntries.indexOf(block, { key: KEY, query: QUERY });
   if (typeof index === "string") throw new Error(index);
   return index;
 }
@@ -73,23 +72,27 @@ async function page(block: Entry, index: BlockIndex, stretch: Stretch): Promise<
   return entry.bodies.identity?.toString();
 }
 
-/** Cuts the first page of a block in memory, and waits until the block is packed. */
+/** Indexes a block in memory, and waits until it is packed. */
 async function packedBlock(block: Entry): Promise<{ readonly index: BlockIndex; readonly block: Entry }> {
   memory.put(KEY, block);
   const index = await indexOf(block);
-  await page(block, index, { offset: 0, limit: 25 });
-  pageEntries.pack(KEY, block, index);
   const current = (): Entry | undefined => memory.find(KEY);
   await expect.poll(() => current()?.bodies.packed, { interval: 1 }).toBeDefined();
   return { index, block: current() ?? block };
 }
 
-const raw = (): Entry => entryWith(upstreamSends(BLOCK));
+/** A block with the tags that its records and its area give it. */
+function raw(): Entry {
+  const sent: { listings: { serviceId: number }[] } = JSON.parse(upstreamSends(BLOCK));
+  const tags = sent.listings.map(({ serviceId }) => `record:${serviceId}`);
+  return entryWith(upstreamSends(BLOCK), undefined, { tags: [...tags, "area:76"] });
+}
 
-describe("a block that pages were cut from", () => {
-  it("takes less than a fifth of the memory that it took before", async () => {
+describe("a block that was indexed", () => {
+  it("takes less than a fifth of the memory that it took before, besides its tags", async () => {
     const { block } = await packedBlock(raw());
-    expect(sizeOf(KEY, block)).toBeLessThan(sizeOf(KEY, raw()) / 5);
+    const size = (entry: Entry): number => sizeOf(KEY, { ...entry, tags: [] });
+    expect(size(block)).toBeLessThan(size(raw()) / 5);
   });
 
   it.each([false, true])(
@@ -114,6 +117,22 @@ describe("a block that pages were cut from", () => {
       expect((await transcode(block, "identity")).toString()).toBe(upstreamSends(BLOCK));
     },
   );
+
+  it.each([
+    ["two records have the same id", (tags: string[]) => tags.with(1, tags[0] ?? "")],
+    ["a record has no id", (tags: string[]) => tags.toSpliced(7, 1)],
+  ])("gives no page if %s", async (_why, changed) => {
+    const block = raw();
+    const unfit = { ...block, tags: changed([...block.tags]) };
+    expect(await pageEntries.indexOf(unfit, { key: KEY, query: QUERY })).toBeTypeOf("string");
+  });
+
+  it("gives each page the tags of its records and of the areas", async () => {
+    const block = raw();
+    const asked: Page = { key: keyOf("a page"), offset: 25, limit: 2 };
+    const { entry } = await pageEntries.entryOf(asked, block, await indexOf(block), true, () => true);
+    expect(entry.tags).toEqual([...block.tags.slice(25, 27), "area:76"]);
+  });
 
   it("gives no page if some of its bytes are missing", async () => {
     const index = await indexOf(raw());
