@@ -3,7 +3,7 @@
  * asked to.
  */
 import { once } from "node:events";
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { dirname } from "node:path";
@@ -11,12 +11,8 @@ import { dirname } from "node:path";
 import type { Config } from "../config/config.ts";
 import { settingWarnings } from "../config/combinations.ts";
 import type { Environment } from "../config/env.ts";
-import type { ExaminedConfig } from "../config/load.ts";
-import { leavesOf } from "../config/sources.ts";
-import { ORIGINS, refusesKey } from "../interface/resources.ts";
+import { refusesKey } from "../interface/resources.ts";
 import { systemClock } from "../process/clock.ts";
-import { connectionsThatFit, openFilesLimit } from "../process/open-files.ts";
-import { endOfCertificate } from "../process/tls.ts";
 import { systemRandom } from "../process/random.ts";
 import { createRedisClients } from "../redis/connect.ts";
 import { evictionPolicyOf } from "../redis/eviction.ts";
@@ -30,16 +26,13 @@ import { print } from "./print-table.ts";
 
 type Finding = readonly [level: "ok" | "warning" | "problem", text: string];
 
-type Check = (config: Config, examined: ExaminedConfig) => Finding | Promise<Finding>;
+type Check = (config: Config) => Finding | Promise<Finding>;
 
 const CHECKS: Readonly<Record<string, Check>> = {
-  "secret files": checkSecretFiles,
-  certificates: checkCertificates,
   DATA_DIR: checkDataDir,
   Redis: checkRedis,
   "property API": ({ upstream }) => checkReachable(upstream.url, "UPSTREAM_URL", upstream),
   "image server": ({ upstream }) => checkReachable(upstream.imageUrl, "UPSTREAM_IMAGE_URL", upstream),
-  "open files": checkOpenFiles,
 };
 
 /** @throws {CommandFailure} if there is a problem */
@@ -56,31 +49,9 @@ export async function runDoctor(env: Environment, mayCall: boolean): Promise<voi
   if (config === undefined) throw new CommandFailure("The rest is checked when the settings are valid.");
   for (const text of settingWarnings(config)) report("settings", ["warning", text]);
   const checks = mayCall ? { ...CHECKS, "signed call": checkCall } : CHECKS;
-  for (const [name, check] of Object.entries(checks)) report(name, await check(config, examined));
+  for (const [name, check] of Object.entries(checks)) report(name, await check(config));
   if (problems > 0)
     throw new CommandFailure(`Found ${problems === 1 ? "1 problem" : `${problems} problems`}.`);
-}
-
-/** The settings check has read the files already. Those with certificates are public. */
-function checkSecretFiles(_config: Config, { sources }: ExaminedConfig): Finding {
-  const files = leavesOf(sources.merged).flatMap(([path, value]) =>
-    /(?<!ca|cert)File$/.test(path.join(".")) && typeof value === "string" && existsSync(value) ? [value] : [],
-  );
-  const open = files.filter((file) => (statSync(file).mode & 0o004) !== 0);
-  if (open.length === 0) return ["ok", files.join(", ") || "none"];
-  return ["warning", `every user of this machine can read ${open.join(", ")}: chmod o-r`];
-}
-
-const SOON_DAYS = 14;
-
-function checkCertificates({ server, admin }: Config): Finding {
-  const pairs = [server.tls, admin.tls].filter((pair) => pair !== null);
-  if (pairs.length === 0) return ["ok", "none; both ports use plain HTTP"];
-  const endsAt = Math.min(...pairs.map(({ cert }) => endOfCertificate(cert)));
-  const days = Math.floor((endsAt - Date.now()) / 86_400_000);
-  if (days < 0) return ["problem", "one has expired: renew it"];
-  if (days < SOON_DAYS) return ["warning", `one expires in ${days} days: renew it`];
-  return ["ok", `valid for ${days} days`];
 }
 
 function checkDataDir({ dataDir, redis }: Config): Finding {
@@ -136,16 +107,6 @@ async function checkReachable(url: string, variable: string, upstream: Config["u
 }
 
 const soon = () => ({ signal: AbortSignal.timeout(CONNECT_MS) });
-
-function checkOpenFiles({ server, budget }: Config): Finding {
-  const limit = openFilesLimit();
-  if (limit === undefined) return ["ok", "no limit known"];
-  const fitting = connectionsThatFit(limit, budget.concurrency * ORIGINS.length);
-  if (fitting >= server.maxConnections) return ["ok", `at most ${limit}`];
-  const remedy = "raise the limit (ulimit -n), or lower server.maxConnections";
-  const enough = `enough for ${fitting} of ${server.maxConnections} connections`;
-  return ["warning", `at most ${limit}, ${enough}: ${remedy}`];
-}
 
 /** A call that costs little. The ledger does not record it. */
 const TARGET = "/areas?q=a&limit=1";

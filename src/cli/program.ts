@@ -63,8 +63,7 @@ function createProgram(): Command {
   add(["check-config", "config-check"], check, SETTINGS_FILE, async (env) =>
     (await import("./check-config.ts")).checkConfig(env),
   );
-  const doctor =
-    "check what a start would need: settings, files, Redis, the property API, limits of the system";
+  const doctor = "check what a start would need: settings, DATA_DIR, Redis, the property API";
   add(["doctor"], doctor, SETTINGS_FILE, async (env, command) =>
     (await import("./doctor.ts")).runDoctor(env, command.getOptionValue("call") === true),
   ).option("--call", "also send one signed call to the property API");
