@@ -11,7 +11,6 @@ import { type Apps, namedIn } from "../ratelimit/apps.ts";
 import type { Budgets } from "../ratelimit/budgets.ts";
 import { type Endpoint, get, mistake } from "./endpoint.ts";
 import { count, duration, rate } from "./page/format.js";
-import { waitText } from "./status/conditions.ts";
 import type { Miss, Recorder } from "./status/recorder.ts";
 
 /** What is needed to interpret a URL of the callers' port. */
@@ -110,7 +109,7 @@ const NEXT = {
 
 function costText({ next, why }: Inspection, cost: ReturnType<typeof costOf>): string {
   const { upstreamCalls, predictedWaitMs, waitsFor, refusal } = cost;
-  const wait = `${duration(predictedWaitMs)} for ${waitText(waitsFor)}`;
+  const wait = `${duration(predictedWaitMs)} (${waitsFor ?? "calls in flight"})`;
   if (refusal !== null) return `is refused: ${refusal}. A call would wait ${wait}.`;
   if (next === "hit" && why !== "fresh") return "gets the stale answer, because a call would be refused.";
   if (upstreamCalls === 0) return `${NEXT[next]}. It costs no call.`;

@@ -62,7 +62,8 @@ const OUTAGE = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)\b/
 
 const REDIS = "Redis";
 const MEANWHILE =
-  "This replica uses only its own memory. Unless budget.mode is observe, it spends at most its own part of the budget.";
+  "This process uses only its own memory, and spends at most its own part of the budget (unless budget.mode is observe). " +
+  "Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.";
 
 /** It starts to connect at once, and does not throw if the server is down. The constructor throws if the URL is malformed. */
 export class RedisService extends EventEmitter<RedisEvents> {

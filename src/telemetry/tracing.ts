@@ -111,7 +111,7 @@ const COLLECTOR = "the trace collector";
 
 /** @returns the same exporter, which also reports its failures as an outage */
 function watched(exporter: SpanExporter, observer: TracingOptions["observer"]): SpanExporter {
-  const meanwhile = "Callers are not affected. The traces of this time are lost.";
+  const meanwhile = "Traces are lost. Check the collector and OTEL_EXPORTER_OTLP_ENDPOINT.";
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {

@@ -27,8 +27,7 @@ const LEAST_FREE_BYTES = 1024 * 1024;
 const LEAST_FREE_PAGES = 32;
 
 const MEANWHILE =
-  "Callers are not affected. Calls are counted in memory, and a note on the disk says that they are not recorded. Do not " +
-  "restart the gateway before the disk has space again.";
+  "Calls are counted in memory only. Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.";
 
 /**
  * The ledger in the gateway's file. On an almost full disk it evicts cached answers. If a call cannot be recorded, it is sent all

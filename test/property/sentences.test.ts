@@ -170,8 +170,8 @@ it("what it says about the budget are numbers of one window, and no two sentence
       // A paused API is no matter of the latest calls, a budget without Redis none of a spent window.
       const paused = new Set(state.budget.api.circuits.map(({ scope }) => scope));
       if (paused.has("origin")) expect(sentences.filter(({ key }) => key === "calls-failed api")).toEqual([]);
-      if (ids.includes("redis-away"))
-        expect(ids.filter((id) => ["joining", "queue", "one-process"].includes(id))).toEqual([]);
+      if (sentences.some(({ key, hurt }) => key === "outage Redis" && hurt.length > 0))
+        expect(ids).not.toContain("shared-budget");
       const refused = state.problems.filter(
         ({ what, lastAt }) => lastAt > AT - 60_000 && /capacity|quota|budget/.test(what),
       );

@@ -67,7 +67,7 @@ export function factsOf(options: FactsOptions, together: Together, span: Span) {
 const RATE_STEPS = 2;
 const RATE_SECONDS = (RATE_STEPS * SPANS["15m"]) / 1_000;
 
-export function sum(numbers: readonly number[]): number {
+function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 

@@ -29,7 +29,7 @@ export function isError({ ended, status }: Harm): boolean {
 
 /** @returns what the apps get, such as `502 or 503`, and since when. Stale answers count if there are no errors. */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function worstOf(hurt: readonly Harm[]) {
+function worstOf(hurt: readonly Harm[]) {
   const errors = hurt.filter(isError);
   const worst = errors.length > 0 ? errors : hurt;
   const statuses = [...new Set(worst.map(({ status }) => String(status)))].sort();

@@ -4,7 +4,7 @@
  */
 import { CONDITIONS, RECENT_MS } from "./conditions.ts";
 import type { Facts } from "./facts.ts";
-import { type Harm, harmsIn, hurtText, isError, worstOf } from "./hurt-apps.ts";
+import { type Harm, harmsIn, hurtText, isError } from "./hurt-apps.ts";
 
 const LEVELS = ["bad", "warn", "good"] as const;
 
@@ -29,29 +29,18 @@ bad | api-unavailable | {hurt} {api} answers 503 and asks for a pause. {next} | 
 bad | api-slow-down | {hurt} {api} answers 429: too many requests. {next} | Compare BUDGET with the contract if it happens again.
 bad | api-failing | {hurt} most calls to {api} fail{failure}. {next} | ${ASK_OWNER}
 bad | calls-failed | {hurt} the latest calls to {api} failed{failure}. | Wait a minute: the gateway goes on trying, and pauses if it lasts.
-bad | calls-not-recorded | {hurt} calls are counted in memory only, not on the disk ({cause}). | Make room in DATA_DIR, or repair the disk. Do not restart the gateway before.
+bad | outage | {hurt} {what} does not work ({cause}). {meanwhile} | docs/runbook.md lists causes.
 bad | budget-exceeded | {hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}). | If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.
-bad | redis-away | {hurt} Redis does not answer ({cause}), so this process {sends}. | Repair Redis; the gateway recovers by itself. Do not restart the gateway meanwhile.
-bad | redis-refuses | {hurt} Redis refuses the commands of the shared budget ({cause}). | Check Redis' memory, and the access rules of its user.
-bad | data-lost | {hurt} Redis has lost data. For the shortest window, this process {sends}. | It ends by itself. For the future: maxmemory-policy volatile-lru and appendonly yes.
-bad | joining | {hurt} this process waits to join the shared budget. | It takes some seconds after a start. If it lasts, check Redis and REPLICAS.
-bad | day-spent | {hurt} {whose} calls of a day (perDay) are spent. The next one is free in {next}. | Raise perDay if more should be possible.
-bad | share-spent | {hurt} {whose} share of the budget is spent ({part} of the requests in the last hour refused).{others} | Raise the weight, or ask the owners to spread their searches.
-bad | calls-in-flight | {hurt} calls wait too long for others to end, not for the {budget} ({spent} of {limit} calls spent in {window}). | If the API is not slower than usual, raise budget.concurrency.
-bad | budget-spent | {hurt} the {budget} of {window} is not enough ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
+bad | shared-budget | {hurt} the shared budget is closed: this process has just started, or Redis has lost data. | It opens by itself within the shortest window. If it lasts, check Redis and REPLICAS.
+bad | day-spent | {hurt} the calls of a day (perDay) are spent. The next one is free in {next}. | Raise perDay if more should be possible.
+bad | share-spent | {hurt} an app may use only its share of the budget. | Raise the weight, or ask the owners to spread their searches.
+bad | budget-spent | {hurt} the {budget} of {window}{orCalls} is not enough ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
 bad | errors | {hurt} "{title}" ({problem}). | docs/runbook.md says more under GatewayErrors.
-warn | answers-not-stored | {hurt} new answers are kept in memory only, not on the disk ({cause}). | Make room in DATA_DIR, or repair the disk.
-warn | outage | {hurt} {what} does not work ({cause}). | docs/runbook.md lists causes.
 warn | budget-empty | No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
 warn | budget-ends | All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}. | ${WHO_SPENDS}
-warn | queue | Requests wait {wait} for {why}: {calls} in the queue. | If it lasts, \`usage\` shows which app asks most.
-warn | too-many-processes | {processes} processes share a budget for {replicas} (REPLICAS): some have no part of their own while Redis is away. | Raise REPLICAS, or wait until the old processes of a rollout have ended.
-warn | versions-differ | The processes run different versions: {versions}. | Finish the rollout.
-warn | one-process | These are the numbers of one process: Redis did not answer the status page. | If it lasts, check Redis.
 warn | observed | The budget is only observed (budget.mode): it refuses no request. | Set budget.mode: enforce when the trial is over.
 good | nothing-yet | No request has ended since {from}. | \`doctor --call\` tries the key with one call.
-good | not-called | All is well: the cache answers. The property API has not been called yet. |
-good | all-well | All is well: the property API answers, and the budget has room. |
+good | all-well | All is well: no app is hurt, and the budget has room. |
 `;
 
 export const SENTENCES = TABLE.trim()
@@ -69,12 +58,6 @@ export function shownOf(found: readonly Found[]): readonly Sentence[] {
   return found.slice(0, MOST).map(({ id, level, text }) => ({ id, level, text }));
 }
 
-/** @returns which calls the process sends while only its own purse may pay */
-function sentCalls({ mode, budget: { api } }: Facts): string {
-  if (mode === "observe") return "sends all calls";
-  return api.hasSlot === true ? "spends only its own part of the budget" : "sends no calls";
-}
-
 /** @returns all of them, the worst first; if there are only good ones, the first of these */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function sentencesOf(facts: Facts) {
@@ -87,11 +70,9 @@ export function sentencesOf(facts: Facts) {
     return own;
   }
   const situation = { ...facts, harms, explain };
-  const sends = sentCalls(facts);
   const all = SENTENCES.flatMap(({ id, level, when, says, todo }) =>
     when(situation).map(({ key = "", since, hurt = [], values = {} }) => {
-      const whose = new Set(worstOf(hurt).worst.map(({ app }) => app)).size === 1 ? "its" : "their";
-      const given: Record<string, string> = { ...values, whose, sends, hurt: hurtText(hurt, since, at) };
+      const given: Record<string, string> = { ...values, hurt: hurtText(hurt, since, at) };
       const sentence = says.replaceAll(/\{(\w+)\}/g, (_, name: string) => given[name] ?? "");
       // The key distinguishes the sentence from all others, also from those of the same row.
       return { id, key: `${id} ${key}`, level, hurt, text: `${sentence} ${todo}`.trim() };

@@ -70,7 +70,7 @@ export class SqliteStore implements Store {
     this.#disk = createDisk({
       ...options,
       what: "the cache on disk",
-      meanwhile: "Callers get what is in memory. New answers are kept in memory only.",
+      meanwhile: "New answers are kept in memory only. Make room in DATA_DIR, or repair the disk.",
     });
   }
 

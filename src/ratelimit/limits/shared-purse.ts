@@ -82,7 +82,9 @@ interface Pending {
 const RETRY_MS = 100;
 /** A process that stops waits at most this long until Redis has confirmed that its slot is free. */
 const LEAVE_MS = 3_000;
-const MEANWHILE = "Unless budget.mode is observe, only this replica's own purse pays for its calls.";
+const MEANWHILE =
+  "This process spends at most its own part of the budget (unless budget.mode is observe). Check Redis' memory, and the " +
+  "access rules of its user.";
 
 const OLD_VERSION =
   "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.";
