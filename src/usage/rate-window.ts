@@ -15,15 +15,11 @@ export function limitsText(windows: readonly Pick<RateWindow, "limit" | "windowM
 }
 
 /**
- * @returns the limit of each window, by its length in milliseconds; `undefined` if the text is empty or has another
- *   form, so that the limits are unknown
+ * @param text the limits that permitted a call
+ * @returns the limit of the window then; infinite if there was none of this length; the present one if the text has another form
  */
-export function limitsIn(text: string): ReadonlyMap<number, number> | undefined {
-  if (!/^\d+\/\d+(,\d+\/\d+)*$/.test(text)) return undefined;
-  return new Map(
-    text.split(",").map((window) => {
-      const [limit, windowMs] = window.split("/");
-      return [Number(windowMs), Number(limit)];
-    }),
-  );
+export function limitIn(text: string, { limit, windowMs }: RateWindow): number {
+  if (!/^\d+\/\d+(,\d+\/\d+)*$/.test(text)) return limit;
+  const found = text.split(",").find((one) => one.endsWith(`/${windowMs}`));
+  return found === undefined ? Number.POSITIVE_INFINITY : Number.parseInt(found, 10);
 }

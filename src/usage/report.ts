@@ -4,7 +4,7 @@ import { setImmediate } from "node:timers/promises";
 import { OTHER_APP } from "../telemetry/events.ts";
 import type { OriginName } from "../interface/resources.ts";
 import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine, type LedgerReader } from "./ledger-line.ts";
-import { Instants } from "./rolling-maximum.ts";
+import { measure } from "./rolling-maximum.ts";
 import type { RateWindow } from "./rate-window.ts";
 
 /** Ways to group the rows of a report. */
@@ -39,11 +39,13 @@ export async function reportUsage(options: UsageOptions) {
   const { ledger, windows, by, from, to } = options;
   const totals = noCounts();
   const rows = new Map<string, SendCounts>();
-  const instants = { api: new Instants(), images: new Instants() };
+  const calls = { api: new Map<string, number[]>(), images: new Map<string, number[]>() };
 
   function count(line: LedgerLine): void {
-    const instant = instantOf(line);
-    instants[line.origin].add(line);
+    const instant = Math.floor(instantOf(line));
+    const alike = calls[line.origin].get(line.limits) ?? [];
+    calls[line.origin].set(line.limits, alike);
+    alike.push(instant);
     if (instant < from || to <= instant) return;
     const key = keyOf(line, instant, by);
     const row = rows.get(key) ?? noCounts();
@@ -73,11 +75,11 @@ export async function reportUsage(options: UsageOptions) {
   const isLost = (beforeMs: number): boolean => hasLost && from - beforeMs < completeSince;
 
   const usageOf = (origin: OriginName, prefix: string) =>
-    instants[origin].measure(windows[origin], options).map((usage, index) => {
+    measure(calls[origin], windows[origin], options).map((usage, index) => {
       const { name, kept, reachedAt } = usage;
       // Missing calls cannot turn a violated limit into a kept one.
       const windowMs = windows[origin][index]?.windowMs ?? 0;
-      const isUnknown = kept && (mayMiss(windowMs) || isLost(windowMs));
+      const isUnknown = kept === true && (mayMiss(windowMs) || isLost(windowMs));
       return {
         ...usage,
         name: prefix + name,
