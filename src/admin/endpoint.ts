@@ -6,7 +6,6 @@ import express, { type Express, type Request, type RequestHandler, type Response
 import { z } from "zod";
 
 import { Problem } from "../errors.ts";
-import { listed } from "./page/format.js";
 
 export interface Endpoint {
   readonly method: "GET" | "POST";
@@ -85,30 +84,14 @@ export function mistake(detail: string): Problem {
   return new Problem("invalid-admin-request", { detail });
 }
 
-const MOST_SHOWN = 100;
+/** A mistake may contain what was sent. */
+const MOST_CHARACTERS = 300;
 
 function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, word: string): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const [issue] = result.error.issues;
-  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-  throw mistake(issue === undefined ? "" : sentenceOf(issue, word, known));
-}
-
-function sentenceOf(issue: z.core.$ZodIssue, word: string, known: readonly string[]): string {
-  const name = `${word} ${issue.path.join(".")}`;
-  if (issue.code === "unrecognized_keys") {
-    const hint = known.includes("url") && word === "parameter" ? " Percent-encode the whole URL." : "";
-    const unknown = JSON.stringify((issue.keys[0] ?? "").slice(0, MOST_SHOWN));
-    return `Unknown ${word} ${unknown}. Known: ${known.join(", ")}.${hint}`;
-  }
-  if (issue.path.length === 0) return issue.message;
-  if (issue.code === "invalid_value") {
-    const allowed = issue.values.map((value) => String(value) || "empty");
-    return `The ${name} must be ${listed(allowed, "or")}.`;
-  }
-  if (issue.code !== "invalid_type") return `The ${name} ${issue.message}.`;
-  if (issue.message.endsWith("received undefined")) return `Give the ${name}.`;
-  // Of the parameters, only a repeated one is no text.
-  return word === "parameter" ? `Give the ${name} once.` : `The ${name} must be a ${issue.expected}.`;
+  const mistakes = result.error.issues.map(({ path, message }) =>
+    [...(path.length > 0 ? [`${word} ${path.join(".")}`] : []), message].join(": "),
+  );
+  throw mistake(mistakes.join(". ").slice(0, MOST_CHARACTERS));
 }

@@ -19,25 +19,19 @@ const ONE_SCOPE =
 /** A key as `GET /cache/entry` shows it. A purge of another text would report success and purge nothing. */
 const isOwnKey = (key: string): boolean =>
   key.startsWith(NAMESPACE) && /^\{(?:json|v2|jpeg):.+\}$/.test(key.slice(NAMESPACE.length));
-const KEY_EXPECTED =
-  `must be a key as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
-  'Use "url" for a URL in any spelling';
 
-const BODY = z.strictObject(
-  {
-    url: ABOUT_URL.url.optional(),
-    format: ABOUT_URL.format,
-    key: z.string().refine(isOwnKey, KEY_EXPECTED).optional(),
-    resource: z.enum([...SEARCH_RESOURCES, "images"]).optional(),
-    tag: z
-      .string()
-      .regex(/^(area|record):\d+$/, "must be an area or a record with its number: area:76, record:123")
-      .optional(),
-    all: z.boolean().optional(),
-    hard: z.boolean().default(false),
-  },
-  { error: (issue) => (issue.code === "invalid_type" ? ONE_SCOPE : undefined) },
-);
+const BODY = z.strictObject({
+  url: ABOUT_URL.url.optional(),
+  format: ABOUT_URL.format,
+  key: z.string().refine(isOwnKey, "must be a key as GET /cache/entry shows it").optional(),
+  resource: z.enum([...SEARCH_RESOURCES, "images"]).optional(),
+  tag: z
+    .string()
+    .regex(/^(area|record):\d+$/, "must be an area or a record with its number: area:76, record:123")
+    .optional(),
+  all: z.boolean().optional(),
+  hard: z.boolean().default(false),
+});
 
 export function purgeEndpoint(options: PurgeOptions): Endpoint {
   return post("/cache/purge", BODY, async ({ url, format, key, resource, tag, all, hard }) => {
