@@ -141,14 +141,11 @@ describe("the status page", () => {
     ]);
     await shows(page, ".facts", /Cached in memory.*purged/);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=stale");
-    await page.selectOption("#purge-scope", "areas");
-    await page.check("#hard");
-    expect(await press(page, "Purge…")).toEqual([
-      expect.stringMatching(/^Purge all answers of areas\? .*never served again/),
-      "Purged all answers of areas. Purged answers are never served again.",
+    expect(await press(page, "Purge all…")).toEqual([
+      expect.stringMatching(/^Purge all answers\? .*which costs a call\.$/),
+      "Purged all answers. Purged answers are stale until they are refreshed.",
     ]);
-    expect(await page.isChecked("#hard")).toBe(false);
-    expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=miss");
+    expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=stale");
     const [, reloaded] = await press(page, "Reload…");
     expect(reloaded).toBe("The settings are in force. Changed: nothing.");
 
