@@ -1,6 +1,6 @@
 /** Decides from the facts which sentences are true. A case has the apps that are hurt, and the values in the sentence. */
 import { Problem, PROBLEM_CODES } from "../../errors.ts";
-import { type OriginName, ORIGINS, type Resource, resourcesOf } from "../../interface/resources.ts";
+import { type OriginName, ORIGINS, resourcesOf } from "../../interface/resources.ts";
 import { clockText, count, duration, listed, soon } from "../page/format.js";
 import { type Facts, requestsOf } from "./facts.ts";
 import { type Harm, isError } from "./hurt-apps.ts";
@@ -29,45 +29,41 @@ const isOfBudget = ({ what }: Harm): boolean =>
   ["budget-unavailable", "temporary-reduced-capacity", "quota-exceeded"].includes(what);
 
 /** @returns whether a failing API causes this harm: because it refuses our key, or for other reasons */
-function isOfApi({ what }: Harm, why: string | undefined): boolean {
-  const isOfKey = what === "upstream-authentication-failed";
-  const isOfWhy = why === undefined || isOfKey === (why === "credentials");
-  return isOfWhy && (what.startsWith("upstream-") || what === "deadline-exceeded");
+function isOfApi(harm: Harm, why: string): boolean {
+  const isOfKey = harm.what === "upstream-authentication-failed";
+  return isOfKey === (why === "credentials") && (isOfCalls(harm) || harm.what === "deadline-exceeded");
 }
 
 /** @returns whether a failing API caused this harm, and has answered since */
-const isAnswered = (harm: Harm): boolean => harm.isAnswered && harm.what.startsWith("upstream-");
+const isAnswered = (harm: Harm): boolean => harm.isAnswered && isOfCalls(harm);
+
+const isOfCalls = ({ what }: Harm): boolean => what.startsWith("upstream-");
 
 /** @returns whether a fault of Redis that began at `since` causes this harm. `quota-exceeded` from before it has another cause. */
 const isOfRedis = (harm: Harm, since: number): boolean =>
   isOfBudget(harm) && (harm.what !== "quota-exceeded" || harm.lastAt >= since);
 
 /**
- * Calls to an origin fail: one case for all its resources.
- * @param why the cause of circuits that are not closed; `undefined`: no circuit is open yet
+ * Circuits of an origin are not closed: one case for all its resources.
+ * @param why the cause of the circuits
  */
-function failing({ budget, at, upstream, explain }: Situation, why?: string): Case[] {
+function failing({ budget, at, upstream, explain }: Situation, why: string): Case[] {
   return ORIGINS.flatMap((origin) => {
-    const { circuits } = budget[origin];
-    const open = circuits.filter(({ cause }) => cause === why);
-    const failingSince = (one: Resource): number | null => upstream[one]?.failingSince ?? null;
+    const circuits = budget[origin].circuits.filter(({ cause }) => cause === why);
+    if (circuits.length === 0) return [];
     const all = resourcesOf(origin);
-    const resources = all.filter((one) => {
-      const stops = circuits.filter(({ scope }) => scope === "origin" || scope === one);
-      if (why === undefined) return failingSince(one) !== null && stops.length === 0;
-      return stops.some(({ cause }) => cause === why);
-    });
-    if (resources.length === 0) return [];
-    const begins = why === undefined ? resources.map(failingSince) : open.map(({ since }) => since);
-    const since = Math.min(...begins.map((one) => one ?? at));
-    const next = Math.min(...open.map(({ state, until }) => (state === "open" ? until : at)));
-    const failed = resources.filter((one) => failingSince(one) !== null);
-    const failures = new Set(failed.flatMap((one) => upstream[one]?.lastFailure ?? []));
+    const resources = all.filter((one) => circuits.some(({ scope }) => scope === "origin" || scope === one));
+    const since = Math.min(...circuits.map((circuit) => circuit.since));
+    const next = Math.min(...circuits.map(({ state, until }) => (state === "open" ? until : at)));
+    const failed = resources
+      .map((one) => upstream[one])
+      .filter((one) => (one?.failingSince ?? null) !== null);
+    const failures = new Set(failed.flatMap((one) => one?.lastFailure ?? []));
     const names = resources.map((one) => (one === "sold" ? "sold records" : one));
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
     // While a circuit is open, single calls may be answered. That does not end the harm since it opened.
-    const isOver = (harm: Harm): boolean => isAnswered(harm) && (why === undefined || harm.lastAt < since);
+    const isOver = (harm: Harm): boolean => isAnswered(harm) && harm.lastAt < since;
     const hurt = explain((harm) => isOfThese(harm) && isOfApi(harm, why) && !isOver(harm), since);
     const values = {
       api: origin === "images" ? "the image server" : api,
@@ -168,9 +164,12 @@ function budgetEmpty(now: Situation): Case[] {
   });
 }
 
-/** Errors of the last minute that no other row explains. Errors whose cause is over do not count. */
+/**
+ * Errors of the last minute, and stale answers because calls failed, that no other row explains. They do not count if their
+ * cause is over.
+ */
 function unexplained({ explain }: Situation): Case[] {
-  const left = explain((harm) => isError(harm) && !isAnswered(harm));
+  const left = explain((harm) => (isError(harm) || isOfCalls(harm)) && !isAnswered(harm));
   return [...Map.groupBy(left, ({ what }) => what)].map(([problem, hurt]) => {
     const code = PROBLEM_CODES.find((one) => one === problem);
     const title = code === undefined ? "Error" : new Problem(code).message;
@@ -185,7 +184,6 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   "api-unavailable": (now) => failing(now, "unavailable"),
   "api-slow-down": (now) => failing(now, "too-many-requests"),
   "api-failing": (now) => failing(now, "failing"),
-  "calls-failed": (now) => failing(now),
   outage: outages,
   "budget-exceeded": (now) =>
     windowsIn(now)

@@ -28,7 +28,6 @@ bad | api-unreachable | {hurt} {api} does not answer{failure}. {next} | Check th
 bad | api-unavailable | {hurt} {api} answers 503 and asks for a pause. {next} | ${ASK_OWNER}
 bad | api-slow-down | {hurt} {api} answers 429: too many requests. {next} | Compare BUDGET with the contract if it happens again.
 bad | api-failing | {hurt} most calls to {api} fail{failure}. {next} | ${ASK_OWNER}
-bad | calls-failed | {hurt} the latest calls to {api} failed{failure}. | Wait a minute: the gateway goes on trying, and pauses if it lasts.
 bad | outage | {hurt} {what} does not work ({cause}). {meanwhile} | docs/runbook.md lists causes.
 bad | budget-exceeded | {hurt} more calls count than the {budget} of {window} allows ({spent} of {limit}). | If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.
 bad | shared-budget | {hurt} the shared budget is closed: this process has just started, or Redis has lost data. | It opens by itself within the shortest window. If it lasts, check Redis and REPLICAS.

@@ -68,10 +68,13 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       budget: apiWith({ circuits: [circuit("failing")] }),
       problems: [harmWith("other", { status: 200, what: "upstream-error" })],
     },
-  "No app is hurt by this so far, but since 22:38:41 UTC the latest calls to the API for sold records failed (status 500). Wait a minute: the gateway goes on trying, and pauses if it lasts.":
+  'web gets stale answers since 22:38:41 UTC: "The property service failed" (upstream-error). docs/runbook.md says more under GatewayErrors.':
     {
       upstream: { sold: { ...failed, lastFailure: "status 500" } },
-      problems: [harmWith("web", { resource: "sold", lastAt: SINCE - 50_000, isAnswered: true })],
+      problems: [
+        harmWith("web", { resource: "sold", status: 200, what: "upstream-error" }),
+        harmWith("ios", { resource: "sold", lastAt: SINCE - 50_000, isAnswered: true }),
+      ],
     },
   "No app is hurt by this so far, but since 22:38:41 UTC the ledger on disk does not work (database or disk is full). It lasts. docs/runbook.md lists causes.":
     { outages: [outage("the ledger on disk", "database or disk is full")] },
