@@ -1,12 +1,10 @@
 /** The commands that ask a running gateway, as a table: options, and what is asked. `print-table.ts` shows the answers. */
-import { setTimeout } from "node:timers/promises";
-
 import { type Command, Option } from "commander";
 
 import { type Client, createClient, type Given } from "./client.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
 import { print, printAnswer } from "./print-table.ts";
-import { addSettingOptions, wholeNumber } from "./settings-options.ts";
+import { addSettingOptions } from "./settings-options.ts";
 
 interface AdminCommand {
   /** With its argument, if it has one. */
@@ -87,11 +85,7 @@ const COMMANDS: readonly AdminCommand[] = [
   {
     name: "warm",
     does: "show the state of the answers that are kept warm",
-    options: [
-      new Option("--wait", "wait until each of them is in the cache"),
-      new Option("--timeout <seconds>", "longest time to wait").argParser(wholeNumber(999_999)).default(300),
-    ],
-    ask: warmStates,
+    ask: ({ get }) => get("/cache/warm"),
   },
   {
     name: "reload",
@@ -131,23 +125,5 @@ export function addAdminCommands(program: Command): void {
       if (given["json"]) print(JSON.stringify(answer, null, 2));
       else printAnswer(answer, hidden?.split(" "));
     });
-  }
-}
-
-const LOOK_EVERY_MS = 500;
-
-/** With `--wait`, the states when every answer is warm. */
-async function warmStates({ get }: Client, { wait, timeout }: Given): Promise<object> {
-  const giveUpAt = performance.now() + Number(timeout) * 1_000;
-  for (;;) {
-    const states = await get<{ urls: { dueInSeconds: number; last: string | null }[] }>("/cache/warm");
-    const warm = states.urls.filter(
-      ({ dueInSeconds, last }) => dueInSeconds > 0 && (last ?? "refreshed") === "refreshed",
-    );
-    const { length: most } = states.urls;
-    if (!wait || warm.length === most) return states;
-    if (performance.now() > giveUpAt)
-      throw new CommandFailure(`After ${timeout} s, only ${warm.length} of ${most} answers are warm.`);
-    await setTimeout(LOOK_EVERY_MS);
   }
 }

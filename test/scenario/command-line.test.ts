@@ -92,10 +92,10 @@ describe("commands that ask the admin port", () => {
     expect(status.output).toMatch(/^hit +1$/m);
   });
 
-  it("purge makes an answer stale, and warm --wait waits until the listed answers are cached", async () => {
+  it("purge makes an answer stale, and warm shows the listed answers", async () => {
     const gateway = await startGateway({ settings: 'warm: [{ url: "/areas?q=Nacka", every: 1h }]' });
     const warm = expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m);
-    expect(await tell(gateway, "warm", "--wait", "--timeout", "20")).toEqual({ code: 0, output: warm });
+    await expect.poll(() => tell(gateway, "warm")).toEqual({ code: 0, output: warm });
     const purged = /^Purged the answer \S+areas\?q=Nacka\}\. Purged answers are never served again\.$/m;
     const purge = await tell(gateway, "purge", "/areas?q=Nacka", "--hard");
     expect(purge).toEqual({ code: 0, output: expect.stringMatching(purged) });
