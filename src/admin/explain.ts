@@ -143,27 +143,18 @@ const WHY = {
   limited: "the API's Cache-Control or another setting forbids a longer lifetime",
 };
 
-const FORWARDED = {
-  miss: "Nothing usable was cached.",
-  stale: "The cached answer had expired, or was purged.",
-  request: "The caller asked for a newer answer (Cache-Control).",
-} as const;
-
-/** What a request got. `{why}`: the detail. */
-const GOT: Partial<Record<Miss["outcome"], string>> = {
-  updating: "The cached answer had expired. It was served, and refreshed in the background{why}.",
-  stale: "The cached answer had expired. It was served because no newer one was available{why}.",
-  bypass: "It was passed through: the caller sent no-store, or answers at this path are not cached.",
-  abandoned: "The caller hung up before the answer was ready.",
+/** Why the API was asked; for requests that asked for nothing, what they got. */
+const NO_HIT: Readonly<Record<string, string>> = {
+  miss: "Nothing usable was cached",
+  stale: "The cached answer had expired, or was purged",
+  updating: "The cached answer had expired. It was served, and refreshed in the background",
+  request: "The caller asked for a newer answer (Cache-Control)",
+  bypass: "It was passed through: the caller sent no-store, or answers at this path are not cached",
 };
 
-/** @returns why a request was not a hit, as a sentence */
+/** @returns why a request was not a hit, with the code of its problem, or why its answer is stale or was not stored */
 function whyNoHit({ outcome, forwarded, detail, problem }: Miss): string {
-  const got = GOT[outcome];
-  if (got !== undefined) return got.replace("{why}", detail === undefined ? "" : ` (${detail})`);
-  if (outcome === "refused" || outcome === "failed") return `There was no answer: ${problem ?? outcome}.`;
-  const why = forwarded === undefined ? "" : FORWARDED[forwarded];
-  if (outcome === "collapsed") return `${why} It joined the call of another request.`;
-  if (problem !== undefined) return `The API was asked, and answered with a refusal (${problem}).`;
-  return detail === undefined ? why : `${why} The new answer was not stored (${detail}).`;
+  const code = problem ?? detail;
+  const why = NO_HIT[forwarded ?? outcome] ?? `It ended as ${outcome}`;
+  return `${why}${code === undefined ? "" : ` (${code})`}.`;
 }
