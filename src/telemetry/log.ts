@@ -20,11 +20,10 @@ export interface LogOptions {
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createLogger({ level, destination = standardOutput(), secrets }: LogOptions) {
   const redact = createRedact(secrets);
-  const now = createTimeText();
   const options = {
     level,
     base: null,
-    timestamp: () => `,"time":"${now()}"`,
+    timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: { streamWrite: redact },
   };
@@ -34,21 +33,9 @@ export function createLogger({ level, destination = standardOutput(), secrets }:
    */
   const line = (fields: object): void => {
     const text = JSON.stringify(fields).slice(1);
-    destination.write(redact(`{"level":"info","time":"${now()}",${text}\n`));
+    destination.write(redact(`{"level":"info","time":"${new Date().toISOString()}",${text}\n`));
   };
   return Object.assign(pino(options, destination), { line });
-}
-
-/** @returns a function that returns the time as text. Lines of one millisecond share it, because it is slow to make. */
-function createTimeText(): () => string {
-  let at = 0;
-  let text = "";
-  return () => {
-    const now = Date.now();
-    if (now !== at) text = new Date(now).toISOString();
-    at = now;
-    return text;
-  };
 }
 
 /** Lines wait this long for others, so that many are written together. A process that is killed loses them. */
