@@ -97,37 +97,29 @@ function startAtZero(record: RecordValue): void {
 
 /** Counts equal requests together until the next scrape, because the library's counters would cost a hit more. */
 function createRequestCounts(record: RecordValue) {
-  /** By app. The other labels have few values, so the counts of an app are a list. */
-  const counts = new Map<string, { readonly request: events.RequestRecord; times: number }[]>();
+  const counts = new Map<
+    string,
+    { readonly request: events.RequestRecord; readonly app: string; times: number }
+  >();
   return {
     /** @param app the value of the label `app`, which names some apps only */
     add: (request: events.RequestRecord, app: string): void => {
       const { resource, outcome, status, problem, tier, saved, durationMs } = request;
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
-      const ofApp = counts.get(app) ?? [];
-      const equal = ofApp.find(
-        ({ request: one }) =>
-          one.outcome === outcome &&
-          one.resource === resource &&
-          one.status === status &&
-          one.tier === tier &&
-          one.saved === saved &&
-          one.problem === problem,
-      );
-      if (equal !== undefined) return void equal.times++;
-      ofApp.push({ request, times: 1 });
-      counts.set(app, ofApp);
+      const key = `${app} ${resource} ${outcome} ${status} ${problem} ${tier} ${saved}`;
+      const equal = counts.get(key);
+      if (equal === undefined) counts.set(key, { request, app, times: 1 });
+      else equal.times++;
     },
     flush: (): void => {
-      for (const [app, ofApp] of counts)
-        for (const { request, times } of ofApp) {
-          const { resource, outcome, status, problem, tier } = request;
-          record("gateway_requests_total", { app, resource, outcome, status }, times);
-          if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
-          const cause = events.savingOf(request);
-          if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
-          if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
-        }
+      for (const { request, app, times } of counts.values()) {
+        const { resource, outcome, status, problem, tier } = request;
+        record("gateway_requests_total", { app, resource, outcome, status }, times);
+        if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
+        const cause = events.savingOf(request);
+        if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
+        if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
+      }
       counts.clear();
     },
   };
