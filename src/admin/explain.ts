@@ -78,7 +78,7 @@ export function explainEndpoints(options: ExplainOptions): Endpoint[] {
       const expected = budgets.expect(app, query.resource);
       const inspection = await inspect(query, key, expected.refusal);
       const cost = costOf(inspection, expected);
-      const says = `A request of the app ${app} (${appIs}) ${costText(inspection, cost)}`;
+      const says = `A request of the app ${app} (${appIs}) ${costText(inspection.next, cost)}`;
       return { query: asked.canonicalQuery, app, appIs, says, ...cost };
     }),
   ];
@@ -107,13 +107,11 @@ const NEXT = {
   fetch: "is fetched from the property API",
 };
 
-function costText({ next, why }: Inspection, cost: ReturnType<typeof costOf>): string {
+function costText(next: Inspection["next"], cost: ReturnType<typeof costOf>): string {
   const { upstreamCalls, predictedWaitMs, waitsFor, refusal } = cost;
-  const wait = `${duration(predictedWaitMs)} (${waitsFor ?? "calls in flight"})`;
-  if (refusal !== null) return `is refused: ${refusal}. A call would wait ${wait}.`;
-  if (next === "hit" && why !== "fresh") return "gets the stale answer, because a call would be refused.";
-  if (upstreamCalls === 0) return `${NEXT[next]}. It costs no call.`;
-  return `${NEXT[next]}. It costs one call, which ${predictedWaitMs === 0 ? "is sent at once" : `waits ${wait}`}.`;
+  if (refusal !== null) return `is refused: ${refusal}.`;
+  const wait = predictedWaitMs > 0 ? `, which waits ${duration(predictedWaitMs)} (${waitsFor})` : "";
+  return `${NEXT[next]}. It costs ${upstreamCalls === 0 ? "no" : "one"} call${wait}.`;
 }
 
 function cachedText({ entry, why, failure }: Inspection): string {

@@ -64,7 +64,7 @@ describe("commands that ask the admin port", () => {
     const url = "http://gateway.example/areas?limit=3&q= Nacka ";
     const before = await tell(gateway, "explain", url);
     expect(before.output).toMatch(
-      /^Not cached \(not stored\)\.\n\nentry\nquery +areas\?q=Nacka&limit=3\nkey[^]*\n\nA request of the app other .* is fetched.* It costs one call, which is sent at once\.\n/,
+      /^Not cached \(not stored\)\.\n\nentry\nquery +areas\?q=Nacka&limit=3\nkey[^]*\n\nA request of the app other .* is fetched.* It costs one call\.\n/,
     );
     expect(before.output).toContain("remembers no request for this URL that was not a hit");
     await gateway.get("/areas?q=Nacka&limit=3");
