@@ -110,7 +110,7 @@ export class Respond {
   /** @param body empty for a 304 */
   #send(arrival: Arrival, question: Question, answer: Answer, sending: Sending, body: Buffer): void {
     const { record, response } = arrival;
-    noteAnswer(record, answer, sending.now);
+    noteAnswer(record, answer);
     const head = this.#withCallerHead(headOfAnswer(question, answer, sending, body), arrival);
     // Node itself omits the body of a response to HEAD. `Content-Length` stays.
     record.bytes = question.request.method === "HEAD" ? 0 : body.length;
@@ -156,7 +156,7 @@ export class Respond {
 const NOTHING = Buffer.alloc(0);
 
 /** Notes for logs and metrics how a request was answered. */
-function noteAnswer(record: Arrival["record"], answer: Answer, now: number): void {
+function noteAnswer(record: Arrival["record"], answer: Answer): void {
   record.outcome = answer.outcome;
   record.tier = answer.tier;
   record.saved = answer.saved;
@@ -165,7 +165,6 @@ function noteAnswer(record: Arrival["record"], answer: Answer, now: number): voi
     record.forwarded = answer.forwarded;
     record.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
   }
-  if (answer.forwarded === undefined) record.ageMs = Math.max(0, now - answer.entry.bornAt);
 }
 
 /** Whether the caller already has the answer. Dates count only without entity tags (RFC 9110, section 13.2.2). */

@@ -37,25 +37,12 @@ export function createAccessLog(
 
   function request(record: RequestRecord, caller?: CallerFacts): void {
     if (!isWanted(record.status >= 400, record.outcome === "hit")) return;
-    const { id, app, method, resource, query, status, bytes } = record;
-    const { outcome, tier, forwarded, detail, problem, saved } = record;
     const headers = caller?.headers ?? {};
     // Undefined fields are omitted.
     line({
-      id,
-      app,
-      method,
-      resource,
-      query,
-      status,
-      outcome,
-      tier,
-      forwarded,
-      detail,
-      problem,
+      ...record,
+      receivedAt: undefined,
       durationMs: rounded(record.durationMs),
-      bytes,
-      saved,
       client: caller && clientOf(caller),
       // What the caller or a proxy claims.
       forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),

@@ -143,8 +143,6 @@ export interface RequestRecord {
   readonly detail?: ServeNote | WhyNotStored | undefined;
   /** When the request arrived; epoch milliseconds. */
   readonly receivedAt: number;
-  /** The age of the answer in milliseconds, if it came from the cache. */
-  readonly ageMs?: number | undefined;
   /** The W3C Trace Context of the request's span, if requests are traced. */
   readonly traceparent?: string | undefined;
 }
