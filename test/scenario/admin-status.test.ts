@@ -64,7 +64,7 @@ it("GET /status shows requests, apps, budget and circuits with their start, and 
   );
   expect(status.sentences).toMatchObject([{ id: "api-unavailable", level: "bad", text }]);
   expect(status.problems.map(({ what }) => what)).toEqual(
-    expect.arrayContaining(["upstream-unavailable", "sold: status 503"]),
+    expect.arrayContaining(["upstream-unavailable", "status 503"]),
   );
 });
 

@@ -139,7 +139,7 @@ function stateOf(resource: Resource, { counts, answeredAt, problems }: Together)
   return {
     lastAnswerAt,
     lastFailureAt: failures[0]?.lastAt ?? null,
-    lastFailure: failures[0]?.what.replace(`${resource}: `, "") ?? null,
+    lastFailure: failures[0]?.what ?? null,
     /** The first failure after the latest answer. */
     failingSince: after.length === 0 ? null : Math.max(lastAnswerAt ?? 0, firstAt),
     calls,

@@ -57,7 +57,7 @@ export function createRecorder(now: () => number) {
       return problems.answered(resource);
     }
     add(at, calls, "failed");
-    problems.add({ from: "upstream", what: `${resource}: ${failure}`, resource }, query);
+    problems.add({ from: "upstream", what: failure, resource }, query);
   }
 
   /** What this process saw in the last hour. */
