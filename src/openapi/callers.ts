@@ -6,7 +6,7 @@ import { mediaTypeOf } from "../interface/media-types.ts";
 import { PARAMETERS } from "../interface/parameters.ts";
 import { ENVELOPE_SCHEMAS, RECORD_SCHEMAS } from "../interface/records.ts";
 import { RECORD_RESOURCES, SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
-import { headersOf, requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
+import { HEADER_REFS, requestHeadersOf, RESPONSE_HEADERS } from "./headers.ts";
 import { PROBLEM_REFS, PROBLEM_RESPONSES, PROBLEM_SCHEMA } from "./problems.ts";
 import { type DocumentedParameter, type Json, parameterOf } from "./shapes.ts";
 
@@ -91,8 +91,8 @@ function pathItem(
       summary,
       description,
       responses: {
-        200: { description: "The answer.", headers: headersOf(200), content },
-        304: { description: "The caller already has the current answer.", headers: headersOf(304) },
+        200: { description: "The answer.", headers: HEADER_REFS, content },
+        304: { description: "The caller already has the current answer.", headers: HEADER_REFS },
         ...PROBLEM_REFS,
       },
     },

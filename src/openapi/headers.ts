@@ -46,24 +46,10 @@ export const RESPONSE_HEADERS = {
   Allow: header("The methods that the path accepts.", "GET, HEAD"),
 };
 
-/** The property service's own 400 and 404 are cached like answers. */
-const CACHED = [200, 304, 400, 404];
-
-/** The statuses of the responses that may have a header. A header that is not listed may be in every response. */
-const STATUSES: Readonly<Record<string, readonly number[]>> = {
-  Vary: CACHED,
-  "Last-Modified": CACHED,
-  "Content-Encoding": CACHED,
-  Link: [200, 304],
-  "Retry-After": [429, 502, 503, 504],
-  Allow: [405],
-};
-
-/** @returns references to the headers of a response */
-export function headersOf(status: number): Json {
-  const names = Object.keys(RESPONSE_HEADERS).filter((name) => STATUSES[name]?.includes(status) ?? true);
-  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
-}
+/** References to the headers. Those without `required` are not in every response. */
+export const HEADER_REFS: Json = Object.fromEntries(
+  Object.keys(RESPONSE_HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
 
 /**
  * @param appIdHeader the header that names the app (`server.appIdHeader`)

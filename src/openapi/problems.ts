@@ -1,7 +1,7 @@
 /** The problems as responses of the OpenAPI document. */
 import { PROBLEM_CODES, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import { KINDS, problemType, REMEDIES } from "../problem-texts.ts";
-import { headersOf } from "./headers.ts";
+import { HEADER_REFS } from "./headers.ts";
 import type { Json } from "./shapes.ts";
 
 /** The problems of callers, in the order of their statuses. */
@@ -60,7 +60,7 @@ function problemResponse(status: number, problems: typeof PROBLEMS): Json {
   const examples = Object.fromEntries(problems.map(({ code, ...value }) => [code, { value }]));
   return {
     description: problems.map(({ code, title }) => `\`${code}\`: ${title}.`).join(" "),
-    headers: headersOf(status),
+    headers: HEADER_REFS,
     content: { [PROBLEM_CONTENT_TYPE]: { schema, examples } },
   };
 }
