@@ -34,7 +34,7 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
     for (const [place, part] of leavesOf(readText(value, shape), path))
       assignments.push({ source, path: place, value: part });
   }
-  return { assignments, problems: [...unsafe(env), ...removedIn(env), ...misspelled(env)] };
+  return { assignments, problems: [...removedIn(env), ...misspelled(env)] };
 }
 
 /** @returns the value that the setting needs. If the text is no such value: the text, which the check then refuses */
@@ -51,16 +51,6 @@ function readPairs(text: string): Record<string, string> | undefined {
   const pairs = items.map((item) => /^\s*([A-Za-z]+)\s*=\s*(\S+)\s*$/.exec(item));
   const section = Object.fromEntries(pairs.flatMap((pair) => (pair ? [[pair[1], pair[2]]] : [])));
   return Object.keys(section).length === items.length ? section : undefined;
-}
-
-/** This variable makes Node accept any certificate. Then an attacker could receive signed requests. */
-function unsafe(env: Environment): string[] {
-  const name = "NODE_TLS_REJECT_UNAUTHORIZED";
-  if (env[name] !== "0") return [];
-  return [
-    `environment variable ${name}: found "0", which asks Node to trust any certificate; expected it unset, and for ` +
-      "authorities of your own upstream.caFile (UPSTREAM_CA_FILE) or redis.caFile (REDIS_CA_FILE)",
-  ];
 }
 
 function removedIn(env: Environment): string[] {

@@ -10,7 +10,6 @@ import { gunzipSync } from "node:zlib";
 import type { Config } from "../config/config.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Clock } from "../process/clock.ts";
-import { tlsReason } from "../process/tls.ts";
 import { type Agent, resetCall } from "./connections.ts";
 
 /** Thrown if a request got no complete answer. */
@@ -171,9 +170,8 @@ export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   if (NO_DESCRIPTOR.has(code)) return new UpstreamFault("no-descriptor", code);
   // The upstream closed an idle connection just as the gateway used it. The request can be sent again.
   if (CLOSED.has(code)) return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
-  // Operators must fix a refused certificate, so OpenSSL's codes get plain words.
-  const reason = tlsReason(code);
-  return new UpstreamFault("unreachable", reason === undefined ? code : `${reason} (${code})`);
+  // OpenSSL's codes for refused certificates are clear, such as CERT_HAS_EXPIRED.
+  return new UpstreamFault("unreachable", code);
 }
 
 /** JSON lists shrink to about an eighth. Unzipping into one chunk takes half as long as into chunks of 16 KiB. */
