@@ -43,8 +43,8 @@ const message = z.discriminatedUnion("kind", [
     scope: z.enum(["origin", ...RESOURCES]),
     circuit: circuit.optional(),
   }),
-  /** The status page of a replica needs the texts of the others. */
-  z.object({ kind: z.literal("status-wanted") }),
+  /** The status page of a replica needs the texts of the others (replica-status.ts). */
+  z.object({ kind: z.literal("status-wanted"), reader: z.string() }),
 ]);
 
 export type Message = z.infer<typeof message>;

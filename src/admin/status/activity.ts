@@ -36,9 +36,8 @@ const FORM = 2;
  * @returns a function that adds up the activities of all processes. It never rejects.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
-export function createCollect(own: () => Activity, others: StatusTexts | undefined, now: () => number) {
-  // Readers take a text that never changes for that of a dead process. So each text contains the time.
-  others?.show(() => JSON.stringify({ at: now(), form: FORM, activity: own() }));
+export function createCollect(own: () => Activity, others: StatusTexts | undefined) {
+  others?.show(() => JSON.stringify({ form: FORM, activity: own() }));
   return async (): Promise<Together> => {
     if (others === undefined) return merge("alone", [own()]);
     const texts = await others.look().catch(() => undefined);

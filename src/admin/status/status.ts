@@ -29,7 +29,7 @@ export function createStatus(options: StatusOptions) {
     const queues = { "queue api": budgets.api.queue(), "queue images": budgets.images.queue() };
     return { process, ...seen, counts: { ...counts, ...queues }, outages: outages() };
   }
-  const collect = createCollect(own, statusTexts, clock.now);
+  const collect = createCollect(own, statusTexts);
   const sentences = () => sentencesOf(factsOf(options, merge("alone", [own()]), "15m"));
   /** Reads the status of all processes. It never rejects. */
   const read = async (span: Span) => {

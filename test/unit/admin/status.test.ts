@@ -167,13 +167,13 @@ describe("the counters", () => {
 });
 
 it("the activities of several processes are read in the form in which they are written, and ignored in that of another release", async () => {
-  const { activity, clock } = record();
+  const { activity } = record();
   let write = (): string => "";
   const board = {
     show: (given: () => string) => void (write = given),
     look: async () => [write(), JSON.stringify({ ...Object(JSON.parse(write())), form: 0 }), '{ "at": 1 }'],
   };
-  const collected = createCollect(activity, board, clock.now)();
+  const collected = createCollect(activity, board)();
   const { processes, scope } = await collected;
   expect([scope, processes.map(({ id }) => id)]).toEqual(["all", ["one", "one"]]);
 });
