@@ -37,7 +37,7 @@ it("with watchSettings, a changed file is read; one with mistakes, which may end
   expect(await gateway.logged("Reload failed")).toMatchObject({ by: "file", result: "invalid" });
   const tokenFile = `${fileWith("", "mine.yaml")}.token`;
   settings = `budget: { limit: 20/1m }\napps: [{ id: web, tokenFile: "${tokenFile}" }]`;
-  expect(await gateway.logged("Reload failed", tokenFile)).toMatchObject({ by: "file", result: "invalid" });
+  expect(await gateway.logged("Reload failed", "tokenFile")).toMatchObject({ by: "file", result: "invalid" });
   expect((await gateway.get("/areas?q=c")).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
   expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
   writeFileSync(tokenFile, "a-token-of-the-app-web-0123456789");

@@ -58,11 +58,11 @@ it("that are not valid change nothing, do not stop the others, and are logged on
   await clock.advance(10_000);
   expect(keys.current()).toBe("first-key");
   expect(tokenOf(followed)).toBe(FIRST);
-  expect(followed.current().server.tls?.cert).toBe(OLD.cert);
+  expect(followed.current().server.tls?.cert).toBe(OLD.cert.trimEnd());
   expect(renewed).toEqual(["redis"]);
   const [warning = "", ...others] = said;
   expect(others).toHaveLength(1);
-  for (const part of ["/key", "/tls-key", "apps.listed[0].tokenFile", "ENOENT"])
+  for (const part of ["upstream.privateKeyFile", "server.tls.keyFile", "apps.listed[0].tokenFile", "ENOENT"])
     expect(warning).toContain(part);
   expect(warning).not.toMatch(/lines|first/);
   files.set("/key", "second-key");
@@ -86,7 +86,7 @@ it("are those of the settings in force: an edited, not reloaded settings file ch
     .set("/tls-key", NEW.key)
     .set("/key", "second-key");
   await clock.advance(1_000);
-  expect(followed.current().server.tls?.cert).toBe(NEW.cert);
+  expect(followed.current().server.tls?.cert).toBe(NEW.cert.trimEnd());
   expect(followed.current().upstream.privateKey.reveal()).toBe("second-key");
   expect(said.join("\n")).not.toMatch(/cannot be used/);
 });
