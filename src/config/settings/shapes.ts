@@ -194,37 +194,28 @@ export const origin = shaped(
   "an origin in lower case without a path, such as https://www.example.com",
 );
 
-/** A URL with user and password. `rest` is what may follow its host. */
-function secretUrl(scheme: RegExp, rest: RegExp, expected: string): Shape<Secret | null, string | null> {
-  const url = matching(scheme).refine((written) => {
-    const { hostname = "", pathname, search, hash, username, password } = URL.parse(written) ?? {};
-    return (
-      hostname !== "" && rest.test(`${pathname}${search}${hash}`) && isDecodable(`${username}${password}`)
-    );
-  });
-  return shaped(url.transform((written) => new Secret(written)).nullable(), expected, { secret: true });
-}
+/** User and password, percent-encoded where they have special characters. */
+const USER = String.raw`(?:(?:[^\s/?#%]|%[0-9A-Fa-f]{2})*@)?`;
 
-function isDecodable(written: string): boolean {
-  try {
-    decodeURIComponent(written);
-    return true;
-  } catch {
-    return false;
-  }
+/** A URL with user and password. @param rest what may follow its host */
+function secretUrl(scheme: string, rest: string, expected: string): Shape<Secret | null, string | null> {
+  const url = matching(new RegExp(`^${scheme}://${USER}[^\\s/?#@]+${rest}$`)).refine((written) =>
+    URL.canParse(written),
+  );
+  return shaped(url.transform((written) => new Secret(written)).nullable(), expected, { secret: true });
 }
 
 /** Only a database number may follow the host. A `#` or `/` there belongs to a password that is not encoded. */
 export const redisUrl = secretUrl(
-  /^rediss?:\/\/[^\s]+$/,
-  /^\/?\d*$/,
+  "rediss?",
+  String.raw`(?:/\d*)?`,
   "a redis:// or rediss:// URL with a host, special characters in user and password percent-encoded",
 );
 
 /** The address of an HTTP proxy, optionally with user and password. */
 export const proxyUrl = secretUrl(
-  /^https?:\/\/[^\s]+$/,
-  /^\/?$/,
+  "https?",
+  "/?",
   "an http:// or https:// URL with a host and no path, special characters in user and password percent-encoded",
 );
 
