@@ -13,7 +13,6 @@ import { print } from "./print-table.ts";
 export function adoptData(env: Environment): void {
   const { dataDir, upstream } = openSettings({ env }).first.config;
   if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
-  const warn = (message: string): void => void process.stderr.write(`${message}\n`);
-  openDatabase(dataDir, warn, (database) => adopt(database, dataOwnerOf(upstream))).close();
+  openDatabase(dataDir, (database) => adopt(database, dataOwnerOf(upstream))).close();
   print(`${dataDir} now belongs to the account in the settings. Cached answers were dropped.`);
 }

@@ -12,8 +12,6 @@ export type Database = DatabaseSync;
 
 type Claim = (database: Database) => void;
 
-type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
-
 /** In a rolling restart, the other process ends within this time. The event loop is blocked during the wait. */
 const WAIT_FOR_RELEASE_MS = 5_000;
 /** The write-ahead log is truncated to this size, in bytes. */
@@ -25,13 +23,13 @@ const WRITE_LOG_BYTES = 8 * 1024 * 1024;
  * @param claim makes sure that the file belongs to this account (src/sqlite/owner.ts)
  * @throws {UnusableData} if the directory or the file cannot be used
  */
-export function openDatabase(directory: string, warn: Warn, claim: Claim): Database {
+export function openDatabase(directory: string, claim: Claim): Database {
   const file = join(directory, FILE_NAME);
   try {
     openDirectory(directory);
     for (const suffix of ["", "-wal", "-shm", "-journal"]) refuseLink(file + suffix);
     createPrivately(file);
-    return openAlone(file, warn, claim);
+    return open(file, WAIT_FOR_RELEASE_MS, claim);
   } catch (error) {
     if (error instanceof UnusableData) throw error;
     const reason = error instanceof Error ? error.message : String(error);
@@ -43,16 +41,6 @@ export function openDatabase(directory: string, warn: Warn, claim: Claim): Datab
         "answers and calls are kept in memory only",
     );
   }
-}
-
-function openAlone(file: string, warn: Warn, claim: Claim): Database {
-  try {
-    return open(file, 0, claim);
-  } catch (error) {
-    if (!isInUse(error)) throw error;
-  }
-  warn("Another process uses the file: waiting for it to end.", { file, waitMs: WAIT_FOR_RELEASE_MS });
-  return open(file, WAIT_FOR_RELEASE_MS, claim);
 }
 
 /** A database of the same tables that is lost when the process ends. */

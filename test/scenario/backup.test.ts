@@ -61,8 +61,7 @@ it("backup says that there is nothing to copy without a SQLite file", async () =
 
 it("a copy that is not finished is removed when the process stops, or at the next start after a kill", async () => {
   const directory = temporaryDirectory();
-  const nothing = (): void => undefined;
-  const database = openDatabase(directory, nothing, nothing);
+  const database = openDatabase(directory, () => undefined);
   // To copy so much takes a moment.
   database.exec("INSERT INTO entries VALUES ('large', 1, 9000000000000000, 1, zeroblob(60000000))");
   database.close();

@@ -62,7 +62,7 @@ export class SqliteStore implements Store {
     const { dataDir: directory, log } = options;
     this.#options = options;
     this.directory = directory;
-    this.database = openDatabase(directory, log.warn, (opened) => {
+    this.database = openDatabase(directory, (opened) => {
       const dropped = "The upstream's address has changed: the cached answers on disk were dropped.";
       if (claimFile(opened, options.owner)) log.warn(dropped, { directory });
     });
