@@ -15,9 +15,9 @@
  * ioredis reconnects after a lost connection. It cannot notice a frozen server, a half-open socket or a master that became a
  * replica, because the socket stays open. In these cases the client is replaced (test/faults/redis.test.ts).
  */
-import { EventEmitter, once } from "node:events";
+import { EventEmitter } from "node:events";
 
-import { type Clock, every, pause } from "../process/clock.ts";
+import { type Clock, every } from "../process/clock.ts";
 import { RedisRefusal, StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
@@ -116,27 +116,19 @@ export class RedisService extends EventEmitter<RedisEvents> {
     return this.#subscriber.isUp();
   }
 
-  /** Replaces all connections, with the current credentials. Commands use the old connection until the new one is ready. */
-  readonly renew = async (): Promise<void> => {
-    const { clock, probeIntervalMs, timeout } = this.options;
+  /** Replaces all connections, with the current credentials. */
+  renew(): void {
     this.#subscriber.renew();
-    const old = this.#client;
-    const next = this.#begin();
-    const signal = AbortSignal.timeout(probeIntervalMs);
-    // If it cannot connect, commands use it all the same, and the outage says why.
-    if (this.isUp()) await once(next, "ready", { signal }).catch(() => undefined);
-    // It was renewed meanwhile, or this service is closed.
-    if (this.#client !== old || old.status === "end") return next.disconnect();
-    this.#client = next;
+    const old = this.#replaceClient();
     // Commands under way end on the old connection.
-    await pause(clock, timeout.ms());
-    old.disconnect();
-  };
+    this.options.clock.after(this.options.timeout.ms(), () => old.disconnect());
+  }
 
-  #renewClient(): void {
+  /** @returns the old client. New commands wait until the new one is connected. */
+  #replaceClient(): RedisClient {
     const old = this.#client;
     this.#client = this.#begin();
-    old.disconnect();
+    return old;
   }
 
   /** Sends a message to the other replicas. Rejects with `StoreUnavailable`. */
@@ -198,7 +190,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
     this.#releaseAll();
     this.#cancelProbe = clock.after(probeIntervalMs, () => void this.#probe());
     // A new connection may help: the server has become a replica, or no longer answers.
-    if (this.#hasProbeFailed || isReply(cause)) this.#renewClient();
+    if (this.#hasProbeFailed || isReply(cause)) this.#replaceClient().disconnect();
     if (this.#hasProbeFailed) return;
     observer.outOfOrder({ what: REDIS, cause: this.#outage.message, meanwhile: MEANWHILE });
     this.emit("down");
