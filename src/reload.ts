@@ -74,14 +74,12 @@ export function watchSettingsFile({ config, source, clock }: Context, reload: Re
       return undefined;
     }
   };
-  const isValid = (): boolean => source.reread().usable !== undefined;
   let seen = read();
-  let wasValid = true;
+  let isValid = true;
   return every(clock, REREAD_EVERY_MS, () => {
     const text = read();
-    if (text === seen && (wasValid || !isValid())) return;
+    if (text === seen && (isValid || source.reread().usable === undefined)) return;
     seen = text;
-    reload("file");
-    wasValid = isValid();
+    isValid = reload("file").kind !== "invalid";
   });
 }
