@@ -9,22 +9,19 @@ import { formatPath, type Mistake, type SettingPath, type SettingSources, valueA
 
 /** @returns the conflicts between settings. Sections with mistakes are missing, and are not checked. */
 export function checkCombinations(
-  { server, admin, upstream, redis, apps }: Partial<Settings>,
+  { upstream, redis, apps }: Partial<Settings>,
   { merged, set }: SettingSources,
   env: Environment,
 ): Mistake[] {
   const mistakes: Mistake[] = [];
-  const wrong = (says: string, ...paths: SettingPath[]): void => void mistakes.push({ paths, says });
+  const wrong = (says: string, path?: SettingPath): void =>
+    void mistakes.push({ ...(path && { path }), says });
 
   if (!env["UPSTREAM_PRIVATE_KEY"] && !valueAt(merged, ["upstream", "privateKeyFile"]))
     wrong(
       "upstream.privateKeyFile is missing: set UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the private key, or " +
         "UPSTREAM_PRIVATE_KEY to the key",
     );
-  if (server && admin && server.port === admin.port && server.port !== 0) {
-    const says = `both ports are ${server.port}; expected two different ones, or 0 for any free port`;
-    wrong(says, ["admin", "port"], ["server", "port"]);
-  }
   // The budget is the contract with the API's owner, so it has a default for the sandbox only.
   const isBudgetSet = set.some(({ path }) => formatPath(path) === "budget.limit");
   if (upstream && !isSandbox(upstream.url) && !isBudgetSet)

@@ -9,10 +9,9 @@ import { SECRET_TEXT } from "./secrets/secret.ts";
 import { formatPath, type Mistake, type SettingPath, type SettingSources } from "./sources.ts";
 import { describeValue } from "./validate.ts";
 
-/** @returns one line that names all settings of a mistake, and their places */
-export function describeMistake({ paths, says }: Mistake, { nameOf, pathOf }: SettingSources): string {
-  const places = paths.map((path) => `${nameOf(path)}: ${pathOf(path)}`).join(", ");
-  return places === "" ? says : `${places}: ${says}`;
+/** @returns one line that names the setting of a mistake, and its place */
+export function describeMistake({ path, says }: Mistake, { nameOf, pathOf }: SettingSources): string {
+  return path === undefined ? says : `${nameOf(path)}: ${pathOf(path)}: ${says}`;
 }
 
 /** Shorter secrets are not masked, because they could be part of ordinary words. */

@@ -9,8 +9,8 @@ export type SettingPath = readonly (string | number)[];
 
 /** Something wrong with settings. */
 export interface Mistake {
-  /** The wrong settings, the one first that most likely needs the change; none if `says` names what to set. */
-  readonly paths: readonly SettingPath[];
+  /** The wrong setting; absent if `says` names what to set. */
+  readonly path?: SettingPath;
   readonly says: string;
 }
 

@@ -24,7 +24,7 @@ export function validateSettings({ merged, pathOf }: SettingSources): {
 } {
   const removed = REMOVED.filter(({ path }) => valueAt(merged, path.split(".")) !== undefined);
   const mistakes: Mistake[] = removed.map(({ path, instead }) => ({
-    paths: [path.split(".")],
+    path: path.split("."),
     says: `this setting no longer exists. ${instead}`,
   }));
   function report(path: SettingPath, mistake: Mistake): void {
@@ -43,7 +43,7 @@ export function validateSettings({ merged, pathOf }: SettingSources): {
     for (const name of Object.keys(value)) {
       if (names.includes(name)) continue;
       const unknown = [...path, name];
-      report(unknown, { paths: [unknown], says: `unknown setting; ${hint(name, pathOf(path), names)}` });
+      report(unknown, { path: unknown, says: `unknown setting; ${hint(name, pathOf(path), names)}` });
     }
     return Object.fromEntries(
       parts.map(({ key, name, shape: part }) => [key, rename(part, valueAt(value, [name]), [...path, name])]),
@@ -72,12 +72,12 @@ function mistakeAt(path: SettingPath, value: unknown): Mistake {
   const isUnset = value === undefined || value === null || value === "";
   if (!isUnset || required !== true) {
     const found = secret === true ? SECRET_TEXT : describeValue(value);
-    return { paths: [path], says: `found ${found}; expected ${expected}` };
+    return { path, says: `found ${found}; expected ${expected}` };
   }
   const name = formatPath(path);
-  if (env === undefined) return { paths: [path], says: `missing; expected ${expected}` };
+  if (env === undefined) return { path, says: `missing; expected ${expected}` };
   const says = `${name} is missing: set ${env}, or ${name} in the configuration file; expected ${expected}`;
-  return { paths: [], says };
+  return { says };
 }
 
 function shapeAt(shape: z.core.$ZodType, [name, ...below]: SettingPath): z.core.$ZodType {

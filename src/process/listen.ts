@@ -52,7 +52,5 @@ export function describePortInUse(
 ): string | undefined {
   if (!(error instanceof Error) || Reflect.get(error, "code") !== "EADDRINUSE") return undefined;
   const port = Number(Reflect.get(error, "port"));
-  return (
-    changedBy[port] && `Port ${port} is in use by another program. Choose another with ${changedBy[port]}.`
-  );
+  return changedBy[port] && `Port ${port} is in use. Choose another with ${changedBy[port]}.`;
 }

@@ -68,7 +68,7 @@ describe("the gateway's process", () => {
   it("and the sandbox end with a reason if a port is taken", async () => {
     const fleet = await startFleet();
     const taken = new URL(fleet.env["UPSTREAM_URL"] ?? "").port;
-    const reason = `Port ${taken} is in use by another program. Choose another with`;
+    const reason = `Port ${taken} is in use. Choose another with`;
     const options = `--port 0 --control-port ${taken} --listings 1 --sold 1`;
     for (const [running, says] of [
       [fleet.begin({ PORT: taken }), `${reason} --port, PORT or server.port.\n`],

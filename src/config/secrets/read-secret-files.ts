@@ -70,7 +70,7 @@ export function readSecrets({ settings, env, readFile }: SecretSources): {
     const file = valueAt(settings, path);
     return typeof file === "string" ? file : "";
   };
-  const wrong = (path: SettingPath, says: string): void => void mistakes.push({ paths: [path], says });
+  const wrong = (path: SettingPath, says: string): void => void mistakes.push({ path, says });
 
   /**
    * Reads what a setting names, without the newline that editors add at the end. There is no value if it names nothing, or after a
@@ -96,7 +96,6 @@ export function readSecrets({ settings, env, readFile }: SecretSources): {
     else if (file !== "") wrong(path, `the file has other content; expected ${expected}`);
     else
       mistakes.push({
-        paths: [],
         says: `environment variable ${variable}: found ${SECRET_TEXT}; expected ${expected}`,
       });
   }

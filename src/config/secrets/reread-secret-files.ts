@@ -37,7 +37,7 @@ export function createLiveSettings({ first, keys, clock, readFile, info, warn }:
   function check(): void {
     const { values, mistakes } = readSecrets({ ...inForce, readFile });
     const known = problems.join();
-    problems = mistakes.map(({ paths, says }) => `${paths.map(formatPath).join(", ")}: ${says}`);
+    problems = mistakes.map(({ path = [], says }) => `${formatPath(path)}: ${says}`);
     if (problems.length > 0 && problems.join() !== known)
       warn("A file with a secret or certificate cannot be used. The previous content stays in use.", {
         problems,
