@@ -22,27 +22,9 @@ export type SharedCircuits = ReturnType<typeof createRedisCircuits>;
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createRedisCircuits(redis: RedisService, namespace: string, origin: OriginName) {
   const keyOf = (scope: CircuitScope): string => `${namespace}{circuits:${origin}}:${scope}`;
-  const keys = scopesOf(origin).map(keyOf);
-  let listener: CircuitListener = () => undefined;
-
-  /** @param keptForMs how long Redis still keeps the message. That shows its age. Infinite: it is new */
-  function receive(message: Message | undefined, keptForMs = Number.POSITIVE_INFINITY): void {
-    if (message?.kind !== "circuit" || message.origin !== origin) return;
-    const { scope, circuit } = message;
-    listener(scope, circuit && shifted(circuit, Math.min(0, keptForMs - FORGET_MS - circuit.until)));
-  }
-  async function readAll(): Promise<void> {
-    const read = (client: RedisClient) =>
-      Promise.all(keys.map((key) => Promise.all([client.get(key), client.pttl(key)])));
-    const open = await redis.run("look", keyOf("origin"), read).catch(() => []);
-    for (const [text, keptForMs] of open) if (text !== null) receive(redis.bus.read(text), keptForMs);
-  }
-
-  redis.bus.on("circuit", receive);
-  redis.on("gap", () => void readAll()).on("recovery", () => void readAll());
 
   return {
-    publish: (scope: CircuitScope, circuit: OpenCircuit | undefined): void => {
+    publish(scope: CircuitScope, circuit: OpenCircuit | undefined): void {
       const key = keyOf(scope);
       const text = redis.bus.textOf({ kind: "circuit", origin, scope, circuit });
       const published = redis.run("settle", key, async (client) => {
@@ -52,8 +34,22 @@ export function createRedisCircuits(redis: RedisService, namespace: string, orig
       });
       published.catch(() => undefined);
     },
-    subscribe: (listen: CircuitListener): void => {
-      listener = listen;
+    subscribe(listen: CircuitListener): void {
+      /** @param keptForMs how long Redis still keeps the message. That shows its age. Infinite: it is new */
+      function receive(message: Message | undefined, keptForMs = Number.POSITIVE_INFINITY): void {
+        if (message?.kind !== "circuit" || message.origin !== origin) return;
+        const { scope, circuit } = message;
+        listen(scope, circuit && shifted(circuit, Math.min(0, keptForMs - FORGET_MS - circuit.until)));
+      }
+      async function readAll(): Promise<void> {
+        for (const key of scopesOf(origin).map(keyOf)) {
+          const read = (client: RedisClient) => Promise.all([client.get(key), client.pttl(key)]);
+          const [text, keptForMs] = await redis.run("look", key, read).catch(() => [null, 0] as const);
+          if (text !== null) receive(redis.bus.read(text), keptForMs);
+        }
+      }
+      redis.bus.on("circuit", receive);
+      redis.on("gap", () => void readAll()).on("recovery", () => void readAll());
       void readAll();
     },
   };

@@ -103,18 +103,17 @@ export class WindowLog {
 
   /** Forgets calls that count from earlier instants. */
   forget(before: number): void {
-    const names = new Set<string | undefined>();
-    for (const [id, { app, at }] of this.#calls) {
+    const known = this.#calls.size;
+    for (const [id, { at }] of this.#calls) {
       // The calls are roughly in order. A call that is missed now is forgotten later.
       if (at >= before) break;
       this.#calls.delete(id);
-      names.add(undefined).add(app);
     }
+    if (this.#calls.size === known) return;
     // All at once: each removal moves all later instants.
-    for (const name of names) {
-      const instants = this.#instants.get(name) ?? [];
+    for (const [app, instants] of this.#instants) {
       instants.splice(0, indexAfter(instants, before - 1));
-      if (instants.length === 0) this.#instants.delete(name);
+      if (instants.length === 0) this.#instants.delete(app);
     }
   }
 }
