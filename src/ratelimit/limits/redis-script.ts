@@ -92,8 +92,6 @@ export interface Reply {
   readonly windows: Readonly<Record<string, readonly [spent: number, left: number, own: number]>>;
   /** The shared purse grants nothing for this long. */
   readonly closedMs: number;
-  /** Replicas of version 0.2 may still send. */
-  readonly isOldVersion?: boolean;
   /** What waits at each of the other replicas. Only in the reply to a tick. */
   readonly waiting?: readonly (readonly News[])[];
 }
@@ -124,7 +122,7 @@ export class RedisPurse implements LedgerStream {
   constructor(run: RunOnRedis, namespace: string, origin: OriginName) {
     this.#run = run;
     this.#prefix = `${namespace}{limiter:${origin}}:`;
-    const names = ["purses", "shared", "own", "queues", "ledger", "state", "sends"];
+    const names = ["purses", "shared", "own", "queues", "ledger", "state"];
     this.#keys = names.map((name) => this.#prefix + name);
   }
 

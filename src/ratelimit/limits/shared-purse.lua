@@ -6,16 +6,19 @@
 --          3 own: the same for the own purses; a member is the slot, a blank, and the id of the call
 --          4 waiting: hash from process to the calls that wait there
 --          5 ledger: a stream
---          6 the state of version 0.2, 7 its calls
+--          6 the state of version 0.2
 --          In the same hash slot of a Cluster: PREFIX.day:APP, sorted sets like 2, for apps with a limit for the day
 -- ARGV[1]  the request as JSON: see scriptSettings in redis-script.ts. If it is empty, the reply is the state, and nothing changes.
 --
 -- Instants are milliseconds of the script's own time [6].
 
-local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE, OLD_SENDS = unpack(KEYS)
+local STATE, SHARED, OWN, WAITING, LEDGER, OLD_STATE = unpack(KEYS)
 local stored = redis.call('GET', STATE)
 local state = stored and cmsgpack.unpack(stored)
 if ARGV[1] == '' then return state and cjson.encode(state) end
+if redis.call('GET', OLD_STATE) then
+  return redis.error_reply('ERR version 0.2 has its budget here. Stop its replicas, wait for the longest window, and delete ' .. OLD_STATE)
+end
 local request = cjson.decode(ARGV[1])
 local DAY, known = 86400000, request.known
 -- [6] After an outage of Redis that takes longer, replicas that know a later time have this long to come first.
@@ -141,19 +144,6 @@ local function moveTime()
   return true
 end
 
--- Calls of replicas of version 0.2 count in full for a whole window. The purse is closed until they write no more.
-local function adoptOldBudget()
-  local text = redis.call('GET', OLD_STATE)
-  if not text then return false end
-  local oldTime = clock + cjson.decode(text).offset
-  for _, w in ipairs(windows) do
-    owe(w.windowMs, owed(w.windowMs) + since(OLD_SENDS, oldTime - w.windowMs))
-  end
-  redis.call('DEL', OLD_STATE, OLD_SENDS)
-  state.openAt = math.max(state.openAt, now + request.joinMs)
-  return true
-end
-
 -- [3] Slots get another size when all are free. Calls of the old ones count against the shared purse.
 local function resize()
   if isSizeWanted() then return true end
@@ -262,7 +252,6 @@ local function tick(reply)
 end
 
 local function work(reply)
-  reply.isOldVersion = adoptOldBudget()
   for _, one in ipairs(request.reports) do
     local handle = one.status and settle or enter
     handle(one, now - one.ageMs)

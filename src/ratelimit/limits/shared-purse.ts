@@ -29,7 +29,6 @@ import {
   type LimiterConfig,
   MOST_FREE_INSTANTS,
   type News,
-  NO_CALLS,
   type Permit,
   type PermitRequest,
   type Told,
@@ -86,8 +85,6 @@ const MEANWHILE =
   "This process spends at most its own part of the budget (unless budget.mode is observe). Check Redis' memory, and the " +
   "access rules of its user.";
 
-const OLD_VERSION =
-  "Redis has the budget of version 0.2. Stop all replicas of 0.2: the shared purse is closed while they run.";
 const DATA_LOST =
   "Redis has lost data. The shared purse of the budget is closed until the lost calls have left the shortest window. " +
   "The ledger has lost lines: reports count only what was sent since.";
@@ -233,18 +230,19 @@ export class SharedLimiter implements Limiter {
     const told = this.#isShared(at) ? this.#last?.windows[windowMs] : undefined;
     // The script counts a call for the same time.
     const spanMs = Math.ceil(windowMs * (1 + SCRIPT_DRIFT)) + (this.#heard?.slackMs ?? 0);
+    const own = this.#own.left(window, at);
     // The shared purse pays in a moment. Until then the window looks empty, so that calls wait and are not refused.
-    if (this.#isReachable && told === undefined && this.#opensAt(at) <= at + JOIN_MS)
-      return { ...window, ...NO_CALLS, spanMs, remaining: limit };
-    const own = this.#own.log.spent(windowMs, at);
-    const [shared, left, reported] = told ?? [0, 0, own];
+    const isSoon = this.#isReachable && this.#opensAt(at) <= at + JOIN_MS;
+    const unknown = isSoon
+      ? ([0, limit - own, 0] as const)
+      : ([0, 0, this.#own.log.spent(windowMs, at)] as const);
+    const [shared, left, reported] = told ?? unknown;
     const spent = shared + reported;
-    const remaining = left + this.#own.left(window, at);
     const { freeAt: known, ...facts } = this.#apps.facts(spanMs, at);
     // If calls are missing in the ledger, they are assumed to leave as late as possible.
     const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
     const freeAt = [...known, ...Array.from({ length: missing }, () => at + spanMs)];
-    return { ...window, ...facts, spent, remaining, freeAt };
+    return { ...window, ...facts, spent, remaining: left + own, freeAt };
   }
 
   readonly announce: Limiter["announce"] = (news) => {
@@ -295,17 +293,12 @@ export class SharedLimiter implements Limiter {
 
   async #talk(): Promise<void> {
     while (!this.#closed.signal.aborted) {
-      if (this.#pending.length > 0 || this.#now() >= this.#tickAt)
-        // It rejects if the reply cannot be understood.
-        await this.#command().catch((error: unknown) => this.#failed(error));
+      if (this.#pending.length > 0 || this.#now() >= this.#tickAt) await this.#command();
       const sleep = new AbortController();
       // Without a reason, Node makes an error with a stack each time.
       this.#wake = () => sleep.abort("woken");
-      await pause(
-        this.#options.clock,
-        this.#pending.length > 0 ? 1 : this.#tickAt - this.#now(),
-        sleep.signal,
-      );
+      const nextAt = this.#pending.length > 0 ? 0 : this.#tickAt;
+      await pause(this.#options.clock, Math.max(1, nextAt - this.#now()), sleep.signal);
     }
   }
 
@@ -391,21 +384,16 @@ export class SharedLimiter implements Limiter {
     if (!isWatching) this.#own.renewed(reply, this.#purseName());
     if (!isWatching) this.#last = reply;
     if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
-    if (waiting !== undefined) this.#tidy(waiting.flat(), reply);
-    this.#reportChange(reply, before);
+    if (waiting !== undefined) this.#newsElsewhere = { at, news: waiting.flat() };
+    if (waiting !== undefined) this.#tidy(reply);
+    const { origin, dataLost, warn } = this.#options;
+    // [5] Both origins lose their data at once. One report is enough.
+    if (origin === "api" && before !== undefined && before.epoch !== reply.epoch) {
+      dataLost();
+      warn(DATA_LOST, {});
+    }
     if (wasShared !== this.#isShared(at)) this.#changed();
     return reply;
-  }
-
-  /** [5] */
-  #reportChange(reply: Heard, before: Heard | undefined): void {
-    const { origin, dataLost, warn } = this.#options;
-    if (reply.isOldVersion === true && before?.isOldVersion !== true) warn(OLD_VERSION, { origin });
-    if (before === undefined || before.epoch === reply.epoch) return;
-    // Both origins lose their data at once. One report is enough.
-    if (origin !== "api") return;
-    dataLost();
-    warn(DATA_LOST, {});
   }
 
   /** The name in the log of an outage that only the budget has. */
@@ -427,11 +415,10 @@ export class SharedLimiter implements Limiter {
     if (wasReachable) this.#changed();
   }
 
-  /** Keeps what waits elsewhere, forgets old calls, and reads on in the ledger how many calls each app sent. */
-  #tidy(news: readonly News[], { time, at }: Heard): void {
+  /** Forgets old calls, and reads on in the ledger how many calls each app sent. */
+  #tidy({ time, at }: Heard): void {
     const { arrivalMs, windows } = this.#config;
     const rememberedMs = atLeast(keptMs(windows)) + arrivalMs + this.#options.timeout.mostMs;
-    this.#newsElsewhere = { at, news };
     this.#own.log.forget(at - rememberedMs);
     void this.#apps.follow(time - at, at, rememberedMs);
   }
