@@ -231,7 +231,7 @@ export class Circuits {
     const { origin, observer, shared } = this.#options;
     const what = `upstream ${circuitLabel(origin, scope)}`;
     if (circuit === undefined) {
-      this.#lastCalls.forget(scope, this.#open.get(scope)?.cause);
+      this.#lastCalls.forget(scope);
       this.#open.delete(scope);
       observer.backInOrder(what);
     } else {

@@ -71,9 +71,9 @@ export class LastCalls {
   readonly isCutOff = (): boolean => this.#unreachableInARow > 0;
 
   /** A circuit has closed: forgets what opened it. */
-  forget(scope: CircuitScope, cause: CircuitCause | undefined): void {
-    if (scope === "origin") this.#unreachableInARow = 0;
-    else this.#outcomes.delete(scope);
-    if (cause === "credentials") this.#refusedQuestions.clear();
+  forget(scope: CircuitScope): void {
+    if (scope !== "origin") return void this.#outcomes.delete(scope);
+    this.#unreachableInARow = 0;
+    this.#refusedQuestions.clear();
   }
 }

@@ -60,19 +60,6 @@ export function scriptSettings(
   };
 }
 
-/** What a process knows of the script's state. */
-interface Known {
-  /** The last sequence number. */
-  readonly seq: number;
-  /** What counts in the windows of all processes. */
-  readonly counts: object;
-  /** The sizes of the own purses. */
-  readonly purses?: { readonly name: string };
-  /** The command with which this process has joined. */
-  readonly joinedBy: number;
-}
-export const FIRST_KNOWN: Known = { seq: 0, counts: {}, joinedBy: 0 };
-
 export interface Reply {
   readonly time: number;
   /** Changes when data were lost. */
@@ -82,7 +69,12 @@ export interface Reply {
   /** How far the script's time may be ahead: the largest value of all replicas. */
   readonly slackMs: number;
   /** What the script wants to hear in the next request. */
-  readonly known: Known;
+  readonly known: {
+    /** The command with which this process has joined. */
+    readonly joinedBy: number;
+    /** The sizes of the own purses. */
+    readonly purses?: { readonly name: string };
+  };
   readonly slot?: number;
   /** The calls of all slots, if the purse of the slot is new to this process: a slot, a blank and an id; the instant; and so on. */
   readonly inherited?: readonly string[];

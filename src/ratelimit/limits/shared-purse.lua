@@ -20,7 +20,7 @@ if redis.call('GET', OLD_STATE) then
   return redis.error_reply('ERR version 0.2 has its budget here. Stop its replicas, wait for the longest window, and delete ' .. OLD_STATE)
 end
 local request = cjson.decode(ARGV[1])
-local DAY, known = 86400000, request.known
+local DAY, known = 86400000, request.known or { seq = 0, joinedBy = 0 }
 -- [6] After an outage of Redis that takes longer, replicas that know a later time have this long to come first.
 local RETURN_MS = 1000
 -- [5] The holder of a slot that nobody has announced since data were lost.

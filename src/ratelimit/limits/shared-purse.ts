@@ -48,7 +48,6 @@ import {
   type Heard,
   JOIN_MS,
   type RedisPurse,
-  FIRST_KNOWN,
   type Reply,
   type ScriptOptions,
   scriptSettings,
@@ -100,9 +99,10 @@ export class SharedLimiter implements Limiter {
   /** What this replica tells the others, and what they told last. */
   #news: readonly News[] = [];
   #newsElsewhere: Told = { at: 0, news: [] };
-  /** The last reply, and the last one to a command that could change something. */
+  /** The last reply. */
   #heard: Heard | undefined;
-  #last: Heard | undefined;
+  /** Redis has let this process work. */
+  #hasJoined = false;
   /** [6] The script's time when the monotonic clock of this process was at zero, if both always ran as they do now. */
   #anchor: number | undefined;
   #isReachable = true;
@@ -216,7 +216,7 @@ export class SharedLimiter implements Limiter {
   readonly state: Limiter["state"] = () => {
     const at = this.#now();
     return {
-      mode: this.#isShared(at) ? "shared" : this.#last === undefined ? "joining" : "degraded",
+      mode: this.#isShared(at) ? "shared" : this.#hasJoined ? "degraded" : "joining",
       hasSlot: this.#own.rightUntil() > at,
       windows: this.#windows.map((window) => this.#windowState(window, at)),
       today: this.#apps.days(this.#config.perDay, at),
@@ -227,7 +227,7 @@ export class SharedLimiter implements Limiter {
   #windowState(window: PurseWindow, at: number): WindowState {
     const { windowMs, limit } = window;
     // Absent after a reload, until the script has replied.
-    const told = this.#isShared(at) ? this.#last?.windows[windowMs] : undefined;
+    const told = this.#isShared(at) ? this.#heard?.windows[windowMs] : undefined;
     // The script counts a call for the same time.
     const spanMs = Math.ceil(windowMs * (1 + SCRIPT_DRIFT)) + (this.#heard?.slackMs ?? 0);
     const own = this.#own.left(window, at);
@@ -270,7 +270,7 @@ export class SharedLimiter implements Limiter {
   readonly close: Limiter["close"] = async () => {
     const { clock, timeout } = this.#options;
     this.#isClosing = true;
-    if (this.#last !== undefined) {
+    if (this.#hasJoined) {
       this.#say();
       await pause(clock, Math.min(2 * timeout.ms(), LEAVE_MS), this.#closed.signal);
     }
@@ -344,8 +344,8 @@ export class SharedLimiter implements Limiter {
       // Numbers the commands of this process.
       number: ++this.#commands,
       // [5] What the last reply said, and how long ago that was.
-      known: heard?.known ?? FIRST_KNOWN,
-      knownMs: heard === undefined ? 0 : askedAt - heard.askedAt,
+      known: heard?.known,
+      knownMs: heard && askedAt - heard.askedAt,
       // [6] Absent before the first reply.
       time: this.#timeAt(askedAt),
       // The time of day of this machine.
@@ -381,8 +381,8 @@ export class SharedLimiter implements Limiter {
     const anchor = time - at * (1 - DRIFT);
     this.#anchor =
       reply.known.joinedBy === before?.known.joinedBy ? Math.max(this.#anchor ?? anchor, anchor) : anchor;
+    this.#hasJoined ||= !isWatching;
     if (!isWatching) this.#own.renewed(reply, this.#purseName());
-    if (!isWatching) this.#last = reply;
     if (closedMs > 0) this.#tickAt = Math.min(this.#tickAt, at + closedMs);
     if (waiting !== undefined) this.#newsElsewhere = { at, news: waiting.flat() };
     if (waiting !== undefined) this.#tidy(reply);
