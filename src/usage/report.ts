@@ -66,39 +66,30 @@ export async function reportUsage(options: UsageOptions) {
   // Read after the lines, because lines may have been dropped meanwhile.
   const { since: completeSince, hasLost } = await ledger.completeness();
   const unrecorded = ledger.unrecorded?.();
-  /** Whether calls of the period may be missing, or calls of this many milliseconds before it. */
-  const mayMiss = (beforeMs: number): boolean =>
-    unrecorded !== undefined &&
-    unrecorded.since < to &&
-    unrecorded.until + LONGEST_ARRIVAL_MS > from - beforeMs;
-  /** The same for calls that the ledger has lost. */
-  const isLost = (beforeMs: number): boolean => hasLost && from - beforeMs < completeSince;
+  const startsAt = from - longestMs;
+  const hasUnrecorded =
+    unrecorded !== undefined && unrecorded.since < to && unrecorded.until + LONGEST_ARRIVAL_MS > startsAt;
+  const mayMiss = hasUnrecorded || (hasLost && startsAt < completeSince);
 
   const usageOf = (origin: OriginName, prefix: string) =>
-    measure(calls[origin], windows[origin], options).map((usage, index) => {
-      const { name, kept, reachedAt } = usage;
+    measure(calls[origin], windows[origin], options).map((usage) => ({
+      ...usage,
+      name: prefix + usage.name,
+      reachedAt: usage.reachedAt === undefined ? null : new Date(usage.reachedAt),
       // Missing calls cannot turn a violated limit into a kept one.
-      const windowMs = windows[origin][index]?.windowMs ?? 0;
-      const isUnknown = kept === true && (mayMiss(windowMs) || isLost(windowMs));
-      return {
-        ...usage,
-        name: prefix + name,
-        reachedAt: reachedAt === undefined ? null : new Date(reachedAt),
-        kept: isUnknown ? ("unknown" as const) : kept,
-      };
-    });
+      kept: usage.kept === true && mayMiss ? ("unknown" as const) : usage.kept,
+    }));
 
   return {
     from: new Date(from),
     to: new Date(to),
     by,
     /** Present if the report needs lines from before, for its period or the longest window before it, and so may count too little. */
-    ...(from - longestMs < completeSince && { completeSince: new Date(completeSince) }),
+    ...(startsAt < completeSince && { completeSince: new Date(completeSince) }),
     /** Present if calls of the period, or of the longest window before it, may be missing. */
-    ...(unrecorded &&
-      mayMiss(longestMs) && {
-        unrecorded: { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
-      }),
+    ...(hasUnrecorded && {
+      unrecorded: { since: new Date(unrecorded.since), until: new Date(unrecorded.until) },
+    }),
     totals,
     /** The rows with calls, ordered by their first member: the app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
     rows: [...(by === "app" ? topApps(rows) : rows)]
