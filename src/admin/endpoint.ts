@@ -90,8 +90,6 @@ const MOST_CHARACTERS = 300;
 function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, word: string): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const mistakes = result.error.issues.map(({ path, message }) =>
-    [...(path.length > 0 ? [`${word} ${path.join(".")}`] : []), message].join(": "),
-  );
+  const mistakes = result.error.issues.map(({ path, message }) => `${[word, ...path].join(" ")}: ${message}`);
   throw mistake(mistakes.join(". ").slice(0, MOST_CHARACTERS));
 }
