@@ -31,8 +31,6 @@ export interface LifecycleOptions extends Pick<Context, "clock" | "config" | "se
 
 export type Lifecycle = ReturnType<typeof createLifecycle>;
 
-/** With `server.readyWithout: redis`, a replica is ready after this time even if it has not joined the budget. */
-const JOIN_MS = 5_000;
 const READY = { isReady: true, says: "ready" };
 const NOT_JOINED =
   "starting: this replica has not joined the shared budget, which is in Redis. The log says why. " +
@@ -49,7 +47,6 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
   let callers: Listening | undefined;
   let admin: Listening | undefined;
   let isStopping = false;
-  let readyAnywayAt = Number.POSITIVE_INFINITY;
 
   /** Whether this replica has never joined a budget, so that it cannot send calls. A replica that has joined stays ready. */
   const isJoining = (): boolean =>
@@ -76,7 +73,6 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
       // The admin port opens first, so that a probe sees "starting" and not a refused connection.
       admin = await listen(servers.admin, config.admin.port, config.admin.host);
       callers = await listen(servers.callers, config.server.port, config.server.host);
-      if (config.server.readyWithout === "redis") readyAnywayAt = clock.monotonic() + JOIN_MS;
       return { callers, admin };
     },
     /** @param withDelay whether to accept requests for `server.stopDelay`, until load balancers have noticed the stop */
@@ -99,8 +95,9 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
     readiness: (): { readonly isReady: boolean; readonly says: string } => {
       if (isStopping) return { isReady: false, says: "stopping" };
       if (callers === undefined) return { isReady: false, says: "starting" };
-      const mayBeReady = clock.monotonic() > readyAnywayAt;
-      return mayBeReady || !isJoining() ? READY : { isReady: false, says: NOT_JOINED };
+      return config.server.readyWithout === "redis" || !isJoining()
+        ? READY
+        : { isReady: false, says: NOT_JOINED };
     },
   };
 }

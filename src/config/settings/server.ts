@@ -35,7 +35,7 @@ export const server = z.strictObject({
   maxConnections: setting(shape.integer(1, 100_000), { default: 5000 }),
   /**
    * Unset: /readyz is 503 until the replica has joined the budget in Redis, so a rollout stops while Redis is away. redis:
-   * after 5 seconds it is ready all the same, to serve cached answers.
+   * it is ready all the same, to serve cached answers.
    */
   readyWithout: optional(shape.oneOf("redis")),
   /** How long the gateway still accepts requests after SIGTERM. */
