@@ -72,20 +72,12 @@ function portsOf({ server, admin }: Config): Record<number, string> {
   };
 }
 
-/** OpenTelemetry is loaded only if the environment asks for it. */
+/** OpenTelemetry is loaded only if the environment asks for it. Throws if its packages, which are optional, are not installed. */
 async function tracingFor(env: Environment): Promise<GatewayOptions["createTracing"]> {
   const { protocol } = readTracing(env);
   if (protocol === undefined) return undefined;
-  try {
-    const { loadTracing } = await import("./telemetry/tracing.ts");
-    return await loadTracing(protocol);
-  } catch (error) {
-    if (!(error instanceof Error && Reflect.get(error, "code") === "ERR_MODULE_NOT_FOUND")) throw error;
-    throw new ConfigError([
-      "the environment switches tracing on (OTEL_…), but OpenTelemetry's packages, which are optional, are not installed: " +
-        "install them with `npm ci --include=optional`, or set OTEL_TRACES_EXPORTER=none",
-    ]);
-  }
+  const { loadTracing } = await import("./telemetry/tracing.ts");
+  return await loadTracing(protocol);
 }
 
 /** Stops the gateway. If that takes too long, ends the process, because a hanging process would delay a restart. */
