@@ -33,8 +33,6 @@ export interface ProblemDetails {
   readonly ofApp?: string;
   /** The request waited in the queue until its deadline. Not shown. */
   readonly late?: boolean;
-  /** The refused call was background work. Not shown. */
-  readonly ofBackground?: boolean;
   /** Only for the log. */
   readonly internal?: string;
 }

@@ -6,7 +6,7 @@
  * withdrawn, its leader died, it was refused because of another app's limits, or its answer was purged
  * before this caller's request. The caller then joins the next flight, or starts it.
  */
-import { Problem, wasRefusedHere } from "../errors.ts";
+import { Problem } from "../errors.ts";
 import type { Context } from "../context.ts";
 import type { Cause, Tier, WhyNotStored } from "../telemetry/events.ts";
 import type { Entry } from "./entry.ts";
@@ -135,9 +135,7 @@ async function fetchAndStore(
     cached: () => cached && tiers.judge(key, cached, "memory") && validatorsOf(cached),
     departing: () => void (purgeEpoch = tiers.purgeEpoch()),
   };
-  const fetched = await fetch(asking).catch((error: unknown) => {
-    throw isBackground(cause) ? asBackground(error) : error;
-  });
+  const fetched = await fetch(asking);
   checks.called();
   const latest = cached ?? tiers.purgedHard(key);
   const before = latest && {
@@ -170,18 +168,10 @@ function isPurged(tiers: Tiers, key: string, entry: Entry): boolean {
 
 const isBackground = (cause: Cause): boolean => cause === "refresh" || cause === "warm";
 
-/** Marks the refusal of background work, because it does not apply to waiting callers. */
-function asBackground(error: unknown): unknown {
-  return error instanceof Problem && wasRefusedHere(error)
-    ? new Problem(error.code, { ...error.details, ofBackground: true })
-    : error;
-}
-
-/** Whether a flight was refused because of limits that do not apply to this request: another app's, or background work's. */
-function isRefusalOfAnother(error: unknown, { cause, waiter: { app } }: LoadRequest): boolean {
+/** Whether a flight was refused because of limits that do not apply to this request: another app's. */
+function isRefusalOfAnother(error: unknown, { waiter: { app } }: LoadRequest): boolean {
   if (!(error instanceof Problem)) return false;
-  const { ofApp, ofBackground, late } = error.details;
-  // This waiter's own deadline in the queue has passed.
-  if (late === true) return false;
-  return (ofBackground === true && !isBackground(cause)) || (ofApp !== undefined && ofApp !== app);
+  const { ofApp, late } = error.details;
+  // This waiter's own deadline in the queue has not passed.
+  return late !== true && ofApp !== undefined && ofApp !== app;
 }

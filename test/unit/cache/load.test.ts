@@ -118,8 +118,6 @@ const ofApp = refusalOf({ forMs: 7_000, why: "share" }, "batch", 0);
 const failure = new Problem("upstream-error");
 
 it.each<[string, Cause, Error, string[]]>([
-  ["a refresh without room", "refresh", refusal, [refusal.code, "loaded"]],
-  ["a warming without room", "warm", refusal, [refusal.code, "loaded"]],
   ["a caller without room, which counts for all", "miss", refusal, [refusal.code, refusal.code]],
   ["an app without budget", "miss", ofApp, [ofApp.code, "loaded"]],
   ["a refresh that failed, which counts for all", "refresh", failure, [failure.code, failure.code]],
