@@ -74,14 +74,11 @@ export class Warm {
     }
   }
 
-  /** Replaces the list. Items that were on it before keep their schedule. */
+  /** Replaces the list. The cached entries show which items are due. */
   replace(items: readonly WarmItem[]): void {
     const { clock, random } = this.#options;
     const lookAt = clock.monotonic() + random.fraction() * SPREAD_MS;
-    const known = new Map(this.#scheduled.map((item) => [identityOf(item), item]));
-    this.#scheduled = items.map(
-      (item) => known.get(identityOf(item)) ?? { ...item, lookAt, dueAt: 0, last: null },
-    );
+    this.#scheduled = items.map((item) => ({ ...item, lookAt, dueAt: 0, last: null }));
     this.#wake.abort();
   }
 
@@ -129,10 +126,6 @@ function stateOf({ question, everyMs, dueAt, last }: Scheduled, now: number) {
     /** How its last fetch ended; `null`: there was none yet. */
     last,
   };
-}
-
-function identityOf({ question: { key, request }, everyMs }: WarmItem): string {
-  return `${request.app} ${everyMs} ${key}`;
 }
 
 /** When to fetch an entry again, in epoch milliseconds: by its schedule, or shortly before it expires. */
