@@ -58,7 +58,7 @@ export function createFlights<T>(clock: Clock) {
       const flight = existing ?? new Flight<T>(call, () => flights.delete(key));
       flights.set(key, flight);
       // A flight without waiters may be withdrawn from the queue, although this waiter joins it.
-      const result = flight.abandoned.aborted ? flight.result.catch(noneIfWithdrawn) : flight.result;
+      const result = flight.abandoned.aborted ? flight.result.catch(() => undefined) : flight.result;
       const deadline = watchDeadline(waiter, clock, flight);
       flight.join(waiter);
       try {
@@ -135,16 +135,6 @@ class Flight<T> implements Waiting {
 
 /** Every flight ends with an abort. A constant reason is cheap; without it, each abort creates an exception with a stack. */
 const NO_WAITERS = "the flight has no waiters";
-
-/**
- * The error of an abandoned flight usually means that the call was withdrawn from the queue. A failure of the upstream does not
- * mean that: the call was sent, and another call immediately after it would be wasted.
- * @throws that failure
- */
-function noneIfWithdrawn(error: unknown): undefined {
-  const wasSent = error instanceof Problem && error.code.startsWith("upstream-");
-  if (wasSent && error.details.refusedHere !== true) throw error;
-}
 
 /**
  * @param flight its `refuseLate` returns why the waiter is refused if the call is still queued
