@@ -12,7 +12,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Question } from "../query/request.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { ParsedQuery } from "../query/query.ts";
-import { blockAround, type BlockIndex } from "./block-index.ts";
+import type { BlockIndex } from "./block-index.ts";
 import { blocksOf, chooseBlock, createCuttable, type CuttablePage } from "./choose-block.ts";
 import { holdsPage } from "./cut-page.ts";
 import { isImplied, LimitDefaults } from "./limit-defaults.ts";
@@ -117,12 +117,8 @@ export class Pages {
     const { entry, stored, forwarded } = answer;
     if (entry.status !== 200) return await this.#askInstead(question, page, `status ${entry.status}`);
     const index = await this.#indexOf(answer, page, block);
-    if (index === undefined) return await this.#askExactly(question);
-    if (!holdsPage(index, page)) {
-      // The index that `chooseBlock` used was out of date: there are more records now.
-      const own = blockAround(page) && page.blocks.at(-1);
-      return await (own ? this.#answerPage(question, page, own) : this.#askExactly(question));
-    }
+    // If the block does not hold the page, it was fetched just now, and there are more records than before.
+    if (index === undefined || !holdsPage(index, page)) return await this.#askExactly(question);
     const mayKeep = stored !== "upstream-no-store";
     const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, () => !request.gone().aborted);
     this.#verify(question, page, block, entry);
