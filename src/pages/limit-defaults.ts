@@ -3,7 +3,6 @@
  * each resource from answers that were fetched page by page, and learns it again from time to time.
  */
 import type { Clock } from "../process/clock.ts";
-import type { Observer } from "../telemetry/events.ts";
 import { indexBlock } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 
@@ -23,12 +22,10 @@ const GIVEN_UP: Learned = { limit: Number.NaN, keys: new Set(), confirmedAt: 0 }
 
 export class LimitDefaults {
   readonly #now: () => number;
-  readonly #info: Observer["info"];
   readonly #learned = new Map<string, Learned>();
 
-  constructor({ monotonic }: Pick<Clock, "monotonic">, { info }: Pick<Observer, "info">) {
+  constructor({ monotonic }: Pick<Clock, "monotonic">) {
     this.#now = monotonic;
-    this.#info = info;
   }
 
   /** The limit that the upstream applies to a query; `undefined`: unknown. */
@@ -49,13 +46,9 @@ export class LimitDefaults {
     const limit = appliedLimit(body, query);
     if (known === GIVEN_UP || limit === "no evidence") return;
     if (limit === undefined) return void this.#learned.delete(name);
-    const agrees = known?.limit === limit;
-    const keys = new Set(agrees ? known.keys : []);
+    const keys = new Set(known?.limit === limit ? known.keys : []);
     if (keys.size < SAMPLES) keys.add(key);
     this.#learned.set(name, { limit, keys, confirmedAt: this.#now() });
-    const isNew = keys.size >= SAMPLES && (known?.keys.size ?? 0) < SAMPLES;
-    if (isNew || (known !== undefined && !agrees))
-      this.#info("Learned which limit the upstream applies.", { query: name, limit, samples: keys.size });
   }
 }
 

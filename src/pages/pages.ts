@@ -35,7 +35,7 @@ export interface PagesOptions extends CutterOptions, VerifyOptions {
   /** Whether pages are cut from blocks at all. */
   readonly isOn: () => boolean;
   readonly clock: Pick<Clock, "monotonic">;
-  readonly observer: Pick<Observer, "info" | "warn" | "error">;
+  readonly observer: Pick<Observer, "warn" | "error">;
 }
 
 export class Pages {
@@ -49,7 +49,7 @@ export class Pages {
   constructor(options: PagesOptions) {
     this.#options = options;
     this.#pageEntries = new PageEntries(options);
-    this.#defaults = new LimitDefaults(options.clock, options.observer);
+    this.#defaults = new LimitDefaults(options.clock);
     this.#pageByPage = new PageByPage(options.clock, options.observer);
     this.#verify = createVerify(options, this.#pageEntries, this.#pageByPage);
     this.#cuttable = createCuttable(options.isOn, this.#defaults, this.#pageByPage);
