@@ -21,8 +21,8 @@ interface Report {
 interface OwnCall extends Report, PermitRequest {
   /** From its permit to its latest arrival. */
   readonly arrivalMs: number;
-  /** The app has a limit for the day. */
-  readonly hasDay: boolean;
+  /** The app's limit for the day. */
+  readonly perDay: number | undefined;
 }
 
 /** The end of a call of either purse. */

@@ -189,23 +189,22 @@ local function ownSlot()
   end
 end
 
-local function enterInLedger(id, at, call)
-  redis.call('XADD', LEDGER, '*', 'k', 's', 'i', id, 't', int(at), 'r', call.resource, 'c', call.cause, 'q', call.query,
-    'l', request.limits)
-end
-
 local function dayOf(app) return request.prefix .. 'day:' .. app end
 
--- [4] A call of an own purse. It belongs to the slot that paid for it.
-local function enter(call, at)
-  if redis.call('ZADD', OWN, 'NX', int(at), int(call.slot) .. ' ' .. call.id) == 0 then return end
-  enterInLedger(call.id, at - call.arrivalMs, call)
-  if call.hasDay then redis.call('ZADD', dayOf(call.app), int(at), call.id) end
+-- Enters a call once: in the set of its purse, in the ledger, and in the day of its app. It counts from `at`.
+local function enter(set, member, call, at, sentAt)
+  if redis.call('ZADD', set, 'NX', int(at), member) == 0 then return end
+  redis.call('XADD', LEDGER, '*', 'k', 's', 'i', call.id, 't', int(sentAt), 'r', call.resource, 'c', call.cause, 'q', call.query,
+    'l', request.limits)
+  if not call.perDay then return end
+  local day = dayOf(call.app)
+  redis.call('ZADD', day, int(at), call.id)
+  redis.call('ZREMRANGEBYSCORE', day, '-inf', int(now - span(DAY)))
+  redis.call('PEXPIRE', day, int(span(DAY)))
 end
 
 -- A permit counts from the latest possible arrival, and from the real one when that is known.
-local function settle(ended, at)
-  local member = ended.slot and int(ended.slot) .. ' ' .. ended.id
+local function settle(ended, member, at)
   for _, place in ipairs({ { member and OWN or SHARED, member or ended.id }, { dayOf(ended.app), ended.id } }) do
     if ended.status == 'unsent' then redis.call('ZREM', place[1], place[2])
     else redis.call('ZADD', place[1], 'XX', 'LT', int(at), place[2]) end
@@ -215,19 +214,13 @@ end
 
 -- [1] Grants a permit, or returns the reason of the refusal.
 local function take(wanted, rooms, isClosed)
-  local day, reason = dayOf(wanted.app), isClosed and 'redis-away'
+  local reason = isClosed and 'redis-away'
   for i = 1, #windows do
     if rooms[i] < 1 then reason = reason or 'budget' end
   end
-  if wanted.perDay and count(day, DAY) >= wanted.perDay then reason = reason or 'per-day' end
+  if wanted.perDay and count(dayOf(wanted.app), DAY) >= wanted.perDay then reason = reason or 'per-day' end
   if reason and not wanted.ignoresLimits then return reason end
-  redis.call('ZADD', SHARED, int(now + state.countMs), wanted.id)
-  if wanted.perDay then
-    redis.call('ZADD', day, int(now + state.countMs), wanted.id)
-    redis.call('ZREMRANGEBYSCORE', day, '-inf', int(now - span(DAY)))
-    redis.call('PEXPIRE', day, int(span(DAY)))
-  end
-  enterInLedger(wanted.id, now, wanted)
+  enter(SHARED, wanted.id, wanted, now + state.countMs, now)
   for i = 1, #windows do rooms[i] = rooms[i] - 1 end
   return 'granted'
 end
@@ -252,9 +245,10 @@ local function tick(reply)
 end
 
 local function work(reply)
+  -- [4] A call of an own purse belongs to the slot that paid for it.
   for _, one in ipairs(request.reports) do
-    local handle = one.status and settle or enter
-    handle(one, now - one.ageMs)
+    local at, member = now - one.ageMs, one.slot and int(one.slot) .. ' ' .. one.id
+    if one.status then settle(one, member, at) else enter(OWN, member, one, at, at - one.arrivalMs) end
   end
   local slot, isNew = ownSlot()
   if slot then

@@ -160,7 +160,7 @@ export class SharedLimiter implements Limiter {
     const at = this.#now();
     const id = this.#newId(request);
     const latest = at + arrivalMs;
-    const slot = this.#own.spend({ ...request, id, at: latest, arrivalMs, hasDay: perDay.has(app) });
+    const slot = this.#own.spend({ ...request, id, at: latest, arrivalMs, perDay: perDay.get(app) });
     this.#apps.enter(id, latest, app);
     const rightUntil = ignoresLimits ? Number.POSITIVE_INFINITY : this.#own.rightUntil();
     const sendBy = Math.min(sendByOf(at, arrivalMs), rightUntil);
