@@ -126,7 +126,7 @@ function openShared(redis: NonNullable<Config["redis"]>, context: Context, failu
     observer,
     ...measured("redis", context),
   });
-  settings.onChange("redis", () => service.renew());
+  settings.onChange("redis", () => void service.renew());
   const eviction = watchEvictionPolicy(service);
   const warn = (times: number): void => observer.warn(UNREADABLE, { times });
   const onUnreadable = atMostEvery(clock.monotonic, warn);

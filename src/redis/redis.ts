@@ -15,9 +15,9 @@
  * ioredis reconnects after a lost connection. It cannot notice a frozen server, a half-open socket or a master that became a
  * replica, because the socket stays open. In these cases the client is replaced (test/faults/redis.test.ts).
  */
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 
-import { type Clock, every } from "../process/clock.ts";
+import { type Clock, every, pause } from "../process/clock.ts";
 import { RedisRefusal, StoreUnavailable } from "../errors.ts";
 import type { CommandTimeout } from "./command-timeout.ts";
 import type { CircuitState, Observer, StoreOperation } from "../telemetry/events.ts";
@@ -116,19 +116,27 @@ export class RedisService extends EventEmitter<RedisEvents> {
     return this.#subscriber.isUp();
   }
 
-  /** Replaces all connections, with the current credentials. */
-  renew(): void {
+  /** Replaces all connections, with the current credentials. Commands use the old connection until the new one is ready. */
+  readonly renew = async (): Promise<void> => {
+    const { clock, probeIntervalMs, timeout } = this.options;
     this.#subscriber.renew();
-    const old = this.#replaceClient();
+    const old = this.#client;
+    const next = this.#begin();
+    const signal = AbortSignal.timeout(probeIntervalMs);
+    // If it cannot connect, commands use it all the same, and the outage says why.
+    if (this.isUp()) await once(next, "ready", { signal }).catch(() => undefined);
+    // It was renewed meanwhile, or this service is closed.
+    if (this.#client !== old || old.status === "end") return next.disconnect();
+    this.#client = next;
     // Commands under way end on the old connection.
-    this.options.clock.after(this.options.timeout.ms(), () => old.disconnect());
-  }
+    await pause(clock, timeout.ms());
+    old.disconnect();
+  };
 
-  /** @returns the old client. New commands wait until the new one is connected. */
-  #replaceClient(): RedisClient {
+  #renewClient(): void {
     const old = this.#client;
     this.#client = this.#begin();
-    return old;
+    old.disconnect();
   }
 
   /** Sends a message to the other replicas. Rejects with `StoreUnavailable`. */
@@ -190,7 +198,7 @@ export class RedisService extends EventEmitter<RedisEvents> {
     this.#releaseAll();
     this.#cancelProbe = clock.after(probeIntervalMs, () => void this.#probe());
     // A new connection may help: the server has become a replica, or no longer answers.
-    if (this.#hasProbeFailed || isReply(cause)) this.#replaceClient().disconnect();
+    if (this.#hasProbeFailed || isReply(cause)) this.#renewClient();
     if (this.#hasProbeFailed) return;
     observer.outOfOrder({ what: REDIS, cause: this.#outage.message, meanwhile: MEANWHILE });
     this.emit("down");
