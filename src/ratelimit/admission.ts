@@ -27,12 +27,8 @@ const PATIENCE_MS = 3_000;
 const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
-/**
- * Other calls may come and go before a call that waits. So waits are expected to be longer than forecast by a factor: it grows
- * with each call that is refused late, and shrinks with each one that gets its permit. The two steps make one or two of a
- * hundred calls late. It also shrinks with time: if it is so large that no call waits, no permit can shrink it.
- */
-const FACTOR = { least: 1.2, most: 3, afterLate: 0.3, afterPermit: 0.001, forgottenMs: 600_000 };
+/** Other calls may come before a call that waits. So waits are expected to be longer than forecast by this factor. */
+const FACTOR = 2;
 
 export class Admission {
   readonly promises: Promises;
@@ -40,7 +36,6 @@ export class Admission {
   readonly #now: () => number;
   #awaySince = Number.POSITIVE_INFINITY;
   #latencyMs = 0;
-  #factor = { last: FACTOR.least, at: 0 };
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -51,17 +46,6 @@ export class Admission {
   /** Learns how long an answer took. */
   answered(durationMs: number): void {
     this.#latencyMs += (durationMs - this.#latencyMs) * LEARNED;
-  }
-
-  /** Learns how a call stopped waiting. */
-  waited(isLate: boolean): void {
-    const next = this.#factorNow() + (isLate ? FACTOR.afterLate : -FACTOR.afterPermit);
-    this.#factor = { last: Math.min(FACTOR.most, Math.max(FACTOR.least, next)), at: this.#now() };
-  }
-
-  #factorNow(): number {
-    const { last, at } = this.#factor;
-    return FACTOR.least + (last - FACTOR.least) * Math.exp((at - this.#now()) / FACTOR.forgottenMs);
   }
 
   isRedisAway(): boolean {
@@ -101,7 +85,7 @@ export class Admission {
     const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
     const { forMs, mayWait } = expected;
     // A caller that was told to come back is let in if that is possible at all.
-    const factor = takenAt === undefined ? this.#factorNow() : 1;
+    const factor = takenAt === undefined ? FACTOR : 1;
     const isLate = this.#isTooLate(forMs, request.waiting.priority(), this.leftMs(request), factor);
     const at = takenAt ?? this.#now() + forMs;
     if (mayWait !== false && !isLate) return at;
@@ -115,7 +99,7 @@ export class Admission {
    * @param forMs how long the call waits
    * @param leftMs until the deadline
    */
-  #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = this.#factorNow()): boolean {
+  #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = FACTOR): boolean {
     return forMs > 0 && forMs * factor + SLOW * this.#answerMs(priority) > leftMs;
   }
 
@@ -170,9 +154,9 @@ export class Admission {
     const all = charges.map((charge) => {
       const planned = { ...charge, isDue };
       const queued = this.#queuedBefore(call, planned);
-      return { planned, queued, at: earliest(situation, planned, queued) };
+      return { planned, at: earliest(situation, planned, queued) };
     });
-    const { planned, queued, at } = all.reduce((a, b) => (b.at < a.at ? b : a));
+    const { planned, at } = all.reduce((a, b) => (b.at < a.at ? b : a));
     const forMs = at - now;
     if (stop !== undefined && (stop.until >= at || this.#options.config().mode === "observe"))
       return this.#pauseOf(stop);
@@ -180,7 +164,7 @@ export class Admission {
     if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away", mayWait };
     const dayAt = dayFreeAt(planned.app, situation);
     if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
-    return { forMs, why: forMs > 0 && isHeldBack(situation, planned, queued) ? "share" : "budget" };
+    return { forMs, why: forMs > 0 && isHeldBack(situation, planned) ? "share" : "budget" };
   }
 
   /** The calls that may go before a call. Later calls of the same app do not. */

@@ -192,7 +192,6 @@ export class Calls {
 
   #withdrawLate(entry: Entry, app: string): void {
     entry.late = this.admission.late(entry.request, { app, priority: entry.request.waiting.priority() });
-    this.admission.waited(true);
     this.#withdraw(entry, entry.late);
   }
 
@@ -257,7 +256,6 @@ export class Calls {
       const isOverdue = entry.dueAt < this.#now() - 2 * LOOK_EVERY_MS;
       const isLate = isEnforced && !isAway && isOverdue && this.admission.isHopeless(entry.request);
       const isStopped = this.#options.circuits.stopOf(entry.request)?.mayWait === false;
-      if (isLate) this.admission.waited(true);
       if (isAway || isLate || isStopped) this.#refuse(entry);
     }
   }
@@ -287,7 +285,6 @@ export class Calls {
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
         if (circuits.stopOf(entry.request) === undefined && this.#leaveQueue(entry)) {
-          if (hasWaited) this.admission.waited(false);
           return { ended: entry.send(acquired.permit) };
         }
         limiter.release(acquired.permit);

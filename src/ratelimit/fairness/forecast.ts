@@ -4,7 +4,7 @@
  */
 import { urgencyOf } from "../../telemetry/events.ts";
 import type { AppCall } from "../call-facts.ts";
-import { dayFreeAt, type PlannedCall, ROUNDING, type Situation } from "./shares.ts";
+import { dayFreeAt, type PlannedCall, type Shares, type Situation } from "./shares.ts";
 
 /** A call that waits, or that a caller was told to come back for. */
 export interface Queued extends AppCall {
@@ -29,23 +29,12 @@ const MOST_INSTANTS = 200;
 export function earliest(situation: Situation, call: PlannedCall, queued: readonly Queued[]): number {
   const { now, windows } = situation;
   const aheadAt = aheadOf(situation, call, queued);
-  /** For each window, whether permits are missing at an instant. */
-  const lacksAt = (at: number): boolean[] =>
-    windows.map((shares) => {
-      const { all, ofApp, ofIds } = aheadAt(at, shares.window.spanMs);
-      return Math.round(all) + 1 + shares.leave(call, at, ofApp, ofIds) > shares.freeAt(at);
+  const isFree = (at: number): boolean =>
+    windows.every((shares) => {
+      const { all, ofApp, ofIds } = aheadAt(at, shares);
+      return Math.round(all) + 1 + shares.leave(call, at, ofApp, ofIds) <= shares.freeAt(at);
     });
   const start = Math.max(now, dayFreeAt(call.app, situation));
-  const promised = queued.filter(
-    ({ app, priority, from }) => app === call.app && priority === call.priority && from > now,
-  );
-  const tight = promised.map(({ from }) => ({ from, lacks: lacksAt(from) }));
-  const isFree = (at: number): boolean => {
-    const lacks = lacksAt(at);
-    const wouldLose = (index: number, spanMs: number): boolean =>
-      tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + spanMs);
-    return windows.every(({ window }, index) => lacks[index] === false && !wouldLose(index, window.spanMs));
-  };
   // The permits of the calls before it are free again a window later.
   const freed = windows.flatMap((shares) => [
     ...shares.instants(),
@@ -58,63 +47,46 @@ export function earliest(situation: Situation, call: PlannedCall, queued: readon
 }
 
 /** Whether a call waits because its app has used up its share. */
-export function isHeldBack(situation: Situation, call: PlannedCall, queued: readonly Queued[]): boolean {
-  const { now, windows } = situation;
-  const aheadAt = aheadOf(situation, call, queued);
+export function isHeldBack({ now, windows }: Situation, call: PlannedCall): boolean {
   return windows.some((shares) => {
-    const { remaining, spanMs } = shares.window;
-    const { ofApp, ofIds } = aheadAt(now, spanMs);
+    const { remaining } = shares.window;
     return shares.isLong
-      ? remaining > 0 && remaining <= shares.leave(call, now, ofApp, ofIds)
-      : shares.isBeyond(call.app, now, ofApp, ofIds);
+      ? remaining > 0 && remaining <= shares.leave(call, now)
+      : shares.isBeyond(call.app, now);
   });
 }
 
 /**
- * @returns a function of an instant and the length of a window. It returns how many calls go before the call, and still count in
- *   the window at that instant: all, those of its app, and those of all unlisted ids.
+ * @returns a function of an instant and a window. It returns how many calls go before the call, and still count in the window then:
+ *   all, those of its app, and those of all unlisted ids.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type
 function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queued: readonly Queued[]) {
   const urgent = queued.filter(({ priority }) => urgencyOf(priority) < urgencyOf(call.priority));
-  const equallyUrgent = queued.filter(({ priority }) => priority === call.priority);
-  const appOf = ({ app }: Queued): string => app;
-  const urgentOf = Map.groupBy(urgent, appOf);
-  const equal = Map.groupBy(equallyUrgent, appOf);
-  const others = [...new Set([...asked.keys(), ...equal.keys()])].filter((app) => app !== call.app);
-  const rivals = others.map((app) => ({
-    isListed: apps.isListed(app),
-    urgent: urgentOf.get(app),
-    queued: equal.get(app),
-    asked: asked.get(app) ?? 0,
-    share: turns.of(app),
-    used: turns.usedBy(app),
-  }));
-  const listed = rivals.filter(({ isListed }) => isListed);
-  const ids = rivals.filter(({ isListed }) => !isListed);
-  return (at: number, spanMs: number) => {
+  const equal = queued.filter(({ priority }) => priority === call.priority);
+  const byApp = Map.groupBy(equal, ({ app }) => app);
+  const others = [...new Set([...asked.keys(), ...byApp.keys()])].filter((app) => app !== call.app);
+  const { listed = [], ids = [] } = Object.groupBy(others, (app) => (apps.isListed(app) ? "listed" : "ids"));
+  return (at: number, { isLong, window: { spanMs } }: Shares) => {
+    // A permit of a long window that a call takes now is not free again when others come back.
+    const soonMs = isLong ? spanMs : ROUNDED_MS;
     const dueOf = (calls: readonly Queued[] = []): number => {
       let sum = 0;
       for (const { from, dueAt, weight } of calls)
-        if (from <= at + ROUNDED_MS && dueAt > at - spanMs) sum += weight;
+        if (from <= at + soonMs && dueAt > at - spanMs) sum += weight;
       return sum;
     };
-    // A call that is due goes before calls that come later.
+    // Other apps keep asking. A call that is due goes before calls that come later.
     const minutes = call.isDue ? 0 : Math.min(at - now, spanMs) / 60_000;
+    const likelyOf = (app: string): number =>
+      Math.max(dueOf(byApp.get(app)), (asked.get(app) ?? 0) * minutes);
     /** The likely calls of other apps, each until it has used this part of its share. */
-    const before = (part: number, others: typeof rivals): number => {
-      let sum = 0;
-      for (const { urgent, queued, asked, share, used } of others) {
-        // Other apps keep asking. Their urgent calls are counted elsewhere, so they are subtracted here.
-        const likely = Math.max(dueOf(queued), asked * minutes - dueOf(urgent));
-        sum += within(likely, Math.floor(part * share - used + ROUNDING) + 1);
-      }
-      return sum;
-    };
-    const ofApp = dueOf(equal.get(call.app));
+    const before = (part: number, others: readonly string[]): number =>
+      others.reduce((sum, app) => sum + Math.min(likelyOf(app), turns.callsUpTo(part, app)), 0);
+    const ofApp = dueOf(byApp.get(call.app));
     const [part, partOfOwn] = turns.usedParts(call.app, ofApp);
     if (apps.isListed(call.app)) {
-      const ofIds = within(before(Number.POSITIVE_INFINITY, ids), turns.callsOfIdsUpTo(part));
+      const ofIds = Math.min(before(Number.POSITIVE_INFINITY, ids), turns.callsOfIdsUpTo(part));
       return { all: dueOf(urgent) + ofApp + before(part, listed) + ofIds, ofApp, ofIds };
     }
     const ofIds = ofApp + before(partOfOwn, ids);
@@ -122,5 +94,3 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     return { all: dueOf(urgent) + ofIds + before(partOfGroup, listed), ofApp, ofIds };
   };
 }
-
-const within = (most: number, calls: number): number => Math.max(0, Math.min(most, calls));

@@ -42,17 +42,13 @@ const LEAST_NEED = 0.25;
 const GROWTH = 2;
 /** Apps ask for as many calls in this time as `asked` says. */
 const ASKED_MS = 60_000;
-/** A single call says nothing about how much an app asks. */
-const ONE_CALL = 1.6;
 /** Calls without a known instant leave a window in this many steps. */
 const STEPS = 50;
 /** Larger than the rounding errors in sums of fractions. */
-export const ROUNDING = 1e-6;
+const ROUNDING = 1e-6;
 
 /** @param inFlight the calls in flight of this process, as a window */
-export function situationOf(all: Facts, inFlight: WindowState): Situation {
-  // An app that has spent its `perDay` needs nothing, however much it asks.
-  const facts = { ...all, asked: new Map([...all.asked].filter(([app]) => dayFreeAt(app, all) <= all.now)) };
+export function situationOf(facts: Facts, inFlight: WindowState): Situation {
   const windows = facts.state.windows.map((window) => new Shares(facts, window));
   const flights = new Shares(facts, inFlight);
   const byLength = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
@@ -61,7 +57,7 @@ export function situationOf(all: Facts, inFlight: WindowState): Situation {
 }
 
 /** The shares of a window. */
-class Shares {
+export class Shares {
   readonly window: WindowState;
   readonly isLong: boolean;
   readonly #facts: Facts;
@@ -71,7 +67,8 @@ class Shares {
   readonly #headroom: number;
   /** Calls of all unlisted ids. */
   readonly #usedByIds: number;
-  #needsOfAll: Record<"need" | "met", number> | undefined;
+  /** What all apps are likely to need. There may be thousands of apps, so it is added up only once. */
+  #neededByAll: number | undefined;
 
   constructor(facts: Facts, window: WindowState) {
     const { asked, apps } = facts;
@@ -112,9 +109,14 @@ class Shares {
     return isListed ? [own, own] : [(this.#usedByIds + moreOfIds) / this.#ofGroup(app), own];
   }
 
+  /** How many more calls an app makes until it has used this part of its share. */
+  callsUpTo(part: number, app: string): number {
+    return callsUpTo(part * this.of(app), this.usedBy(app));
+  }
+
   /** How many more calls unlisted ids make until they have used this part of their share. */
   callsOfIdsUpTo(part: number): number {
-    return Math.floor(part * this.#ofGroup() - this.#usedByIds + ROUNDING) + 1;
+    return callsUpTo(part * this.#ofGroup(), this.#usedByIds);
   }
 
   /**
@@ -153,7 +155,7 @@ class Shares {
     const isBesideListed = !apps.isListed(app) && apps.listed().length > 0;
     const reserved = priority === "interactive" ? 0 : Math.floor(limit * reserve);
     const isBeyond = this.isBeyond(app, at, more, moreOfIds);
-    const toOthers = isBeyond ? this.leftToOthersOf(app, this.isLong ? this.#leftAt(at) : 1) : 0;
+    const toOthers = isBeyond ? this.leftToOthersOf(app) : 0;
     if (this.isLong) return Math.max(reserved, isBesideListed ? this.#leftToListed() : 0, toOthers);
     const headroom = isBeyond || (isBesideListed && this.of(app) >= limit) ? this.#headroom : 0;
     return Math.max(reserved, isDue ? Math.ceil(headroom * 0.8) : headroom + toOthers);
@@ -194,33 +196,22 @@ class Shares {
     return 1 - Math.min(1, this.#freedAt(at) / Math.max(1, this.window.spent));
   }
 
-  /** What the other apps are likely to need, and have not used. @param left the part of the used calls that still counts */
-  leftToOthersOf(app: string, left = 1): number {
-    // The sum over all apps is computed only once, because there may be thousands of them.
-    const all = (this.#needsOfAll ??= this.#needsOf([...this.#active]));
-    const own = this.#needsOf(this.#active.has(app) ? [app] : []);
-    return Math.max(0, Math.ceil(all.need - own.need - (all.met - own.met) * left - ROUNDING));
+  /** What the other apps are likely to need, beyond what they have used. */
+  leftToOthersOf(app: string): number {
+    this.#neededByAll ??= [...this.#active].reduce((sum, one) => sum + this.#neededBy(one), 0);
+    return Math.max(0, Math.ceil(this.#neededByAll - this.#neededBy(app) - ROUNDING));
   }
 
-  /** What apps are likely to need, and what they have of it. */
-  #needsOf(apps: readonly string[]): Record<"need" | "met", number> {
-    const needs = apps.map((app) => [this.#needOf(app), this.usedBy(app)] as const);
-    return {
-      need: needs.reduce((sum, [need]) => sum + need, 0),
-      met: needs.reduce((sum, [need, used]) => sum + Math.min(need, used), 0),
-    };
-  }
-
-  #needOf(app: string): number {
+  #neededBy(app: string): number {
+    const { apps, asked } = this.#facts;
     const share = this.of(app);
-    const { apps, asked, state } = this.#facts;
+    const used = this.usedBy(app);
     const least = apps.isListed(app) ? share * LEAST_NEED : 0;
     const likely = this.isLong
-      ? Math.max(this.usedBy(app) * GROWTH, least)
-      : (Math.max(0, (asked.get(app) ?? 0) - ONE_CALL) * this.window.windowMs) / ASKED_MS;
+      ? Math.max(used * GROWTH, least)
+      : (asked.get(app) ?? 0) * (this.window.windowMs / ASKED_MS);
     const perDay = apps.perDayOf(app) ?? Number.POSITIVE_INFINITY;
-    const allowed = perDay * Math.max(1, this.window.windowMs / DAY_MS) - (state.today.get(app)?.spent ?? 0);
-    return Math.min(share, likely, this.usedBy(app) + allowed);
+    return Math.max(0, Math.min(share, perDay, likely) - used);
   }
 
   /** Permits of a long window that unlisted ids leave free for the listed apps. */
@@ -246,6 +237,8 @@ class Shares {
     return { listed, ids, group: listed > 0 ? Math.min(ids, listed) : ids };
   }
 }
+
+const callsUpTo = (most: number, used: number): number => Math.max(0, Math.floor(most - used + ROUNDING) + 1);
 
 /** An app's share of one window of a budget, as callers, operators and metrics see it. */
 export interface ShareOfWindow {
