@@ -100,7 +100,8 @@ export class Admission {
    * @param leftMs until the deadline
    */
   #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = FACTOR): boolean {
-    return forMs > 0 && forMs * factor + SLOW * this.#answerMs(priority) > leftMs;
+    const answerMs = hasCaller(priority) ? SLOW * this.#latencyMs : 0;
+    return forMs > 0 && forMs * factor + answerMs > leftMs;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
@@ -118,17 +119,6 @@ export class Admission {
     const answeredMs = (waiting.size * this.#latencyMs) / config().concurrency;
     const seconds = Math.max(details.retryAfterSeconds ?? 0, retryAfterSeconds(answeredMs));
     return new Problem(code, { ...details, late: true, retryAfterSeconds: seconds });
-  }
-
-  /** Whether a call that has waited can still be answered in time. Otherwise it would waste a permit. */
-  hasTime(request: UpstreamRequest, hasWaited: boolean): boolean {
-    const left = this.leftMs(request);
-    return left > 0 && (!hasWaited || left >= this.#answerMs(request.waiting.priority()));
-  }
-
-  /** How long a caller usually waits for the answer after the permit. */
-  #answerMs(priority: Priority): number {
-    return hasCaller(priority) ? this.#latencyMs : 0;
   }
 
   /** Whether a call gets its permit too late even if it goes before all others. */

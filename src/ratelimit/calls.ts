@@ -44,9 +44,6 @@ const LOOK_EVERY_MS = 500;
 /** The limiter may know calls that the forecast does not know. After a refusal, it is asked again at the latest after this time. */
 const ASK_AGAIN_MS = 100;
 
-/** Bottleneck takes some milliseconds to start a job. A call that departs within this time has not waited. */
-const AT_ONCE_MS = 100;
-
 const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
   internal: "no caller waits any more",
@@ -276,8 +273,7 @@ export class Calls {
     const refused = new Set<string>();
     for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
       const { entry, app } = next;
-      const hasWaited = this.#now() - entry.enteredAt > AT_ONCE_MS;
-      if (!this.admission.hasTime(entry.request, hasWaited)) {
+      if (this.admission.leftMs(entry.request) <= 0) {
         this.#withdrawLate(entry, app);
         continue;
       }
