@@ -6,7 +6,6 @@ import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { earliest, isHeldBack, type Queued } from "./fairness/forecast.ts";
 import { Promises, type WaitingCall } from "./fairness/promises.ts";
 import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fairness/shares.ts";
-import { NO_CALLS, type Permit, type WindowState } from "./limiter.ts";
 import type { PartOptions } from "./origin-budget.ts";
 import { type Expectation, refusalOf, retryAfterSeconds } from "./refusals.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "./call-facts.ts";
@@ -15,8 +14,6 @@ interface AdmissionOptions extends PartOptions {
   readonly circuits: Circuits;
   /** The calls that wait here. */
   readonly waiting: ReadonlySet<WaitingCall>;
-  /** The permits of the calls in flight. */
-  readonly inFlight: ReadonlySet<Permit>;
 }
 
 /** A limiter that cannot reach Redis is expected to reach it again after this time. */
@@ -54,14 +51,13 @@ export class Admission {
 
   /** What decisions are based on now. */
   situation(): Situation {
-    const { limiter, apps, inFlight, config } = this.#options;
-    const { concurrency, reserve } = config();
+    const { limiter, apps, config } = this.#options;
+    const { reserve } = config();
     const state = limiter.state();
     const now = this.#now();
     this.promises.hear(state.newsElsewhere);
     this.#awaySince = isAway(state) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
-    const facts = { state, asked: this.promises.asked(), apps, reserve, now };
-    return situationOf(facts, windowOf(inFlight, concurrency));
+    return situationOf({ state, asked: this.promises.asked(), apps, reserve, now });
   }
 
   /**
@@ -194,15 +190,6 @@ export class Admission {
       this.promises.promise(request, this.#now() + (problem.details.retryAfterSeconds ?? 0) * 1_000);
     return isEnforced ? problem : undefined;
   }
-}
-
-/** The calls in flight as a window, because apps share both in the same way. @param limit most calls in flight */
-function windowOf(inFlight: ReadonlySet<Permit>, limit: number): WindowState {
-  const byApp = new Map<string, number>();
-  for (const { request } of inFlight) byApp.set(request.app, (byApp.get(request.app) ?? 0) + 1);
-  const spent = inFlight.size;
-  const window = { name: "in flight", windowMs: 0, spanMs: 0, limit, spent, remaining: limit - spent, byApp };
-  return { ...NO_CALLS, ...window };
 }
 
 /** Whether a caller waits for the answer. No caller waits for a refresh or prefetch. */

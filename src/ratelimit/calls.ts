@@ -54,8 +54,8 @@ export class Calls {
   readonly #options: CallsOptions;
   readonly #now: () => number;
   readonly #waiting = new Set<Entry>();
-  /** The permits of the calls in flight. */
-  readonly #inFlight = new Set<Permit>();
+  /** The apps that pay for the calls in flight. */
+  readonly #inFlight: string[] = [];
   readonly admission: Admission;
   readonly #bottleneck = new Bottleneck({ rejectOnDrop: false });
   #closedBecause: Problem | undefined;
@@ -75,7 +75,7 @@ export class Calls {
     this.#options = options;
     this.#now = options.clock.monotonic;
     this.#look = atMostEvery(this.#now, () => this.#refuseHopeless(), LOOK_EVERY_MS);
-    this.admission = new Admission({ ...options, waiting: this.#waiting, inFlight: this.#inFlight });
+    this.admission = new Admission({ ...options, waiting: this.#waiting });
     this.configure();
     options.limiter.onChange(() => this.#askAgain());
     options.circuits.changed = () => {
@@ -321,11 +321,13 @@ export class Calls {
 
   /** Whether a call can go now, as far as this process knows. */
   #mayGo(call: PlannedCall, { dueAt }: Entry, situation: Situation): boolean {
-    const { inFlight, now } = situation;
-    const { limit, remaining } = inFlight.window;
-    // Background work, and apps beyond their share, leave room for one more call in flight.
-    const isFirst = call.priority === "interactive" && inFlight.usedBy(call.app) < inFlight.of(call.app);
-    if (!isFirst && remaining <= Math.min(1, limit - 1)) return false;
+    const { now, turns } = situation;
+    const { concurrency } = this.#options.config();
+    // Background work, and apps beyond their share of the calls in flight, leave room for one more.
+    const own = this.#inFlight.filter((app) => app === call.app).length;
+    const share = (concurrency * turns.of(call.app)) / turns.window.limit;
+    const isFirst = call.priority === "interactive" && own < share;
+    if (!isFirst && this.#inFlight.length >= Math.max(1, concurrency - 1)) return false;
     const before = this.admission.promises.overdue(Math.min(now, dueAt));
     const at = earliest(situation, call, before);
     if (at > now) this.#nextAt = Math.min(this.#nextAt, at);
@@ -351,14 +353,15 @@ export class Calls {
       if (typeof end.status === "number" && end.status < 500) this.admission.answered(end.durationMs);
       ended(end);
     };
-    this.#inFlight.add(permit);
-    observer.departed(apps.labelOf(permit.request.app), request.cause, startedAt - enteredAt);
+    const { app } = permit.request;
+    this.#inFlight.push(app);
+    observer.departed(apps.labelOf(app), request.cause, startedAt - enteredAt);
     try {
       return await send(settle, permit);
     } finally {
       const durationMs = this.#now() - startedAt;
       settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-      this.#inFlight.delete(permit);
+      this.#inFlight.splice(this.#inFlight.indexOf(app), 1);
     }
   }
 }

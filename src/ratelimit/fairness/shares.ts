@@ -22,8 +22,6 @@ export interface Situation extends Facts {
   readonly windows: readonly Shares[];
   /** The window in which apps take turns: the longest one up to an hour. */
   readonly turns: Shares;
-  /** The calls in flight of this process, as a window. */
-  readonly inFlight: Shares;
 }
 
 /** A call before its permit. */
@@ -47,13 +45,12 @@ const STEPS = 50;
 /** Larger than the rounding errors in sums of fractions. */
 const ROUNDING = 1e-6;
 
-/** @param inFlight the calls in flight of this process, as a window */
-export function situationOf(facts: Facts, inFlight: WindowState): Situation {
+export function situationOf(facts: Facts): Situation {
   const windows = facts.state.windows.map((window) => new Shares(facts, window));
-  const flights = new Shares(facts, inFlight);
   const byLength = windows.toSorted((a, b) => a.window.windowMs - b.window.windowMs);
-  const turns = byLength.findLast(({ isLong }) => !isLong) ?? byLength[0] ?? flights;
-  return { ...facts, windows, turns, inFlight: flights };
+  const turns = byLength.findLast(({ isLong }) => !isLong) ?? byLength[0];
+  if (turns === undefined) throw new Error("a budget has at least one window");
+  return { ...facts, windows, turns };
 }
 
 /** The shares of a window. */
