@@ -24,8 +24,8 @@ const PATIENCE_MS = 3_000;
 const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
-/** Other calls may come before a call that waits. So waits are expected to be longer than forecast by this factor. */
-const FACTOR = 2;
+/** Other apps may overtake a call that waits. So beside other apps, waits are expected to be longer than forecast by this factor. */
+const FACTOR = 1.5;
 
 export class Admission {
   readonly promises: Promises;
@@ -69,7 +69,9 @@ export class Admission {
     const priority = apps.priorityOf(app);
     const expected = this.#expect({ resource, query: "", cause: "miss" }, [{ app, priority }], false);
     if (expected.why !== "cool-off" && config().mode === "observe") return { forMs: 0, why: expected.why };
-    return this.#isTooLate(expected.forMs, priority, leftMs) ? { ...expected, mayWait: false } : expected;
+    return this.#isTooLate({ app, priority }, expected.forMs, leftMs)
+      ? { ...expected, mayWait: false }
+      : expected;
   }
 
   /**
@@ -80,9 +82,7 @@ export class Admission {
   plan(request: UpstreamRequest, takenAt?: number): number | Problem {
     const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
     const { forMs, mayWait } = expected;
-    // A caller that was told to come back is let in if that is possible at all.
-    const factor = takenAt === undefined ? FACTOR : 1;
-    const isLate = this.#isTooLate(forMs, request.waiting.priority(), this.leftMs(request), factor);
+    const isLate = this.#isTooLate(chargesOf(request)[0], forMs, this.leftMs(request), takenAt !== undefined);
     const at = takenAt ?? this.#now() + forMs;
     if (mayWait !== false && !isLate) return at;
     // It cannot keep its place, so it gets a new one behind those that were promised since.
@@ -94,8 +94,11 @@ export class Admission {
    * Whether an answer is likely to come too late.
    * @param forMs how long the call waits
    * @param leftMs until the deadline
+   * @param isDue whether its caller was told to come back now, and is let in if that is possible at all
    */
-  #isTooLate(forMs: number, priority: Priority, leftMs: number, factor = FACTOR): boolean {
+  #isTooLate({ app, priority }: AppCall, forMs: number, leftMs: number, isDue = false): boolean {
+    const isAlone = [...this.promises.asked().keys()].every((other) => other === app);
+    const factor = isDue || isAlone ? 1 : FACTOR;
     const answerMs = hasCaller(priority) ? SLOW * this.#latencyMs : 0;
     return forMs > 0 && forMs * factor + answerMs > leftMs;
   }
@@ -115,13 +118,6 @@ export class Admission {
     const answeredMs = (waiting.size * this.#latencyMs) / config().concurrency;
     const seconds = Math.max(details.retryAfterSeconds ?? 0, retryAfterSeconds(answeredMs));
     return new Problem(code, { ...details, late: true, retryAfterSeconds: seconds });
-  }
-
-  /** Whether a call gets its permit too late even if it goes before all others. */
-  isHopeless(request: UpstreamRequest): boolean {
-    const situation = this.situation();
-    const latest = situation.now + this.leftMs(request);
-    return chargesOf(request).every((charge) => earliest(situation, { ...charge, isDue: true }, []) > latest);
   }
 
   leftMs({ waiting }: UpstreamRequest): number {

@@ -74,7 +74,7 @@ export class Calls {
   constructor(options: CallsOptions) {
     this.#options = options;
     this.#now = options.clock.monotonic;
-    this.#look = atMostEvery(this.#now, () => this.#refuseHopeless(), LOOK_EVERY_MS);
+    this.#look = atMostEvery(this.#now, () => this.#refuseStopped(), LOOK_EVERY_MS);
     this.admission = new Admission({ ...options, waiting: this.#waiting });
     this.configure();
     options.limiter.onChange(() => this.#askAgain());
@@ -245,16 +245,11 @@ export class Calls {
     this.#cancelNext = this.#options.clock.after(delayMs, () => this.#startJob());
   }
 
-  /** Refuses calls whose wait has become too long: Redis is away, a probe takes long, or a forecast did not come true. */
-  #refuseHopeless(): void {
-    const isEnforced = !this.#isObserving();
-    const isAway = isEnforced && this.admission.isRedisAway();
-    for (const entry of this.#waiting) {
-      const isOverdue = entry.dueAt < this.#now() - 2 * LOOK_EVERY_MS;
-      const isLate = isEnforced && !isAway && isOverdue && this.admission.isHopeless(entry.request);
-      const isStopped = this.#options.circuits.stopOf(entry.request)?.mayWait === false;
-      if (isAway || isLate || isStopped) this.#refuse(entry);
-    }
+  /** Refuses calls whose wait has become too long, because Redis is away or a probe takes long. */
+  #refuseStopped(): void {
+    const isAway = !this.#isObserving() && this.admission.isRedisAway();
+    for (const entry of this.#waiting)
+      if (isAway || this.#options.circuits.stopOf(entry.request)?.mayWait === false) this.#refuse(entry);
   }
 
   /** Chooses the call that goes next, and lasts as long as this call. */

@@ -86,7 +86,7 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
     const ofApp = dueOf(byApp.get(call.app));
     const [part, partOfOwn] = turns.usedParts(call.app, ofApp);
     if (apps.isListed(call.app)) {
-      const ofIds = Math.min(before(Number.POSITIVE_INFINITY, ids), turns.callsOfIdsUpTo(part));
+      const ofIds = Math.min(before(Number.POSITIVE_INFINITY, ids), turns.callsOfIdsUpTo(part, call.app));
       return { all: dueOf(urgent) + ofApp + before(part, listed) + ofIds, ofApp, ofIds };
     }
     const ofIds = ofApp + before(partOfOwn, ids);

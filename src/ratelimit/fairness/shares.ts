@@ -111,9 +111,9 @@ export class Shares {
     return callsUpTo(part * this.of(app), this.usedBy(app));
   }
 
-  /** How many more calls unlisted ids make until they have used this part of their share. */
-  callsOfIdsUpTo(part: number): number {
-    return callsUpTo(part * this.#ofGroup(), this.#usedByIds);
+  /** How many more calls unlisted ids make beside an app until they have used this part of their share. */
+  callsOfIdsUpTo(part: number, app: string): number {
+    return callsUpTo(part * this.#ofGroup(app), this.#usedByIds);
   }
 
   /**
@@ -218,16 +218,16 @@ export class Shares {
   }
 
   /** The share of all unlisted ids together, in calls, with this app among the active ones. */
-  #ofGroup(app?: string): number {
+  #ofGroup(app: string): number {
     const { listed, group } = this.#weightsWith(app);
     return (this.window.limit * group) / (listed + group);
   }
 
   /** @returns the weights of the listed apps, of the unlisted ids, and of their group, with this app among the active ones */
-  #weightsWith(app?: string): Record<"listed" | "ids" | "group", number> {
+  #weightsWith(app: string): Record<"listed" | "ids" | "group", number> {
     const { weightOf, isListed } = this.#facts.apps;
     let { listed, ids } = this.#weights;
-    if (app !== undefined && !this.#active.has(app)) {
+    if (!this.#active.has(app)) {
       if (isListed(app)) listed += weightOf(app);
       else ids += weightOf(app);
     }
