@@ -40,6 +40,8 @@ const LEAST_NEED = 0.25;
 const GROWTH = 2;
 /** Apps ask for as many calls in this time as `asked` says. */
 const ASKED_MS = 60_000;
+/** A single call says nothing about how much an app asks. */
+const ONE_CALL = 1.6;
 /** Calls without a known instant leave a window in this many steps. */
 const STEPS = 50;
 /** Larger than the rounding errors in sums of fractions. */
@@ -206,7 +208,7 @@ export class Shares {
     const least = apps.isListed(app) ? share * LEAST_NEED : 0;
     const likely = this.isLong
       ? Math.max(used * GROWTH, least)
-      : (asked.get(app) ?? 0) * (this.window.windowMs / ASKED_MS);
+      : ((asked.get(app) ?? 0) - ONE_CALL) * (this.window.windowMs / ASKED_MS);
     const perDay = apps.perDayOf(app) ?? Number.POSITIVE_INFINITY;
     return Math.max(0, Math.min(share, perDay, likely) - used);
   }
