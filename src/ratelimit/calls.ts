@@ -64,8 +64,6 @@ export class Calls {
   #cancelNext = (): void => undefined;
   /** A job starts as soon as the present step has ended. */
   #isStarting = false;
-  /** The limiter is not asked before this instant, because it has just refused all apps. */
-  #blockedUntil = 0;
   /** Before this instant, no call that waits can go. */
   #nextAt = Number.POSITIVE_INFINITY;
   /** Limited to once per `LOOK_EVERY_MS`, because jobs may start more often, for example when other replicas have news. */
@@ -77,7 +75,7 @@ export class Calls {
     this.#look = atMostEvery(this.#now, () => this.#refuseStopped(), LOOK_EVERY_MS);
     this.admission = new Admission({ ...options, waiting: this.#waiting });
     this.configure();
-    options.limiter.onChange(() => this.#askAgain());
+    options.limiter.onChange(() => this.#startJob());
     options.circuits.changed = () => {
       for (const entry of this.#waiting)
         if (options.circuits.stopOf(entry.request) !== undefined) this.#refuse(entry);
@@ -122,7 +120,7 @@ export class Calls {
     const shortest = windows.reduce((a, b) => (b.windowMs < a.windowMs ? b : a));
     const minTime = Math.min(spacingMs, shortest.windowMs / shortest.limit / 2);
     this.#bottleneck.updateSettings({ maxConcurrent: concurrency, minTime });
-    this.#askAgain();
+    this.#startJob();
   }
 
   /** Rejects all waiting calls and all new ones. Resolves when the calls in flight have ended. */
@@ -208,12 +206,6 @@ export class Calls {
 
   // A permit may be free.
 
-  /** The limiter may decide otherwise now. */
-  #askAgain(): void {
-    this.#blockedUntil = 0;
-    this.#startJob();
-  }
-
   /** Starts jobs at the end of the present step, because many calls may come or leave in one step. */
   #startJob(): void {
     if (this.#isStarting) return;
@@ -224,17 +216,13 @@ export class Calls {
       this.#look();
       // Two spacings: a job may still wait for its start, and the next job starts one spacing after it.
       followClock(this.#bottleneck, 2 * this.#options.config().spacingMs);
-      this.#nextAt = this.#isBlocked() ? this.#blockedUntil : Number.POSITIVE_INFINITY;
-      if (!this.#hasJob && !this.#isBlocked() && this.#waiting.size > 0) {
+      this.#nextAt = Number.POSITIVE_INFINITY;
+      if (!this.#hasJob && this.#waiting.size > 0) {
         this.#hasJob = true;
         void this.#bottleneck.schedule(() => this.#job());
       }
       this.#wake();
     });
-  }
-
-  #isBlocked(): boolean {
-    return this.#now() < this.#blockedUntil && !this.#isObserving();
   }
 
   /** Starts jobs again at the instant at which a permit will be free. */
@@ -281,9 +269,12 @@ export class Calls {
         limiter.release(acquired.permit);
         continue;
       }
+      if (acquired.reason !== "per-day") {
+        this.#nextAt = Math.min(this.#nextAt, this.#now() + ASK_AGAIN_MS);
+        break;
+      }
       // Another app may have calls left today.
-      if (acquired.reason === "per-day") refused.add(nameOf(next));
-      else this.#blockedUntil = this.#now() + ASK_AGAIN_MS;
+      refused.add(nameOf(next));
     }
     return undefined;
   }
@@ -293,7 +284,7 @@ export class Calls {
    * @param refused the names of calls that may not go
    */
   #next(refused: ReadonlySet<string>): Head | undefined {
-    if (this.#waiting.size === 0 || this.#isBlocked()) return undefined;
+    if (this.#waiting.size === 0) return undefined;
     const situation = this.admission.situation();
     const { now } = situation;
     let first: Head | undefined;

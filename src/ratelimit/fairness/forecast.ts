@@ -16,8 +16,8 @@ export interface Queued extends AppCall {
   readonly weight: number;
 }
 
-/** `Retry-After` is in whole seconds, so callers come back up to so long after their permit is free. */
-const ROUNDED_MS = 1_000;
+/** `Retry-After` is in whole seconds, with a jitter. So callers come back up to so long after their permit is free. */
+const ROUNDED_MS = 2_000;
 
 /** Permits become free at many instants. At most about this many of them are looked at. */
 const MOST_INSTANTS = 200;

@@ -157,8 +157,8 @@ export class Promises {
       const [{ app, priority }] = chargesOf(request);
       news.push([priority, app, dueAt - now]);
     }
-    const first = [...this.#promised].toSorted(([, a], [, b]) => a.from - b.from).slice(0, MOST_NEWS);
-    for (const [name, { app, priority, from }] of first) news.push([`${priority} ${name}`, app, from - now]);
+    for (const [name, { app, priority, from }] of [...this.#promised].slice(0, MOST_NEWS))
+      news.push([`${priority} ${name}`, app, from - now]);
     for (const [name, from] of this.#taken) news.push([`taken ${name}`, "", from - now]);
     if (news.length > 0 || waiting.size > 0)
       for (const app of this.#asked.keys()) news.push(["asked", app, this.#askedBy(app, now)]);
