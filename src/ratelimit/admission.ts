@@ -25,7 +25,7 @@ const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
 /** Other apps may overtake a call that waits. So beside other apps, waits are expected to be longer than forecast by this factor. */
-const FACTOR = 1.5;
+const FACTOR = 1.75;
 
 export class Admission {
   readonly promises: Promises;

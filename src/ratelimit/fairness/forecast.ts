@@ -29,12 +29,22 @@ const MOST_INSTANTS = 200;
 export function earliest(situation: Situation, call: PlannedCall, queued: readonly Queued[]): number {
   const { now, windows } = situation;
   const aheadAt = aheadOf(situation, call, queued);
-  const isFree = (at: number): boolean =>
-    windows.every((shares) => {
+  const lacksAt = (at: number): boolean[] =>
+    windows.map((shares) => {
       const { all, ofApp, ofIds } = aheadAt(at, shares);
-      return Math.round(all) + 1 + shares.leave(call, at, ofApp, ofIds) <= shares.freeAt(at);
+      return Math.round(all) + 1 + shares.leave(call, at, ofApp, ofIds) > shares.freeAt(at);
     });
   const start = Math.max(now, dayFreeAt(call.app, situation));
+  const promised = queued.filter(
+    ({ app, priority, from }) => app === call.app && priority === call.priority && from > now,
+  );
+  const tight = promised.map(({ from }) => ({ from, lacks: lacksAt(from) }));
+  const isFree = (at: number): boolean => {
+    const lacks = lacksAt(at);
+    const wouldLose = (index: number, spanMs: number): boolean =>
+      tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + spanMs);
+    return windows.every(({ window }, index) => lacks[index] === false && !wouldLose(index, window.spanMs));
+  };
   // The permits of the calls before it are free again a window later.
   const freed = windows.flatMap((shares) => [
     ...shares.instants(),

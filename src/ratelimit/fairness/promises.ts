@@ -32,7 +32,7 @@ interface PromisesOptions extends Pick<PartOptions, "limiter" | "clock" | "confi
 }
 
 /** A promise that was not taken is forgotten this long after its instant. */
-const GRACE_MS = 2_000;
+const GRACE_MS = 3_000;
 /** Clocks and news are not exact, so a caller may come back so much before its time. */
 const EARLY_MS = 1_000;
 /** The weight of the latest promise in the part of promises that are taken. */
