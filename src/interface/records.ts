@@ -13,6 +13,9 @@ const text = field("string");
 const whole = field("integer");
 const number = field("number");
 const list = (description: string): JsonSchema => field("array")(description, { items: { type: "string" } });
+/** Fields whose names say everything. @param names separated by blanks */
+const named = (type: string, names: string): JsonSchema =>
+  Object.fromEntries(names.split(" ").map((name) => [name, { type }]));
 const object = (properties: JsonSchema, more: JsonSchema = {}): JsonSchema => ({
   type: "object",
   properties,
@@ -24,36 +27,28 @@ const record = (properties: JsonSchema, description: string): JsonSchema =>
 const location = object(
   {
     namedAreas: list("Names of areas the property lies in."),
-    region: object({ municipalityName: text("Municipality."), countyName: text("County.") }),
+    region: object(named("string", "municipalityName countyName")),
     address: object({ streetAddress: text("Street and number."), city: text("City; sold records only.") }),
-    position: object({ latitude: number("Decimal degrees."), longitude: number("Decimal degrees.") }),
+    position: object(named("number", "latitude longitude")),
     distance: object({ ocean: whole("Distance to the sea; sold records only.") }),
   },
   { description: "Where the property lies." },
 );
 
 const source = object(
-  {
-    name: text("Name of the seller or broker."),
-    url: text("Address of the source."),
-    type: text("Kind of source."),
-    id: whole("Sold records only."),
-  },
+  { ...named("string", "name url type"), id: whole("Sold records only.") },
   { description: "The seller or broker." },
 );
 
 const property = {
   serviceId: whole("Unique id of the record. It is also part of the thumbnail's address."),
-  listPrice: whole("Asking price."),
   published: text("When the ad was published.", { examples: ["2026-06-01 11:58:59"] }),
   location,
   objectType: text("Property type.", { examples: ["Villa"] }),
   source,
-  rooms: number("Number of rooms."),
-  livingArea: number("Living area."),
   rent: number("Monthly fee."),
-  floor: number("Floor."),
-  constructionYear: whole("Year built."),
+  ...named("number", "rooms livingArea floor"),
+  ...named("integer", "listPrice constructionYear"),
   url: text("Address of the ad on the service's website."),
 };
 
@@ -67,18 +62,17 @@ export const RECORD_SCHEMAS: Readonly<Record<SearchResource, JsonSchema>> = {
     {
       ...property,
       soldDate: text("Date of the sale.", { examples: ["2026-05-31"] }),
-      soldPrice: whole("Sale price."),
+      ...named("integer", "soldPrice"),
     },
     "A sold property.",
   ),
   areas: record(
     {
       serviceId: whole("Area id; usable as areaId in searches."),
-      name: text("Area name."),
       types: list("Kinds of area."),
-      parentServiceId: whole("Id of the parent area."),
-      parentName: text("Name of the parent area."),
       parentTypes: list("Kinds of the parent area."),
+      ...named("integer", "parentServiceId"),
+      ...named("string", "name parentName"),
       fullName: text("Name followed by the parent's name."),
     },
     "A geographic area.",

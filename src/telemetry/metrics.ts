@@ -35,11 +35,19 @@ export function createMetrics() {
     else metric?.observe(labels, value);
   };
   startAtZero(record);
-  const requests = createRequestCounts(record);
 
   return {
     record,
-    request: requests.add,
+    /** @param app the value of the label `app`, which names some apps only */
+    request: (request: events.RequestRecord, app: string): void => {
+      const { resource, outcome, status, problem, tier, durationMs } = request;
+      record("gateway_requests_total", { app, resource, outcome, status });
+      record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
+      if (tier !== undefined) record("gateway_cache_hits_total", { tier });
+      const cause = events.savingOf(request);
+      if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause });
+      if (problem !== undefined) record("gateway_problems_total", { problem, status });
+    },
     upstreamCall: ({ resource, cause, status, durationMs }: events.UpstreamCallRecord): void => {
       record("gateway_upstream_requests_total", { resource, cause, status });
       record("gateway_upstream_request_duration_seconds", { resource }, durationMs / 1000);
@@ -55,10 +63,10 @@ export function createMetrics() {
     /** Sets how the sampled metrics are read. */
     sample: (given: Readings): void => void (readings = { ...OF_PROCESS, ...given }),
     /** @returns the exposition text and its media type */
-    render: async (): Promise<{ contentType: string; text: string }> => {
-      requests.flush();
-      return { contentType: registry.contentType, text: await registry.metrics() };
-    },
+    render: async (): Promise<{ contentType: string; text: string }> => ({
+      contentType: registry.contentType,
+      text: await registry.metrics(),
+    }),
   };
 }
 
@@ -93,34 +101,4 @@ function startAtZero(record: RecordValue): void {
     for (const resource of ["listings", "sold"])
       record("gateway_pages_checked_total", { resource, result }, 0);
   for (const result of events.RELOAD_RESULTS) record("gateway_config_reloads_total", { result }, 0);
-}
-
-/** Counts equal requests together until the next scrape, because the library's counters would cost a hit more. */
-function createRequestCounts(record: RecordValue) {
-  const counts = new Map<
-    string,
-    { readonly request: events.RequestRecord; readonly app: string; times: number }
-  >();
-  return {
-    /** @param app the value of the label `app`, which names some apps only */
-    add: (request: events.RequestRecord, app: string): void => {
-      const { resource, outcome, status, problem, tier, saved, durationMs } = request;
-      record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
-      const key = `${app} ${resource} ${outcome} ${status} ${problem} ${tier} ${saved}`;
-      const equal = counts.get(key);
-      if (equal === undefined) counts.set(key, { request, app, times: 1 });
-      else equal.times++;
-    },
-    flush: (): void => {
-      for (const { request, app, times } of counts.values()) {
-        const { resource, outcome, status, problem, tier } = request;
-        record("gateway_requests_total", { app, resource, outcome, status }, times);
-        if (tier !== undefined) record("gateway_cache_hits_total", { tier }, times);
-        const cause = events.savingOf(request);
-        if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, times);
-        if (problem !== undefined) record("gateway_problems_total", { problem, status }, times);
-      }
-      counts.clear();
-    },
-  };
 }
