@@ -246,7 +246,7 @@ function callersDocuments({ upstream, server, query }: Config): ReadonlyMap<stri
 }
 
 function createStatusPage(context: Context, { stores, budgets, lifetimes, recorder }: Parts): StatusSource {
-  const { clock, config, log, random, settings } = context;
+  const { clock, log, random, settings } = context;
   return createStatus({
     ...context,
     recorder,
@@ -255,7 +255,6 @@ function createStatusPage(context: Context, { stores, budgets, lifetimes, record
     budgets,
     statusTexts: stores.statusTexts,
     mode: () => settings.current().budget.mode,
-    replicas: config.redis === null ? undefined : config.budget.replicas,
     freshness: lifetimes.freshness,
     say: (level, text, fields) => log[level](fields, text),
   });

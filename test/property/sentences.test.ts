@@ -82,7 +82,6 @@ const PER_DAY = { name: "per-day", limit: 300, windowSeconds: 86_400, remaining:
 const facts: fc.Arbitrary<Facts> = fc
   .record({
     mode: fc.constantFrom("enforce", "enforce", "observe"),
-    replicas: fc.constantFrom(null, 1, 3),
     scope: fc.constantFrom("alone", "all", "cut-off"),
     outages,
     problems: fc.array(harm, { maxLength: 12 }),

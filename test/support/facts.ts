@@ -20,7 +20,7 @@ export const WINDOW: Window = {
 
 export function originWith(fields: Partial<Origin> = {}): Origin {
   const idle = { predictedWaitMs: 0, waitsFor: null, circuits: [] };
-  return { mode: "alone", hasSlot: true, windows: [WINDOW], ...idle, ...fields };
+  return { mode: "alone", windows: [WINDOW], ...idle, ...fields };
 }
 
 export const NO_REQUESTS = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };
@@ -54,7 +54,6 @@ export function factsWith(fields: Partial<Facts> = {}): Facts {
     at: AT,
     mode: "enforce",
     processes: [{ id: "one", host: "host", version: "1.0.0", startedAt: AT - 3_600_000 }],
-    replicas: null,
     scope: "alone",
     sinceAt: AT - 3_600_000,
     queue: { api: {}, images: {} },

@@ -18,15 +18,13 @@ export interface FactsOptions {
   readonly apps: Pick<Apps, "isListed" | "weightOf" | "userAgentOf">;
   readonly clock: Clock;
   readonly mode: () => "enforce" | "observe";
-  /** How many replicas share the budget (`budget.replicas`); `undefined`: there is no Redis. */
-  readonly replicas: number | undefined;
   readonly freshness: () => Freshness;
 }
 
 /** @param together the activities of the processes that the status is about */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function factsOf(options: FactsOptions, together: Together, span: Span) {
-  const { budgets, clock, mode, replicas, freshness } = options;
+  const { budgets, clock, mode, freshness } = options;
   const { counts, scope, sinceAt, outages, problems, slowest, processes } = together;
   const at = clock.now();
   const recent = seriesOf("15m", together, at).counts;
@@ -38,7 +36,6 @@ export function factsOf(options: FactsOptions, together: Together, span: Span) {
     mode: mode(),
     sinceAt,
     scope,
-    replicas: replicas ?? null,
     apps: appsOf(options, api, counts),
     budget: {
       api: originStatus(api, recent["api"] ?? [], at),
@@ -153,7 +150,6 @@ function originStatus({ circuits, ...budget }: Overview, calls: readonly number[
   const counted = circuits.length > 0 ? [] : calls;
   return {
     mode: budget.mode,
-    hasSlot: budget.hasSlot,
     /** `emptyInMs`: the time until nothing is left at the present rate; `null`: something is always left, or not known. */
     windows: budget.windows.map((window) => {
       const { name, limit, spent, remaining, heldBack, comesBack } = window;
