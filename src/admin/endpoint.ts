@@ -14,8 +14,8 @@ export interface Endpoint {
   readonly answer: (request: Request, response: Response) => unknown;
 }
 
-/** Every path accepts it: JSON with line breaks. Browsers get line breaks without it. */
-const PRETTY = { pretty: z.enum(["true", "false", ""]).optional() };
+/** Every path accepts it, with any value: JSON with line breaks. Browsers get line breaks without it. */
+const PRETTY = { pretty: z.string().optional() };
 
 type Answer<Given> = (given: Given, request: Request, response: Response) => unknown;
 
@@ -73,10 +73,9 @@ export function mount(app: Express, redact: (text: string) => string, endpoints:
 
 /** @returns by how many spaces JSON is indented for this request. 0: everything in one line */
 export function indentFor(request: Request): number {
-  const [pretty] = [request.query["pretty"]].flat();
-  if (pretty !== undefined) return pretty === "" || pretty === "true" ? 2 : 0;
   // Only a browser that shows the answer prefers HTML to JSON.
-  return request.accepts(["application/json", "text/html"]) === "text/html" ? 2 : 0;
+  const isForBrowser = request.accepts(["application/json", "text/html"]) === "text/html";
+  return isForBrowser || "pretty" in request.query ? 2 : 0;
 }
 
 /** @returns the problem of a malformed admin request */

@@ -54,8 +54,6 @@ const origin = fc
   .record({
     mode: fc.constantFrom("alone", "shared", "joining", "degraded"),
     windows,
-    predictedWaitMs: fc.constantFrom(0, 15_000),
-    waitsFor: fc.constantFrom("budget", "share", "redis-away"),
     circuits,
   })
   .map(originWith);

@@ -19,8 +19,7 @@ export const WINDOW: Window = {
 };
 
 export function originWith(fields: Partial<Origin> = {}): Origin {
-  const idle = { predictedWaitMs: 0, waitsFor: null, circuits: [] };
-  return { mode: "alone", windows: [WINDOW], ...idle, ...fields };
+  return { mode: "alone", windows: [WINDOW], circuits: [], ...fields };
 }
 
 export const NO_REQUESTS = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };

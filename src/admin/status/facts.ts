@@ -155,8 +155,6 @@ function originStatus({ circuits, ...budget }: Overview, calls: readonly number[
       const { name, limit, spent, remaining, heldBack, comesBack } = window;
       return { name, limit, spent, remaining, heldBack, comesBack, emptyInMs: emptyInMs(window, counted) };
     }),
-    predictedWaitMs: budget.predictedWaitMs,
-    waitsFor: budget.waitsFor,
     circuits: circuits.map(({ sinceMs, forMs, ...circuit }) => ({
       ...circuit,
       since: Math.round(now - sinceMs),
