@@ -137,7 +137,7 @@ export class Circuits {
   #ended(call: CircuitCall, end: SendEnd, kind: Kind, probeOf: readonly CircuitScope[]): void {
     const forMs = end.slowDown?.forMs;
     const probed = probeOf.filter((scope) => this.#open.has(scope));
-    const cause = this.#lastCalls.ended(call, kind, this.#now());
+    const cause = this.#lastCalls.ended(call, kind);
     if (probed.length > 0) this.#probeEnded(probed, kind, forMs);
     const scope = cause !== undefined && CAUSES[cause].stops === "origin" ? "origin" : call.resource;
     const open = this.#open.get(scope);

@@ -22,7 +22,6 @@ export type CircuitCause = keyof typeof CAUSES;
 type Kind = "answered" | "failed" | "credentials" | "unknown" | NonNullable<SendEnd["slowDown"]>["cause"];
 
 const OUTCOMES = 10;
-const OUTCOMES_MS = 5 * 60_000;
 const FAILURES_TO_OPEN = 4;
 const UNREACHABLE_TO_OPEN = 3;
 const REFUSED_TO_OPEN = 3;
@@ -37,9 +36,10 @@ export function kindOf({ status, slowDown }: Pick<SendEnd, "status" | "slowDown"
   return status === "too-large" ? "answered" : "failed";
 }
 
-/** The ends of the last calls of an origin. Instants are milliseconds of the monotonic clock. */
+/** The ends of the last calls of an origin. */
 export class LastCalls {
-  readonly #outcomes = new Map<Resource, readonly { readonly at: number; readonly isFailure: boolean }[]>();
+  /** Whether each of the last calls for a resource has failed. */
+  readonly #outcomes = new Map<Resource, readonly boolean[]>();
   #unreachableInARow = 0;
   /** Different questions that were refused for their credentials, since the last answer. */
   readonly #refusedQuestions = new Set<string>();
@@ -48,21 +48,19 @@ export class LastCalls {
   ended(
     { resource, query }: { readonly resource: Resource; readonly query: string },
     kind: Kind,
-    now: number,
   ): CircuitCause | undefined {
     if (kind === "unknown") return undefined;
     this.#unreachableInARow = kind === "unreachable" ? this.#unreachableInARow + 1 : 0;
     if (kind === "credentials") this.#refusedQuestions.add(query);
     if (kind === "answered") this.#refusedQuestions.clear();
-    const isFailure = kind === "failed" || kind === "unreachable";
-    const before = (this.#outcomes.get(resource) ?? []).filter(({ at }) => now - at < OUTCOMES_MS);
-    const recent = [...before.slice(1 - OUTCOMES), { at: now, isFailure }];
+    const before = this.#outcomes.get(resource) ?? [];
+    const recent = [...before.slice(1 - OUTCOMES), kind === "failed" || kind === "unreachable"];
     this.#outcomes.set(resource, recent);
 
     if (kind === "too-many-requests" || kind === "unavailable") return kind;
     if (kind === "credentials" && this.#refusedQuestions.size >= REFUSED_TO_OPEN) return kind;
     if (this.#unreachableInARow >= UNREACHABLE_TO_OPEN) return "unreachable";
-    const failures = recent.filter((one) => one.isFailure).length;
+    const failures = recent.filter((isFailure) => isFailure).length;
     const isFailing = failures >= FAILURES_TO_OPEN && failures * 2 >= recent.length;
     return kind === "failed" && isFailing ? "failing" : undefined;
   }
