@@ -87,11 +87,6 @@ export function exchange<T>(
     // Once the head has arrived, the answer's own stream reports that it is cut off.
     if (answer === undefined) fail(faultOf(error, outgoing.reusedSocket));
   });
-  outgoing.on("upgrade", (_response, socket) => {
-    // Without this, Node would close the connection without an event, and the request would wait for a timeout.
-    socket.destroy();
-    fail(new UpstreamFault("malformed", "the upstream switched to another protocol"));
-  });
   outgoing.once("response", (response) => {
     answer = response;
     const waitForMore = (): void => limit(limits.bodyTimeoutMs, "body-timeout");

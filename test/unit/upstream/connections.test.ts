@@ -56,11 +56,6 @@ it("a call that is given up before its whole answer was read frees its connectio
 it.each<[string, (socket: Socket) => void, string]>([
   ["resets at once", (socket) => socket.resetAndDestroy(), "reset"],
   ["closes without a word", (socket) => socket.end(), "reset"],
-  [
-    "switches to another protocol",
-    (socket) => socket.write("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
-    "malformed",
-  ],
   ["gives endless headers", (socket) => socket.end(`${HEAD}X: ${"x".repeat(70_000)}\r\n\r\n`), "malformed"],
   [
     "sends less than its Content-Length",
