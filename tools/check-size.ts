@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 /** The most lines of code, without blank lines and comments. The sandbox is a stand-in, and does not count. */
-const MOST = { src: 16_565, test: 20_000 };
+const MOST = { src: 15_800, test: 20_000 };
 
 const isCode = /\.(?:ts|mjs|js|lua|css|html|py)$/;
 const isComment = /^(?:\/\/|--|#)/;

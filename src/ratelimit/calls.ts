@@ -263,9 +263,8 @@ export class Calls {
       const acquired = await this.#acquire(next);
       // From here to the call's departure nothing may be awaited: the call may have been withdrawn until here.
       if (acquired.kind === "permit") {
-        if (circuits.stopOf(entry.request) === undefined && this.#leaveQueue(entry)) {
+        if (circuits.stopOf(entry.request) === undefined && this.#leaveQueue(entry))
           return { ended: entry.send(acquired.permit) };
-        }
         limiter.release(acquired.permit);
         continue;
       }

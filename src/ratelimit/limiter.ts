@@ -102,9 +102,6 @@ export interface WindowState extends RateWindow {
   readonly leaves: (app: string) => readonly number[];
 }
 
-/** A window of which no call is known. */
-export const NO_CALLS = { spent: 0, freeAt: [], byApp: new Map<string, number>(), leaves: (): [] => [] };
-
 export interface LimiterState {
   /**
    * `alone`: there is no Redis, this process decides. `shared`: Redis decides. `joining`: Redis has not let this

@@ -85,10 +85,10 @@ function outages(now: Situation): Case[] {
   }));
 }
 
-/** The shared budget is closed, although Redis works. */
-function sharedBudget(now: Situation): Case[] {
-  const hurt = now.explain(({ what }) => what === "budget-unavailable");
-  return hurt.length > 0 && isCutOff(now) ? [{ hurt }] : [];
+/** Apps get a problem that no earlier row explains. */
+function hurtBy({ explain }: Situation, problem: string): Case[] {
+  const hurt = explain(({ what }) => what === problem);
+  return hurt.length === 0 ? [] : [{ hurt }];
 }
 
 /** Whether this process cannot use the shared budget. */
@@ -104,11 +104,6 @@ function daySpent({ apps, explain }: Situation): Case[] {
   const hurt = explain(({ what, app }) => what === "quota-exceeded" && resets.has(app));
   const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
   return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next) } }];
-}
-
-function shareSpent({ explain }: Situation): Case[] {
-  const hurt = explain(({ what }) => what === "quota-exceeded");
-  return hurt.length === 0 ? [] : [{ hurt }];
 }
 
 const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
@@ -189,9 +184,10 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
     windowsIn(now)
       .filter(({ isExceeded }) => isExceeded)
       .map((one) => ({ ...one, hurt: now.mode === "observe" ? [] : refusedBy(one.origin, now) })),
-  "shared-budget": sharedBudget,
+  // The shared budget is closed, although Redis works. If it is open again, the harm is over.
+  "shared-budget": (now) => hurtBy(now, "budget-unavailable").filter(() => isCutOff(now)),
   "day-spent": daySpent,
-  "share-spent": shareSpent,
+  "share-spent": (now) => hurtBy(now, "quota-exceeded"),
   "budget-spent": budgetSpent,
   errors: unexplained,
   "budget-empty": budgetEmpty,
