@@ -2,7 +2,7 @@
 import type { Format } from "../interface/media-types.ts";
 import { cacheKey } from "../query/key.ts";
 import type { ParsedQuery, Query } from "../query/query.ts";
-import { canonicalForm } from "../query/canonical.ts";
+import { canonicalForm } from "../query/write-query.ts";
 import type { PagedResource, Stretch } from "./block-index.ts";
 
 /** A query of a search that has pages. */

@@ -19,7 +19,7 @@ import { nearest } from "../interface/intended-name.ts";
 import type { Format } from "../interface/media-types.ts";
 import { PARAMETERS, type Parameter } from "../interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../interface/resources.ts";
-import { canonicalForm } from "./canonical.ts";
+import { canonicalForm } from "./write-query.ts";
 import { isCredentialName } from "./credentials.ts";
 import { cacheKey } from "./key.ts";
 import { joinItems, meansAbsent, readValue } from "./parse-values.ts";

@@ -1,7 +1,7 @@
 /**
  * The meaning of a request, as data.
  *
- * All spellings of one query have the same `Query`, and so the same canonical form (canonical.ts). Values are canonical
+ * All spellings of one query have the same `Query`, and so the same canonical form (write-query.ts). Values are canonical
  * text and not floating-point numbers, because 9007199254740993 and 9007199254740992 are different values.
  */
 import type { RecordResource, Resource, SearchResource } from "../interface/resources.ts";

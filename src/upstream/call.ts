@@ -6,7 +6,7 @@ import type { Config } from "../config/config.ts";
 import type { Context } from "../context.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
-import { upstreamTarget } from "../query/canonical.ts";
+import { upstreamTarget } from "../query/write-query.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { Question } from "../query/request.ts";
 import type { SendEnd, SendPermit, Throttled, UpstreamRequest } from "../ratelimit/call-facts.ts";

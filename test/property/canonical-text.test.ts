@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { isCredentialName } from "../../src/query/credentials.ts";
 import type { AnyQuery } from "../../src/query/query.ts";
-import { canonicalForm, upstreamTarget } from "../../src/query/canonical.ts";
+import { canonicalForm, upstreamTarget } from "../../src/query/write-query.ts";
 import { plainTarget, randomMeaning, spell } from "../support/meanings.ts";
 import { parsedTarget, understood, type Understanding } from "../support/understood.ts";
 

@@ -2,7 +2,7 @@
 import { Problem } from "../../src/errors.ts";
 import { parseQuery, type ParseOptions } from "../../src/query/parse.ts";
 import { createRouter, type RouteOptions } from "../../src/query/route.ts";
-import { canonicalForm } from "../../src/query/canonical.ts";
+import { canonicalForm } from "../../src/query/write-query.ts";
 import { splitTarget } from "../../src/query/wire.ts";
 
 /** The settings' defaults, but the meanings of the tests have undocumented parameters. */

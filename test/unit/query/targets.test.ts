@@ -1,7 +1,7 @@
 /** What request targets mean: targets.txt, and what a table cannot say. */
 import { describe, expect, it } from "vitest";
 
-import { upstreamTarget } from "../../../src/query/canonical.ts";
+import { upstreamTarget } from "../../../src/query/write-query.ts";
 import { createRouter } from "../../../src/query/route.ts";
 import { splitTarget } from "../../../src/query/wire.ts";
 import { sectionsOf, unescaped } from "../../support/table.ts";

@@ -1,5 +1,5 @@
 /**
- * The canonical form of a query. The cache key and the upstream's URL contain it.
+ * Writes a query (parse.ts has put it into its canonical form) as text. The cache key and the upstream's URL contain it.
  *
  * Example: `listings?areaId=1,76&minRooms=3&objectType=villa,radhus&limit=50&offset=0`. First come the documented filters
  * in the order of the interface's table, then the undocumented parameters by name, then limit and offset. Resources with an
