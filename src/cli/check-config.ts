@@ -1,8 +1,8 @@
-/** Checks the settings that a start would use. */
+/** Checks the settings that a start would use, and lists where each value comes from. */
 import { readWarmItems } from "../cache/warm-list.ts";
-import { settingWarnings } from "../config/combinations.ts";
 import type { Environment } from "../config/env.ts";
 import { examineConfig, type ExaminedConfig } from "../config/load.ts";
+import { report } from "../config/report.ts";
 import { CommandFailure } from "./exit.ts";
 import { print } from "./print-table.ts";
 
@@ -16,6 +16,5 @@ export function examine(env: Environment): { examined: ExaminedConfig; mistakes:
 export function checkConfig(env: Environment): void {
   const { examined, mistakes } = examine(env);
   if (mistakes.length > 0) throw new CommandFailure(mistakes.join("\n"));
-  const warnings = examined.usable ? settingWarnings(examined.usable.config) : [];
-  print(["configuration is valid", ...warnings.map((warning) => `  warning: ${warning}`)].join("\n"));
+  print(report(examined).join("\n"));
 }

@@ -59,7 +59,7 @@ function createProgram(): Command {
   );
   const demo = "run a sandbox, a gateway in front of it, and five apps that send requests; no setup needed";
   add(["demo"], demo, OF_SERVER, async (env) => (await import("./demo-run.ts")).runDemo(env));
-  const check = "check the settings that a start would use";
+  const check = "check the settings that a start would use, and list where each value comes from";
   add(["check-config", "config-check"], check, SETTINGS_FILE, async (env) =>
     (await import("./check-config.ts")).checkConfig(env),
   );

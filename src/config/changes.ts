@@ -2,6 +2,7 @@
  * What a reload changes.
  */
 import type { UsableSettings } from "./load.ts";
+import { isSecret } from "./report.ts";
 import { SETTINGS } from "./settings.ts";
 import { leavesOf } from "./sources.ts";
 import { describeValue } from "./validate.ts";
@@ -41,12 +42,6 @@ export function changesBetween(before: UsableSettings, after: UsableSettings): S
 /** @returns for example `cache.ttl.sold: 1h → 2h`, or for a secret `redis.url: changed` */
 export function describeChange({ path, from, to }: SettingChange): string {
   return from === undefined || to === undefined ? `${path}: changed` : `${path}: ${from} → ${to}`;
-}
-
-/** @returns whether the value of this setting stays hidden even if the settings are valid */
-function isSecret(setting: string): boolean {
-  const { secret, holds } = SETTINGS.find(({ name }) => name === setting) ?? {};
-  return secret === true && holds === undefined;
 }
 
 function show(value: unknown): string {

@@ -5,12 +5,12 @@ import type { Config } from "./config.ts";
 import type { Environment } from "./env.ts";
 import { formatDuration } from "./settings/units.ts";
 import type { Settings } from "./settings.ts";
-import { type Mistake, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
+import { formatPath, type Mistake, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
 
 /** @returns the conflicts between settings. Sections with mistakes are missing, and are not checked. */
 export function checkCombinations(
   { upstream, redis, apps }: Partial<Settings>,
-  { merged, isSet }: SettingSources,
+  { merged, set }: SettingSources,
   env: Environment,
 ): Mistake[] {
   const mistakes: Mistake[] = [];
@@ -23,7 +23,8 @@ export function checkCombinations(
         "UPSTREAM_PRIVATE_KEY to the key",
     );
   // The budget is the contract with the API's owner, so it has a default for the sandbox only.
-  if (upstream && !isSandbox(upstream.url) && !isSet(["budget", "limit"]))
+  const isBudgetSet = set.some(({ path }) => formatPath(path) === "budget.limit");
+  if (upstream && !isSandbox(upstream.url) && !isBudgetSet)
     wrong(
       "budget.limit is missing: set BUDGET, or budget.limit in the configuration file, to the limits that you have " +
         "agreed on with the API's owner, such as 60/1m,10000/1d",

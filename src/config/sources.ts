@@ -93,12 +93,14 @@ export function mergeSources(
     return path.length > 1 ? sourceOf(path.slice(0, -1)) : (file?.name ?? "default");
   }
 
+  const inFile = leavesOf(file?.settings ?? {})
+    .filter(([path]) => !variables.has(formatPath(path)))
+    .map(([path, value]): Assignment => ({ source: sourceOf(path), path, value }));
   return {
     /** The settings as they are written, from all sources. */
     merged,
-    /** @returns whether the file or the environment sets a setting */
-    isSet: (path: SettingPath): boolean =>
-      variables.has(formatPath(path)) || valueAt(file?.settings, path) !== undefined,
+    /** What the file and the environment set. */
+    set: [...inFile, ...environment],
     /** @returns the source of a setting for people */
     nameOf: (path: SettingPath): string => sourceOf(asWritten(path)),
     /** @returns the path for people, as its source writes it */

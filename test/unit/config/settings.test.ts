@@ -5,7 +5,9 @@ import { inspect } from "node:util";
 import { expect, it } from "vitest";
 
 import { settingWarnings } from "../../../src/config/combinations.ts";
+import { examineConfig } from "../../../src/config/load.ts";
 import { REMOVED } from "../../../src/config/settings/removed.ts";
+import { report } from "../../../src/config/report.ts";
 import { secretsIn } from "../../../src/config/secrets/secret.ts";
 import { valueAt } from "../../../src/config/sources.ts";
 import { createAuthority } from "../../support/certificates.ts";
@@ -111,4 +113,25 @@ it("no printed form of the configuration shows a secret", () => {
     String(config.admin.token),
   ];
   expect(shown.join()).not.toMatch(/k3y-of-acme|t0ken|p%40ss/);
+});
+
+it("the report says where each setting is set, and shows no secret", () => {
+  const yaml =
+    "server: { port: 81 }\nupstream:\n  url: https://api.example.com\napps: [{ id: web }]\n" +
+    "admin: { tokenFile: /t }\ncache:\n  negativeTtl: 2m\n";
+  const env = { PORT: "82", CACHE_TTL: "sold=2h", REDIS_URL: "redis://:pw@h", CONFIG_FILE: "gateway.yaml" };
+  const readFile = (path: string): string => (path === "/t" ? "t0ken-of-operators" : yaml);
+  const lines = report(examineConfig({ env: { ...MINIMAL, ...env }, readFile }));
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      '  gateway.yaml:4: apps.web.id = "web"',
+      '  gateway.yaml:5: admin.tokenFile = "/t"',
+      '  gateway.yaml:7: cache.negativeTtl = "2m"',
+      "  environment variable PORT: server.port = 82",
+      "  environment variable REDIS_URL: redis.url = [secret]",
+      '  environment variable CACHE_TTL: cache.ttl.sold = "2h"',
+      "  environment variable UPSTREAM_PRIVATE_KEY = [secret]",
+    ]),
+  );
+  expect(lines.join("\n")).not.toMatch(/server\.port = 81|t0ken|k3y|pw@/);
 });
