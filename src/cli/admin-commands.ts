@@ -30,8 +30,7 @@ const COMMANDS: readonly AdminCommand[] = [
       const status = await get<{ sentences: readonly { level: string; text: string }[] }>("/status");
       return { ...status, says: status.sentences.map(({ level, text }) => `${MARKS[level] ?? ""}: ${text}`) };
     },
-    hidden:
-      "at sentences harm series requests perSecond slowest asked shares isListed weight userAgent isAnswered",
+    hidden: "at sentences harm series requests perSecond slowest asked shares isListed weight isAnswered",
   },
   {
     name: "explain <url>",

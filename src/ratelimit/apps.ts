@@ -10,8 +10,6 @@
  * - At most `labels` apps have a metric label of their own: the listed apps with the largest weights, then the first
  *   unlisted ids. An id keeps its label.
  */
-import { LRUCache } from "lru-cache";
-
 import type { Config } from "../config/config.ts";
 import { memoize } from "../process/memoize.ts";
 import { OTHER_APP, type Priority } from "../telemetry/events.ts";
@@ -32,9 +30,6 @@ const BROWSER_APP = "browser";
 /** A new id never replaces an id that was seen this recently. */
 const IN_USE_MS = 5 * 60_000;
 const LONGEST_ID = 64;
-const LONGEST_USER_AGENT = 200;
-/** If there are more, those of the apps that were seen first are forgotten. */
-const MOST_USER_AGENTS = 2_000;
 
 /** Every current browser begins its User-Agent with one of these products. */
 const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
@@ -45,8 +40,6 @@ export class Apps {
   /** When each unlisted id was last seen, least recently seen first. */
   readonly #seenAt = new Map<string, number>();
   #labelled = new Set<string>();
-  /** The `User-Agent` with which each app was seen first; empty if it sent none. */
-  readonly #userAgents = new LRUCache<string, string>({ max: MOST_USER_AGENTS });
 
   constructor(config: AppsConfig) {
     this.#config = config;
@@ -58,13 +51,18 @@ export class Apps {
    * @param appId value of the app id header
    */
   identify(appId: Header, userAgent: string | undefined, now: number): string {
-    const app = this.#admit(namedIn(appId, userAgent), now);
-    if (!this.#userAgents.has(app)) this.#userAgents.set(app, (userAgent ?? "").slice(0, LONGEST_USER_AGENT));
-    return app;
+    const id = namedIn(appId, userAgent);
+    const { unlistedApps, metrics } = this.#config;
+    if (id === OTHER_APP || this.#listed.has(id)) return id;
+    if (!this.#seenAt.delete(id) && this.#seenAt.size >= unlistedApps.max) {
+      const [oldest] = this.#seenAt;
+      if (oldest === undefined || now - oldest[1] < IN_USE_MS) return OTHER_APP;
+      this.#seenAt.delete(oldest[0]);
+    }
+    this.#seenAt.set(id, now);
+    if (this.#labelled.size < metrics.apps) this.#labelled.add(id);
+    return id;
   }
-
-  /** The `User-Agent` with which this process saw an app first. */
-  readonly userAgentOf = (app: string): string | null => this.#userAgents.peek(app) || null;
 
   readonly isListed = (app: string): boolean => this.#listed.has(app);
 
@@ -95,19 +93,6 @@ export class Apps {
     const before = [...this.#labelled].filter((id) => !this.#listed.has(id));
     const largest = config.apps.toSorted((a, b) => b.weight - a.weight).map(({ id }) => id);
     this.#labelled = new Set([...largest, ...before].slice(0, config.metrics.apps));
-  }
-
-  #admit(id: string, now: number): string {
-    const { unlistedApps, metrics } = this.#config;
-    if (id === OTHER_APP || this.#listed.has(id)) return id;
-    if (!this.#seenAt.delete(id) && this.#seenAt.size >= unlistedApps.max) {
-      const [oldest] = this.#seenAt;
-      if (oldest === undefined || now - oldest[1] < IN_USE_MS) return OTHER_APP;
-      this.#seenAt.delete(oldest[0]);
-    }
-    this.#seenAt.set(id, now);
-    if (this.#labelled.size < metrics.apps) this.#labelled.add(id);
-    return id;
   }
 }
 

@@ -5,22 +5,16 @@
 import type { CurrentOutage, Outage, RequestRecord } from "./events.ts";
 import type { Logger } from "./log.ts";
 
-/** A disk outage that returns within this time is the same one: on a full disk, a short write may succeed in between. */
-const SAME_MS = 60_000;
-
 /** @param warn receives a sentence about each outage that begins */
 // oxlint-disable-next-line typescript/explicit-function-return-type, typescript/explicit-module-boundary-types
 export function createOutages(log: Logger, now: () => number, warn: (text: string) => void) {
   /** The outages that have not ended. */
   const active = new Map<string, Outage & { readonly since: number; refused: number; servedStale: number }>();
-  /** The latest outage of each name that has ended. */
-  const ended = new Map<string, { readonly since: number; readonly endedAt: number }>();
   return {
     outOfOrder: (outage: Outage): void => {
       const { what, cause, meanwhile } = outage;
       if (active.has(what)) return;
-      const before = what.endsWith(" on disk") ? ended.get(what) : undefined;
-      const since = before && now() - before.endedAt < SAME_MS ? before.since : now();
+      const since = now();
       active.set(what, { ...outage, since, refused: 0, servedStale: 0 });
       log.warn({ what, cause, since: new Date(since).toISOString(), meanwhile }, "Outage began");
       warn(`${what} does not work: ${cause}.`);
@@ -29,10 +23,8 @@ export function createOutages(log: Logger, now: () => number, warn: (text: strin
       const outage = active.get(what);
       if (outage === undefined) return;
       const { since, refused, servedStale } = outage;
-      const endedAt = now();
       active.delete(what);
-      ended.set(what, { since, endedAt });
-      const forMs = Math.max(0, endedAt - since);
+      const forMs = Math.max(0, now() - since);
       log.info({ what, since: new Date(since).toISOString(), forMs, refused, servedStale }, "Outage over");
     },
     request: ({ outcome, resource, status }: RequestRecord): void => {

@@ -25,7 +25,7 @@ export function originWith(fields: Partial<Origin> = {}): Origin {
 export const NO_REQUESTS = { cached: 0, stale: 0, fetched: 0, refused: 0, failed: 0, mistakes: 0, gone: 0 };
 
 export function appWith(app: string, fields: Partial<AppStatus> = {}): AppStatus {
-  const rest = { isListed: true, weight: 1, userAgent: null, failures: {}, spent: {}, shares: [] };
+  const rest = { isListed: true, weight: 1, failures: {}, spent: {}, shares: [] };
   return { app, ...rest, ...NO_REQUESTS, cached: 10, ...fields };
 }
 

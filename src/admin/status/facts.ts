@@ -15,7 +15,7 @@ type Window = Overview["windows"][number];
 
 export interface FactsOptions {
   readonly budgets: Readonly<Record<OriginName, Budget>>;
-  readonly apps: Pick<Apps, "isListed" | "weightOf" | "userAgentOf">;
+  readonly apps: Pick<Apps, "isListed" | "weightOf">;
   readonly clock: Clock;
   readonly mode: () => "enforce" | "observe";
   readonly freshness: () => Freshness;
@@ -102,8 +102,6 @@ function appsOf({ budgets, apps }: FactsOptions, { windows }: Overview, counts: 
     app,
     isListed: apps.isListed(app),
     weight: apps.weightOf(app),
-    /** The `User-Agent` with which this process saw the app first. */
-    userAgent: apps.userAgentOf(app),
     ...byKind(counts[APP + app]),
     /** The failed requests by the code of their problem. */
     failures: counts[`failures ${app}`] ?? {},

@@ -1,7 +1,7 @@
 /** The share of each app in each window, and what it must leave to others. Pure. docs/fairness.md explains the rules. */
 import { memoize } from "../../process/memoize.ts";
 import type { Apps } from "../apps.ts";
-import { DAY_MS, type LimiterState, MOST_FREE_INSTANTS, type WindowState } from "../limiter.ts";
+import { DAY_MS, type LimiterState, type WindowState } from "../limiter.ts";
 import { indexAfter } from "../limits/window-log.ts";
 import type { AppCall } from "../call-facts.ts";
 
@@ -187,7 +187,7 @@ export class Shares {
   /** How many calls have no known instant at which they leave the window. They are assumed to leave evenly. */
   #unknown(): number {
     const { spent, freeAt } = this.window;
-    return freeAt.length < MOST_FREE_INSTANTS ? 0 : Math.max(0, spent - freeAt.length);
+    return Math.max(0, spent - freeAt.length);
   }
 
   /** The part of the calls that count now which still counts at an instant. */

@@ -27,7 +27,6 @@ import {
   type Acquired,
   type Limiter,
   type LimiterConfig,
-  MOST_FREE_INSTANTS,
   type News,
   type Permit,
   type PermitRequest,
@@ -237,12 +236,7 @@ export class SharedLimiter implements Limiter {
       ? ([0, limit - own, 0] as const)
       : ([0, 0, this.#own.log.spent(windowMs, at)] as const);
     const [shared, left, reported] = told ?? unknown;
-    const spent = shared + reported;
-    const { freeAt: known, ...facts } = this.#apps.facts(spanMs, at);
-    // If calls are missing in the ledger, they are assumed to leave as late as possible.
-    const missing = Math.max(0, Math.min(spent, MOST_FREE_INSTANTS) - known.length);
-    const freeAt = [...known, ...Array.from({ length: missing }, () => at + spanMs)];
-    return { ...window, ...facts, spent, remaining: left + own, freeAt };
+    return { ...window, ...this.#apps.facts(spanMs, at), spent: shared + reported, remaining: left + own };
   }
 
   readonly announce: Limiter["announce"] = (news) => {

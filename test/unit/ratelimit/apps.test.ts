@@ -48,14 +48,3 @@ it("unlisted ids are bounded: a new id replaces the one seen least recently, unl
   expect(["a", "b", "c", "d"].map(apps.isKnown)).toEqual([true, false, true, true]);
   expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
 });
-
-it("an app's first User-Agent is remembered, of the 2,000 latest apps", () => {
-  const apps = appsOf({ max: 10_000 });
-  apps.identify("web", "app/1", 5);
-  apps.identify("web", "app/2", 6);
-  apps.identify(undefined, undefined, 7);
-  apps.identify("named", "x".repeat(1_000), 8);
-  expect(["web", "other", "named"].map(apps.userAgentOf)).toEqual(["app/1", null, "x".repeat(200)]);
-  for (let n = 0; n < 1_998; n++) apps.identify(`app-${n}`, "app/3", n);
-  expect(["web", "named", "app-0"].map(apps.userAgentOf)).toEqual([null, "x".repeat(200), "app/3"]);
-});
