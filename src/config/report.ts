@@ -44,7 +44,5 @@ function show(path: SettingPath, value: unknown): string {
 }
 
 /** @returns whether the value of this setting stays hidden even if the settings are valid */
-export function isSecret(setting: string): boolean {
-  const { secret, holds } = SETTINGS.find(({ name }) => name === setting) ?? {};
-  return secret === true && holds === undefined;
-}
+export const isSecret = (setting: string): boolean =>
+  SETTINGS.some(({ name, secret, holds }) => name === setting && secret === true && holds === undefined);

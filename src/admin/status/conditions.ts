@@ -74,9 +74,13 @@ function failing({ budget, at, upstream, explain }: Situation, why: string): Cas
   });
 }
 
+/** Outages that callers do not notice. */
+const MINOR = /^the (?:cache on disk|trace collector)$/;
+
 /** One case for each outage. An outage limits what apps get only if this process cannot use the shared budget. */
-function outages(now: Situation): Case[] {
-  return now.outages.map(({ what, cause, meanwhile, since }) => ({
+function outages(now: Situation, isMinor: boolean): Case[] {
+  const all = now.outages.filter(({ what }) => MINOR.test(what) === isMinor);
+  return all.map(({ what, cause, meanwhile, since }) => ({
     key: what,
     since,
     hurt: now.explain((harm) => isCutOff(now) && isOfRedis(harm, since), since),
@@ -86,9 +90,9 @@ function outages(now: Situation): Case[] {
 }
 
 /** Apps get a problem that no earlier row explains. */
-function hurtBy({ explain }: Situation, problem: string): Case[] {
-  const hurt = explain(({ what }) => what === problem);
-  return hurt.length === 0 ? [] : [{ hurt }];
+function hurtBy({ explain }: Situation, problem: string, key?: string): Case[] {
+  const hurt = explain((harm) => harm.what === problem && !isAnswered(harm));
+  return hurt.length === 0 ? [] : [{ key, hurt }];
 }
 
 /** Whether this process cannot use the shared budget. */
@@ -105,9 +109,6 @@ function daySpent({ apps, explain }: Situation): Case[] {
   const next = Math.min(...hurt.map(({ app }) => resets.get(app) ?? 0));
   return hurt.length === 0 ? [] : [{ hurt, values: { next: soon(next) } }];
 }
-
-const isBudgetHarming = (harms: readonly Harm[], at: number): boolean =>
-  harms.some((harm) => isOfBudget(harm) && at - harm.lastAt < RECENT_MS);
 
 /** @returns each window of both budgets as a case */
 function windowsIn({ budget, mode }: Facts) {
@@ -151,7 +152,7 @@ function budgetSpent(now: Situation): Case[] {
 
 /** A window is spent, and no request has been refused in the last minute. */
 function budgetEmpty(now: Situation): Case[] {
-  if (isBudgetHarming(now.harms, now.at)) return [];
+  if (now.harms.some((harm) => isOfBudget(harm) && now.at - harm.lastAt < RECENT_MS)) return [];
   return windowsIn(now).filter(({ origin, remaining, isExceeded }) => {
     const { mode } = now.budget[origin];
     const isKnown = mode !== "joining" && (mode !== "degraded" || now.outages.length === 0);
@@ -174,12 +175,16 @@ function unexplained({ explain }: Situation): Case[] {
 
 /** The cases that are true now, by the id of their sentence. */
 export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Case[]>> = {
-  "key-refused": (now) => failing(now, "credentials"),
+  "key-refused"(now) {
+    const open = failing(now, "credentials");
+    // Some calls are refused before a circuit opens.
+    return open.length > 0 ? open : hurtBy(now, "upstream-authentication-failed", "api");
+  },
   "api-unreachable": (now) => failing(now, "unreachable"),
   "api-unavailable": (now) => failing(now, "unavailable"),
   "api-slow-down": (now) => failing(now, "too-many-requests"),
   "api-failing": (now) => failing(now, "failing"),
-  outage: outages,
+  outage: (now) => outages(now, false),
   "budget-exceeded": (now) =>
     windowsIn(now)
       .filter(({ isExceeded }) => isExceeded)
@@ -190,6 +195,7 @@ export const CONDITIONS: Readonly<Record<string, (now: Situation) => readonly Ca
   "share-spent": (now) => hurtBy(now, "quota-exceeded"),
   "budget-spent": budgetSpent,
   errors: unexplained,
+  "minor-outage": (now) => outages(now, true),
   "budget-empty": budgetEmpty,
   "budget-ends": (now) =>
     windowsIn(now).filter((one) => now.mode === "enforce" && one.emptyInMs !== null && one.remaining >= 1),

@@ -35,6 +35,7 @@ bad | day-spent | {hurt} the calls of a day (perDay) are spent. The next one is 
 bad | share-spent | {hurt} an app may use only its share of the budget. | Raise the weight, or ask the owners to spread their searches.
 bad | budget-spent | {hurt} the {budget} of {window}{orCalls} is not enough ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
 bad | errors | {hurt} "{title}" ({problem}). | docs/runbook.md says more under GatewayErrors.
+warn | minor-outage | {hurt} {what} does not work ({cause}). {meanwhile} | docs/runbook.md lists causes.
 warn | budget-empty | No app is refused so far, but the {budget} of {window} has no call left ({spent} of {limit} calls spent{held}).{next} | ${WHO_SPENDS}
 warn | budget-ends | All apps will run out of calls in about {in} at this rate: {remaining} of {limit} are left in the {budget} of {window}. | ${WHO_SPENDS}
 warn | observed | The budget is only observed (budget.mode): it refuses no request. | Set budget.mode: enforce when the trial is over.
@@ -79,6 +80,6 @@ export function sentencesOf(facts: Facts) {
   );
   const wrong = all.filter(({ level }) => level !== "good");
   const rank = ({ level, hurt }: (typeof all)[number]): number =>
-    level === "warn" ? 2 : hurt.some(isError) ? 0 : 1;
+    level === "warn" ? 3 : hurt.some(isError) ? 0 : hurt.length > 0 ? 1 : 2;
   return wrong.length === 0 ? all.slice(0, 1) : wrong.sort((a, b) => rank(a) - rank(b));
 }

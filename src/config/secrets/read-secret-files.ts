@@ -87,10 +87,8 @@ export function readSecrets({ settings, env, readFile }: SecretSources): {
     try {
       text ??= readFile(file).replace(/\r?\n$/, "");
     } catch (error) {
-      return wrong(
-        path,
-        `the file cannot be read${codeOf(error)}; expected the path of a file with ${expected}`,
-      );
+      const says = `the file cannot be read${codeOf(error)}; expected the path of a file with ${expected}`;
+      return wrong(path, says);
     }
     if (isValid(text)) values.set(name, new Secret(text));
     else if (file !== "") wrong(path, `the file has other content; expected ${expected}`);
@@ -102,10 +100,8 @@ export function readSecrets({ settings, env, readFile }: SecretSources): {
 
   /** Reads a certificate and its key: both, or neither. @param section has the settings `certFile` and `keyFile` */
   function readPair(section: readonly string[]): void {
-    const [cert, key] = [
-      [...section, "certFile"],
-      [...section, "keyFile"],
-    ] as const;
+    const cert = [...section, "certFile"];
+    const key = [...section, "keyFile"];
     read(cert, "certificates");
     read(key, "privateKey");
     const [pem, keyPem] = [cert, key].map((path) => values.get(formatPath(path))?.reveal());

@@ -76,6 +76,13 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
         harmWith("ios", { resource: "sold", lastAt: SINCE - 50_000, isAnswered: true }),
       ],
     },
+  "web gets 502 since 22:38:41 UTC: the API refuses our key. Put the right one into UPSTREAM_PRIVATE_KEY(_FILE); the gateway notices by itself.":
+    {
+      problems: [
+        harmWith("web", { status: 502, what: "upstream-authentication-failed" }),
+        harmWith("ios", { status: 502, what: "upstream-authentication-failed", isAnswered: true }),
+      ],
+    },
   "No app is hurt by this so far, but since 22:38:41 UTC the ledger on disk does not work (database or disk is full). It lasts. docs/runbook.md lists causes.":
     { outages: [outage("the ledger on disk", "database or disk is full")] },
   "web gets 503 since 22:38:41 UTC: more calls count than the budget of 1m allows (40 of 20). If BUDGET was not lowered and budget.mode was not observe, look for another gateway that uses this account without this Redis or DATA_DIR.":
@@ -164,15 +171,39 @@ it("calls in flight explain refusals in observe mode", () => {
   expect(sentencesOf(observed)[0]).toMatchObject({ id: "budget-spent", text });
 });
 
-it("the worst three come first: those that hurt apps, then other problems, then warnings", () => {
+it("the worst come first: errors, stale answers, other problems, then warnings", () => {
   const facts = factsWith({
     mode: "observe",
-    outages: [outage("the ledger on disk", "full"), outage("the cache on disk", "full")],
-    budget: apiWith({ circuits: [circuit("unavailable", "sold")] }),
-    problems: [harmWith("web", { what: "internal-error", status: 500 })],
+    outages: [outage("the cache on disk", "full"), outage("the ledger on disk", "full")],
+    problems: [
+      harmWith("ios", { what: "quota-exceeded", status: 200 }),
+      harmWith("web", { what: "internal-error", status: 500 }),
+    ],
   });
-  const ids = shownOf(sentencesOf(facts)).map(({ id }) => id);
-  expect(ids).toEqual(["errors", "api-unavailable", "outage"]);
+  const found = sentencesOf(facts).map(({ id, level }) => `${level} ${id}`);
+  expect(found).toEqual([
+    "bad errors",
+    "bad share-spent",
+    "bad outage",
+    "warn minor-outage",
+    "warn observed",
+  ]);
+  expect(shownOf(sentencesOf(facts))).toHaveLength(3);
+});
+
+it("what callers do not notice is a warning, and is not blamed for what another outage causes", () => {
+  const found = sentencesOf(
+    factsWith({
+      outages: [outage("the trace collector", "gone", AT - 9_000_000), outage("Redis", "gone")],
+      budget: apiWith({ mode: "degraded" }),
+      problems: [harmWith("web", { what: "budget-unavailable" })],
+    }),
+  );
+  const texts = found.map(({ level, text }) => `${level}: ${text.split(" does not work")[0]}`);
+  expect(texts).toEqual([
+    "bad: web gets 503 since 22:38:41 UTC: Redis",
+    "warn: No app is hurt by this so far, but since 20:10:00 UTC the trace collector",
+  ]);
 });
 
 /** The rows of the table in docs/runbook.md. */
