@@ -3,6 +3,7 @@
  * validator's own text.
  */
 import { isIP } from "node:net";
+import { unescape } from "node:querystring";
 
 import * as z from "zod";
 
@@ -199,8 +200,9 @@ const USER = String.raw`(?:(?:[^\s/?#%]|%[0-9A-Fa-f]{2})*@)?`;
 
 /** A URL with user and password. @param rest what may follow its host */
 function secretUrl(scheme: string, rest: string, expected: string): Shape<Secret | null, string | null> {
-  const url = matching(new RegExp(`^${scheme}://${USER}[^\\s/?#@]+${rest}$`)).refine((written) =>
-    URL.canParse(written),
+  const url = matching(new RegExp(`^${scheme}://${USER}[^\\s/?#@]+${rest}$`)).refine(
+    // `unescape` puts this character in the place of bytes that are not UTF-8.
+    (written) => URL.canParse(written) && !unescape(written).includes("\uFFFD"),
   );
   return shaped(url.transform((written) => new Secret(written)).nullable(), expected, { secret: true });
 }
