@@ -141,7 +141,7 @@ const WHY = {
   limited: "the API's Cache-Control or another setting forbids a longer lifetime",
 };
 
-/** Why the API was asked; for requests that asked for nothing, what they got. */
+/** Why the API was asked, or what a request got without a call. */
 const NO_HIT: Readonly<Record<string, string>> = {
   miss: "Nothing usable was cached",
   stale: "The cached answer had expired, or was purged",
