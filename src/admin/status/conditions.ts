@@ -55,10 +55,8 @@ function failing({ budget, at, upstream, explain }: Situation, why: string): Cas
     const resources = all.filter((one) => circuits.some(({ scope }) => scope === "origin" || scope === one));
     const since = Math.min(...circuits.map((circuit) => circuit.since));
     const next = Math.min(...circuits.map(({ state, until }) => (state === "open" ? until : at)));
-    const failed = resources
-      .map((one) => upstream[one])
-      .filter((one) => (one?.failingSince ?? null) !== null);
-    const failures = new Set(failed.flatMap((one) => one?.lastFailure ?? []));
+    const failed = resources.flatMap((one) => upstream[one] ?? []).filter((one) => one.failingSince !== null);
+    const failures = new Set(failed.flatMap((one) => one.lastFailure ?? []));
     const names = resources.map((one) => (one === "sold" ? "sold records" : one));
     const api = names.length === all.length ? "the API" : `the API for ${listed(names, "and")}`;
     const isOfThese = ({ resource }: Harm): boolean => resources.some((one) => one === resource);
@@ -77,10 +75,12 @@ function failing({ budget, at, upstream, explain }: Situation, why: string): Cas
 /** Outages that callers do not notice. */
 const MINOR = /^the (?:cache on disk|trace collector)$/;
 
-/** One case for each outage. An outage limits what apps get only if this process cannot use the shared budget. */
+/** One case for each kind of outage. An outage limits what apps get only if this process cannot use the shared budget. */
 function outages(now: Situation, isMinor: boolean): Case[] {
   const all = now.outages.filter(({ what }) => MINOR.test(what) === isMinor);
-  return all.map(({ what, cause, meanwhile, since }) => ({
+  // Redis usually refuses the commands of both budgets. One sentence is enough.
+  const byName = new Map(all.map((outage) => [outage.what.replace(/ \(\w+\)$/, ""), outage]));
+  return [...byName].map(([what, { cause, meanwhile, since }]) => ({
     key: what,
     since,
     hurt: now.explain((harm) => isCutOff(now) && isOfRedis(harm, since), since),

@@ -99,6 +99,12 @@ const CASES: Readonly<Record<string, Partial<Facts>>> = {
       problems: [harmWith("web", { what: "budget-unavailable" })],
       budget: apiWith({ mode: "degraded", windows: [{ ...SPENT, heldBack: 44 }] }),
     },
+  "web gets 503 since 22:38:41 UTC: the shared budget does not work (NOPERM). It lasts. docs/runbook.md lists causes.":
+    {
+      outages: ["images", "api"].map((origin) => outage(`the shared budget (${origin})`, "NOPERM")),
+      problems: [harmWith("web", { what: "budget-unavailable" })],
+      budget: apiWith({ mode: "joining" }),
+    },
   "hog gets 429 since 22:38:41 UTC: an app may use only its share of the budget. Raise the weight, or ask the owners to spread their searches.":
     {
       budget: apiWith({ windows: [SPENT] }),
