@@ -95,9 +95,8 @@ export function createLifecycle({ clock, config, settings, ...parts }: Lifecycle
     readiness: (): { readonly isReady: boolean; readonly says: string } => {
       if (isStopping) return { isReady: false, says: "stopping" };
       if (callers === undefined) return { isReady: false, says: "starting" };
-      return config.server.readyWithout === "redis" || !isJoining()
-        ? READY
-        : { isReady: false, says: NOT_JOINED };
+      const isReady = config.server.readyWithout === "redis" || !isJoining();
+      return isReady ? READY : { isReady, says: NOT_JOINED };
     },
   };
 }

@@ -80,6 +80,8 @@ export function watchSettingsFile({ config, source, clock }: Context, reload: Re
     const text = read();
     if (text === seen && (isValid || source.reread().usable === undefined)) return;
     seen = text;
-    isValid = reload("file").kind !== "invalid";
+    reload("file");
+    // A mistake in the warm list does not count, because only a new text ends it.
+    isValid = source.reread().usable !== undefined;
   });
 }

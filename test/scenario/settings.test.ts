@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 
 import { expect, it } from "vitest";
 
@@ -42,6 +43,10 @@ it("with watchSettings, a changed file is read; one with mistakes, which may end
   expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
   writeFileSync(tokenFile, "a-token-of-the-app-web-0123456789");
   expect(await gateway.logged("are in force", "20/1m")).toMatchObject({ by: "file" });
+  settings = "warm: [{ url: /nowhere }]";
+  expect(await gateway.logged("Reload failed", "warm")).toMatchObject({ by: "file", result: "invalid" });
+  await setTimeout(2_500);
+  expect(gateway.log.filter((line) => line.includes("nowhere"))).toHaveLength(1);
   settings = undefined;
   expect(await gateway.logged("cannot be read (ENOENT)")).toMatchObject({ by: "file", result: "invalid" });
 });
