@@ -160,10 +160,10 @@ export class Shares {
     return Math.max(reserved, isDue ? Math.ceil(headroom * 0.8) : headroom + toOthers);
   }
 
-  /** Permits that will be free at an instant if no more calls are sent. */
+  /** Permits that will be free at an instant if no more calls are sent. Negative: more calls than the limit count. */
   freeAt(at: number): number {
     const { limit, spent, remaining } = this.window;
-    return Math.min(limit, spent + remaining, remaining + this.#freedAt(at));
+    return Math.min(limit, spent + remaining, Math.min(remaining, limit - spent) + this.#freedAt(at));
   }
 
   /** At these instants, more permits may be free. */

@@ -148,6 +148,20 @@ it("a caller that waited in vain for the end of other calls comes back when thos
   expect(await calls[2]?.result).toMatchObject({ details: { retryAfterSeconds: 30 } });
 });
 
+it("while more calls than the limit count, no call waits for permits that the first ones to leave do not free", async () => {
+  const windows = [{ limit: 5, windowMs: 20 * SECOND }];
+  const { ask, budget, clock, config } = createScene({ windows, mode: "observe" });
+  for (let n = 0; n < 20; n++) {
+    await ask({ query: `q${n}` });
+    await clock.advance(SECOND);
+  }
+  budget.configure({ ...config, mode: "enforce" });
+  // Sixteen calls must leave the window, one each second. The deadline is in ten seconds.
+  const deadlineAt = clock.now() + 10 * SECOND;
+  const refused = await ask({ query: "refused", waiting: waitingOf({ deadlineAt }) });
+  expect(refused).toMatchObject({ details: { retryAfterSeconds: 16 } });
+});
+
 it("apps that wait for the end of other calls take turns by weight", async () => {
   const listed = listedWith({ a: 4, b: 2, c: 1 });
   const scene = createScene({ listed, concurrency: 1 });
