@@ -24,6 +24,8 @@ const PATIENCE_MS = 3_000;
 const LEARNED = 0.1;
 /** Few answers take longer than this many times the usual latency. */
 const SLOW = 2;
+/** A call takes some milliseconds to depart. One that departs within this time has not waited. */
+const AT_ONCE_MS = 100;
 /** Other apps may overtake a call that waits. So beside other apps, waits are expected to be longer than forecast by this factor. */
 const FACTOR = 1.75;
 
@@ -45,19 +47,16 @@ export class Admission {
     this.#latencyMs += (durationMs - this.#latencyMs) * LEARNED;
   }
 
-  isRedisAway(): boolean {
-    return isAway(this.#options.limiter.state());
-  }
+  readonly isRedisAway = (): boolean => isAway(this.#options.limiter.state());
 
   /** What decisions are based on now. */
   situation(): Situation {
     const { limiter, apps, config } = this.#options;
-    const { reserve } = config();
     const state = limiter.state();
     const now = this.#now();
     this.promises.hear(state.newsElsewhere);
     this.#awaySince = isAway(state) ? Math.min(this.#awaySince, now) : Number.POSITIVE_INFINITY;
-    return situationOf({ state, asked: this.promises.asked(), apps, reserve, now });
+    return situationOf({ state, asked: this.promises.asked(), apps, reserve: config().reserve, now });
   }
 
   /**
@@ -69,9 +68,8 @@ export class Admission {
     const priority = apps.priorityOf(app);
     const expected = this.#expect({ resource, query: "", cause: "miss" }, [{ app, priority }], false);
     if (expected.why !== "cool-off" && config().mode === "observe") return { forMs: 0, why: expected.why };
-    return this.#isTooLate({ app, priority }, expected.forMs, leftMs)
-      ? { ...expected, mayWait: false }
-      : expected;
+    const isTooLate = this.#isTooLate({ app, priority }, expected.forMs, leftMs);
+    return isTooLate ? { ...expected, mayWait: false } : expected;
   }
 
   /**
@@ -120,9 +118,15 @@ export class Admission {
     return new Problem(code, { ...details, late: true, retryAfterSeconds: seconds });
   }
 
-  leftMs({ waiting }: UpstreamRequest): number {
-    return waiting.deadlineAt() - this.#options.clock.now();
+  /** Whether its answer is likely to come too late because the call has waited. Then it would waste its permit. */
+  isLate({ request, enteredAt }: WaitingCall): boolean {
+    const hasWaited = this.#now() > enteredAt + AT_ONCE_MS;
+    const answerMs = hasWaited && hasCaller(request.waiting.priority()) ? this.#latencyMs : 0;
+    return this.leftMs(request) <= answerMs;
   }
+
+  readonly leftMs = ({ waiting }: UpstreamRequest): number =>
+    waiting.deadlineAt() - this.#options.clock.now();
 
   /**
    * How long a call would wait, and for what. If several apps may pay for it, the one with the shortest wait counts.

@@ -256,7 +256,7 @@ export class Calls {
     const refused = new Set<string>();
     for (let next = this.#next(refused); next !== undefined; next = this.#next(refused)) {
       const { entry, app } = next;
-      if (this.admission.leftMs(entry.request) <= 0) {
+      if (this.admission.isLate(entry)) {
         this.#withdrawLate(entry, app);
         continue;
       }
@@ -313,8 +313,7 @@ export class Calls {
     const share = (concurrency * turns.of(call.app)) / turns.window.limit;
     const isFirst = call.priority === "interactive" && own < share;
     if (!isFirst && this.#inFlight.length >= Math.max(1, concurrency - 1)) return false;
-    const before = this.admission.promises.overdue(Math.min(now, dueAt));
-    const at = earliest(situation, call, before);
+    const at = earliest(situation, call, this.admission.promises.overdue(Math.min(now, dueAt)));
     if (at > now) this.#nextAt = Math.min(this.#nextAt, at);
     return at <= now;
   }

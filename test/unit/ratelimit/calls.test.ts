@@ -105,6 +105,19 @@ it("calls go on when the time of day is set back by an hour, also one that waits
   expect(calls.map(({ hasStarted }) => hasStarted())).toEqual([true, true, true]);
 });
 
+it("a call that has waited too long to be answered in time leaves its permit to the next one", async () => {
+  const { ask, call, clock } = createScene({ concurrency: 1 });
+  for (let n = 0; n < 50; n++) await ask({ query: `q${n}` }, { durationMs: 2 * SECOND });
+  const slow = call("app", { query: "slow" });
+  const first = call("app", { query: "first" }, waitingOf({ deadlineAt: clock.now() + 5 * SECOND }));
+  await clock.advance(3_500);
+  const second = call("app", { query: "second" }, waitingOf({ deadlineAt: clock.now() + 5 * SECOND }));
+  slow.answer();
+  await clock.advance(100);
+  expect([first.hasStarted(), second.hasStarted()]).toEqual([false, true]);
+  expect(await first.result).toMatchObject({ code: "temporary-reduced-capacity" });
+});
+
 it("a refresh waits for its permit until its deadline, however long answers take: no caller waits for its answer", async () => {
   const { ask, call, clock } = createScene({ windows: [{ limit: 5, windowMs: 10 * SECOND }] });
   for (let n = 0; n < 4; n++) await ask({ query: `q${n}` }, { durationMs: 5 * SECOND });
