@@ -47,7 +47,7 @@ it("GET /status shows requests, apps, budget and circuits with their start, and 
     budget: { api: { windows: [{ name: "1h", limit: 10, remaining: 8, comesBack: [{ calls: 1 }] }] } },
     upstream: { areas: { calls: 1, failed: 0 }, sold: { failed: 1, lastFailure: "status 503" } },
     apps: [
-      { app: "feed", failed: 1, failures: { "upstream-unavailable": 1 }, userAgent: "feed/2.1" },
+      { app: "feed", failed: 1, failures: { "upstream-unavailable": 1 } },
       { ...web, spent: { "1h": 1 }, shares: [{ name: "1h" }] },
     ],
   });
