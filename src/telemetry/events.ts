@@ -170,7 +170,7 @@ export interface Outage {
   readonly what: string;
   /** The cause, as far as it is known. */
   readonly cause: string;
-  /** Describes what callers get during the outage. */
+  /** What it means for callers or operators, and what to do. */
   readonly meanwhile: string;
   /** The affected resources; absent: all of them. */
   readonly resources?: readonly Resource[];
