@@ -39,6 +39,15 @@ describe.each(PAGES)("%s", (page) => {
   });
 });
 
+it("the log lines that docs/runbook.md quotes are in the source", () => {
+  const files = readdirSync("src", { encoding: "utf8", recursive: true });
+  const code = files.filter((name) => /\.(?:ts|lua)$/.test(name));
+  const source = code.map((name) => readFileSync(`src/${name}`, "utf8")).join("\n");
+  const quoted = [...readFileSync("docs/runbook.md", "utf8").matchAll(/\*\*"(.+?)"\*\*/g)];
+  expect(quoted.length).toBeGreaterThan(6);
+  expect(quoted.map(([, line = ""]) => line).filter((line) => !source.includes(line))).toEqual([]);
+});
+
 it("docs/README.md lists every page", () => {
   const listed = new Set(linksIn("docs/README.md").map(({ target }) => target));
   expect(DOCS.filter((page) => page !== "docs/README.md" && !listed.has(page))).toEqual([]);
