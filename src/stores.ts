@@ -65,7 +65,7 @@ type LedgersDurable = ReturnType<Readings["gateway_ledger_durable"]>;
 function openAlone(context: Context) {
   const { config, clock, random, observer } = context;
   const { dataDir } = config;
-  const warn = (): void => observer.warn(LEDGER_FULL, {});
+  const warn = (): void => observer.warn(LEDGER_FULL, config.ledger);
   const onOverflow = atMostEvery(clock.monotonic, warn, Number.POSITIVE_INFINITY);
   const bounds = { ...config.ledger, clock, onOverflow };
   const store =
@@ -105,8 +105,8 @@ function openAlone(context: Context) {
 }
 
 const LEDGER_FULL =
-  "The ledger has lost lines: there are more than ledger.maxRecords, so the oldest ones are deleted before " +
-  "ledger.retention. Reports of that time count too few calls.";
+  "The ledger has lost lines: it has as many as it may keep (maxRecords), so the oldest ones are deleted before their time " +
+  "(retentionMs). Reports of that time count too few calls.";
 
 const UNREADABLE = "Redis has values that are not from this gateway or belong to another private key.";
 
