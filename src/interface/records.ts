@@ -11,7 +11,6 @@ const field =
   (description: string, more: JsonSchema = {}): JsonSchema => ({ type, description, ...more });
 const text = field("string");
 const whole = field("integer");
-const number = field("number");
 const list = (description: string): JsonSchema => field("array")(description, { items: { type: "string" } });
 /** Fields whose names say everything. @param names separated by blanks */
 const named = (type: string, names: string): JsonSchema =>
@@ -46,7 +45,7 @@ const property = {
   location,
   objectType: text("Property type.", { examples: ["Villa"] }),
   source,
-  rent: number("Monthly fee."),
+  rent: { type: "number", description: "Monthly fee." },
   ...named("number", "rooms livingArea floor"),
   ...named("integer", "listPrice constructionYear"),
   url: text("Address of the ad on the service's website."),

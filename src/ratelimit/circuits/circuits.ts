@@ -18,15 +18,12 @@ import type { PartOptions } from "../origin-budget.ts";
 import type { SendEnd, UpstreamRequest } from "../call-facts.ts";
 import { resourcesOf } from "../../interface/resources.ts";
 import { circuitLabel, type CircuitScope } from "../../telemetry/events.ts";
-import { CAUSES, type CircuitCause, kindOf, LastCalls } from "./failures.ts";
+import { CAUSES, type CircuitCause, type Kind, kindOf, LastCalls } from "./failures.ts";
 import { probeIntervalMs } from "./probes.ts";
 import { type OpenCircuit, shifted } from "./redis-circuits.ts";
 
 /** A call as far as circuits are concerned. The query identifies the question. */
 export type CircuitCall = Pick<UpstreamRequest, "resource" | "query" | "cause">;
-
-/** How a call ended. */
-type Kind = ReturnType<typeof kindOf>;
 
 /** Why a call may not go now. */
 export interface Stop {
@@ -47,6 +44,8 @@ const PROBE_ANSWERED_MS = 1_000;
  * time of the next probe in whole seconds.
  */
 const OTHERS_FIRST_MS = 1_000;
+/** If a probe has been due for longer than this, no call for the circuit's resource has come. */
+const DUE_MS = 400;
 /** The other replicas let the one that opened a circuit send the probe. */
 const OTHERS_LATER_MS = 500;
 /** Retries are at most this part of all calls, apart from those with new credentials. */
@@ -128,9 +127,12 @@ export class Circuits {
   #probe(probed: readonly CircuitScope[]): void {
     const now = this.#now();
     for (const scope of probed) this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
-    for (const [scope, circuit] of this.#atIntervals())
-      if (circuit.probedAt === undefined)
-        this.#change(scope, { until: Math.max(circuit.until, now + this.#intervalOf(circuit)) });
+    for (const [scope, circuit] of this.#atIntervals()) {
+      // Calls for the resource are rare. They get half of the time.
+      const part = circuit.until < now - DUE_MS ? 0.5 : 1;
+      const until = Math.max(circuit.until, now + part * this.#intervalOf(circuit));
+      if (circuit.probedAt === undefined) this.#change(scope, { until });
+    }
   }
 
   /** @param probeOf the circuits of which the call was the probe */

@@ -18,8 +18,13 @@ export const CAUSES = {
 } as const;
 export type CircuitCause = keyof typeof CAUSES;
 
-/** `unknown`: the call ended before the upstream could answer, so it is neither a success nor a failure. */
-type Kind = "answered" | "failed" | "credentials" | "unknown" | NonNullable<SendEnd["slowDown"]>["cause"];
+/** How a call ended. `unknown`: it ended before the upstream could answer, so it is neither a success nor a failure. */
+export type Kind =
+  | "answered"
+  | "failed"
+  | "credentials"
+  | "unknown"
+  | NonNullable<SendEnd["slowDown"]>["cause"];
 
 const OUTCOMES = 10;
 const FAILURES_TO_OPEN = 4;

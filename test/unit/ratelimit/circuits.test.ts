@@ -152,11 +152,24 @@ describe("an outage", () => {
       await ask({ resource: "sold" }, FAILED);
       await pass(1);
     }
-    await pass(24);
+    await pass(28);
     const refused = await ask({ resource: "sold" });
     const { retryAfterSeconds = 0 } = refused instanceof Problem ? refused.details : {};
     await pass(retryAfterSeconds);
     expect([retryAfterSeconds > 0, await ask({ resource: "sold" })]).toEqual([true, ANSWERED]);
+  });
+
+  it("of one resource does not hide the cure of another one from a caller that asks once a minute", async () => {
+    const { ask, clock } = createScene();
+    const seen: unknown[] = [];
+    for (let minute = 0; minute < 15; minute++) {
+      seen.push(await ask({ resource: "sold" }, minute < 10 ? FAILED : {}));
+      for (let second = 0; second < 60 && !seen.slice(10).includes(ANSWERED); second++) {
+        await ask({ resource: minute === 0 && second < 9 ? "sold" : "listings" }, FAILED);
+        await clock.advance(SECOND);
+      }
+    }
+    expect(seen.slice(10)).toContain(ANSWERED);
   });
 
   it("allows a tenth of all calls to be retries", async () => {
