@@ -2,11 +2,8 @@
  * Failures of Redis. In each of them a caller gets an answer or `StoreUnavailable` at once, the log has one line at the
  * start and one at the end, and the backend recovers by itself.
  */
-import { zstdCompressSync } from "node:zlib";
-
 import { describe, expect, it } from "vitest";
 import { toBlob } from "../../src/cache/store/codec.ts";
-import { createSeal } from "../../src/process/seal.ts";
 import { StoreUnavailable } from "../../src/errors.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryWith } from "../support/entries.ts";
@@ -227,34 +224,19 @@ describe("Redis", () => {
     expect(states).toHaveLength(faultsBefore);
   });
 
-  it("with a foreign, damaged or older value under our key: a miss, then our entry", async () => {
+  it("with a foreign or older value under our key: a miss, then our entry", async () => {
     const server = await redisForTest();
     const { states, warnings, ...store } = backendOf(server.settings);
-    // Of an earlier and of a later version of the gateway.
-    const otherVersions = [2, 4].map(async (version) => {
-      const blob = await toBlob(KEY, entryOf("before", Date.now() + 86_400_000), SEAL);
-      blob[3] = version;
-      return blob;
-    });
-    const damaged = await toBlob(KEY, entryOf("before", Date.now() - 1), SEAL);
-    damaged[damaged.length - 1] = 0;
-    // An attacker wrote it, and knows the form of an entry, but not the private key.
-    const bomb = zstdCompressSync(Buffer.alloc(500_000_000));
-    const forged = await toBlob(
-      KEY,
-      { ...entryOf("before"), bodyBytes: 2_000, bodies: { zstd: bomb } },
-      createSeal(() => "a guess"),
-    );
-    const ofAnotherKey = await toBlob(`${KEY}1`, entryOf("before"), SEAL);
-    const giant = Buffer.alloc(20_000_000);
-    const wrong = [...(await Promise.all(otherVersions)), damaged, forged, ofAnotherKey, giant];
-    for (const value of ["foreign", "PGE\u0003 but no more", ...wrong]) {
+    // Of an earlier version of the gateway. codec.test.ts has what else is no entry.
+    const older = await toBlob(KEY, entryOf("before", Date.now() + 86_400_000), SEAL);
+    older[3] = 2;
+    for (const value of ["foreign", "PGE\u0003 but no more", older]) {
       await server.command("SET", KEY, value);
       expect(await store.get(KEY)).toBeUndefined();
       expect(await store.set(KEY, entryOf("after"))).toBe(true);
       expect(await store.get(KEY)).toMatchObject({ bodyBytes: "after".length });
     }
-    expect(warnings).toEqual(Array.from({ length: 2 + wrong.length }, () => "unreadable"));
+    expect(warnings).toEqual(["unreadable", "unreadable", "unreadable"]);
     await server.command("DEL", KEY);
     await server.command("LPUSH", KEY, "foreign");
     await expect(store.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
