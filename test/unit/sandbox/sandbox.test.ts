@@ -159,18 +159,6 @@ it.each([
   expect(sandbox.counts()).toMatchObject({ total: 1, byResource: { listings: 1 } });
 });
 
-it("a request that waits at the barrier is forgotten when its caller leaves", async () => {
-  const { sandbox, url } = await started();
-  sandbox.hold("/sold");
-  expect((await call(url + signed("/listings"))).status).toBe(200);
-  const leaving = new AbortController();
-  const left = expect(call(url + signed("/sold/1"), { signal: leaving.signal })).rejects.toThrow();
-  await sandbox.waitForRequests(2);
-  leaving.abort();
-  await left;
-  await expect.poll(() => sandbox.waiting()).toBe(0);
-});
-
 describe("the control port", () => {
   it("does over HTTP what a test does with the object, and never shows the key", async () => {
     const { sandbox, url } = await started();
