@@ -50,19 +50,6 @@ it.each(["given-up", "stale-connection", "no-descriptor"] as const)(
 );
 
 describe("a circuit opens", () => {
-  it.each([
-    { on: "four failures of a resource", end: FAILED, after: 4, others: [ANSWERED] },
-    { on: "three unreachable calls in a row", end: UNREACHABLE, after: 3, others: [REFUSED_HERE] },
-    { on: "a 429", end: SLOW_DOWN, after: 1, others: [REFUSED_HERE] },
-  ])("on $on: calls are refused at once", async ({ end, after, others }) => {
-    const scene = createScene();
-    const waiting = waitingOf({ deadlineAt: scene.clock.now() + SECOND });
-    const sent = await askAll(scene, 20, end, { waiting });
-    expect(sent.slice(after)).toEqual(Array.from({ length: 20 - after }, () => REFUSED_HERE));
-    expect(scene.limiters.sends).toHaveLength(after);
-    expect(await askAll(scene, 1, {}, { resource: "areas", waiting })).toEqual(others);
-  });
-
   it("after ten calls of which five failed, the first of them included", async () => {
     const scene = createScene();
     for (const end of ["failed", "", "", "", "", "", "failed", "failed", "failed", "failed"])
