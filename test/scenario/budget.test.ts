@@ -117,25 +117,6 @@ describe("an app", () => {
     ]);
     expect([refused.status, served.status]).toEqual([429, 200]);
   });
-
-  it("with background priority does not use the reserve", async () => {
-    const gateway = await startGateway({
-      env: { BUDGET: "10/1h" },
-      settings: `${APPS}\nbudget: { reserve: 0.8 }`,
-    });
-    for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`, from("batch"))).status).toBe(200);
-    expect((await gateway.get("/areas?q=c", from("batch"))).status).toBeGreaterThan(400);
-    expect((await gateway.get("/areas?q=c")).status).toBe(200);
-  });
-});
-
-it("with budget.mode observe, the budget refuses nothing, and counts what it would have refused", async () => {
-  const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: "budget: { mode: observe }" });
-  for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
-  expect(gateway.sandbox.requests()).toHaveLength(3);
-  expect(await gateway.metric('gateway_would_be_refused_total{app="other",reason="budget"}')).toBe(2);
-  expect(await gateway.metric('gateway_refused_total{app="other",reason="budget"}')).toBe(0);
-  expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
 });
 
 it("an app that is not listed is shown by its id to operators; metrics name only the first ones", async () => {
