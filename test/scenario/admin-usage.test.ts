@@ -12,7 +12,6 @@ import { appId } from "../../src/config/settings/shapes.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { ask, problemCode } from "../support/ask.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { startGateway } from "../support/gateway.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 
 const NOON = Date.UTC(2026, 10, 21, 12);
@@ -178,11 +177,4 @@ it("a ledger that cannot be read gives a problem", async () => {
   const reply = await ask(`${url}/usage?format=csv`);
   expect([reply.status, problemCode(reply)]).toEqual([503, "store-unavailable"]);
   expect(reply.text).not.toContain("disk");
-});
-
-it("usage is shown on the admin port only", async () => {
-  const gateway = await startGateway({ env: { BUDGET: "60/1m,10000/1d" } });
-  const shown = await gateway.shows("/usage?from=-1h&by=resource");
-  expect(shown).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });
-  expect((await gateway.get("/usage")).status).toBe(404);
 });
