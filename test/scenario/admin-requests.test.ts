@@ -7,9 +7,8 @@ import manifest from "../../package.json" with { type: "json" };
 import { StoreUnavailable } from "../../src/errors.ts";
 import { startAdminPort } from "../support/admin-port.ts";
 import { exchangeRaw, post, problemCode, type Reply, replyOf } from "../support/ask.ts";
-import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { sectionsOf } from "../support/table.ts";
-import { startUpstream } from "../support/upstream.ts";
 import { eachOf } from "./play.ts";
 
 const TABLE = new URL("admin-requests.txt", import.meta.url);
@@ -108,19 +107,6 @@ it("/version is the version of the gateway and of Node; a mistake with a long va
   const reply = await admin(`/usage?${"x".repeat(5_000)}=1`);
   expect(problemCode(reply)).toBe("invalid-admin-request");
   expect(reply.text.length).toBeLessThan(600);
-});
-
-const PATH = "/listings?areaId=76&limit=5";
-
-it("/cache/entry shows the API's own explanation of a failure", async () => {
-  const upstream = await startUpstream(
-    (response) => void response.writeHead(405).end("FAILURE_METHOD - GET"),
-  );
-  const gateway = await startGateway({ env: { ...upstream.env, ...EXACT_PAGES } });
-  await gateway.get(PATH);
-  const failure = "the upstream answered 405: FAILURE_METHOD - GET";
-  const says = `Not cached (not stored). The latest call failed: ${failure}.`;
-  expect(await gateway.entryAt(PATH)).toMatchObject({ says, failure });
 });
 
 it("a purge that reaches only a part of its entries says so", async () => {
