@@ -8,7 +8,7 @@ import { parse } from "yaml";
 import * as z from "zod";
 
 import { SETTINGS } from "../src/config/settings.ts";
-import { isMapping } from "../src/config/sources.ts";
+import { isMapping } from "../src/config/yaml-file.ts";
 import type { JsonSchema } from "./config-json-schema.ts";
 
 const VALUES = new URL("../helm/property-gateway/values.yaml", import.meta.url);

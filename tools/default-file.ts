@@ -6,7 +6,7 @@ import { stringify } from "yaml";
 import type * as z from "zod";
 
 import { settingsSchema } from "../src/config/settings.ts";
-import { isMapping } from "../src/config/sources.ts";
+import { isMapping } from "../src/config/yaml-file.ts";
 import { isSection, metaOf, partsOf, type Declaration } from "../src/config/settings/setting.ts";
 import { descriptionOf } from "./setting-docs.ts";
 

@@ -4,6 +4,7 @@
 import * as z from "zod";
 
 import { almostSame } from "../interface/intended-name.ts";
+import { SECRET_TEXT } from "./secrets/secret.ts";
 import { REMOVED } from "./settings/removed.ts";
 import { SETTINGS } from "./settings.ts";
 import { type Assignment, leavesOf } from "./sources.ts";
@@ -73,4 +74,14 @@ function misspelled(env: Environment): string[] {
     const meant = known.find((candidate) => candidate.includes("_") && almostSame(candidate, name));
     return meant ? [`environment variable ${name}: unknown; did you mean ${meant}?`] : [];
   });
+}
+
+/** Shorter secrets are not masked, because they could be part of ordinary words. */
+const SHORTEST_MASKED = 6;
+
+/** Masks the secrets of the environment in a line, because a secret may also be written in the wrong place. */
+export function maskSecrets(line: string, env: Environment): string {
+  return SECRET_VARIABLES.map((name) => env[name] ?? "")
+    .filter((secret) => secret.length >= SHORTEST_MASKED)
+    .reduce((masked, secret) => masked.replaceAll(secret, SECRET_TEXT), line);
 }

@@ -2,7 +2,7 @@
  * Merges the sources of settings (defaults, a file, the environment), and finds the source of each setting.
  */
 import { DURATION_PATTERN } from "./settings/units.ts";
-import type { SettingsFile } from "./yaml-file.ts";
+import { isMapping, type SettingsFile } from "./yaml-file.ts";
 
 /** The place of a setting: keys of mappings and positions in lists. */
 export type SettingPath = readonly (string | number)[];
@@ -20,10 +20,6 @@ export function formatPath(path: SettingPath): string {
     .map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`))
     .join("")
     .replace(/^\./, "");
-}
-
-export function isMapping(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** @returns the value at the path; `undefined` if the path does not exist */
@@ -131,4 +127,9 @@ function mergeMappings(
 
 function isDuration(value: unknown): boolean {
   return typeof value === "string" && DURATION_PATTERN.test(value);
+}
+
+/** @returns one line that names the setting of a mistake, and its place */
+export function describeMistake({ path, says }: Mistake, { nameOf, pathOf }: SettingSources): string {
+  return path === undefined ? says : `${nameOf(path)}: ${pathOf(path)}: ${says}`;
 }

@@ -5,14 +5,8 @@ import { REMOVED } from "./settings/removed.ts";
 import { type Settings, SETTINGS, settingsSchema } from "./settings.ts";
 import { metaOf, nameOf, partsOf } from "./settings/setting.ts";
 import { SECRET_TEXT } from "./secrets/secret.ts";
-import {
-  formatPath,
-  isMapping,
-  type Mistake,
-  type SettingPath,
-  type SettingSources,
-  valueAt,
-} from "./sources.ts";
+import { formatPath, type Mistake, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
+import { isMapping } from "./yaml-file.ts";
 
 /**
  * Checks every section separately.

@@ -1,6 +1,8 @@
 import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 
-import { isMapping, type SettingPath } from "./sources.ts";
+export function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
 
 export type SettingsFile = ReturnType<typeof readSettingsFile>;
 
@@ -40,7 +42,7 @@ export function readSettingsFile(path: string, role: string, readFile: (path: st
     /** Why the file cannot be read, one line for each problem. */
     problems,
     /** @returns the line of a setting, from 1; `undefined` if it is not in this file */
-    lineOf(setting: SettingPath): number | undefined {
+    lineOf(setting: readonly (string | number)[]): number | undefined {
       const parent = document.getIn(setting.slice(0, -1), true);
       const pair = isMap(parent)
         ? parent.items.find(({ key }) => isScalar(key) && String(key.value) === setting.at(-1))

@@ -6,7 +6,7 @@ import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { earliest, isHeldBack, type Queued } from "./fairness/forecast.ts";
 import { Promises, type WaitingCall } from "./fairness/promises.ts";
 import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fairness/shares.ts";
-import type { PartOptions } from "./origin-budget.ts";
+import type { PartOptions } from "./budget-options.ts";
 import { type Expectation, refusalOf, retryAfterSeconds } from "./refusals.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "./call-facts.ts";
 

@@ -3,7 +3,8 @@
  */
 import type { Config } from "../config/config.ts";
 import { originOf, type Resource, type OriginName, ORIGINS } from "../interface/resources.ts";
-import { Budget, type BudgetConfig, type BudgetOptions } from "./origin-budget.ts";
+import type { BudgetConfig, BudgetOptions } from "./budget-options.ts";
+import { Budget } from "./origin-budget.ts";
 import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import type { Limiter, LimiterConfig } from "./limiter.ts";
 import { keptMs } from "./limits/window-log.ts";

@@ -4,7 +4,6 @@
 import type { Problem } from "../errors.ts";
 import type { Priority, Cause, UpstreamFaultKind } from "../telemetry/events.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Permit } from "./limiter.ts";
 
 /** A call that may be charged to this app. */
 export interface AppCall {
@@ -60,7 +59,13 @@ export interface SendEnd {
 }
 
 /** What a call needs to know about its permit. */
-export type SendPermit = Pick<Permit, "sendBy">;
+export interface SendPermit {
+  /**
+   * The latest instant (monotonic clock) at which the call may be written to a connected socket. Read the clock in the tick
+   * that writes, because the process may have been frozen before it.
+   */
+  readonly sendBy?: number;
+}
 
 /** Sends a call with its permit, and reports how it ended. Only the first report counts. */
 export type Send<T> = (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>;

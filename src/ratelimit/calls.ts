@@ -19,7 +19,7 @@ import { isBefore, type Rank, rankOf } from "./fairness/order.ts";
 import type { WaitingCall } from "./fairness/promises.ts";
 import type { PlannedCall, Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
-import type { PartOptions } from "./origin-budget.ts";
+import type { PartOptions } from "./budget-options.ts";
 import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./call-facts.ts";
 
 type CallsOptions = PartOptions & { readonly circuits: Circuits };

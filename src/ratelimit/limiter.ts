@@ -15,7 +15,7 @@
  * Instants are milliseconds of the monotonic clock (`Clock.monotonic`) of this process; durations are milliseconds.
  */
 import type { Cause, Priority } from "../telemetry/events.ts";
-import type { SendEnd } from "./call-facts.ts";
+import type { SendEnd, SendPermit } from "./call-facts.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { RateWindow } from "../usage/rate-window.ts";
 
@@ -38,14 +38,9 @@ export interface PermitRequest {
 }
 
 /** The right to send one call. It counts from the latest instant at which the call can arrive, until `complete` reports the arrival. */
-export interface Permit {
+export interface Permit extends SendPermit {
   readonly id: string;
   readonly request: PermitRequest;
-  /**
-   * The latest instant (monotonic clock) at which the call may be written to a connected socket. Read the clock in the tick
-   * that writes, because the process may have been frozen before it.
-   */
-  readonly sendBy?: number;
   /** The slot whose own purse pays (limits/own-purse.ts). */
   readonly slot?: number | undefined;
 }

@@ -1,47 +1,14 @@
 /** The budget of an origin: its limiter, its circuits and its calls. */
-import type { Config } from "../config/config.ts";
-import type { OriginName, Resource } from "../interface/resources.ts";
-import type { Clock } from "../process/clock.ts";
+import type { Resource } from "../interface/resources.ts";
 import { memoize } from "../process/memoize.ts";
-import { type Cause, type Observer, OTHER_APP, PRIORITIES, type RefusalReason } from "../telemetry/events.ts";
-import type { Apps } from "./apps.ts";
+import { OTHER_APP, PRIORITIES } from "../telemetry/events.ts";
+import type { BudgetConfig, BudgetOptions } from "./budget-options.ts";
 import { Calls } from "./calls.ts";
 import { Circuits } from "./circuits/circuits.ts";
-import type { SharedCircuits } from "./circuits/redis-circuits.ts";
 import { type ShareOfWindow, sharesOf } from "./fairness/shares.ts";
-import type { Limiter, LimiterConfig, WindowState } from "./limiter.ts";
+import type { Limiter, WindowState } from "./limiter.ts";
 import { retryAfterSeconds } from "./refusals.ts";
 import type { Throttled } from "./call-facts.ts";
-
-/** The settings of an origin's budget. A `Retry-After` of the upstream that is longer than `maxCoolOffMs` is cut to it. */
-export type BudgetConfig = LimiterConfig &
-  Pick<Config["budget"], "concurrency" | "spacingMs" | "mode" | "reserve" | "replicas" | "maxCoolOffMs">;
-
-export interface BudgetOptions {
-  readonly origin: OriginName;
-  readonly limiter: Limiter;
-  /** `undefined`: there are no other replicas. */
-  readonly shared: SharedCircuits | undefined;
-  readonly apps: Apps;
-  readonly clock: Clock;
-  /** From 0 up to 1: jitter. */
-  readonly fraction: () => number;
-  /** Changes when the upstream's credentials do. */
-  readonly keyVersion: () => number;
-  /** Each `app` is a metric label. */
-  readonly observer: Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> & {
-    /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
-    readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
-    /** A call departs. It is charged to the app. */
-    readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
-  };
-}
-
-/** What each part of a budget gets. */
-export interface PartOptions extends BudgetOptions {
-  /** The settings now in force. A reload changes them. */
-  readonly config: () => BudgetConfig;
-}
 
 /** Every response shows what is left. To save time, it is computed only this often, and after each call. */
 const VIEW_MS = 500;

@@ -2,7 +2,8 @@
 import { onTestFinished } from "vitest";
 
 import { Apps, type ListedApp } from "../../src/ratelimit/apps.ts";
-import { Budget, type BudgetConfig } from "../../src/ratelimit/origin-budget.ts";
+import type { BudgetConfig } from "../../src/ratelimit/budget-options.ts";
+import { Budget } from "../../src/ratelimit/origin-budget.ts";
 import type { SharedCircuits } from "../../src/ratelimit/circuits/redis-circuits.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../src/ratelimit/call-facts.ts";

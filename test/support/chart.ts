@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { parse, parseAllDocuments } from "yaml";
 
-import { isMapping } from "../../src/config/sources.ts";
+import { isMapping } from "../../src/config/yaml-file.ts";
 import { type Anything, temporaryDirectory } from "./files.ts";
 import { helmCommand, type HelmMajor } from "./tools.ts";
 import type { Manifest } from "./kubernetes-check.ts";

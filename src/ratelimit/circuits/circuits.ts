@@ -14,7 +14,7 @@
 import { LRUCache } from "lru-cache";
 
 import { atMostEvery } from "../../process/clock.ts";
-import type { PartOptions } from "../origin-budget.ts";
+import type { PartOptions } from "../budget-options.ts";
 import type { SendEnd, UpstreamRequest } from "../call-facts.ts";
 import { resourcesOf } from "../../interface/resources.ts";
 import { circuitLabel, type CircuitScope } from "../../telemetry/events.ts";

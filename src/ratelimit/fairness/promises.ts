@@ -7,7 +7,7 @@
 import { PRIORITIES } from "../../telemetry/events.ts";
 import { queryHash } from "../../usage/ledger-line.ts";
 import type { News, Told } from "../limiter.ts";
-import type { PartOptions } from "../origin-budget.ts";
+import type { PartOptions } from "../budget-options.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "../call-facts.ts";
 import type { Queued } from "./forecast.ts";
 
