@@ -92,6 +92,19 @@ it("limiters share a limit but for their own purses, and a slot that is given ba
   expect(next.limiter.state().windows[0]).toMatchObject({ remaining: 100 });
 });
 
+it("slots get another size when all replicas have given theirs back", async () => {
+  const server = await redisForTest();
+  const limiters = [join(server).limiter, join(server).limiter];
+  for (const limiter of limiters) await isShared(limiter);
+  const slots = (): unknown => limiters.map((limiter) => limiter.state().hasSlot);
+  const windows = [{ name: "1m", limit: 200, windowMs: 60_000 }];
+  const wanted = { windows, perDay: new Map<string, number>(), arrivalMs: 1_000 };
+  limiters[0]?.configure(wanted);
+  await expect.poll(slots).toEqual([false, true]);
+  limiters[1]?.configure(wanted);
+  await expect.poll(slots).toEqual([true, true]);
+});
+
 it("a reload adds a longer window, in which more calls of own purses count than it allows", async () => {
   const windows = [{ name: "1m", limit: 600, windowMs: 60_000 }];
   const { limiter } = join(await redisForTest(), { windows, replicas: 1 });
@@ -167,11 +180,15 @@ it("the limit of an app for a day holds for all replicas together", async () => 
   await isShared(one.limiter);
   await isShared(two.limiter);
   const app = "daily";
+  const day = `${PREFIX}day:${app}`;
+  await server.command("ZADD", day, Date.now() - 2 * DAY_MS, "two days ago");
   const taken = await Promise.all(
     [one, two, one, two, one, two].map(({ limiter }) => take(limiter, { app })),
   );
   expect(taken.filter((result) => result === "permit")).toHaveLength(3);
   expect(taken).toContain("per-day");
+  // Otherwise, Redis would keep all calls of an app that never rests for a day.
+  expect(await server.command("ZCARD", day)).toBe(3);
 });
 
 it("a replica that dies costs its purse while it might go on, and then few calls of the day", async () => {

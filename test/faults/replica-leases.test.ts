@@ -93,11 +93,16 @@ describe("a flight", () => {
   it("keeps its leader while it takes longer than a lease; its followers then follow it again", async () => {
     const [one, other] = await replicas();
     const leading = await leader(one);
+    // So two renewals may fail, which are a second apart.
+    expect(await redis().command("PTTL", `${KEY}:flight`)).toBeGreaterThan(2_000);
     const following = await follower(other);
     expect(await following.ended).toBeUndefined();
     const again = await follower(other);
     await leading.release(undefined);
     expect(await again.ended).toBeUndefined();
+    // The former leader does not renew the claim of the next one, which may have died.
+    await redis().command("SET", `${KEY}:flight`, "next", "PX", 1_200);
+    await expect.poll(() => redis().command("EXISTS", `${KEY}:flight`)).toBe(0);
   });
 
   it("is not ended by a former leader that has lost it", async () => {

@@ -61,13 +61,16 @@ it.each<[Fault, string]>([
   },
 );
 
-it("the metrics of the disk are shown if there is a data directory", async () => {
+it("the metrics of the disk are shown if there is a data directory, with times in seconds", async () => {
   const own = /^gateway_(ledger_durable|store_breaker_state)\{store="sqlite"\} ./gm;
   for (const [DATA_DIR, shown] of [
     [temporaryDirectory(), 2],
     ["", 0],
   ] as const) {
-    const { admin } = await startGateway({ env: { DATA_DIR } });
+    const { admin, get, metric } = await startGateway({ env: { DATA_DIR } });
     expect([...(await admin("/metrics")).text.matchAll(own)]).toHaveLength(shown);
+    await get("/areas?q=Nacka");
+    const took = 'gateway_store_operation_duration_seconds_sum{store="sqlite",operation="get"}';
+    expect(await metric(took)).toBeLessThan(performance.now() / 1000);
   }
 });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
+import { probeIntervalMs } from "../../../src/ratelimit/circuits/probes.ts";
 import type { SharedCircuits } from "../../../src/ratelimit/circuits/redis-circuits.ts";
 import type { Limiter } from "../../../src/ratelimit/limiter.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/ratelimit/call-facts.ts";
@@ -125,6 +126,12 @@ describe("an outage", () => {
     },
     60_000,
   );
+
+  it("that lasts costs at most 4 % of a day's calls in three hours", () => {
+    const day = { name: "1d", limit: 1_000, windowMs: 24 * HOUR };
+    const intervalMs = probeIntervalMs({ cause: "failing", openedAt: 0 }, HOUR, [day]);
+    expect((3 * HOUR) / intervalMs).toBeCloseTo(40);
+  });
 
   it("of one resource refuses no caller of another one that comes back as told", async () => {
     const { ask, clock } = createScene();
