@@ -31,8 +31,5 @@ export interface BudgetOptions {
   };
 }
 
-/** What each part of a budget gets. */
-export interface PartOptions extends BudgetOptions {
-  /** The settings now in force. A reload changes them. */
-  readonly config: () => BudgetConfig;
-}
+/** What each part of a budget gets. `config` returns the settings now in force: a reload changes them. */
+export type PartOptions = BudgetOptions & { readonly config: () => BudgetConfig };
