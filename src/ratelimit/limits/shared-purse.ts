@@ -232,10 +232,8 @@ export class SharedLimiter implements Limiter {
     const own = this.#own.left(window, at);
     // The shared purse pays in a moment. Until then the window looks empty, so that calls wait and are not refused.
     const isSoon = this.#isReachable && this.#opensAt(at) <= at + JOIN_MS;
-    const unknown = isSoon
-      ? ([0, limit - own, 0] as const)
-      : ([0, 0, this.#own.log.spent(windowMs, at)] as const);
-    const [shared, left, reported] = told ?? unknown;
+    const ownSpent = isSoon ? 0 : this.#own.log.spent(windowMs, at);
+    const [shared, left, reported] = told ?? [0, isSoon ? limit - own : 0, ownSpent];
     return { ...window, ...this.#apps.facts(spanMs, at), spent: shared + reported, remaining: left + own };
   }
 
