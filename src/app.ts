@@ -45,7 +45,7 @@ import { createLifecycle, type Lifecycle } from "./lifecycle.ts";
 import { pause } from "./process/clock.ts";
 import type { HttpServer } from "./process/listen.ts";
 import { memoize } from "./process/memoize.ts";
-import { createKnownTargets } from "./query/known-targets.ts";
+import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import { addressesOf, createRouter } from "./query/route.ts";
 import { Budgets } from "./ratelimit/budgets.ts";
 import { createReload, type ReloadNow, watchSettingsFile } from "./reload.ts";
@@ -225,7 +225,7 @@ function createCallers(context: Context, { pages, passThrough, stores, budgets }
     documents: callersDocuments(config),
     service: config.upstream.service,
     parse: config.query,
-    knownTargets: createKnownTargets(),
+    knownTargets: createKnownTargets(knownTargetsBytes(config.cache.maxBytes)),
     answerAtOnce: pages.answerAtOnce,
     cache: pages.answer,
     passThrough,

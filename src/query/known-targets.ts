@@ -17,12 +17,18 @@ export interface KnownTarget {
 
 export type KnownTargets = ReturnType<typeof createKnownTargets>;
 
-/** The limit for all targets and queries together: enough for about 15,000. */
-const MAX_BYTES = 16 * 1024 * 1024;
+/** Enough for about 15,000 targets with their parsed queries. */
+const LEAST_BYTES = 16 * 1024 * 1024;
+/** A larger cache has more answers, and so more targets. */
+const PART_OF_CACHE = 1 / 16;
 
-/** The least recently used targets are forgotten first. */
+/** @returns the limit for a gateway whose answers may take `cacheBytes` of memory */
+export const knownTargetsBytes = (cacheBytes: number): number =>
+  Math.max(LEAST_BYTES, Math.floor(cacheBytes * PART_OF_CACHE));
+
+/** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function createKnownTargets(maxBytes = MAX_BYTES) {
+export function createKnownTargets(maxBytes: number) {
   const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
   return {
     find: (target: string): KnownTarget | undefined => targets.get(target),

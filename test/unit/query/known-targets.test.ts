@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { createKnownTargets, type KnownTarget } from "../../../src/query/known-targets.ts";
+import { createKnownTargets, knownTargetsBytes, type KnownTarget } from "../../../src/query/known-targets.ts";
 import { SEARCH } from "../../support/question.ts";
 
 const ROUTE: KnownTarget["route"] = { kind: "search", resource: "listings" };
@@ -16,4 +16,9 @@ it("the memory for targets is bounded, and forgets the least recently used ones"
   const left = all.filter((target) => targets.find(target) !== undefined);
   expect(left.length).toBeLessThan(40);
   expect(left).toEqual([all[0], ...all.slice(1_001 - left.length)]);
+});
+
+it("the memory for targets is a whole number of bytes for any size of the cache", () => {
+  for (const cacheBytes of [301_000_000, 1_000_000_001])
+    expect(() => createKnownTargets(knownTargetsBytes(cacheBytes))).not.toThrow();
 });
