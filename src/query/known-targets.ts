@@ -19,12 +19,9 @@ export type KnownTargets = ReturnType<typeof createKnownTargets>;
 
 /** Enough for about 15,000 targets with their parsed queries. */
 const LEAST_BYTES = 16 * 1024 * 1024;
-/** A larger cache has more answers, and so more targets. */
-const PART_OF_CACHE = 1 / 16;
 
-/** @returns the limit for a gateway whose answers may take `cacheBytes` of memory */
-export const knownTargetsBytes = (cacheBytes: number): number =>
-  Math.max(LEAST_BYTES, Math.floor(cacheBytes * PART_OF_CACHE));
+/** @returns the limit for a gateway whose answers may take so much memory: more answers have more targets */
+export const knownTargetsBytes = (bytes: number): number => Math.max(LEAST_BYTES, Math.floor(bytes / 16));
 
 /** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
