@@ -95,10 +95,10 @@ export class Admission {
    * @param isDue whether its caller was told to come back now, and is let in if that is possible at all
    */
   #isTooLate({ app, priority }: AppCall, forMs: number, leftMs: number, isDue = false): boolean {
-    const isAlone = [...this.promises.asked().keys()].every((other) => other === app);
-    const factor = isDue || isAlone ? 1 : FACTOR;
+    const mayBeOvertaken =
+      forMs > 0 && !isDue && [...this.promises.asked().keys()].some((other) => other !== app);
     const answerMs = hasCaller(priority) ? SLOW * this.#latencyMs : 0;
-    return forMs > 0 && forMs * factor + answerMs > leftMs;
+    return forMs > 0 && forMs * (mayBeOvertaken ? FACTOR : 1) + answerMs > leftMs;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */

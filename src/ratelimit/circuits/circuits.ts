@@ -128,7 +128,7 @@ export class Circuits {
     const now = this.#now();
     for (const scope of probed) this.#change(scope, { until: now + PROBE_MS, probedAt: now, isAsked: false });
     for (const [scope, circuit] of this.#atIntervals()) {
-      // Calls for the resource are rare. They get half of the time.
+      // A probe that has been due for long waits for a rare call. Half of the time is left to such calls.
       const part = circuit.until < now - DUE_MS ? 0.5 : 1;
       const until = Math.max(circuit.until, now + part * this.#intervalOf(circuit));
       if (circuit.probedAt === undefined) this.#change(scope, { until });
