@@ -120,8 +120,6 @@ function watchForEnd(log: Logger, isFromNpm: boolean) {
 /** Ends the process when all log lines are written. */
 async function exit(log: Logger, code: number): Promise<never> {
   systemClock.after(FLUSH_MS, () => process.exit(code));
-  await new Promise((resolve) => log.flush(resolve));
-  // A flush during a write leaves the later lines in memory. The second one writes them.
-  await new Promise((resolve) => log.flush(resolve));
+  await new Promise((resolve) => log.writeAll(resolve));
   process.exit(code);
 }

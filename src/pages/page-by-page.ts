@@ -33,9 +33,9 @@ export class PageByPage {
 
   /** Whether the pages of a search are fetched one by one. */
   has(search: string, resource: PagedResource): boolean {
+    if (this.#searches.size === 0) return false;
     const now = this.#now();
-    if (now < (this.#resourcesUntil.get(resource) ?? 0)) return true;
-    return this.#searches.size > 0 && now < (this.#searches.peek(search)?.until ?? 0);
+    return now < Math.max(this.#resourcesUntil.get(resource) ?? 0, this.#searches.peek(search)?.until ?? 0);
   }
 
   add(search: string, resource: PagedResource, why: string): void {

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 
 /** Randomness is passed in as an argument: the system's source, or a fixed one in tests. */
 export interface Random {
@@ -12,8 +12,12 @@ export interface Random {
 
 const ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
+/** Request ids of this process begin with it. Random bytes for each id would take a tenth of the time of a hit. */
+const ofProcess = randomBytes(9).toString("base64url");
+let requests = 0;
+
 export const systemRandom: Random = {
   unique16: () => Array.from(randomBytes(16), (byte) => ALPHANUMERIC[byte % ALPHANUMERIC.length]).join(""),
-  requestId: () => randomUUID(),
+  requestId: () => `${ofProcess}.${++requests}`,
   fraction: () => Math.random(),
 };

@@ -35,17 +35,28 @@ export function createMetrics() {
     else metric?.observe(labels, value);
   };
   startAtZero(record);
+  /** Requests that the library does not know yet. It looks labels up for each counter, which would be the largest part of a hit. */
+  let waiting: { readonly labels: ReturnType<typeof labelsOf>; count: number }[] = [];
+  function countWaiting(): void {
+    for (const { labels, count } of waiting) {
+      const [app, resource, outcome, status, tier, cause] = labels;
+      record("gateway_requests_total", { app, resource, outcome, status }, count);
+      if (tier !== undefined) record("gateway_cache_hits_total", { tier }, count);
+      if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause }, count);
+    }
+    waiting = [];
+  }
 
   return {
     record,
     /** @param app the value of the label `app`, which names some apps only */
     request: (request: events.RequestRecord, app: string): void => {
-      const { resource, outcome, status, problem, tier, durationMs } = request;
-      record("gateway_requests_total", { app, resource, outcome, status });
+      const { resource, outcome, status, problem, durationMs } = request;
+      const labels = labelsOf(request, app);
+      const same = waiting.find((one) => one.labels.every((value, at) => value === labels[at]));
+      if (same !== undefined) same.count++;
+      else if (waiting.push({ labels, count: 1 }) >= MOST_WAITING) countWaiting();
       record("gateway_request_duration_seconds", { resource, outcome }, durationMs / 1000);
-      if (tier !== undefined) record("gateway_cache_hits_total", { tier });
-      const cause = events.savingOf(request);
-      if (cause !== undefined) record("gateway_upstream_calls_saved_total", { cause });
       if (problem !== undefined) record("gateway_problems_total", { problem, status });
     },
     upstreamCall: ({ resource, cause, status, durationMs }: events.UpstreamCallRecord): void => {
@@ -63,11 +74,18 @@ export function createMetrics() {
     /** Sets how the sampled metrics are read. */
     sample: (given: Readings): void => void (readings = { ...OF_PROCESS, ...given }),
     /** @returns the exposition text and its media type */
-    render: async (): Promise<{ contentType: string; text: string }> => ({
-      contentType: registry.contentType,
-      text: await registry.metrics(),
-    }),
+    render: async (): Promise<{ contentType: string; text: string }> => {
+      countWaiting();
+      return { contentType: registry.contentType, text: await registry.metrics() };
+    },
   };
+}
+
+const MOST_WAITING = 32;
+
+function labelsOf(request: events.RequestRecord, app: string) {
+  const { resource, outcome, status, tier } = request;
+  return [app, resource, outcome, status, tier, events.savingOf(request)] as const;
 }
 
 function declare(
