@@ -6,6 +6,7 @@ import { readWarmItems } from "./cache/warm-list.ts";
 import { REREAD_EVERY_MS } from "./config/secrets/reread-secret-files.ts";
 import { changesBetween, describeChange, type ReloadOutcome } from "./config/changes.ts";
 import type { Context } from "./context.ts";
+import { attempt } from "./process/attempt.ts";
 import { every } from "./process/clock.ts";
 import { type Budgets, restartReasons } from "./ratelimit/budgets.ts";
 
@@ -67,13 +68,7 @@ export function createReload(
 export function watchSettingsFile({ config, source, clock }: Context, reload: ReloadNow): () => void {
   const { readFile, file } = source;
   if (!config.watchSettings || file === undefined) return () => undefined;
-  const read = (): string | undefined => {
-    try {
-      return readFile(file);
-    } catch {
-      return undefined;
-    }
-  };
+  const read = (): string | undefined => attempt(() => readFile(file));
   let seen = read();
   let isValid = true;
   return every(clock, REREAD_EVERY_MS, () => {

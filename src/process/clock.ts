@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 
+import { attempt } from "./attempt.ts";
+
 /** Time is passed in as an argument: the system clock, or a fake one in tests. */
 export interface Clock {
   /** Epoch milliseconds. */
@@ -27,13 +29,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 const { timeOrigin } = performance;
 
-function bootId(): string {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").slice(0, 13);
-  } catch {
-    return `${process.pid}.${timeOrigin}`;
-  }
-}
+const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").slice(0, 13));
 
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -44,7 +40,7 @@ export const systemClock: Clock = {
     return () => clearTimeout(timer);
   },
   machine: {
-    boot: bootId(),
+    boot: bootId ?? `${process.pid}.${timeOrigin}`,
     // On Linux, Node's high-resolution time counts from the start of the machine, in all processes.
     up: () => Number(process.hrtime.bigint() / 1_000_000n),
   },

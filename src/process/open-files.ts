@@ -1,14 +1,13 @@
 /** The number of files and connections that this process may have open (`ulimit -n`). */
 import { readFileSync } from "node:fs";
 
+import { attempt } from "./attempt.ts";
+
 /** @returns the limit in force; `undefined` if the system does not tell */
 export function openFilesLimit(): number | undefined {
-  try {
-    const [, limit] = /^Max open files +(\d+) /m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
-    return limit === undefined ? undefined : Number(limit);
-  } catch {
-    return undefined;
-  }
+  const limits = attempt(() => readFileSync("/proc/self/limits", "utf8")) ?? "";
+  const [, limit] = /^Max open files +(\d+) /m.exec(limits) ?? [];
+  return limit === undefined ? undefined : Number(limit);
 }
 
 /** For files, the log, Redis, DNS and the trace collector. */

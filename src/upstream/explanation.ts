@@ -5,6 +5,7 @@
  * Callers and the log get it only if it is harmless: one short line of words. A text with an address, a path, markup, a long
  * number, a long word or a confidential text is not shown at all.
  */
+import { attempt } from "../process/attempt.ts";
 
 /** A longer body is no short explanation. */
 const LONGEST_BODY = 8 * 1024;
@@ -30,12 +31,8 @@ export function explanationIn(body: Buffer, confidential: readonly string[]): st
 
 /** @returns the text itself, or the usual member of a JSON object */
 function messageIn(text: string): string {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const parsed: unknown = attempt(() => JSON.parse(text));
+  if (parsed === undefined) return text;
   if (typeof parsed === "string") return parsed;
   const members = ["message", "error", "detail", "description"].map((name): unknown => Object(parsed)[name]);
   return members.find((member) => typeof member === "string") ?? "";

@@ -24,6 +24,7 @@ import { ANSWER_PROBLEMS, Problem, problemBody, type ProblemCode, PROBLEM_CONTEN
 import { httpDateMs, secondsIn } from "../http-fields.ts";
 import { type ListPage, readEnvelope } from "../interface/envelope.ts";
 import { refusesKey, type Resource } from "../interface/resources.ts";
+import { attempt } from "../process/attempt.ts";
 import type { AnyQuery } from "../query/query.ts";
 import type { SendEnd } from "../ratelimit/call-facts.ts";
 import type { UpstreamFaultKind } from "../telemetry/events.ts";
@@ -187,13 +188,9 @@ function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
       ? { fetched: { ...whole, contentType: "image/jpeg", recordIds: [] } }
       : unusable("the body is not a whole JPEG");
   }
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body.toString("utf8"));
-  } catch {
-    // For example a login or maintenance page. A circuit counts it as a failure, like other broken answers.
-    throw new UpstreamFault("malformed", "the body is not JSON");
-  }
+  const parsed: unknown = attempt(() => JSON.parse(body.toString("utf8")));
+  // For example a login or maintenance page. A circuit counts it as a failure, like other broken answers.
+  if (parsed === undefined) throw new UpstreamFault("malformed", "the body is not JSON");
   const envelope = readEnvelope(parsed, resource, serviceId);
   if (typeof envelope === "string") return unusable(`envelope: ${envelope}`);
   return { fetched: { ...whole, contentType: jsonContentType(answer.headers["content-type"]), ...envelope } };

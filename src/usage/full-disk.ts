@@ -2,6 +2,7 @@ import { statfsSync } from "node:fs";
 
 import type { Database } from "../sqlite/database.ts";
 import { createDisk } from "../sqlite/failing-disk.ts";
+import { attempt } from "../process/attempt.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../telemetry/events.ts";
 import type { LedgerBounds, LedgerCompletion, LedgerEntry } from "./ledger-line.ts";
@@ -42,16 +43,6 @@ export function openLedgerOnDisk(file: LedgerFile, options: LedgerOnDiskOptions)
   const ledger = createSqliteLedger(file.database, options);
   const disk = createDisk({ ...options, what: "the ledger on disk", meanwhile: MEANWHILE });
 
-  /** @returns whether the work was done */
-  function attempt(work: () => void): boolean {
-    try {
-      disk.run("write", work);
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
   const before = mark.read();
   if (before !== undefined) {
     const [since, until] = [before.since, before.until].map((at) => new Date(at).toISOString());
@@ -60,15 +51,17 @@ export function openLedgerOnDisk(file: LedgerFile, options: LedgerOnDiskOptions)
   return {
     ...ledger,
     enter(entry: LedgerEntry): void {
-      const isRecorded = attempt(() => {
+      const record = (): true => {
         keepRoom(file);
         ledger.enter(entry);
-      });
+        return true;
+      };
+      const isRecorded = attempt(() => disk.run("write", record));
       if (!isRecorded) mark.extend();
     },
     complete(id: string, completion: LedgerCompletion): void {
       // A call without its end counts longer than necessary, never too short.
-      attempt(() => ledger.complete(id, completion));
+      attempt(() => disk.run("write", () => ledger.complete(id, completion)));
     },
     unrecorded: mark.read,
     /** Whether calls are recorded before they are sent. */

@@ -5,6 +5,7 @@
 import { closeSync, fdatasyncSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
+import { attempt } from "../process/attempt.ts";
 import { openPrivately, refuseLink, UnusableData } from "../sqlite/files.ts";
 import type { LedgerBounds, Unrecorded } from "./ledger-line.ts";
 
@@ -61,11 +62,9 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions) {
     read,
     /** A call that is permitted now will not be recorded. Never throws: an unwritten mark is kept in memory. */
     extend(): void {
-      try {
-        write({ since: read()?.since ?? now(), until: now(), boot: machine.boot, up: machine.up() });
-      } catch {
-        // The ledger has already reported that the disk does not work.
-      }
+      const { since = now() } = read() ?? {};
+      // If it fails, the ledger has already reported that the disk does not work.
+      attempt(() => write({ since, until: now(), boot: machine.boot, up: machine.up() }));
     },
     close(): void {
       if (descriptor !== undefined) closeSync(descriptor);
@@ -77,11 +76,7 @@ export function openUnrecordedMark(options: UnrecordedMarkOptions) {
 /** If the text is not a mark, calls of any time may be missing. */
 function contentOf(text: string, { retentionMs, clock }: UnrecordedMarkOptions): Content | undefined {
   if (text.trim() === "") return undefined;
-  try {
-    const { since, until, boot, up } = Object(JSON.parse(text));
-    if ([since, until, up].every(Number.isFinite)) return { since, until, boot: String(boot), up };
-  } catch {
-    // It is not a mark.
-  }
+  const { since, until, boot, up } = Object(attempt(() => JSON.parse(text)));
+  if ([since, until, up].every(Number.isFinite)) return { since, until, boot: String(boot), up };
   return { since: clock.now() - retentionMs, until: clock.now(), boot: "", up: 0 };
 }

@@ -7,6 +7,7 @@
  * that was fetched before it but stored after it is purged too. No clocks are compared. The stores keep the marks.
  */
 
+import { attempt } from "../../process/attempt.ts";
 import { resourceOfKey } from "../../query/key.ts";
 import type { Entry } from "../entry.ts";
 
@@ -31,12 +32,8 @@ const MOST_CHARACTERS = 20_000;
 /** @returns a list with the purge that a store has kept as JSON; an empty list if the text is not a purge of this gateway */
 export function purgesIn(epoch: number, text: string): Purge[] {
   if (text.length > MOST_CHARACTERS) return [];
-  try {
-    const { scope, hard }: Omit<Purge, "epoch"> = JSON.parse(text);
-    return "kind" in scope ? [{ epoch, scope, hard }] : [];
-  } catch {
-    return [];
-  }
+  const { scope, hard = false }: Partial<Purge> = attempt(() => JSON.parse(text)) ?? {};
+  return scope?.kind === undefined ? [] : [{ epoch, scope, hard }];
 }
 
 /** The parts of an entry that decide whether a purge applies. */

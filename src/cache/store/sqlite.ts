@@ -3,6 +3,7 @@
  * only events are past purges. The file is kept within its limit.
  */
 import { StoreUnavailable } from "../../errors.ts";
+import { attempt } from "../../process/attempt.ts";
 import type { Clock } from "../../process/clock.ts";
 import { type Database, openDatabase } from "../../sqlite/database.ts";
 import { createDisk } from "../../sqlite/failing-disk.ts";
@@ -227,13 +228,4 @@ function statementsOf(database: Database) {
       "DELETE FROM purges WHERE at < ? AND epoch < (SELECT max(epoch) FROM purges)",
     ),
   };
-}
-
-/** @returns the result of the work; `undefined` if it fails */
-function attempt<T>(work: () => T): T | undefined {
-  try {
-    return work();
-  } catch {
-    return undefined;
-  }
 }

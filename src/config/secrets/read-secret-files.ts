@@ -4,6 +4,7 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
+import { attempt } from "../../process/attempt.ts";
 import type { Environment } from "../env.ts";
 import { LINE } from "../settings/shapes.ts";
 import { SETTINGS, type Settings } from "../settings.ts";
@@ -30,14 +31,7 @@ export interface SecretSources {
 
 const BEGIN = "-----BEGIN CERTIFICATE-----";
 
-function canParse(parse: () => unknown): boolean {
-  try {
-    parse();
-    return true;
-  } catch {
-    return false;
-  }
-}
+const canParse = (parse: () => object): boolean => attempt(parse) !== undefined;
 
 /** Checks every certificate, because TLS itself ignores those that it cannot read. */
 function areCertificates(pem: string): boolean {
