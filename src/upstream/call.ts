@@ -68,7 +68,7 @@ function startCall(
   report: (end: SendEnd) => void,
   options: CallOptions,
 ) {
-  const { upstream, keys, clock, observer } = options;
+  const { upstream, keys, clock, observer, limits } = options;
   const { request, query, canonicalQuery } = question;
   const cached = validators?.();
   const startedAt = clock.monotonic();
@@ -76,10 +76,9 @@ function startCall(
   const begunAt = clock.precise();
   const about = { resource: query.resource, query: canonicalQuery, cause };
   const span = request.trace?.begin("upstream call", about);
-  const key = keys.current();
   const { target, signature } = origin.sign(upstreamTarget(query, upstream.recordPath));
   // Thumbnails are not signed.
-  const signedWith = signature.length > 0 ? key : undefined;
+  const signedWith = signature.length > 0 ? keys.current() : undefined;
 
   /** Tells the budget and the circuits that the head has arrived, or that none will arrive. */
   function begun(status: SendEnd["status"], verdict?: Verdict, headAt = clock.monotonic()): void {
@@ -98,9 +97,15 @@ function startCall(
     observer.upstreamCall({ ...about, status, durationMs, bytes, ...(note !== undefined && { note }) });
   }
 
+  /** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
   function judge(answer: RawAnswer): Verdict {
-    const tookMs = clock.monotonic() - startedAt;
-    return judgeCall(answer, { query, cached, signature, signedWith, tookMs }, options);
+    const now = clock.now();
+    const hosts = [upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname);
+    const confidential = [...hosts, upstream.callerId, ...keys.known];
+    const asked = { ...limits(), query, cached, signature, confidential, now };
+    const verdict = judgeAnswer(answer, { ...asked, tookMs: clock.monotonic() - startedAt });
+    const isTakenNow = mayBeTakenNow(answer, verdict, signedWith, now, options);
+    return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
   }
 
   return {
@@ -134,23 +139,6 @@ function startCall(
 
 const TELL_THE_OWNER =
   "An answer of the upstream repeats our signature, so it is neither stored nor sent. Tell the API's owner.";
-
-/** What is known of a call when its answer is judged. */
-interface Answered extends Pick<Asked, "query" | "cached" | "signature" | "tookMs"> {
-  /** The private key, if the call was signed. */
-  readonly signedWith: string | undefined;
-}
-
-/** Judges a whole answer. If the upstream refused the credentials and there are others, the call may be retried. */
-function judgeCall(answer: RawAnswer, { signedWith, ...asked }: Answered, options: CallOptions): Verdict {
-  const { upstream, keys, clock, limits } = options;
-  const now = clock.now();
-  const hosts = [upstream.url, upstream.imageUrl].map((url) => new URL(url).hostname);
-  const confidential = [...hosts, upstream.callerId, ...keys.known];
-  const verdict = judgeAnswer(answer, { ...asked, ...limits(), confidential, now });
-  const isTakenNow = mayBeTakenNow(answer, verdict, signedWith, now, options);
-  return isTakenNow ? { ...verdict, mayRetry: true, hasNewCredentials: true } : verdict;
-}
 
 /**
  * If the upstream refused the credentials, checks whether there are others. If there are none, logs what operators must
