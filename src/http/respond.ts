@@ -23,7 +23,6 @@ import {
   noneMatchNames,
   rateLimitHeaders,
   type Sending,
-  withNothingLeft,
 } from "./response-headers.ts";
 import type { AnyQuestion } from "./admit.ts";
 
@@ -147,8 +146,9 @@ export class Respond {
     if (record.resource === "none") return head;
     const shares = this.#options.budgets[originOf(record.resource)].shareOf(record.app);
     const isRefusedFor = problem !== undefined && BUDGET_SPENT.has(problem.code);
-    const shown = isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares;
-    head.push(...rateLimitHeaders(shown));
+    // Nothing remains before `Retry-After`.
+    const spent = isRefusedFor && { remaining: 0, resetSeconds: problem.details.retryAfterSeconds ?? 1 };
+    head.push(...rateLimitHeaders(spent ? shares.map((share) => ({ ...share, ...spent })) : shares));
     return head;
   }
 }

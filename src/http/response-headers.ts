@@ -157,11 +157,3 @@ export function rateLimitHeaders(shares: readonly ShareOfWindow[]): readonly str
   rendered.set(shares, headers);
   return headers;
 }
-
-/** @returns the shares for a response that refuses because of the budget: nothing remains before its `Retry-After` */
-export function withNothingLeft(
-  shares: readonly ShareOfWindow[],
-  retryAfterSeconds: number,
-): readonly ShareOfWindow[] {
-  return shares.map((share) => ({ ...share, remaining: 0, resetSeconds: retryAfterSeconds }));
-}
