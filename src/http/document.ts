@@ -10,13 +10,12 @@ import { CACHE_NAME } from "./problem-response.ts";
 const LIFETIME = "max-age=300";
 
 /** @param versions the first is preferred. With several, `Accept` chooses. */
-export function createServeDocument(
-  versions: readonly TypedText[],
-): (arrival: Arrival, request: Request, response: Response) => void {
+// oxlint-disable-next-line typescript/explicit-module-boundary-types
+export function createServeDocument(versions: readonly TypedText[]) {
   const types = versions.map(({ type }) => type);
   const hasChoice = versions.length > 1;
 
-  return ({ record, corsHeaders }, request, response) => {
+  return ({ record, corsHeaders }: Arrival, request: Request, response: Response): void => {
     const chosen = hasChoice ? request.accepts(types) : types[0];
     const version = versions.find(({ type }) => type === chosen);
     if (version === undefined) throw new Problem("not-acceptable");
