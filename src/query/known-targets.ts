@@ -26,11 +26,28 @@ export const knownTargetsBytes = (bytes: number): number => Math.max(LEAST_BYTES
 /** @param maxBytes the limit for all targets and queries together. The least recently used targets are forgotten first. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
 export function createKnownTargets(maxBytes: number) {
-  const targets = new LRUCache<string, KnownTarget>({ maxSize: maxBytes, sizeCalculation: sizeOf });
+  const sharedBytes = Math.ceil(maxBytes / 8);
+  const maxSize = maxBytes - sharedBytes;
+  const targets = new LRUCache<string, KnownTarget>({ maxSize, sizeCalculation: sizeOf });
+  /** By cache key: the spellings of a query share one object, and what other modules keep for it. */
+  const shared = new LRUCache<string, ParsedQuery<AnyQuery>>({
+    maxSize: sharedBytes,
+    sizeCalculation: sizeOfQuery,
+  });
+
+  function sharedObjectOf(parsed: ParsedQuery<AnyQuery>): ParsedQuery<AnyQuery> {
+    // The key of a streamed query does not contain its parameters.
+    if (parsed.query.kind === "streamed") return parsed;
+    const known = shared.get(parsed.key) ?? parsed;
+    if (known === parsed) shared.set(parsed.key, parsed);
+    return known;
+  }
+
   return {
     find: (target: string): KnownTarget | undefined => targets.get(target),
     remember(target: string, route: KnownRoute, format: Format, parsed: ParsedQuery<AnyQuery>): void {
-      targets.set(target, { route, parsed: { ...targets.peek(target)?.parsed, [format]: parsed } });
+      const queries = { ...targets.peek(target)?.parsed, [format]: sharedObjectOf(parsed) };
+      targets.set(target, { route, parsed: queries });
     },
   };
 }

@@ -22,3 +22,14 @@ it("the memory for targets is a whole number of bytes for any size of the cache"
   for (const cacheBytes of [301_000_000, 1_000_000_001])
     expect(() => createKnownTargets(knownTargetsBytes(cacheBytes))).not.toThrow();
 });
+
+it("all spellings of a query have the same object, but not streamed queries, whose parameters differ", () => {
+  const targets = createKnownTargets(20_000);
+  const streamed = { kind: "streamed", resource: "areas", path: "/areas/1", extras: [] } as const;
+  const isShared = [SEARCH, streamed].map((query) => {
+    for (const target of ["/a", "/b"])
+      targets.remember(target, ROUTE, "json", { query: { ...query }, canonicalQuery: "", key: query.kind });
+    return targets.find("/a")?.parsed.json === targets.find("/b")?.parsed.json;
+  });
+  expect(isShared).toEqual([true, false]);
+});
