@@ -28,12 +28,18 @@ export function createLogger({ level, destination, secrets }: LogOptions) {
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
-    hooks: { streamWrite: redact },
+    hooks: {
+      streamWrite(text: string): string {
+        writeWaiting();
+        return redact(text);
+      },
+    },
   };
   const log = pino(options, output);
   const isoTime = memoize((at: number) => new Date(at).toISOString(), 1);
   let waiting: object[] = [];
   function writeWaiting(): void {
+    if (waiting.length === 0) return;
     const lines = waiting.map((fields) => `${JSON.stringify(fields)}\n`);
     waiting = [];
     output.write(redact(lines.join("")));
