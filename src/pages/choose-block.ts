@@ -14,12 +14,10 @@ export interface CuttablePage extends Page {
   readonly query: PagedQuery;
   readonly search: string;
   /**
-   * The blocks that the page may be cut from: the first block, which proves that a page beyond the last
+   * The blocks that the page may have been cut from before: the first block, which proves that a page beyond the last
    * record is empty, and the block that the page begins in, if that is another one.
    */
   readonly blocks: ReturnType<typeof blocksOf>;
-  /** The block that the page was cut from. */
-  cutFrom?: Block;
 }
 
 /** @returns a function that returns the page of a question; `undefined` if that page may not be cut */

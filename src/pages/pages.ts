@@ -84,12 +84,18 @@ export class Pages {
     return chooseBlock(page, this.#options.peek, this.#pageEntries);
   }
 
-  /** @returns the page if it was cut before, and memory still has the page and the block */
+  /** @returns the page if it was cut from one of its blocks before, and memory still has the page and the block */
   #findCut(question: Question, page: CuttablePage): Answer | undefined {
+    const { memory, askAtOnce } = this.#options;
     // Asking for a block counts as a request for it, and may refresh it. So ask only for the one that the page was cut from.
-    const answer = page.cutFrom && this.#options.askAtOnce({ ...page.cutFrom, request: question.request });
-    const cut = answer && this.#pageEntries.find(page, answer.entry);
-    return cut && { ...answer, entry: cut.entry, keptAs: cut.keptAs };
+    for (const block of page.blocks) {
+      const cached = memory.find(block.key);
+      const cut = cached && this.#pageEntries.find(page, cached);
+      if (cut === undefined) continue;
+      const answer = askAtOnce({ request: question.request, ...block });
+      return answer && { ...answer, ...cut };
+    }
+    return undefined;
   }
 
   /** Answers with the page fetched by itself, and learns from the answer. */
@@ -115,7 +121,6 @@ export class Pages {
     if (index === undefined || !holdsPage(index, page)) return await this.#askExactly(question);
     const mayKeep = stored !== "upstream-no-store";
     const cut = await this.#pageEntries.entryOf(page, entry, index, mayKeep, () => !request.gone().aborted);
-    page.cutFrom = block;
     this.#verify(question, page, block, entry);
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
     const isSaved = cut.isNew && forwarded === undefined;

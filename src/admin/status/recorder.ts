@@ -5,7 +5,6 @@
 import { BUDGET_SPENT, PROBLEM_CODES } from "../../errors.ts";
 import { originOf } from "../../interface/resources.ts";
 import { type RequestRecord, savingOf, type UpstreamCallRecord } from "../../telemetry/events.ts";
-import { memoize } from "../../process/memoize.ts";
 import { createCounters, type Kind } from "./counters.ts";
 import { createProblems, HOUR_MS } from "./recent-problems.ts";
 
@@ -26,14 +25,13 @@ export function createRecorder(now: () => number) {
   const { add, read: counted } = createCounters(now);
   const problems = createProblems(now);
   const misses: Miss[] = [];
-  const groupOf = memoize((app) => `app ${app}`);
 
   function request(record: RequestRecord): void {
     const { outcome, query, app, problem, detail, resource, status } = record;
     const at = now();
     const kind = kindOf(record);
     add(at, "requests", kind);
-    add(at, groupOf(app), kind);
+    add(at, `app ${app}`, kind);
     const saving = savingOf(record);
     if (saving !== undefined && kind !== "mistakes") add(at, "saved", saving);
     if (query !== undefined) add(at, "asked", query);
