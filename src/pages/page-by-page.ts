@@ -33,6 +33,7 @@ export class PageByPage {
 
   /** Whether the pages of a search are fetched one by one. */
   has(search: string, resource: PagedResource): boolean {
+    // Then no resource is, either.
     if (this.#searches.size === 0) return false;
     const now = this.#now();
     return now < Math.max(this.#resourcesUntil.get(resource) ?? 0, this.#searches.peek(search)?.until ?? 0);

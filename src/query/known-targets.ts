@@ -29,7 +29,7 @@ export function createKnownTargets(maxBytes: number) {
   const sharedBytes = Math.ceil(maxBytes / 8);
   const maxSize = maxBytes - sharedBytes;
   const targets = new LRUCache<string, KnownTarget>({ maxSize, sizeCalculation: sizeOf });
-  /** By cache key: the spellings of a query share one object, and what other modules keep for it. */
+  /** By cache key. All spellings of a query share one object, because other modules keep data for this object. */
   const shared = new LRUCache<string, ParsedQuery<AnyQuery>>({
     maxSize: sharedBytes,
     sizeCalculation: sizeOfQuery,

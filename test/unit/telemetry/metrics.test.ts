@@ -61,3 +61,18 @@ it("sampled metrics are read at each scrape, and have no series while they are u
     "gateway_out_of_date_expected_ratio 0.25",
   ]);
 });
+
+it("each request is counted once, however many apps and scrapes there are", async () => {
+  const metrics = createMetrics();
+  const apps = Array.from({ length: 50 }, (_, index) => `app-${index}`);
+  for (const app of [...apps, ...apps]) metrics.request(HIT, app);
+  await metrics.render();
+  for (const app of apps) metrics.request(HIT, app);
+  const lines = await linesOf(metrics);
+  expect(lines.filter((line) => line.startsWith("gateway_requests_total"))).toEqual(
+    apps.map(
+      (app) => `gateway_requests_total{app="${app}",resource="listings",outcome="hit",status="200"} 3`,
+    ),
+  );
+  expect(lines).toContain('gateway_upstream_calls_saved_total{cause="hit"} 150');
+});
