@@ -8,6 +8,7 @@ import { cacheKey, NAMESPACE } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryWith } from "../support/entries.ts";
 import {
+  NEVER,
   OUTSIDER,
   proxyOf,
   redisForFile,
@@ -73,18 +74,18 @@ describe("a purge", () => {
 
   it("reaches a replica that did not get the message", async () => {
     const clock = createFakeClock(Date.now());
-    const listening = await replica({ clock, commandTimeoutMs: 1e12, probeIntervalMs: 1_000 });
-    // As if declared elsewhere, and the message never sent.
+    const listening = await replica({ clock, ...NEVER });
     const lost = { scope: { kind: "all" }, hard: true };
-    await redis().command("XADD", STREAM, "1700000000000-7", "purge", JSON.stringify(lost));
-    expect(purgesIn(listening.events)).toEqual([]);
-    for (let second = 0; second < 11; second++) await clock.advance(1_000);
-    const known = [{ epoch: 1_700_000_000_000_007, ...lost }];
-    await expect.poll(() => purgesIn(listening.events)).not.toEqual([]);
-    // Once is enough. Only after a gap in the messages, all purges are reported again.
-    for (let second = 0; second < 11; second++) await clock.advance(1_000);
-    const gap = listening.events.findLastIndex(({ kind }) => kind === "gap");
-    await expect.poll(() => purgesIn(listening.events.slice(gap + 1))).toEqual(known);
+    const known: object[] = [];
+    for (const number of [7, 8]) {
+      // As if declared elsewhere, and the message never sent.
+      await redis().command("XADD", STREAM, `1700000000000-${number}`, "purge", JSON.stringify(lost));
+      expect(purgesIn(listening.events)).toEqual(known);
+      await clock.advance(11_000);
+      known.push({ epoch: 1_700_000_000_000_000 + number, ...lost });
+      // Each once.
+      await expect.poll(() => purgesIn(listening.events)).toEqual(known);
+    }
   });
 
   it("is ignored if it is longer than any that the admin port accepts", async () => {
