@@ -66,7 +66,9 @@ describe("two gateways on one Redis", () => {
       Array.from({ length: 60 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
     const refused = replies.filter(({ status }) => status !== 200);
-    expect(refused.map(problemCode)).toContain("quota-exceeded");
+    // Which of the two depends on how many calls have left when a request comes.
+    for (const reply of refused)
+      expect(["quota-exceeded", "temporary-reduced-capacity"]).toContain(problemCode(reply));
     // It borrows what others leave, but for a tenth.
     expect(replies.length - refused.length).toBeGreaterThan(40);
     expect(replies.length - refused.length).toBeLessThanOrEqual(60 - 1 - 6);
