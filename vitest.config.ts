@@ -9,7 +9,7 @@ const ALONE = ["test/unit/upstream/answers.test.ts", "test/unit/pages/page-entri
 
 /** Files that wait long: for Redis, for windows to pass, for other processes. Those of the first row wait longest. */
 const LONGEST = [
-  /faults\/(ratelimit|life|restarts|replicas|redis-topologies)|budget|ratelimit\/scenes|processes|browser\/|stories|helm\.test|pipelined/,
+  /faults\/(ratelimit|life|restarts|replicas|redis-topologies)|budget|processes|browser\/|stories|helm\.test|pipelined|fairness\/scenes/,
   /\/(faults|simulation|delivery)\/|scenario\/(lifetimes|outages|tracing|conformance|clients|pages)|property\/hostile/,
 ];
 
@@ -30,7 +30,7 @@ export default defineConfig({
     // How long a busy machine may need until another process reaches a state.
     expect: { poll: { timeout: 20_000 } },
     // For two cores: most long tests wait for another process or for Redis, and leave their core to others.
-    maxWorkers: 6,
+    maxWorkers: 7,
     sequence: { sequencer: LongestFirst },
     projects: [
       // A worker runs many files and loads the modules once: half the CPU time of a process for each file.
