@@ -90,7 +90,13 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     const { status, headers, body } = problemResponse(problem, random.requestId(), false, indentFor(request));
     response.status(status).set(headers).vary("Accept").end(body);
   });
-  return createHttpServer({ ...options, limits, serve: app, healthChecks: ["/livez", "/readyz"] });
+  const serve: HttpServerOptions["serve"] = (message, response) => {
+    const { url = "/" } = message;
+    // If Express cannot read a target, it answers in HTML. It reads `*`, which is an unknown path.
+    if (!url.startsWith("/") && !URL.canParse(url)) message.url = "*";
+    app(message, response);
+  };
+  return createHttpServer({ ...options, limits, serve, healthChecks: ["/livez", "/readyz"] });
 }
 
 /** The endpoints that need the token. */
