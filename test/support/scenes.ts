@@ -208,9 +208,6 @@ export const DAYS: readonly Day[] = [
     forMs: 12 * MINUTE,
     inFullMs: 32 * MINUTE,
     countFromMs: 2 * MINUTE,
-    inShort: {
-      loads: [{ app: "web", perMinute: 40 }, ...ids(99, 240 / 99), { app: "honest", perMinute: 1 }],
-    },
     expect(seen) {
       expectKept(seen);
       expect(seen.of("web").answered / seen.minutes).toBeGreaterThanOrEqual(30 * seen.usable);
@@ -222,31 +219,12 @@ export const DAYS: readonly Day[] = [
 /** A process that has just started is slow for a while. */
 const WARM_MS = 2 * MINUTE;
 
-/** A minute is so many times shorter, or so long that no more than 40 calls arrive in a second. Windows longer than an hour keep their length, because other rules hold for them. */
-export function shortened(
-  day: Day,
-  timesFaster: number,
-): Day & Required<Pick<Day, "windows" | "countFromMs">> {
-  const { windows = WINDOWS, loads, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
-  const times = Math.min(
-    timesFaster,
-    (40 * 60) / loads.reduce((sum, { perMinute = 0 }) => sum + perMinute, 1),
-  );
-  return {
-    ...rest,
-    windows: windows.map(({ limit, windowMs }) => ({
-      limit,
-      windowMs: windowMs > HOUR ? windowMs : Math.round(windowMs / times),
-    })),
-    loads: loads.map(({ perMinute = 0, fromMs = 0, ...load }) => ({
-      ...load,
-      perMinute: perMinute * times,
-      fromMs: fromMs / times,
-    })),
-    forMs: (forMs + WARM_MS) / times,
-    // Where everything counts from the beginning, it still does.
-    countFromMs: countFromMs === 0 ? 0 : (countFromMs + WARM_MS) / times,
-  };
+/** The short version of a day, for real processes. */
+export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "countFromMs">> {
+  const { windows = WINDOWS, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
+  // Where everything counts from the beginning, it still does.
+  const countsFromMs = countFromMs === 0 ? 0 : countFromMs + WARM_MS;
+  return { ...rest, windows, forMs: forMs + WARM_MS, countFromMs: countsFromMs };
 }
 
 const noOne = () => ({ asked: 0, answered: 0, late: 0, cameBack: 0, letIn: 0, waitedMs: Array<number>() });
