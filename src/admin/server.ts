@@ -91,9 +91,8 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     response.status(status).set(headers).vary("Accept").end(body);
   });
   const serve: HttpServerOptions["serve"] = (message, response) => {
-    const { url = "/" } = message;
     // If Express cannot read a target, it answers in HTML. It reads `*`, which is an unknown path.
-    if (!url.startsWith("/") && !URL.canParse(url)) message.url = "*";
+    if (!URL.canParse(message.url ?? "/", "http://admin")) message.url = "*";
     app(message, response);
   };
   return createHttpServer({ ...options, limits, serve, healthChecks: ["/livez", "/readyz"] });
