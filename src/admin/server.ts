@@ -91,7 +91,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     response.status(status).set(headers).vary("Accept").end(body);
   });
   const serve: HttpServerOptions["serve"] = (message, response) => {
-    // If Express cannot read a target, it answers in HTML. It reads `*`, which is an unknown path.
+    // If Express cannot read a target, it answers in HTML. It can read `*`, and knows no such path.
     if (!URL.canParse(message.url ?? "/", "http://admin")) message.url = "*";
     app(message, response);
   };

@@ -1,7 +1,7 @@
 /**
- * The common days of the fair budget with gateway processes and a sandbox. Windows of an hour and more are shorter or have a
- * lower limit. A minute stays a minute, because other things decide in shorter windows: `Retry-After` has whole seconds, an app
- * is active for a minute, and replicas know what waits elsewhere only after half a second.
+ * The common days of the fair budget with gateway processes and a sandbox. Long windows have a lower limit. A minute is not
+ * shorter: `Retry-After` has whole seconds, an app is active for a minute, and replicas know what waits elsewhere only after
+ * half a second.
  */
 import http from "node:http";
 import { setTimeout as passed } from "node:timers/promises";
