@@ -7,12 +7,12 @@ import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
 
 /** The kinds of answers with lifetimes of their own: searches and images by resource, and single records. */
-export type Kind = Resource | "records";
+export type AnswerKind = Resource | "records";
 
 /** The settings under `cache` in config/default.yaml, and its constants; times in milliseconds. */
 export type CacheRules = Omit<Config["cache"], "maxBytes" | "maxDiskBytes">;
 
-export const kindOf = (query: Query): Kind => (query.kind === "record" ? "records" : query.resource);
+export const kindOf = (query: Query): AnswerKind => (query.kind === "record" ? "records" : query.resource);
 
 /** The lifetime of an answer from the settings, in milliseconds. */
 export function ttlMs(rules: CacheRules, query: Query, status: Entry["status"]): number {

@@ -14,7 +14,7 @@ import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./fresh
 export type Cached = Pick<Found, "entry" | "isPurged">;
 
 /** The parts of a question that the rules need. */
-export interface Asked extends Pick<Question, "query"> {
+export interface CacheRequest extends Pick<Question, "query"> {
   readonly request: Pick<GatewayRequest, "directives" | "mayForceRefresh">;
 }
 
@@ -37,7 +37,7 @@ export type Decision =
  */
 export function decide(
   cached: Cached | undefined,
-  asked: Asked,
+  asked: CacheRequest,
   failed: Problem | undefined,
   rules: CacheRules,
   now: number,
@@ -54,7 +54,7 @@ export function decide(
 
 function withFresh(
   entry: Entry,
-  { request: { directives, mayForceRefresh } }: Asked,
+  { request: { directives, mayForceRefresh } }: CacheRequest,
   failed: Problem | undefined,
   rules: CacheRules,
   now: number,
@@ -77,7 +77,7 @@ function withFresh(
 
 function withStale(
   { entry, isPurged }: Cached,
-  asked: Asked,
+  asked: CacheRequest,
   failed: Problem | undefined,
   rules: CacheRules,
   now: number,
@@ -103,7 +103,11 @@ function withStale(
 const NO_LIMIT = Number.POSITIVE_INFINITY;
 
 /** How stale an answer may be served, in milliseconds. The settings, the upstream and the caller each set limits. */
-function staleLimits({ upstreamStale }: Entry, { query, request: { directives } }: Asked, rules: CacheRules) {
+function staleLimits(
+  { upstreamStale }: Entry,
+  { query, request: { directives } }: CacheRequest,
+  rules: CacheRules,
+) {
   const { whileRevalidateMs = NO_LIMIT, ifErrorMs = NO_LIMIT } = upstreamStale;
   const { maxStaleMs = -1, staleIfErrorMs = NO_LIMIT } = directives;
   const kind = kindOf(query);

@@ -28,7 +28,7 @@ export interface PageNumber {
 }
 
 /** The request to the upstream. */
-interface Asked {
+interface BlockPlace {
   readonly resource: PagedResource;
   readonly offset: number;
   /** Absent: the one that the answer names. */
@@ -37,7 +37,7 @@ interface Asked {
 
 /** Finds the records and the page's numbers in a list answer. */
 // oxlint-disable-next-line typescript/explicit-module-boundary-types
-export function indexBlock(body: Buffer, { resource, offset, ...asked }: Asked) {
+export function indexBlock(body: Buffer, { resource, offset, ...asked }: BlockPlace) {
   try {
     const envelope = readEnvelope(body, resource);
     const records = readRecords(body, envelope.records);

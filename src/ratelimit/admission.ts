@@ -5,7 +5,7 @@ import type { Priority } from "../telemetry/events.ts";
 import type { CircuitCall, Circuits, Stop } from "./circuits/circuits.ts";
 import { earliest, isHeldBack, type Queued } from "./fairness/forecast.ts";
 import { Promises, type WaitingCall } from "./fairness/promises.ts";
-import { dayFreeAt, type PlannedCall, type Situation, situationOf } from "./fairness/shares.ts";
+import { dayFreeAt, type Situation, situationOf } from "./fairness/shares.ts";
 import type { PartOptions } from "./budget-options.ts";
 import { type Expectation, refusalOf, retryAfterSeconds } from "./refusals.ts";
 import { type AppCall, chargesOf, type UpstreamRequest } from "./call-facts.ts";
@@ -15,6 +15,8 @@ interface AdmissionOptions extends PartOptions {
   /** The calls that wait here. */
   readonly waiting: ReadonlySet<WaitingCall>;
 }
+
+type Charges = [AppCall, ...AppCall[]];
 
 /** A limiter that cannot reach Redis is expected to reach it again after this time. */
 const AWAY_MS = 2_000;
@@ -26,8 +28,6 @@ const LEARNED = 0.1;
 const SLOW = 2;
 /** A call takes some milliseconds to depart. One that departs within this time has not waited. */
 const AT_ONCE_MS = 100;
-/** Other apps may overtake a call that waits. So beside other apps, waits are expected to be longer than forecast by this factor. */
-const FACTOR = 1.75;
 
 export class Admission {
   readonly promises: Promises;
@@ -66,10 +66,11 @@ export class Admission {
   expect(app: string, resource: Resource, leftMs = Number.POSITIVE_INFINITY): Expectation {
     const { apps, config } = this.#options;
     const priority = apps.priorityOf(app);
-    const expected = this.#expect({ resource, query: "", cause: "miss" }, [{ app, priority }], false);
-    if (expected.why !== "cool-off" && config().mode === "observe") return { forMs: 0, why: expected.why };
-    const isTooLate = this.#isTooLate({ app, priority }, expected.forMs, leftMs);
-    return isTooLate ? { ...expected, mayWait: false } : expected;
+    const call: CircuitCall = { resource, query: "", cause: "miss" };
+    const expected = this.#expect(call, [{ app, priority }], false, leftMs);
+    return expected.why !== "cool-off" && config().mode === "observe"
+      ? { forMs: 0, why: expected.why }
+      : expected;
   }
 
   /**
@@ -78,27 +79,13 @@ export class Admission {
    *   or if it needs Redis, which has been away for long
    */
   plan(request: UpstreamRequest, takenAt?: number): number | Problem {
-    const expected = this.#expect(request, chargesOf(request), takenAt !== undefined);
-    const { forMs, mayWait } = expected;
-    const isLate = this.#isTooLate(chargesOf(request)[0], forMs, this.leftMs(request), takenAt !== undefined);
-    const at = takenAt ?? this.#now() + forMs;
-    if (mayWait !== false && !isLate) return at;
+    const isDue = takenAt !== undefined;
+    const expected = this.#expect(request, chargesOf(request), isDue, this.leftMs(request));
+    const at = takenAt ?? this.#now() + expected.forMs;
+    if (expected.mayWait !== false) return at;
     // It cannot keep its place, so it gets a new one behind those that were promised since.
     if (takenAt !== undefined) return this.plan(request);
     return this.#refuse(request, expected) ?? at;
-  }
-
-  /**
-   * Whether an answer is likely to come too late.
-   * @param forMs how long the call waits
-   * @param leftMs until the deadline
-   * @param isDue whether its caller was told to come back now, and is let in if that is possible at all
-   */
-  #isTooLate({ app, priority }: AppCall, forMs: number, leftMs: number, isDue = false): boolean {
-    const mayBeOvertaken =
-      forMs > 0 && !isDue && [...this.promises.asked().keys()].some((other) => other !== app);
-    const answerMs = hasCaller(priority) ? SLOW * this.#latencyMs : 0;
-    return forMs > 0 && forMs * (mayBeOvertaken ? FACTOR : 1) + answerMs > leftMs;
   }
 
   /** The problem of a caller whose deadline passes while the call waits. */
@@ -110,7 +97,7 @@ export class Admission {
       observer.refused(apps.labelOf(app), "deadline", true);
     // In observe mode no window delays a call. It usually waits because too many calls are in flight.
     const why: Expectation =
-      config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#expect(request, [caller], false);
+      config().mode === "observe" ? { forMs: 0, why: "budget" } : this.#wait(request, [caller], false);
     const { code, details } = refusalOf(why, app, fraction());
     // The time until the waiting calls are answered, with `concurrency` calls in flight.
     const answeredMs = (waiting.size * this.#latencyMs) / config().concurrency;
@@ -128,33 +115,47 @@ export class Admission {
   readonly leftMs = ({ waiting }: UpstreamRequest): number =>
     waiting.deadlineAt() - this.#options.clock.now();
 
+  /** @param leftMs until the deadline. A call does not wait if its answer is likely to come later. */
+  #expect(call: CircuitCall, charges: Charges, isDue: boolean, leftMs: number): Expectation {
+    const expected = this.#wait(call, charges, isDue);
+    const { forMs, atMostMs = forMs } = expected;
+    const answerMs = hasCaller(charges[0].priority) ? SLOW * this.#latencyMs : 0;
+    return forMs > 0 && atMostMs + answerMs > leftMs ? { ...expected, mayWait: false } : expected;
+  }
+
   /**
    * How long a call would wait, and for what. If several apps may pay for it, the one with the shortest wait counts.
    * @param isDue whether its caller was told to come back now
    */
-  #expect(call: CircuitCall, charges: [AppCall, ...AppCall[]], isDue: boolean): Expectation {
+  #wait(call: CircuitCall, charges: Charges, isDue: boolean): Expectation {
     const stop = this.#options.circuits.stopOf(call);
     if (stop?.mayWait === false) return this.#pauseOf(stop);
     const situation = this.situation();
     const { now, state } = situation;
     const all = charges.map((charge) => {
-      const planned = { ...charge, isDue };
-      const queued = this.#queuedBefore(call, planned);
-      return { planned, at: earliest(situation, planned, queued) };
+      const queued = this.#queuedBefore(call, charge.app, isDue);
+      const at = earliest(situation, charge, queued);
+      // A caller that was told to come back is let in if that is possible at all.
+      const isSure = isDue || at === now;
+      return { charge, at, latest: isSure ? at : earliest(situation, charge, queued, true) };
     });
-    const { planned, at } = all.reduce((a, b) => (b.at < a.at ? b : a));
+    const { charge, at, latest } = all.reduce((a, b) => (b.at < a.at ? b : a));
     const forMs = at - now;
     if (stop !== undefined && (stop.until >= at || this.#options.config().mode === "observe"))
       return this.#pauseOf(stop);
     const mayWait = now < this.#awaySince + PATIENCE_MS;
     if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away", mayWait };
-    const dayAt = dayFreeAt(planned.app, situation);
+    const dayAt = dayFreeAt(charge.app, situation);
     if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
-    return { forMs, why: forMs > 0 && isHeldBack(situation, planned) ? "share" : "budget" };
+    return {
+      forMs,
+      atMostMs: latest - now,
+      why: forMs > 0 && isHeldBack(situation, charge) ? "share" : "budget",
+    };
   }
 
   /** The calls that may go before a call. Later calls of the same app do not. */
-  #queuedBefore(call: CircuitCall, { app, isDue }: PlannedCall): Queued[] {
+  #queuedBefore(call: CircuitCall, app: string, isDue: boolean): Queued[] {
     const now = this.#now();
     // A caller that was told to come back is let in if that is possible at all, so promises to other callers, and calls
     // at other replicas, do not count.

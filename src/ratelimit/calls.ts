@@ -17,7 +17,7 @@ import type { Circuits } from "./circuits/circuits.ts";
 import { earliest } from "./fairness/forecast.ts";
 import { isBefore, type Rank, rankOf } from "./fairness/order.ts";
 import type { WaitingCall } from "./fairness/promises.ts";
-import type { PlannedCall, Situation } from "./fairness/shares.ts";
+import type { Situation } from "./fairness/shares.ts";
 import type { Limiter, Permit } from "./limiter.ts";
 import type { PartOptions } from "./budget-options.ts";
 import { type AppCall, chargesOf, type Send, type SendEnd, type UpstreamRequest } from "./call-facts.ts";
@@ -33,7 +33,7 @@ interface Entry extends WaitingCall {
 }
 
 /** The call that goes next, and the app that is charged for it. */
-interface Head extends PlannedCall {
+interface Head extends AppCall {
   readonly entry: Entry;
   readonly rank: Rank;
 }
@@ -285,7 +285,6 @@ export class Calls {
   #next(refused: ReadonlySet<string>): Head | undefined {
     if (this.#waiting.size === 0) return undefined;
     const situation = this.admission.situation();
-    const { now } = situation;
     let first: Head | undefined;
     // Of the calls with the same name, the one that waits longest is first.
     const seen = new Set(refused);
@@ -295,17 +294,16 @@ export class Calls {
       for (const charge of stop === undefined ? chargesOf(entry.request) : []) {
         if (seen.has(nameOf(charge))) continue;
         seen.add(nameOf(charge));
-        const call = { ...charge, isDue: entry.dueAt <= now };
-        if (!this.#isObserving() && !this.#mayGo(call, entry, situation)) continue;
+        if (!this.#isObserving() && !this.#mayGo(charge, entry, situation)) continue;
         const rank = rankOf(charge, entry.dueAt, situation);
-        if (first === undefined || isBefore(rank, first.rank)) first = { ...call, entry, rank };
+        if (first === undefined || isBefore(rank, first.rank)) first = { ...charge, entry, rank };
       }
     }
     return first;
   }
 
   /** Whether a call can go now, as far as this process knows. */
-  #mayGo(call: PlannedCall, { dueAt }: Entry, situation: Situation): boolean {
+  #mayGo(call: AppCall, { dueAt }: Entry, situation: Situation): boolean {
     const { now, turns } = situation;
     const { concurrency } = this.#options.config();
     // Background work, and apps beyond their share of the calls in flight, leave room for one more.

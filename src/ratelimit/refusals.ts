@@ -6,6 +6,8 @@ import type { CircuitCause } from "./circuits/failures.ts";
 /** How long a call would wait, and for what. */
 export interface Expectation {
   readonly forMs: number;
+  /** If more calls go before it than is likely. By default the same time. */
+  readonly atMostMs?: number;
   readonly why: Exclude<RefusalReason, "deadline">;
   /** What opened the circuit, if `why` is `cool-off`. */
   readonly cause?: CircuitCause | undefined;

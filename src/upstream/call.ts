@@ -14,7 +14,7 @@ import { conditionHeaders, type Validators } from "./caching-headers.ts";
 import type { Agent } from "./connections.ts";
 import { type RawAnswer, UpstreamFault } from "./send.ts";
 import { outgoingHeaders, type Sign } from "./sign.ts";
-import { type Asked, judgeAnswer, judgeFault, REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
+import { type JudgedCall, judgeAnswer, judgeFault, REPEATED_SIGNATURE, type Verdict } from "./verdict.ts";
 
 /** One of the two addresses of the upstream, the JSON interface or the thumbnails (interface, section 1). */
 export interface Origin {
@@ -31,7 +31,7 @@ export interface CallOptions extends Pick<Context, "keys" | "clock" | "random" |
   readonly originOf: (resource: Resource) => Origin;
   /** Checks immediately whether there is a new private key. */
   readonly checkKeyFile: () => void;
-  readonly limits: () => Pick<Asked, "maxCoolOffMs" | "maxAgeEverMs">;
+  readonly limits: () => Pick<JudgedCall, "maxCoolOffMs" | "maxAgeEverMs">;
 }
 
 /** What to request, why (`cause`), and who waits for it. */

@@ -1,7 +1,9 @@
 /**
  * Passes through requests that are not cached: those with `no-store`, and those for the paths in `upstream.passThrough`.
  *
- * http-proxy-middleware forwards the request and streams the answer. The permit is held until the response has begun.
+ * http-proxy-middleware makes the request, and `exchange` sends it and reads the answer, with the time limits of all calls. The
+ * library's hooks are not used: it would write a request as soon as it is connected, also after its permit has expired, and it
+ * cannot reset a call that is given up. The permit is held until the response has begun.
  * There is no retry. If the status, the beginning or a short body show that it is no answer of the API, the caller gets a
  * problem. A stream that fails later is cut, so that no caller takes it for a whole answer.
  */

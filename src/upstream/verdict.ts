@@ -65,7 +65,7 @@ export type Verdict = (
 };
 
 /** The request that was answered. */
-export interface Asked {
+export interface JudgedCall {
   readonly query: AnyQuery;
   /** The validators that were sent as a condition, if any. */
   readonly cached?: Validators | undefined;
@@ -90,13 +90,13 @@ function unusable(internal: string, mayRetry = false): Verdict {
 }
 
 /** Judges a complete answer. @throws {UpstreamFault} if a 200 is not JSON */
-export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
+export function judgeAnswer(answer: RawAnswer, asked: JudgedCall): Verdict {
   const verdict = judgeByStatus(answer, asked);
   const isTooOld = (verdict.fetched?.caching.ageMs ?? 0) > asked.maxAgeEverMs;
   return isTooOld ? unusable("the answer is older than cache.maxAgeEver") : verdict;
 }
 
-function judgeByStatus(answer: RawAnswer, asked: Asked): Verdict {
+function judgeByStatus(answer: RawAnswer, asked: JudgedCall): Verdict {
   const { status } = answer;
   if (status === 200) return judgeBody(answer, asked);
   if (status === 304) return judgeNotModified(answer, asked);
@@ -121,7 +121,7 @@ function codeOf(status: number, resource: Resource): ProblemCode {
 
 function judgeFailure(
   { status, headers }: RawAnswer,
-  { cached, maxCoolOffMs, now, query }: Asked,
+  { cached, maxCoolOffMs, now, query }: JudgedCall,
   explanation: string | undefined,
 ): Verdict {
   const isBusy = status === 429 || status === 503;
@@ -152,14 +152,14 @@ const DEFAULT_RETRY_AFTER_MS = 5_000;
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
 /** What the headers of an answer say about caching it. */
-function headOf({ headers }: RawAnswer, { tookMs, now, query }: Asked) {
+function headOf({ headers }: RawAnswer, { tookMs, now, query }: JudgedCall) {
   // A CDN may keep a thumbnail for weeks, so its `Age` does not count.
   const kept = query.resource === "images" ? { ...headers, age: undefined } : headers;
   return { validators: validatorsIn(headers, now), caching: cachingHeadersIn(kept, tookMs, now) };
 }
 
 /** The entity tag of a 304 must be the one in the condition (RFC 9111, section 4.3.4). */
-function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
+function judgeNotModified(answer: RawAnswer, asked: JudgedCall): Verdict {
   const { cached } = asked;
   const named = answer.headers.etag;
   // For weak comparison (RFC 9110, section 8.8.3.2).
@@ -173,7 +173,7 @@ function judgeNotModified(answer: RawAnswer, asked: Asked): Verdict {
     : unusable("the upstream answered 304, but not for the cached answer", cached !== undefined);
 }
 
-function judgeBody(answer: RawAnswer, asked: Asked): Verdict {
+function judgeBody(answer: RawAnswer, asked: JudgedCall): Verdict {
   // A byte order mark is not part of the JSON (RFC 8259, section 8.1).
   const body = answer.body.subarray(answer.body.toString("utf8", 0, 3) === "\uFEFF" ? 3 : 0);
   const { query, signature } = asked;

@@ -1,7 +1,7 @@
-import type { CacheRules, Kind } from "../../src/cache/freshness.ts";
+import type { CacheRules, AnswerKind } from "../../src/cache/freshness.ts";
 
 /** One value for each kind of answer. */
-export function each(ms: number): Readonly<Record<Kind, number>> {
+export function each(ms: number): Readonly<Record<AnswerKind, number>> {
   return { listings: ms, sold: ms, areas: ms, records: ms, images: ms };
 }
 

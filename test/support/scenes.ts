@@ -219,12 +219,24 @@ export const DAYS: readonly Day[] = [
 /** A process that has just started is slow for a while. */
 const WARM_MS = 2 * MINUTE;
 
-/** The short version of a day, for real processes. */
-export function shortened(day: Day): Day & Required<Pick<Day, "windows" | "countFromMs">> {
-  const { windows = WINDOWS, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
-  // Where everything counts from the beginning, it still does.
-  const countsFromMs = countFromMs === 0 ? 0 : countFromMs + WARM_MS;
-  return { ...rest, windows, forMs: forMs + WARM_MS, countFromMs: countsFromMs };
+/**
+ * The short version of a day, for real processes.
+ * @param times a minute is so many times shorter. Windows longer than an hour keep their length, because other rules hold for them
+ */
+export function shortened(day: Day, times: number): Day & Required<Pick<Day, "windows" | "countFromMs">> {
+  const { windows = WINDOWS, loads, forMs, countFromMs = 0, ...rest } = { ...day, ...day.inShort };
+  return {
+    ...rest,
+    windows: windows.map((one) => (one.windowMs > HOUR ? one : { ...one, windowMs: one.windowMs / times })),
+    loads: loads.map(({ perMinute = 0, fromMs = 0, ...load }) => ({
+      ...load,
+      perMinute: perMinute * times,
+      fromMs: fromMs / times,
+    })),
+    forMs: (forMs + WARM_MS) / times,
+    // Where everything counts from the beginning, it still does.
+    countFromMs: countFromMs === 0 ? 0 : (countFromMs + WARM_MS) / times,
+  };
 }
 
 const noOne = () => ({ asked: 0, answered: 0, late: 0, cameBack: 0, letIn: 0, waitedMs: Array<number>() });

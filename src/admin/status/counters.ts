@@ -6,7 +6,7 @@
 
 /** How a request ended for its caller. */
 export const KINDS = ["cached", "stale", "fetched", "refused", "failed", "mistakes", "gone"] as const;
-export type Kind = (typeof KINDS)[number];
+export type RequestKind = (typeof KINDS)[number];
 
 /** Numbers by group and name. */
 export type Counts = Readonly<Record<string, Readonly<Record<string, number>>>>;

@@ -5,7 +5,7 @@
 import { BUDGET_SPENT, PROBLEM_CODES } from "../../errors.ts";
 import { originOf } from "../../interface/resources.ts";
 import { type RequestRecord, savingOf, type UpstreamCallRecord } from "../../telemetry/events.ts";
-import { createCounters, type Kind } from "./counters.ts";
+import { createCounters, type RequestKind } from "./counters.ts";
 import { createProblems, HOUR_MS } from "./recent-problems.ts";
 
 /** A request that was not a hit, and when it ended. */
@@ -92,7 +92,7 @@ export function slowestOf(requests: readonly SlowRequest[]): SlowRequest[] {
   return slowest.map(({ query = "", app, durationMs, at }) => ({ query, app, durationMs, at }));
 }
 
-function kindOf({ outcome, problem, status }: RequestRecord): Kind {
+function kindOf({ outcome, problem, status }: RequestRecord): RequestKind {
   if (outcome === "abandoned") return "gone";
   if (problem !== undefined && BUDGET_SPENT.has(problem)) return "refused";
   if (status >= 500 && problem !== "not-in-cache") return "failed";

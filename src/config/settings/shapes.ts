@@ -28,13 +28,13 @@ export function duration({ minMs = 1, maxMs = 24 * DAY_MS } = {}): Shape<number>
 }
 
 /** The kinds of answers that have their own lifetimes. */
-type Kind = "listings" | "sold" | "areas" | "records" | "images";
+type AnswerKind = "listings" | "sold" | "areas" | "records" | "images";
 
 /** One lifetime for each kind of answer, reloadable. One duration in its place sets all of them. */
 export function perKind(
   minMs: number,
-  declaration: Declaration<Record<Kind, string>>,
-): Shape<Record<Kind, number>, Record<Kind, string>> {
+  declaration: Declaration<Record<AnswerKind, string>>,
+): Shape<Record<AnswerKind, number>, Record<AnswerKind, string>> {
   const each = duration({ minMs, maxMs: 365 * DAY_MS });
   const section = z.strictObject({ listings: each, sold: each, areas: each, records: each, images: each });
   const expected =

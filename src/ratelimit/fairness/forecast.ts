@@ -4,7 +4,7 @@
  */
 import { urgencyOf } from "../../telemetry/events.ts";
 import type { AppCall } from "../call-facts.ts";
-import { dayFreeAt, type PlannedCall, type Shares, type Situation } from "./shares.ts";
+import { dayFreeAt, type Shares, type Situation } from "./shares.ts";
 
 /** A call that waits, or that a caller was told to come back for. */
 export interface Queued extends AppCall {
@@ -19,32 +19,33 @@ export interface Queued extends AppCall {
 /** `Retry-After` is in whole seconds, with a jitter. So callers come back up to so long after their permit is free. */
 const ROUNDED_MS = 2_000;
 
+/** Other apps may overtake a call that waits: so many more calls than is likely, as a part of the likely ones and as a number. */
+const MARGIN = { part: 0.5, calls: 2 };
+
 /** Permits become free at many instants. At most about this many of them are looked at. */
 const MOST_INSTANTS = 200;
 
 /**
  * The first instant at which a call is likely to get a permit and takes it from no caller that was told to come back.
  * @param queued the calls that may go before the call
+ * @param isCautious whether more calls of other apps may go before it than is likely
  */
-export function earliest(situation: Situation, call: PlannedCall, queued: readonly Queued[]): number {
+export function earliest(
+  situation: Situation,
+  call: AppCall,
+  queued: readonly Queued[],
+  isCautious = false,
+): number {
   const { now, windows } = situation;
   const aheadAt = aheadOf(situation, call, queued);
-  const lacksAt = (at: number): boolean[] =>
-    windows.map((shares) => {
+  const mayBeOvertaken = isCautious && [...situation.asked.keys()].some((other) => other !== call.app);
+  const isFree = (at: number): boolean =>
+    windows.every((shares) => {
       const { all, ofApp, ofIds } = aheadAt(at, shares);
-      return Math.round(all) + 1 + shares.leave(call, at, ofApp, ofIds) > shares.freeAt(at);
+      const before = mayBeOvertaken ? all * (1 + MARGIN.part) + MARGIN.calls : all;
+      return Math.round(before) + 1 + shares.leave(call, at, ofApp, ofIds) <= shares.freeAt(at);
     });
   const start = Math.max(now, dayFreeAt(call.app, situation));
-  const promised = queued.filter(
-    ({ app, priority, from }) => app === call.app && priority === call.priority && from > now,
-  );
-  const tight = promised.map(({ from }) => ({ from, lacks: lacksAt(from) }));
-  const isFree = (at: number): boolean => {
-    const lacks = lacksAt(at);
-    const wouldLose = (index: number, spanMs: number): boolean =>
-      tight.some((one) => one.lacks[index] === true && one.from > at && one.from < at + spanMs);
-    return windows.every(({ window }, index) => lacks[index] === false && !wouldLose(index, window.spanMs));
-  };
   // The permits of the calls before it are free again a window later.
   const freed = windows.flatMap((shares) => [
     ...shares.instants(),
@@ -57,7 +58,7 @@ export function earliest(situation: Situation, call: PlannedCall, queued: readon
 }
 
 /** Whether a call waits because its app has used up its share. */
-export function isHeldBack({ now, windows }: Situation, call: PlannedCall): boolean {
+export function isHeldBack({ now, windows }: Situation, call: AppCall): boolean {
   return windows.some((shares) => {
     const { remaining } = shares.window;
     return shares.isLong
@@ -71,7 +72,7 @@ export function isHeldBack({ now, windows }: Situation, call: PlannedCall): bool
  *   all, those of its app, and those of all unlisted ids.
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type
-function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queued: readonly Queued[]) {
+function aheadOf({ turns, apps, asked, now }: Situation, call: AppCall, queued: readonly Queued[]) {
   const urgent = queued.filter(({ priority }) => urgencyOf(priority) < urgencyOf(call.priority));
   const equal = queued.filter(({ priority }) => priority === call.priority);
   const byApp = Map.groupBy(equal, ({ app }) => app);
@@ -86,8 +87,8 @@ function aheadOf({ turns, apps, asked, now }: Situation, call: PlannedCall, queu
         if (from <= at + soonMs && dueAt > at - spanMs) sum += weight;
       return sum;
     };
-    // Other apps keep asking. A call that is due goes before calls that come later.
-    const minutes = call.isDue ? 0 : Math.min(at - now, spanMs) / 60_000;
+    // Other apps keep asking.
+    const minutes = Math.min(at - now, spanMs) / 60_000;
     const likelyOf = (app: string): number =>
       Math.max(dueOf(byApp.get(app)), (asked.get(app) ?? 0) * minutes);
     /** The likely calls of other apps, each until it has used this part of its share. */

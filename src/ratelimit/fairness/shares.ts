@@ -24,12 +24,6 @@ export interface Situation extends Facts {
   readonly turns: Shares;
 }
 
-/** A call before its permit. */
-export interface PlannedCall extends AppCall {
-  /** The instant at which it should get its permit, as its caller was told, has come. So it leaves less for others. */
-  readonly isDue: boolean;
-}
-
 /** Windows up to this length are shared by turns. */
 const LONGEST_SHORT_MS = 3_600_000;
 /** Part of a short window that an app beyond its share leaves free. */
@@ -148,7 +142,7 @@ export class Shares {
   });
 
   /** Permits that a call must leave free at an instant. The parameters are those of `isBeyond`. */
-  leave({ app, priority, isDue }: PlannedCall, at: number, more = 0, moreOfIds = more): number {
+  leave({ app, priority }: AppCall, at: number, more = 0, moreOfIds = more): number {
     const { apps, reserve } = this.#facts;
     const { limit } = this.window;
     const isBesideListed = !apps.isListed(app) && apps.listed().length > 0;
@@ -157,7 +151,7 @@ export class Shares {
     const toOthers = isBeyond ? this.leftToOthersOf(app) : 0;
     if (this.isLong) return Math.max(reserved, isBesideListed ? this.#leftToListed() : 0, toOthers);
     const headroom = isBeyond || (isBesideListed && this.of(app) >= limit) ? this.#headroom : 0;
-    return Math.max(reserved, isDue ? Math.ceil(headroom * 0.8) : headroom + toOthers);
+    return Math.max(reserved, headroom + toOthers);
   }
 
   /** Permits that will be free at an instant if no more calls are sent. Negative: more calls than the limit count. */
@@ -259,7 +253,7 @@ export function sharesOf(app: string, { state, now, apps, windows }: Situation):
     const { name, windowMs, remaining, freeAt } = shared.window;
     const share = shared.of(app);
     const used = shared.usedBy(app);
-    const left = remaining - shared.leave({ app, priority: apps.priorityOf(app), isDue: false }, now);
+    const left = remaining - shared.leave({ app, priority: apps.priorityOf(app) }, now);
     // In a long window, an app may use more than its share.
     const most = used + Math.min(left, remaining - shared.leftToOthersOf(app));
     const limit = shared.isLong ? Math.max(share, most) : share;

@@ -18,12 +18,16 @@ const JOINED_MS = 3_000;
 let plays = 0;
 type Redis = ReturnType<typeof stageForFile>;
 
-/** @param seeds each day is played with each of them @param isFull plays each day in its full length */
-export function playScenes(seeds: readonly number[], isFull = false): void {
-  describe.each(seeds)("on one replica, seed %d,", (seed) => {
+/**
+ * @param seeds each day is played with each of them
+ * @param isFull plays each day in its full length
+ * @param maxWaitMs how long callers wait for an answer
+ */
+export function playScenes(seeds: readonly number[], isFull = false, maxWaitMs = MAX_WAIT_MS): void {
+  describe.each(seeds)(`on one replica, seed %d, with deadlines after ${maxWaitMs / 1_000} s,`, (seed) => {
     it.each(DAYS)("$name", async (day) => {
       const forMs = isFull ? (day.inFullMs ?? day.forMs) : day.forMs;
-      day.expect(await playDay({ ...day, forMs, seed }));
+      day.expect(await playDay({ ...day, forMs, seed, maxWaitMs }));
     });
   });
 }
@@ -42,8 +46,12 @@ export function playScenesWithRedis(seeds: readonly number[], ...days: readonly 
 }
 
 /** @param redis absent on one replica */
-async function playDay(options: Playing & Pick<Day, "listed">, redis?: Redis): Promise<Played> {
+export async function playDay(
+  options: Playing & Pick<Day, "listed"> & { readonly maxWaitMs?: number },
+  redis?: Redis,
+): Promise<Played> {
   const { windows = [{ limit: 60, windowMs: MINUTE }], listed: weights = {}, forMs } = options;
+  const { maxWaitMs = MAX_WAIT_MS } = options;
   const replicas = redis === undefined ? 1 : 3;
   const data = redis && createStageData(redis(), `${++plays}:`, LUA);
   const clock = fakeTime(data?.settled);
@@ -57,7 +65,7 @@ async function playDay(options: Playing & Pick<Day, "listed">, redis?: Redis): P
   const ask: Stage["ask"] = async (replica, app, query) => {
     const at = clock.now();
     let sentAt = 0;
-    const waiting = { ...waitingOf({ deadlineAt: at + MAX_WAIT_MS }), apps: () => [app] };
+    const waiting = { ...waitingOf({ deadlineAt: at + maxWaitMs }), apps: () => [app] };
     const result: unknown = await scenes[replica]?.calls
       .run({ app, cause: "miss", resource: "listings", query, waiting }, async (ended) => {
         sentAt = clock.now();
@@ -72,7 +80,7 @@ async function playDay(options: Playing & Pick<Day, "listed">, redis?: Redis): P
   };
   const sent = (): number[] => limiters.sends.map(({ at }) => at);
   const seen = startCallers({ ...clock, replicas, usable: 1, ask, sent }, options);
-  await clock.advance(forMs + MAX_WAIT_MS);
+  await clock.advance(forMs + maxWaitMs);
   await data?.remove();
   return seen();
 }

@@ -4,10 +4,16 @@ import { ANSWERED, createScene, fakeTime, MINUTE, SECOND } from "../../support/c
 import { createPurseLimiters } from "../../support/limiters.ts";
 import { createStageData, LUA, stageForFile } from "../../support/redis-stage.ts";
 import { waitingOf } from "../../support/waiting.ts";
-import { playScenes, playScenesWithRedis } from "./play.ts";
+import { DAYS } from "../../support/scenes.ts";
+import { playDay, playScenes, playScenesWithRedis } from "./play.ts";
 
 playScenes([7]);
 playScenesWithRedis([7], "a hungry app that is alone");
+
+it.each(DAYS.filter(({ name }) => name.startsWith("hungry apps")))(
+  "$name, also if callers wait for most of a minute",
+  async (day) => day.expect(await playDay({ ...day, seed: 7, maxWaitMs: 40_000 })),
+);
 
 const redis = stageForFile();
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { type Asked, decide, type Decision, type Cached } from "../../../src/cache/serve-or-fetch.ts";
+import { type CacheRequest, decide, type Decision, type Cached } from "../../../src/cache/serve-or-fetch.ts";
 import { Problem } from "../../../src/errors.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/query/request.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
@@ -39,7 +39,7 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
 
 interface Case {
   cached: Cached | undefined;
-  asked: Asked;
+  asked: CacheRequest;
   failed: Problem | undefined;
 }
 
@@ -59,7 +59,7 @@ function asking(changes: Partial<CallerDirectives>): (of: Case) => void {
   return (of) => changeRequest(of, { directives: { ...of.asked.request.directives, ...changes } });
 }
 
-function changeRequest(of: Case, changes: Partial<Asked["request"]>): void {
+function changeRequest(of: Case, changes: Partial<CacheRequest["request"]>): void {
   of.asked = { ...of.asked, request: { ...of.asked.request, ...changes } };
 }
 
