@@ -68,9 +68,8 @@ export class Admission {
     const priority = apps.priorityOf(app);
     const call: CircuitCall = { resource, query: "", cause: "miss" };
     const expected = this.#expect(call, [{ app, priority }], false, leftMs);
-    return expected.why !== "cool-off" && config().mode === "observe"
-      ? { forMs: 0, why: expected.why }
-      : expected;
+    const isObserved = expected.why !== "cool-off" && config().mode === "observe";
+    return isObserved ? { forMs: 0, why: expected.why } : expected;
   }
 
   /**
@@ -147,11 +146,8 @@ export class Admission {
     if (forMs > 0 && isAway(state)) return { forMs: Math.min(forMs, AWAY_MS), why: "redis-away", mayWait };
     const dayAt = dayFreeAt(charge.app, situation);
     if (dayAt > now && dayAt >= at) return { forMs, why: "per-day" };
-    return {
-      forMs,
-      atMostMs: latest - now,
-      why: forMs > 0 && isHeldBack(situation, charge) ? "share" : "budget",
-    };
+    const why = forMs > 0 && isHeldBack(situation, charge) ? "share" : "budget";
+    return { forMs, atMostMs: latest - now, why };
   }
 
   /** The calls that may go before a call. Later calls of the same app do not. */

@@ -91,8 +91,10 @@ export interface WindowState extends RateWindow {
   readonly remaining: number;
   /** The next instants at which permits become free, ascending. At the n-th, n more are free. */
   readonly freeAt: readonly number[];
-  /** Calls that count now, by app. */
+  /** Calls that count now, by app: the largest apps. */
   readonly byApp: ReadonlyMap<string, number>;
+  /** Calls that count now, of all other apps. */
+  readonly byOthers: number;
   /** The next instants at which calls of an app leave the window, ascending. */
   readonly leaves: (app: string) => readonly number[];
 }

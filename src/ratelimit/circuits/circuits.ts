@@ -18,7 +18,7 @@ import type { PartOptions } from "../budget-options.ts";
 import type { SendEnd, UpstreamRequest } from "../call-facts.ts";
 import { resourcesOf } from "../../interface/resources.ts";
 import { circuitLabel, type CircuitScope } from "../../telemetry/events.ts";
-import { CAUSES, type CircuitCause, type CallResult, kindOf, LastCalls } from "./failures.ts";
+import { CAUSES, type CircuitCause, type Result, kindOf, LastCalls } from "./failures.ts";
 import { probeIntervalMs } from "./probes.ts";
 import { type OpenCircuit, shifted } from "./redis-circuits.ts";
 
@@ -136,7 +136,7 @@ export class Circuits {
   }
 
   /** @param probeOf the circuits of which the call was the probe */
-  #ended(call: CircuitCall, end: SendEnd, kind: CallResult, probeOf: readonly CircuitScope[]): void {
+  #ended(call: CircuitCall, end: SendEnd, kind: Result, probeOf: readonly CircuitScope[]): void {
     const forMs = end.slowDown?.forMs;
     const probed = probeOf.filter((scope) => this.#open.has(scope));
     const cause = this.#lastCalls.ended(call, kind);
@@ -151,7 +151,7 @@ export class Circuits {
   }
 
   /** Learns whether the upstream accepts our key. @returns how the call ended; `unknown` if an earlier key was refused */
-  #learnKey({ query, resource, cause }: CircuitCall, end: SendEnd, keyVersion: number): CallResult {
+  #learnKey({ query, resource, cause }: CircuitCall, end: SendEnd, keyVersion: number): Result {
     const kind = kindOf(end, resource);
     // `probeWanted` cannot repeat a request that is passed through.
     if (kind === "answered" && cause !== "bypass") this.#answered.set(query, true);
@@ -164,7 +164,7 @@ export class Circuits {
     return kind;
   }
 
-  #probeEnded(probed: readonly CircuitScope[], kind: CallResult, forMs: number | undefined): void {
+  #probeEnded(probed: readonly CircuitScope[], kind: Result, forMs: number | undefined): void {
     for (const scope of probed) {
       const { cause = "failing" } = this.#open.get(scope) ?? {};
       // A refusal of the credentials is an answer, so it closes a circuit that opened for another cause.

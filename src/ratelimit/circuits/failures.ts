@@ -19,7 +19,7 @@ export const CAUSES = {
 export type CircuitCause = keyof typeof CAUSES;
 
 /** How a call ended. `unknown`: it ended before the upstream could answer, so it is neither a success nor a failure. */
-export type CallResult =
+export type Result =
   | "answered"
   | "failed"
   | "credentials"
@@ -35,7 +35,7 @@ const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-conn
 export function kindOf(
   { status, slowDown }: Pick<SendEnd, "status" | "slowDown">,
   resource: Resource,
-): CallResult {
+): Result {
   if (refusesKey(status, resource)) return "credentials";
   if (slowDown !== undefined) return slowDown.cause;
   if (typeof status === "number") return status >= 500 ? "failed" : "answered";
@@ -55,7 +55,7 @@ export class LastCalls {
   /** A call has ended. @returns why a circuit is to open */
   ended(
     { resource, query }: { readonly resource: Resource; readonly query: string },
-    kind: CallResult,
+    kind: Result,
   ): CircuitCause | undefined {
     if (kind === "unknown") return undefined;
     this.#unreachableInARow = kind === "unreachable" ? this.#unreachableInARow + 1 : 0;

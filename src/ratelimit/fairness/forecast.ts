@@ -30,12 +30,7 @@ const MOST_INSTANTS = 200;
  * @param queued the calls that may go before the call
  * @param isCautious whether more calls of other apps may go before it than is likely
  */
-export function earliest(
-  situation: Situation,
-  call: AppCall,
-  queued: readonly Queued[],
-  isCautious = false,
-): number {
+export function earliest(situation: Situation, call: AppCall, queued: Queued[], isCautious = false): number {
   const { now, windows } = situation;
   const aheadAt = aheadOf(situation, call, queued);
   const mayBeOvertaken = isCautious && [...situation.asked.keys()].some((other) => other !== call.app);

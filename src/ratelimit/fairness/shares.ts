@@ -58,8 +58,8 @@ export class Shares {
   readonly #weights = { listed: 0, ids: 0 };
   /** Permits of a short window that an app beyond its share leaves free. */
   readonly #headroom: number;
-  /** Calls of all unlisted ids. */
-  readonly #usedByIds: number;
+  /** Calls of all listed apps, and of all unlisted ids. */
+  readonly #used = { listed: 0, ids: 0 };
   /** What all apps are likely to need. There may be thousands of apps, so it is added up only once. */
   #neededByAll: number | undefined;
 
@@ -75,8 +75,8 @@ export class Shares {
     this.#active = new Set([...asked.keys(), ...used.map(([app]) => app), ...always]);
     for (const app of this.#active)
       this.#weights[apps.isListed(app) ? "listed" : "ids"] += apps.weightOf(app);
-    const ofIds = used.filter(([app]) => !apps.isListed(app));
-    this.#usedByIds = ofIds.reduce((sum, [, calls]) => sum + calls, 0);
+    this.#used.ids = window.byOthers;
+    for (const [app, calls] of used) this.#used[apps.isListed(app) ? "listed" : "ids"] += calls;
   }
 
   /** An app's share, in calls. */
@@ -99,7 +99,7 @@ export class Shares {
   usedParts(app: string, more = 0, moreOfIds = more): readonly [number, number] {
     const isListed = this.#facts.apps.isListed(app);
     const own = (this.usedBy(app) + more) / this.of(app);
-    return isListed ? [own, own] : [(this.#usedByIds + moreOfIds) / this.#ofGroup(app), own];
+    return isListed ? [own, own] : [(this.#used.ids + moreOfIds) / this.#ofGroup(app), own];
   }
 
   /** How many more calls an app makes until it has used this part of its share. */
@@ -109,7 +109,7 @@ export class Shares {
 
   /** How many more calls unlisted ids make beside an app until they have used this part of their share. */
   callsOfIdsUpTo(part: number, app: string): number {
-    return callsUpTo(part * this.#ofGroup(app), this.#usedByIds);
+    return callsUpTo(part * this.#ofGroup(app), this.#used.ids);
   }
 
   /**
@@ -128,7 +128,7 @@ export class Shares {
     if (this.isLong || ofGroup >= limit) return used >= share;
     if (!this.#isGreedy(app)) return used >= Math.max(2, share);
     const most = Math.max(1, ofGroup - Math.floor(this.#headroom / 2));
-    return used >= share || this.#usedByIds * this.#leftAt(at) + moreOfIds + 1 > most;
+    return used >= share || this.#used.ids * this.#leftAt(at) + moreOfIds + 1 > most;
   }
 
   readonly #leaves = memoize((app) => this.window.leaves(app));
@@ -209,8 +209,7 @@ export class Shares {
 
   /** Permits of a long window that unlisted ids leave free for the listed apps. */
   #leftToListed(): number {
-    const { limit, spent } = this.window;
-    return Math.ceil(limit * (1 - this.#facts.apps.unlistedShare()) - (spent - this.#usedByIds));
+    return Math.ceil(this.window.limit * (1 - this.#facts.apps.unlistedShare()) - this.#used.listed);
   }
 
   /** The share of all unlisted ids together, in calls, with this app among the active ones. */

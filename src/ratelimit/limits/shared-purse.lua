@@ -157,9 +157,9 @@ local function resize()
   return true
 end
 
--- [4] For the next holder of a slot, the most that was not reported counts: from `at`, because no instants are known.
-local function spendMost(k, at)
-  for i = 1, state.slots[k].most do redis.call('ZADD', OWN, int(at), int(k) .. ' ' .. int(state.seq) .. '.' .. i) end
+-- [4] For the next holder of a slot, the most that was not reported or was lost counts: from `at`, because no instants are known.
+local function spendMost(k, most, at)
+  for i = 1, most do redis.call('ZADD', OWN, int(at), int(k) .. ' ' .. int(state.seq) .. '.' .. i) end
 end
 
 -- [3][4] @return the slot of this process, and whether its purse is new to it
@@ -168,15 +168,15 @@ local function ownSlot()
   local isGivenBack, mine = request.isLeaving or not isSizeWanted(), nil
   for k, slot in ipairs(state.slots) do
     if slot.holder == UNKNOWN and k == request.slot and isSizeWanted() then
-      -- [5] The holder goes on.
-      slot.holder = request.process
-      spendMost(k, now + state.countMs)
+      -- [5] The holder goes on, and knows its calls. The next holder does not.
+      slot.holder, slot.lost = request.process, { most = slot.most, at = now + state.countMs }
     end
-    if slot.holder and now > slot.renewedAt + slot.holdMs then
-      spendMost(k, now - span(shortest.windowMs))
-      slot.holder = nil
+    local lost, isLapsed = slot.lost or { most = 0 }, slot.holder and now > slot.renewedAt + slot.holdMs
+    if isLapsed then lost = { most = math.max(slot.most, lost.most), at = now - span(shortest.windowMs) } end
+    if isLapsed or (slot.holder == request.process and isGivenBack) then
+      spendMost(k, lost.most, lost.at)
+      slot.holder, slot.lost = nil, nil
     end
-    if slot.holder == request.process and isGivenBack then slot.holder = nil end
     if slot.holder == request.process then mine = k end
   end
   if mine or request.isLeaving or now < state.openAt or not resize() then return mine, mine ~= request.slot end
@@ -191,16 +191,20 @@ end
 
 local function dayOf(app) return request.prefix .. 'day:' .. app end
 
--- Enters a call once: in the set of its purse, in the ledger, and in the day of its app. It counts from `at`.
-local function enter(set, member, call, at, sentAt)
-  if redis.call('ZADD', set, 'NX', int(at), member) == 0 then return end
-  redis.call('XADD', LEDGER, '*', 'k', 's', 'i', call.id, 't', int(sentAt), 'r', call.resource, 'c', call.cause, 'q', call.query,
-    'l', request.limits)
+local function enterDay(call, at)
   if not call.perDay then return end
   local day = dayOf(call.app)
   redis.call('ZADD', day, int(at), call.id)
   redis.call('ZREMRANGEBYSCORE', day, '-inf', int(now - span(DAY)))
   redis.call('PEXPIRE', day, int(span(DAY)))
+end
+
+-- Enters a call once: in the set of its purse, in the ledger, and in the day of its app. It counts from `at`.
+local function enter(set, member, call, at, sentAt)
+  if redis.call('ZADD', set, 'NX', int(at), member) == 0 then return end
+  redis.call('XADD', LEDGER, '*', 'k', 's', 'i', call.id, 't', int(sentAt), 'r', call.resource, 'c', call.cause, 'q', call.query,
+    'l', request.limits)
+  enterDay(call, at)
 end
 
 -- A permit counts from the latest possible arrival, and from the real one when that is known.
@@ -214,12 +218,14 @@ end
 
 -- [1] Grants a permit, or returns the reason of the refusal.
 local function take(wanted, rooms, isClosed)
-  local reason = isClosed and 'redis-away'
+  local reason = isClosed and not wanted.isOwn and 'redis-away'
   for i = 1, #windows do
-    if rooms[i] < 1 then reason = reason or 'budget' end
+    if rooms[i] < 1 and not wanted.isOwn then reason = reason or 'budget' end
   end
   if wanted.perDay and count(dayOf(wanted.app), DAY) >= wanted.perDay then reason = reason or 'per-day' end
   if reason and not wanted.ignoresLimits then return reason end
+  -- [2] The own purse of the replica pays.
+  if wanted.isOwn then enterDay(wanted, now + state.countMs) return 'granted' end
   enter(SHARED, wanted.id, wanted, now + state.countMs, now)
   for i = 1, #windows do rooms[i] = rooms[i] - 1 end
   return 'granted'
@@ -241,7 +247,8 @@ local function tick(reply)
   end
   local dropped = redis.call('XTRIM', LEDGER, 'MINID', '~', int(math.max(0, now - request.retentionMs))) + redis.call('XTRIM', LEDGER, 'MAXLEN', '~', int(request.maxRecords * 2))
   local first = dropped > 0 and redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1)[1]
-  if first then state.since = tonumber(string.match(first[1], '^%d+')) end
+  -- Data may have been lost later.
+  if first then state.since = math.max(state.since, tonumber(string.match(first[1], '^%d+'))) end
 end
 
 local function work(reply)
@@ -263,7 +270,8 @@ local function work(reply)
   for i, w in ipairs(windows) do
     local name = int(w.windowMs)
     -- An own purse counts without the slack. It may pay again while its earlier call still counts for the script.
-    reply.windows[name] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), since(OWN, now - w.windowMs) }
+    local own = math.min(since(OWN, now - w.windowMs), ownTotal(state.purses, w.windowMs))
+    reply.windows[name] = { sharedLimit(w) - rooms[i], math.max(0, rooms[i]), own }
     state.counts[name] = { 0, math.max(sharedLimit(w), state.counts[name] and state.counts[name][2] or 0) }
   end
   for name, one in pairs(state.counts) do one[1] = spent(tonumber(name)) end

@@ -68,8 +68,11 @@ export interface SharedLimiterOptions
   readonly dataLost: () => void;
 }
 
-/** A request for a permit of the shared purse. */
+type Result = Reply["results"][number];
+
+/** A request for a permit of the shared purse. If `isOwn`, the script only enters it in the day of its app. */
 interface Pending {
+  readonly isOwn: boolean;
   /** It counts only if the script grants it. */
   readonly permit: Permit;
   readonly resolve: (acquired: Acquired) => void;
@@ -134,10 +137,13 @@ export class SharedLimiter implements Limiter {
   readonly acquire: Limiter["acquire"] = async (request) => {
     const at = this.#now();
     if (!this.#isShared(at) || this.#isClosing) return this.#decideAlone(request);
+    const mayPay = this.#mayPay(at);
     // [2] But the script counts the day of an app exactly.
-    if (!this.#config.perDay.has(request.app) && this.#mayPay(at)) return this.#payFromOwn(request);
+    if (mayPay && !this.#config.perDay.has(request.app)) return this.#payFromOwn(request);
+    const id = this.#newId(request);
+    const isOwn = mayPay && !this.#pending.some((other) => other.isOwn);
     return new Promise((resolve) => {
-      this.#pending.push({ permit: { id: this.#newId(request), request }, resolve });
+      this.#pending.push({ permit: { id, request }, isOwn, resolve });
       this.#wake();
     });
   };
@@ -153,11 +159,10 @@ export class SharedLimiter implements Limiter {
     return this.#windows.every((window) => this.#own.left(window, at) > 0);
   }
 
-  #payFromOwn(request: PermitRequest): Acquired {
+  #payFromOwn(request: PermitRequest, id = this.#newId(request)): Acquired {
     const { app, ignoresLimits = false } = request;
     const { arrivalMs, perDay } = this.#config;
     const at = this.#now();
-    const id = this.#newId(request);
     const latest = at + arrivalMs;
     const slot = this.#own.spend({ ...request, id, at: latest, arrivalMs, perDay: perDay.get(app) });
     this.#apps.enter(id, latest, app);
@@ -172,8 +177,12 @@ export class SharedLimiter implements Limiter {
   }
 
   /** What the script has decided. */
-  #outcome({ id, request }: Permit, result: Reply["results"][number] = "redis-away", at: number): Acquired {
+  #outcome({ permit, isOwn }: Pending, result: Result = "redis-away", at: number): Acquired {
     if (result !== "granted") return { kind: "wait", reason: result };
+    const { id, request } = permit;
+    if (isOwn && this.#mayPay(this.#now())) return this.#payFromOwn(request, id);
+    if (isOwn) this.#giveBack(permit);
+    if (isOwn) return { kind: "wait", reason: "budget" };
     const { arrivalMs } = this.#config;
     this.#apps.enter(id, at + arrivalMs + this.#options.timeout.ms(), request.app);
     return { kind: "permit", permit: { id, request, sendBy: sendByOf(at, arrivalMs) } };
@@ -310,8 +319,8 @@ export class SharedLimiter implements Limiter {
       isTick,
       // The script forgets it after a second.
       waiting: this.#news,
-      takes: taken.map(({ permit: { id, request } }) => {
-        return { ...request, id, perDay: this.#config.perDay.get(request.app) };
+      takes: taken.map(({ permit: { id, request }, isOwn }) => {
+        return { ...request, id, isOwn, perDay: this.#config.perDay.get(request.app) };
       }),
     };
     const reply = await this.#ask(request, askedAt).catch((error: unknown) => this.#failed(error));
@@ -319,8 +328,8 @@ export class SharedLimiter implements Limiter {
     if (reply === undefined) for (const { permit } of taken) this.#giveBack(permit);
     if (reply?.isWatching !== false) return this.#decide(taken);
     confirm();
-    for (const [index, { permit, resolve }] of taken.entries())
-      resolve(this.#outcome(permit, reply.results[index], reply.at));
+    for (const [index, pending] of taken.entries())
+      pending.resolve(this.#outcome(pending, reply.results[index], reply.at));
     // Redis has confirmed that the slot is free.
     if (isLeaving) this.#closed.abort();
     if (isTick && this.#news.length > 0) this.#changed();

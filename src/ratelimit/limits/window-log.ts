@@ -13,16 +13,15 @@ const MOST_APPS = 100;
 /** The largest apps are found again after this time, or when a call comes or goes. */
 const COUNTED_FOR_MS = 250;
 
+type CountsByApp = Pick<WindowState, "byApp" | "byOthers">;
+
 /** The calls of one origin. */
 export class WindowLog {
   readonly #calls = new Map<string, { readonly app: string | undefined; readonly at: number }>();
   /** Ascending, of each app; those of all calls without a name. */
   readonly #instants = new Map<string | undefined, number[]>();
   /** The last counts by app of each window. */
-  readonly #counted = new Map<
-    number,
-    { readonly at: number; readonly counts: ReadonlyMap<string, number> }
-  >();
+  readonly #counted = new Map<number, CountsByApp & { readonly at: number }>();
 
   /** Enters a call, or moves a known call to another instant. @param app unknown if it is absent */
   enter(id: string, at: number, app?: string): void {
@@ -72,9 +71,9 @@ export class WindowLog {
   }
 
   /** What a window's state says of these calls. @param spanMs how long a call counts */
-  facts(spanMs: number, now: number): Pick<WindowState, "spanMs" | "byApp" | "leaves" | "freeAt"> {
+  facts(spanMs: number, now: number): CountsByApp & Pick<WindowState, "spanMs" | "leaves" | "freeAt"> {
     const leaves = (app?: string): number[] => this.freeInstants(spanMs, now, MOST_FREE_INSTANTS, app);
-    return { spanMs, byApp: this.#byApp(spanMs, now), leaves, freeAt: leaves() };
+    return { spanMs, ...this.#byApp(spanMs, now), leaves, freeAt: leaves() };
   }
 
   /** `LimiterState.today` */
@@ -88,17 +87,18 @@ export class WindowLog {
     return new Map(days);
   }
 
-  /** Calls that count in the window, of the largest apps. */
-  #byApp(windowMs: number, now: number): ReadonlyMap<string, number> {
+  /** Calls that count in the window, of each of the largest apps, and of the others together. */
+  #byApp(windowMs: number, now: number): CountsByApp {
     const last = this.#counted.get(windowMs);
-    if (last !== undefined && now < last.at + COUNTED_FOR_MS) return last.counts;
+    if (last !== undefined && now < last.at + COUNTED_FOR_MS) return last;
     const all = [...this.#instants.keys()].flatMap((app) =>
       app === undefined ? [] : [[app, this.spent(windowMs, now, app)] as const],
     );
     const largest = all.filter(([, count]) => count > 0).toSorted((a, b) => b[1] - a[1]);
-    const counts = new Map(largest.slice(0, MOST_APPS));
-    this.#counted.set(windowMs, { at: now, counts });
-    return counts;
+    const byOthers = largest.slice(MOST_APPS).reduce((sum, [, count]) => sum + count, 0);
+    const counted = { at: now, byApp: new Map(largest.slice(0, MOST_APPS)), byOthers };
+    this.#counted.set(windowMs, counted);
+    return counted;
   }
 
   /** Forgets calls that count from earlier instants. */

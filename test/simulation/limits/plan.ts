@@ -50,7 +50,7 @@ export function drawPlan(random: TestRandom) {
     laterSlots: random.pick([2, 3, 5]),
     running: 3,
     reserve: random.pick([0.1, 0.3, 0.3, 0]),
-    arrivalMs: random.pick([100, 400]),
+    arrivalMs: random.pick([100, 400, 2_000]),
     timeoutMs: 150,
     degradedForMs: random.pick([6_000, 10_000]),
     /** The speed of Redis' clock. */
@@ -71,5 +71,7 @@ export function drawPlan(random: TestRandom) {
     unsettled: random.pick([0, 0, 0.1, 1]),
     /** Whether to measure how much of the limits is used. That takes longer. */
     isMeasured: random.chance(0.1),
+    /** Whether the script counts the day of the app before any purse pays. */
+    hasPerDay: random.chance(0.3),
   };
 }

@@ -41,7 +41,7 @@ const GREEDY: Partial<Plan> = {
 const REMOVALS: readonly Removal[] = [
   {
     without: "rule 1: the script does not check the shared purse",
-    change: ["if rooms[i] < 1 then", "if false then"],
+    change: ["if rooms[i] < 1 and", "if false and"],
     plan: { faults: [], faultyMs: 1_000, dispatchers: [5, 0, 0] },
   },
   {
@@ -76,7 +76,7 @@ const REMOVALS: readonly Removal[] = [
   },
   {
     without: "rule 4: calls that a dead holder did not report are forgotten",
-    change: ["spendMost(k, now - span(shortest.windowMs))", ""],
+    change: ["most = math.max(slot.most, lost.most)", "most = lost.most"],
     plan: {
       windows: [window(40, 4_000), window(80, 60_000)],
       faults: ["redis-down", "kill", "partition"],
@@ -114,7 +114,7 @@ const REMOVALS: readonly Removal[] = [
   },
   {
     without: "rule 5: what a slot spent before a loss is new to its next holder",
-    change: ["spendMost(k, now + state.countMs)", ""],
+    change: ["{ most = slot.most, at = now + state.countMs }", "nil"],
     plan: { windows: [window(40, 4_000), window(80, 60_000)], faults: ["empty", "stop"], reserve: 0.5 },
   },
   {

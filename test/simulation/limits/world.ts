@@ -34,7 +34,11 @@ let worlds = 0;
 export function createWorld(stage: RedisStage, plan: Plan, random: TestRandom, lua = LUA) {
   const data = createStageData(stage, `${++worlds}:`, lua);
   const clock = createFakeClock(STARTED_AT, data.settled);
-  const config: LimiterConfig = { windows: plan.windows, perDay: new Map(), arrivalMs: plan.arrivalMs };
+  const config: LimiterConfig = {
+    windows: plan.windows,
+    perDay: new Map(plan.hasPerDay ? [[REQUEST.app, 1_000_000]] : []),
+    arrivalMs: plan.arrivalMs,
+  };
   return {
     plan,
     random,
@@ -216,7 +220,7 @@ async function send(world: World, replica: Replica, own: Clock, permit: Permit):
   if (own.monotonic() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
   const departedAt = own.monotonic();
   // The call arrives also if the process dies meanwhile.
-  const transferMs = random.between(0, random.chance(0.2) ? plan.arrivalMs / 4 - 1 : 3);
+  const transferMs = random.between(0, random.chance(0.2) ? Math.floor(plan.arrivalMs * 0.59) : 3);
   clock.after(transferMs, () => {
     world.arrivals.push(clock.monotonic());
     note(world, `${permit.id} arrives`);
