@@ -19,8 +19,11 @@ export interface Queued extends AppCall {
 /** `Retry-After` is in whole seconds, with a jitter. So callers come back up to so long after their permit is free. */
 const ROUNDED_MS = 2_000;
 
-/** Other apps may overtake a call that waits: so many more calls than is likely, as a part of the likely ones and as a number. */
-const MARGIN = { part: 0.5, calls: 2 };
+/**
+ * Other apps may overtake a call that waits. So many more calls than is likely may go before it: a part of the likely ones, and a
+ * number, which is at most a part of the limit.
+ */
+const MARGIN = { part: 0.5, calls: 2, ofLimit: 0.1 };
 
 /** Permits become free at many instants. At most about this many of them are looked at. */
 const MOST_INSTANTS = 200;
@@ -37,7 +40,8 @@ export function earliest(situation: Situation, call: AppCall, queued: Queued[], 
   const isFree = (at: number): boolean =>
     windows.every((shares) => {
       const { all, ofApp, ofIds } = aheadAt(at, shares);
-      const before = mayBeOvertaken ? all * (1 + MARGIN.part) + MARGIN.calls : all;
+      const more = all * MARGIN.part + Math.min(MARGIN.calls, shares.window.limit * MARGIN.ofLimit);
+      const before = mayBeOvertaken ? all + more : all;
       return Math.round(before) + 1 + shares.leave(call, at, ofApp, ofIds) <= shares.freeAt(at);
     });
   const start = Math.max(now, dayFreeAt(call.app, situation));
